@@ -1,0 +1,79 @@
+# All commands of this project. `make help` lists them.
+#
+# Everything is installed into .venv, editable, so that `.venv/bin/cogstep` is the same command whatever was made first.
+# Stamp files inside .venv remember what is installed; they go stale when pyproject.toml changes.
+
+SHELL := /bin/bash
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+
+# The first Python on the path that starts, is 3.11 or newer, and can make environments. `make PYTHON=... demo` chooses.
+PYTHON ?= $(shell for python in python3 python3.13 python3.12 python3.11 python3.14 python; do \
+	"$$python" -c 'import sys, ensurepip, venv; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1 \
+	&& { echo "$$python"; break; }; done)
+
+# The backend of the demo: MLX comes as a wheel, while llama-cpp-python is compiled on installation (5.6 minutes on two
+# cores, measured). Where no MLX wheel fits the machine, the demo falls back to llama.cpp. `make demo BACKEND=llama`
+# goes there directly.
+BACKEND ?= mlx
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint format types contracts docs-check bench check clean
+
+help: ## list the commands
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+demo: $(VENV)/.demo-$(BACKEND) ## set up what the demo needs, then ask the shipped model one question
+	$(BIN)/cogstep run "What is 17 * 23?"
+
+test: $(VENV)/.all ## set up everything, then run the whole suite, both backends
+	$(BIN)/python -m pytest $(ARGS)
+
+lint: $(VENV)/.all ## style (ruff)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+format: $(VENV)/.all ## put the style right where ruff can
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+types: $(VENV)/.all ## strict types (mypy)
+	$(BIN)/mypy
+
+contracts: $(VENV)/.all ## imports point down only (import-linter)
+	$(BIN)/lint-imports
+
+docs-check: $(VENV)/.all ## run the examples of README.md and docs/
+	$(BIN)/python -m pytest tests/test_docs.py
+
+bench: $(VENV)/.all ## the cost of one turn, beside the peers (in an environment of their own)
+	$(BIN)/python benchmarks/turn.py $(ARGS)
+
+check: test lint types contracts ## all that has to pass before a commit (the tests run the examples too)
+
+clean: ## remove the environment and all caches
+	rm -rf $(VENV) build dist *.egg-info .coverage* htmlcov
+	rm -rf .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(BIN)/python:
+	@test -n "$(PYTHON)" || { echo "cogstep needs Python 3.11 or newer with venv: install it (Debian and Ubuntu: apt install python3 python3-venv) or say make PYTHON=/path/to/python3.11 ..." >&2; exit 2; }
+	$(PYTHON) -m venv $(VENV)
+
+# --only-binary: without a wheel, pip would start to compile MLX itself; then llama.cpp is the shorter way.
+$(VENV)/.demo-mlx: pyproject.toml | $(BIN)/python
+	@test $(VENV)/.all -nt pyproject.toml \
+	|| { echo "Installing cogstep with MLX into $(VENV) ..." && $(PIP) install --only-binary mlx,mlx-cpu,mlx-metal -e '.[mlx]'; } \
+	|| { echo "MLX does not fit this machine: installing llama.cpp instead, which compiles for some minutes ..." && $(PIP) install -e '.[llama]'; }
+	@touch $@
+
+$(VENV)/.demo-llama: pyproject.toml | $(BIN)/python
+	@test $(VENV)/.all -nt pyproject.toml \
+	|| { echo "Installing cogstep with llama.cpp into $(VENV): this compiles for some minutes ..." && $(PIP) install -e '.[llama]'; }
+	@touch $@
+
+$(VENV)/.all: pyproject.toml | $(BIN)/python
+	@echo "Installing cogstep with both backends and the tools into $(VENV): llama.cpp compiles for some minutes ..."
+	@$(PIP) install -e '.[llama,mlx,hub,dev]'
+	@touch $@
