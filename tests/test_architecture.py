@@ -1,0 +1,229 @@
+"""The core is pure and imports only point down: proved from the source, module by module, and from a fresh process."""
+
+import ast
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+
+LAYERS = ("cognition", "runtime", "interpreters")
+"""From the bottom up: a package imports itself and those before it."""
+
+PURE_STANDARD_LIBRARY = frozenset(
+    {
+        "__future__", "abc", "base64", "binascii", "bisect", "collections", "copy", "decimal", "difflib", "enum",
+        "fractions", "functools", "hashlib", "heapq", "html", "itertools", "json", "keyword", "math", "numbers",
+        "operator", "re", "reprlib", "string", "struct", "textwrap", "types", "typing", "unicodedata", "zlib",
+    }
+)  # fmt: skip
+"""What the core may use of the standard library. A list of what is allowed, so that every new module is judged: it
+reads no clock, draws no randomness, does no I/O, and has no threads and nothing asynchronous."""
+
+CORE_DEPENDENCIES = frozenset({"attr", "attrs", "cattr", "cattrs"})
+
+TESTING_DEPENDENCIES = frozenset({"hypothesis"})
+"""What ``cognition.testing`` may use besides: the laws are shipped to users as properties."""
+
+IMPURE_BUILTINS = {
+    "open": "reads or writes a file",
+    "print": "writes to the terminal",
+    "input": "reads from the terminal",
+    "breakpoint": "stops for a debugger",
+    "eval": "runs text as code",
+    "exec": "runs text as code",
+    "compile": "makes code from text",
+    "__import__": "imports what no linter sees",
+    "id": "differs from one process to the next, so a replay would too",
+    "hash": "of a text differs from one process to the next, so a replay would too; only __hash__ may ask for it",
+}
+
+BACKENDS = frozenset(
+    {"huggingface_hub", "jinja2", "llama_cpp", "mlx", "mlx_lm", "numpy", "tokenizers", "torch", "transformers"}
+)
+
+LONGEST_MODULE = 500
+"""Lines. A module has one subject and is readable in one sitting."""
+
+
+def modules_of(package: str) -> list[Path]:
+    return sorted((ROOT / package).rglob("*.py"))
+
+
+def module_name(path: Path) -> str:
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def imported_modules(tree: ast.Module, package: str) -> Iterator[tuple[int, str]]:
+    """Every import, wherever it stands, as (line, full module name); ``package`` resolves relative ones."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield node.lineno, alias.name
+        elif isinstance(node, ast.ImportFrom):
+            anchor = package.split(".")[: len(package.split(".")) - node.level + 1] if node.level else []
+            base = ".".join([*anchor, *([node.module] if node.module else [])])
+            if node.level and not node.module:
+                yield from ((node.lineno, f"{base}.{alias.name}") for alias in node.names)
+            else:
+                yield node.lineno, base
+
+
+def impurities(source: str, *, package: str = "cognition", extra: frozenset[str] = frozenset()) -> list[str]:
+    """What a module of the core must not do, one line for each place where it does."""
+    tree = ast.parse(source)
+    allowed = PURE_STANDARD_LIBRARY | CORE_DEPENDENCIES | extra | {"cognition"}
+    found = [
+        f"line {line}: imports {name}"
+        for line, name in imported_modules(tree, package)
+        if name.split(".")[0] not in allowed
+    ]
+    in_hash = {
+        id(inner)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef) and node.name == "__hash__"
+        for inner in ast.walk(node)
+    }
+    for node in ast.walk(tree):
+        match node:
+            case ast.Name(id=name, ctx=ast.Load()) if name in IMPURE_BUILTINS:
+                if name != "hash" or id(node) not in in_hash:
+                    found.append(f"line {node.lineno}: {name} {IMPURE_BUILTINS[name]}")
+            case ast.AsyncFunctionDef() | ast.Await() | ast.AsyncFor() | ast.AsyncWith():
+                found.append(f"line {node.lineno}: is asynchronous")
+            case ast.comprehension(is_async=1):
+                found.append(f"line {node.target.lineno}: is asynchronous")
+            case ast.Global():
+                found.append(f"line {node.lineno}: changes a global, so the same input may give another answer")
+    return found
+
+
+def upward_imports(source: str, package: str, layer: str) -> list[str]:
+    """The imports of a module that point to a layer above its own."""
+    above = LAYERS[LAYERS.index(layer) + 1 :]
+    return [
+        f"line {line}: {layer} imports {name}"
+        for line, name in imported_modules(ast.parse(source), package)
+        if name.split(".")[0] in above
+    ]
+
+
+def modules_after(statement: str) -> set[str]:
+    """The modules that a fresh process holds after running ``statement``."""
+    code = f"import sys\n{statement}\nimport json\nsys.stdout.write(json.dumps(sorted(sys.modules)))"
+    run = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stderr
+    return set(json.loads(run.stdout))
+
+
+@pytest.mark.parametrize("path", modules_of("cognition"), ids=module_name)
+def test_the_core_is_pure(path: Path) -> None:
+    """A module of ``cognition`` imports and calls nothing that could make a step depend on more than its arguments."""
+    extra = TESTING_DEPENDENCIES if module_name(path).startswith("cognition.testing") else frozenset()
+    package = module_name(path) if path.name == "__init__.py" else module_name(path.parent)
+
+    assert impurities(path.read_text("utf-8"), package=package, extra=extra) == []
+
+
+@pytest.mark.parametrize("layer", LAYERS)
+def test_imports_only_point_down(layer: str) -> None:
+    """No package imports a package above it, not even inside a function."""
+    found = {
+        module_name(path): upward
+        for path in modules_of(layer)
+        if (upward := upward_imports(path.read_text("utf-8"), module_name(path.parent), layer))
+    }
+
+    assert found == {}
+
+
+@pytest.mark.parametrize("layer", LAYERS)
+def test_every_module_is_readable_in_one_sitting(layer: str) -> None:
+    """No module is longer than 500 lines."""
+    lengths = {module_name(path): len(path.read_text("utf-8").splitlines()) for path in modules_of(layer)}
+
+    assert {name: length for name, length in lengths.items() if length > LONGEST_MODULE} == {}
+    assert lengths, f"{layer} has no modules: the test looks in the wrong place"
+
+
+@pytest.mark.parametrize("layer", LAYERS)
+def test_a_package_says_that_it_is_typed(layer: str) -> None:
+    """Type checkers of users see our types."""
+    assert (ROOT / layer / "py.typed").is_file()
+
+
+@pytest.mark.parametrize("package", [*LAYERS, "interpreters.cli.main"])
+def test_importing_a_package_loads_no_backend(package: str) -> None:
+    """The base install has no backend, and who has one pays for it only when a model is loaded."""
+    loaded = {name.split(".")[0] for name in modules_after(f"import {package}")}
+
+    assert loaded & BACKENDS == set()
+
+
+def test_importing_the_core_loads_nothing_that_could_make_it_impure() -> None:
+    """Beyond what attrs and cattrs load themselves, a fresh process holds only the core and pure modules."""
+    brought = modules_after("import cognition") - modules_after("import attrs, cattrs")
+    brought |= modules_after("import cognition") & {"asyncio", "hypothesis"}
+    allowed = PURE_STANDARD_LIBRARY | CORE_DEPENDENCIES | {"cognition"}
+
+    # A name with an underscore is the C half of its module (_json, _decimal); json itself is loaded by the probe.
+    assert {name for name in brought if name.split(".")[0].lstrip("_") not in allowed} == set()
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("import time", "line 1: imports time"),
+        ("import os.path as p", "line 1: imports os.path"),
+        ("from random import Random", "line 1: imports random"),
+        ("def f():\n    import asyncio", "line 2: imports asyncio"),
+        ("from runtime import load_model", "line 1: imports runtime"),
+        ("import hypothesis", "line 1: imports hypothesis"),
+        ("text = open('x').read()", "line 1: open reads or writes a file"),
+        ("list(map(print, 'x'))", "line 1: print writes to the terminal"),
+        ("name = input()", "line 1: input reads from the terminal"),
+        ("async def f(): pass", "line 1: is asynchronous"),
+        ("count = 0\ndef f():\n    global count\n    count += 1", "line 3: changes a global"),
+        ("def jitter(x):\n    return hash(x) % 7", "line 2: hash of a text differs"),
+    ],
+)
+def test_the_proof_finds_what_is_impure(source: str, expected: str) -> None:
+    """The check above can fail: each kind of impurity is found, with its line."""
+    (found,) = impurities(source)
+
+    assert found.startswith(expected)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "from attrs import frozen\nimport cattrs\nimport json",
+        "from cognition.errors import CogstepError",
+        "from . import errors\nfrom .messages import ToolCall",
+        "class A:\n    def __hash__(self):\n        return hash((1, 2))",
+        "def f(policy):\n    return policy.open, policy.input()",
+        'def f():\n    """Docstrings may say print(), open() and await."""',
+    ],
+)
+def test_the_proof_lets_pure_code_pass(source: str) -> None:
+    """What only looks alike is no finding."""
+    assert impurities(source) == []
+
+
+@pytest.mark.parametrize(
+    ("layer", "package", "source", "expected"),
+    [
+        ("cognition", "cognition", "import runtime.spec", ["line 1: cognition imports runtime.spec"]),
+        ("runtime", "runtime", "from interpreters import Agent", ["line 1: runtime imports interpreters"]),
+        ("runtime", "runtime.llama", "from ..spec import ModelSpec\nfrom cognition import AgentState", []),
+        ("interpreters", "interpreters", "import runtime, cognition", []),
+    ],
+)
+def test_the_proof_finds_imports_that_point_up(layer: str, package: str, source: str, expected: list[str]) -> None:
+    """The check above can fail, and relative imports are resolved."""
+    assert upward_imports(source, package, layer) == expected
