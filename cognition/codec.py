@@ -1,0 +1,215 @@
+"""Every value of the core as plain JSON data and back, with explicit tags and errors that name the path.
+
+Rules of serialisation live here and nowhere else. Members of a union carry their tag under ``"type"``; tags are part of
+the recorded format and never change with a class's name. Fields that have their default value are left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from cognition import decisions, inputs, messages, outcomes, phases
+from cognition.errors import CodecError
+from cognition.history import History
+
+if TYPE_CHECKING:
+    from cattrs import Converter
+
+# cattrs is imported where it is used: it takes half of the time that importing the whole core would take, and a
+# program that neither records nor replays never needs it.
+
+PROTOCOL_VERSION = 1
+"""Version of everything this module writes. Raised when old data can no longer be read as it is."""
+
+UNIONS: tuple[tuple[Any, dict[type, str]], ...] = (
+    (
+        messages.Message,
+        {messages.UserMessage: "user", messages.AssistantMessage: "assistant", messages.ToolMessage: "tool"},
+    ),
+    (
+        outcomes.Outcome,
+        {
+            outcomes.Completed: "completed",
+            outcomes.LimitReached: "limit_reached",
+            outcomes.Cancelled: "cancelled",
+            outcomes.Failed: "failed",
+        },
+    ),
+    (
+        phases.CallStatus,
+        {
+            phases.Proposed: "proposed",
+            phases.AwaitingApproval: "awaiting_approval",
+            phases.Running: "running",
+            phases.Settled: "settled",
+        },
+    ),
+    (
+        phases.Phase,
+        {
+            phases.Idle: "idle",
+            phases.Thinking: "thinking",
+            phases.Waiting: "waiting",
+            phases.Acting: "acting",
+            phases.Closed: "closed",
+        },
+    ),
+    (
+        inputs.Input,
+        {
+            inputs.UserSpoke: "user_spoke",
+            inputs.ModelReplied: "model_replied",
+            inputs.ModelFailed: "model_failed",
+            inputs.ModelInterrupted: "model_interrupted",
+            inputs.ToolReturned: "tool_returned",
+            inputs.ToolFailed: "tool_failed",
+            inputs.ApprovalGiven: "approval_given",
+            inputs.ApprovalRefused: "approval_refused",
+            inputs.TimerFired: "timer_fired",
+            inputs.CancelAsked: "cancel_asked",
+            inputs.SessionReset: "session_reset",
+            inputs.ShutdownAsked: "shutdown_asked",
+        },
+    ),
+    (
+        decisions.Decision,
+        {
+            decisions.CallModel: "call_model",
+            decisions.CallTool: "call_tool",
+            decisions.AskApproval: "ask_approval",
+            decisions.StartTimer: "start_timer",
+            decisions.CancelEffect: "cancel_effect",
+            decisions.ContextAssembled: "context_assembled",
+            decisions.RetryPlanned: "retry_planned",
+            decisions.LimitHit: "limit_hit",
+            decisions.TurnFinished: "turn_finished",
+            decisions.SessionClosed: "session_closed",
+            decisions.Rejected: "rejected",
+        },
+    ),
+)
+"""Every tagged union with its tags, inner unions first."""
+
+
+def to_data(value: Any, kind: Any = None) -> Any:
+    """Plain JSON data for a value of the core: dicts, lists, strings, numbers, booleans and None.
+
+    ``kind`` is the type to write it as; for a union its tag is added. Without it: the union that the value's class
+    belongs to, else its class.
+    """
+    return _converter().unstructure(value, _UNION_OF.get(type(value), type(value)) if kind is None else kind)
+
+
+def from_data(data: Any, kind: Any) -> Any:
+    """The value of type ``kind`` (a class, or one of the unions such as ``Input``) that ``to_data`` wrote.
+
+    Raises:
+        CodecError: unknown tags, missing or unknown fields, values of a wrong type; names each path.
+    """
+    from cattrs import BaseValidationError
+
+    try:
+        return _converter().structure(data, kind)
+    except (BaseValidationError, TagError, TypeError, ValueError, KeyError) as error:
+        raise CodecError(*_problems(error, "$")) from error
+
+
+class TagError(ValueError):
+    """The tag of a union's member is missing or unknown."""
+
+
+def _exactly(kind: type, *others: type) -> Callable[[Any, Any], Any]:
+    """A structuring hook that takes values of this kind and coerces nothing (cattrs alone would turn 5 into "5")."""
+
+    def check(value: Any, _type: Any) -> Any:
+        if type(value) is kind:
+            return value
+        if type(value) in others:
+            return kind(value)
+        raise TypeError(f"expected {kind.__name__}, got {type(value).__name__}")
+
+    return check
+
+
+def _object(value: Any, _type: Any) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise TypeError(f"expected an object, got {type(value).__name__}")
+    return value
+
+
+def _register_union(converter: Converter, union: Any, tags: Mapping[type, str]) -> None:
+    """Like cattrs' ``configure_tagged_union``, with errors that say which tags there are."""
+    structure = {tag: (converter.get_structure_hook(member), member) for member, tag in tags.items()}
+    unstructure = {member: (converter.get_unstructure_hook(member), tag) for member, tag in tags.items()}
+
+    def read(value: Any, _type: Any) -> Any:
+        data = dict(_object(value, None))
+        tag = data.pop("type", None)
+        if not isinstance(tag, str) or tag not in structure:
+            what = f"unknown type {tag!r}" if tag is not None else "the field 'type' is missing"
+            raise TagError(f"{what}; expected one of: {', '.join(structure)}")
+        hook, member = structure[tag]
+        return hook(data, member)
+
+    def write(value: Any) -> dict[str, Any]:
+        hook, tag = unstructure[type(value)]
+        return {"type": tag, **hook(value)}
+
+    converter.register_structure_hook_func(lambda kind: kind == union, read)
+    converter.register_unstructure_hook_func(lambda kind: kind == union, write)
+
+
+@cache
+def _converter() -> Converter:
+    from cattrs import Converter
+
+    converter = Converter(omit_if_default=True, forbid_extra_keys=True)
+    for kind in (str, int, bool):
+        converter.register_structure_hook(kind, _exactly(kind))
+    converter.register_structure_hook(float, _exactly(float, int))
+    converter.register_structure_hook_func(lambda kind: kind == dict[str, Any], _object)
+    converter.register_unstructure_hook_func(lambda kind: kind == dict[str, Any], lambda value: value)
+    for union, tags in UNIONS[:1]:
+        _register_union(converter, union, tags)
+    converter.register_structure_hook(
+        History, lambda value, _: History(converter.structure(_array(value), tuple[messages.Message, ...]))
+    )
+    converter.register_unstructure_hook(
+        History, lambda value: converter.unstructure(tuple(value), tuple[messages.Message, ...])
+    )
+    for union, tags in UNIONS[1:]:
+        _register_union(converter, union, tags)
+    return converter
+
+
+def _array(value: Any) -> list[Any]:
+    if not isinstance(value, list):
+        raise TypeError(f"expected an array, got {type(value).__name__}")
+    return value
+
+
+def _problems(error: BaseException, path: str) -> list[tuple[str, str]]:
+    """Every problem in an error tree of cattrs, with its path in the data."""
+    from cattrs import ForbiddenExtraKeysError
+    from cattrs.errors import ClassValidationError, IterableValidationError, IterableValidationNote
+
+    found: list[tuple[str, str]] = []
+    if isinstance(error, ClassValidationError | IterableValidationError):
+        noted, plain = error.group_exceptions()
+        for inner, note in noted:
+            where = f"[{note.index}]" if isinstance(note, IterableValidationNote) else f".{note.name}"
+            found += _problems(inner, path + where)
+        for inner in plain:
+            found += _problems(inner, path)
+    elif isinstance(error, ForbiddenExtraKeysError):
+        found += [(f"{path}.{name}", "unknown field") for name in sorted(error.extra_fields)]
+    elif isinstance(error, KeyError):
+        found.append((path, "the field is missing"))
+    else:
+        found.append((path, str(error)))
+    return found
+
+
+_UNION_OF: dict[type, Any] = {member: union for union, tags in UNIONS for member in tags}

@@ -1,0 +1,95 @@
+"""What an embedding program decides about an agent: prompt, tools, limits, policy, how the model is asked."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from attrs import Attribute, field, frozen
+
+from cognition.errors import ConfigError
+from cognition.policy import Policy
+from cognition.tools import ToolSpec
+
+
+def _positive(instance: object, attribute: Attribute[Any], value: float | None) -> None:
+    if value is not None and value <= 0:
+        raise ConfigError(f"{type(instance).__name__}.{attribute.name} must be above 0, not {value!r}")
+
+
+@frozen
+class GenerationOptions:
+    """How a reply is sampled. Runtimes honour what they support and say what they do not."""
+
+    temperature: float = field(default=0.0)
+    """0 is greedy: always the likeliest token. 0 to 2."""
+    seed: int | None = None
+    """Makes sampling repeatable on one machine and build; None draws a new seed each time."""
+    max_tokens: int = field(default=512, validator=_positive)
+    """The longest reply, reasoning included."""
+    stop: tuple[str, ...] = ()
+    """Texts that end the reply; they are not part of it."""
+    thinking: bool | None = None
+    """Whether the model shall reason first, for templates that can be told; None leaves it to the template."""
+
+    @temperature.validator
+    def _in_range(self, _attribute: Attribute[float], value: float) -> None:
+        if not 0 <= value <= 2:
+            raise ConfigError(f"temperature must be between 0 and 2, not {value!r}")
+
+
+@frozen
+class Limits:
+    """Budgets of one turn. None is no limit. Each has an outcome of its own (``LimitReached``)."""
+
+    steps: int = field(default=12, validator=_positive)
+    """Model replies. At the limit one last call, without tools, asks for an answer."""
+    tool_calls: int | None = field(default=64, validator=_positive)
+    """Calls that are run. At the limit one last model call asks for an answer."""
+    refusals: int = field(default=3, validator=_positive)
+    """Tool calls in a row that policy or the user refused."""
+    input_tokens: int | None = field(default=None, validator=_positive)
+    output_tokens: int | None = field(default=None, validator=_positive)
+    cost: float | None = field(default=None, validator=_positive)
+    seconds: float | None = field(default=None, validator=_positive)
+    """Wall time from the user's message, by the inputs' ``at``."""
+
+
+@frozen
+class RetryPolicy:
+    """How often and when a failed model call is tried again."""
+
+    attempts: int = field(default=5, validator=_positive)
+    """Calls in all, the first one included."""
+    first_delay: float = field(default=1.0, validator=_positive)
+    """Seconds before the second attempt; doubled for each further one, doubled again for rate limits."""
+    longest_delay: float = field(default=30.0, validator=_positive)
+    """No wait is longer, Retry-After included."""
+
+
+@frozen
+class AgentConfig:
+    """Everything an ``LLMEngine`` is made from. Plain values: it is written into a session's header."""
+
+    system: str = ""
+    """The system prompt; empty for none."""
+    tools: tuple[ToolSpec, ...] = field(default=())
+    options: GenerationOptions = field(factory=GenerationOptions)
+    limits: Limits = field(factory=Limits)
+    policy: Policy = field(factory=Policy)
+    retry: RetryPolicy = field(factory=RetryPolicy)
+    context_tokens: int = field(default=4096, validator=_positive)
+    """The model's context length: prompt and reply together."""
+
+    @tools.validator
+    def _names_differ(self, _attribute: Attribute[tuple[ToolSpec, ...]], value: tuple[ToolSpec, ...]) -> None:
+        names = [tool.name for tool in value]
+        for name in names:
+            if names.count(name) > 1:
+                raise ConfigError(f"two tools are named {name!r}; give one of them another name")
+
+    def __attrs_post_init__(self) -> None:
+        if self.options.max_tokens >= self.context_tokens:
+            raise ConfigError(
+                f"options.max_tokens ({self.options.max_tokens}) leaves no room for a prompt in a context of "
+                f"{self.context_tokens} tokens; lower it or use a longer context"
+            )

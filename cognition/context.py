@@ -1,0 +1,96 @@
+"""What fits into a request: size estimates, and trimming history by whole turns.
+
+Sizes are counted in tokens, estimated from characters and corrected by what the runtime last measured. The window is
+moved in large steps (to ``TRIM_TO`` of the budget), so that the prompt's beginning stays the same for many calls and a
+runtime can reuse what it holds of it.
+"""
+
+from __future__ import annotations
+
+import json
+
+from cognition.config import AgentConfig
+from cognition.history import History
+from cognition.messages import AssistantMessage, Message, ToolMessage, UserMessage
+from cognition.state import Window
+
+CHARS_PER_TOKEN = 3.0
+"""English has about 4 characters a token in common vocabularies, code and small vocabularies about 3."""
+MESSAGE_TOKENS = 8
+"""Role markers and line breaks around a message."""
+TRIM_TO = 0.75
+"""When turns have to go, so many that this share of the budget is left in use."""
+RESULT_SHARE = 0.25
+"""No single tool result takes more than this share of the prompt budget."""
+SCALE_RANGE = (0.2, 5.0)
+"""A measured size outside of this range of the estimate is a reporting error rather than a tokenizer."""
+
+
+def message_size(message: Message) -> float:
+    """Estimated tokens of a message, unscaled."""
+    if isinstance(message, AssistantMessage):
+        characters = len(message.text) + len(message.reasoning)
+        for call in message.calls:
+            characters += len(call.name) + len(call.arguments_json) + 40  # the call's markup
+    elif isinstance(message, ToolMessage):
+        characters = len(message.content)
+    else:
+        characters = len(message.text)
+    return characters / CHARS_PER_TOKEN + MESSAGE_TOKENS
+
+
+def fixed_size(config: AgentConfig) -> float:
+    """Estimated tokens of what stands before the messages: system prompt and tools."""
+    characters = len(config.system)
+    for tool in config.tools:
+        characters += len(tool.name) + len(tool.description) + len(json.dumps(tool.parameters)) + 80
+    return characters / CHARS_PER_TOKEN + 2 * MESSAGE_TOKENS
+
+
+def prompt_budget(config: AgentConfig) -> int:
+    """Tokens that a prompt may have, the reply's room set aside."""
+    return config.context_tokens - config.options.max_tokens
+
+
+def result_limit(config: AgentConfig) -> int:
+    """Characters that one tool result may have in history."""
+    return max(200, int(prompt_budget(config) * RESULT_SHARE * CHARS_PER_TOKEN))
+
+
+def shorten(content: str, limit: int) -> str:
+    """The text, or its first three quarters and last quarter of ``limit`` characters with a note between them."""
+    if len(content) <= limit:
+        return content
+    head, tail = limit * 3 // 4, limit // 4
+    left_out = len(content) - head - tail
+    return f"{content[:head]}\n[... {left_out} characters left out ...]\n{content[head + left_out :]}"
+
+
+def next_turn(history: History, first: int) -> int | None:
+    """Index of the first message of the turn after the one that begins at ``first``; None if that is the last turn."""
+    for index in range(first + 1, len(history)):
+        message = history[index]
+        if isinstance(message, UserMessage) and message.origin == "user":
+            return index
+    return None
+
+
+def measured(window: Window, fixed: float, tokens: int) -> Window:
+    """The window with its scale corrected: a prompt of this window was really ``tokens`` long."""
+    low, high = SCALE_RANGE
+    return Window(window.first, window.size, min(max(tokens / (fixed + window.size), low), high))
+
+
+def fit(history: History, window: Window, fixed: float, budget: int) -> Window | None:
+    """The window that fits the budget, moved on by whole turns if need be; None if the last turn alone is too long."""
+    if (fixed + window.size) * window.scale <= budget:
+        return window
+    first, size = window.first, window.size
+    while (fixed + size) * window.scale > budget * TRIM_TO:
+        following = next_turn(history, first)
+        if following is None:
+            break
+        size -= sum(message_size(history[index]) for index in range(first, following))
+        first = following
+    trimmed = Window(first, size, window.scale)
+    return trimmed if (fixed + size) * window.scale <= budget else None

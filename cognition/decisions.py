@@ -1,0 +1,135 @@
+"""What to do, in the imperative. *Effects* want an answer and carry an id; *notices* want none."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from attrs import frozen
+
+from cognition.ids import EffectId
+from cognition.messages import ToolCall, Usage
+from cognition.outcomes import ErrorKind, LimitKind, Outcome
+from cognition.requests import ModelRequest, Purpose
+
+
+@frozen
+class CallModel:
+    """Ask the model. Answered by ModelReplied, ModelFailed or ModelInterrupted."""
+
+    effect_id: EffectId
+    purpose: Purpose
+    request: ModelRequest
+
+
+@frozen
+class CallTool:
+    """Run a tool. Answered by ToolReturned or ToolFailed."""
+
+    effect_id: EffectId
+    call: ToolCall
+
+
+@frozen
+class AskApproval:
+    """Ask the user whether a call may run. Answered by ApprovalGiven or ApprovalRefused."""
+
+    effect_id: EffectId
+    call: ToolCall
+    reason: str = ""
+
+
+@frozen
+class StartTimer:
+    """Wait. Answered by TimerFired."""
+
+    effect_id: EffectId
+    seconds: float
+
+
+Effect = CallModel | CallTool | AskApproval | StartTimer
+
+
+@frozen
+class CancelEffect:
+    """Stop working on an effect; an answer that still arrives is rejected."""
+
+    effect_id: EffectId
+
+
+@frozen
+class ContextAssembled:
+    """What went into a request and what had to be left out."""
+
+    messages: int
+    """Messages in the request."""
+    dropped: int
+    """Messages of history that are not in it, oldest first."""
+    tokens: int
+    """Estimated size of the prompt in tokens."""
+    budget: int
+    """How many tokens the prompt may have."""
+
+
+@frozen
+class RetryPlanned:
+    """A model call failed and will be made again."""
+
+    kind: ErrorKind
+    message: str
+    attempt: int
+    """The number of the attempt to come, from 2."""
+    seconds: float
+    """How long is waited before it; 0 for at once."""
+
+
+@frozen
+class LimitHit:
+    """A budget is used up; the turn ends, perhaps after one last answer."""
+
+    limit: LimitKind
+    detail: str
+
+
+@frozen
+class TurnFinished:
+    """The turn is over. The last decision of each turn, and only there."""
+
+    outcome: Outcome
+    usage: Usage
+    """Of all model calls of this turn."""
+
+
+@frozen
+class SessionClosed:
+    """Nothing will be decided any more."""
+
+
+RejectReason = Literal["stale", "foreign", "out_of_phase", "closed"]
+"""Why an input changed nothing: its effect is over, was never decided, the phase has no use for it, or all is over."""
+
+
+@frozen
+class Rejected:
+    """An input that did not belong; the state is unchanged."""
+
+    reason: RejectReason
+    input: str
+    """The input's type name."""
+    detail: str
+    effect_id: EffectId | None = None
+
+
+Notice = CancelEffect | ContextAssembled | RetryPlanned | LimitHit | TurnFinished | SessionClosed | Rejected
+Decision = Effect | Notice
+
+EFFECT_TYPES: tuple[type[Effect], ...] = (CallModel, CallTool, AskApproval, StartTimer)
+NOTICE_TYPES: tuple[type[Notice], ...] = (
+    CancelEffect,
+    ContextAssembled,
+    RetryPlanned,
+    LimitHit,
+    TurnFinished,
+    SessionClosed,
+    Rejected,
+)
+DECISION_TYPES: tuple[type[Decision], ...] = (*EFFECT_TYPES, *NOTICE_TYPES)

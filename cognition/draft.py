@@ -1,0 +1,197 @@
+"""A transition in the making. Lives inside one step and never leaves it, so that the state itself stays immutable."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from attrs import evolve
+
+from cognition.config import AgentConfig
+from cognition.context import fit, fixed_size, message_size, prompt_budget, result_limit, shorten
+from cognition.decisions import CallModel, ContextAssembled, Decision, LimitHit, TurnFinished
+from cognition.history import History
+from cognition.ids import EffectId, effect_id
+from cognition.messages import AssistantMessage, Message, ToolCall, ToolMessage, ToolResult, UserMessage
+from cognition.outcomes import Failed, LimitKind, LimitReached, Outcome
+from cognition.phases import Idle, ModelAttempt, Phase, Thinking
+from cognition.requests import ModelRequest, Purpose
+from cognition.state import AgentState, Counters, Window
+from cognition.tools import ToolSpec
+from cognition.transition import Transition
+
+FINAL_ANSWER_NOTE = "Stop calling tools now ({reason}). Answer with what you know."
+
+
+class Setup:
+    """A configuration and what is derived from it once: shared by all steps of an engine, never changed."""
+
+    __slots__ = ("budget", "config", "fixed", "result_limit", "tools")
+
+    def __init__(self, config: AgentConfig) -> None:
+        self.config = config
+        self.tools: dict[str, ToolSpec] = {tool.name: tool for tool in config.tools}
+        self.fixed = fixed_size(config)
+        self.budget = prompt_budget(config)
+        self.result_limit = result_limit(config)
+
+    def request(self, history: History, window: Window, purpose: Purpose) -> ModelRequest:
+        """The request for one model call; a final answer is asked for without tools."""
+        config = self.config
+        tools = () if purpose == "final_answer" else config.tools
+        return ModelRequest(config.system, history.drop(window.first), tools, config.options)
+
+
+class Draft:
+    """The parts of the next state, changed one by one, and the decisions so far."""
+
+    __slots__ = (
+        "_index",
+        "_messages",
+        "_step",
+        "_turn",
+        "decisions",
+        "history",
+        "phase",
+        "remembered",
+        "setup",
+        "spent",
+        "total",
+        "window",
+    )
+
+    def __init__(self, setup: Setup, state: AgentState) -> None:
+        self.setup = setup
+        self.history = state.history
+        self.phase: Phase = state.phase
+        self.spent = state.spent
+        self.window = state.window
+        self.remembered = state.remembered
+        self.total = state.total
+        counters = state.counters
+        self._turn, self._step = counters.turn, counters.step
+        self._index, self._messages = counters.index, counters.messages
+        self.decisions: list[Decision] = []
+
+    @property
+    def turn(self) -> int:
+        return self._turn
+
+    def decide(self, decision: Decision) -> None:
+        self.decisions.append(decision)
+
+    def begin_turn(self) -> None:
+        self._turn, self._step, self._index = self._turn + 1, 0, 0
+
+    def new_effect(self) -> EffectId:
+        index = self._index
+        self._index = index + 1
+        return effect_id(self._turn, self._step, index)
+
+    def new_call_id(self, position: int) -> str:
+        """The id of the call at ``position`` (from 1) of the current step's reply."""
+        return f"call-{self._turn}-{self._step}-{position}"
+
+    def new_message_id(self) -> str:
+        self._messages += 1
+        return f"m{self._messages}"
+
+    def append(self, message: Message) -> None:
+        self.history = self.history.append(message)
+        window = self.window
+        self.window = Window(window.first, window.size + message_size(message), window.scale)
+
+    def note(self, text: str) -> None:
+        """Tell the model something in the user's role."""
+        self.append(UserMessage(self.new_message_id(), text, "engine"))
+
+    def keep_partial(self, text: str) -> None:
+        """What had arrived of a reply that was cut stays in history, if it is anything."""
+        if text:
+            self.append(AssistantMessage(self.new_message_id(), text, interrupted=True))
+
+    def record_result(self, call: ToolCall, result: ToolResult) -> None:
+        content = shorten(result.content, self.setup.result_limit)
+        self.append(ToolMessage(self.new_message_id(), call.id, call.name, content, result.status))
+
+    def ask_model(self, attempt: ModelAttempt, *, new_step: bool) -> None:
+        """Call the model, or fail the turn if what must be shown doesn't fit."""
+        setup = self.setup
+        window = fit(self.history, self.window, setup.fixed, setup.budget)
+        if window is None:
+            needed = int((setup.fixed + self.window.size) * self.window.scale)
+            self.finish(
+                Failed(
+                    "context_overflow",
+                    f"this turn needs about {needed} tokens and the prompt may have {setup.budget}; "
+                    "ask for less at once, or use a model with a longer context",
+                )
+            )
+            return
+        self.window = window
+        if new_step:
+            self._step, self._index = self._step + 1, 0
+        identity = self.new_effect()
+        request = setup.request(self.history, window, attempt.purpose)
+        self.decisions.append(
+            ContextAssembled(
+                len(request.messages), window.first, int((setup.fixed + window.size) * window.scale), setup.budget
+            )
+        )
+        self.decisions.append(CallModel(identity, attempt.purpose, request))
+        self.phase = Thinking(identity, attempt)
+
+    def go_on(self, now: float, attempt: ModelAttempt, limit: LimitKind | None = None) -> None:
+        """The next model call of this turn, unless a budget ends the turn."""
+        hard = self.exhausted(now)
+        if hard is not None:
+            self.stop_at(hard)
+            return
+        limits = self.setup.config.limits
+        if limit is None and self.spent.steps >= limits.steps:
+            limit = "steps"
+        if limit is None:
+            self.ask_model(attempt, new_step=True)
+            return
+        detail = self.limit_detail(limit)
+        self.decide(LimitHit(limit, detail))
+        self.note(FINAL_ANSWER_NOTE.format(reason=detail))
+        self.ask_model(ModelAttempt("final_answer", limit=limit), new_step=True)
+
+    def exhausted(self, now: float) -> LimitKind | None:
+        """The budget that leaves no room for another model call."""
+        limits, spent = self.setup.config.limits, self.spent
+        if limits.refusals <= spent.refusals:
+            return "refusals"
+        if limits.input_tokens is not None and spent.usage.input_tokens >= limits.input_tokens:
+            return "input_tokens"
+        if limits.output_tokens is not None and spent.usage.output_tokens >= limits.output_tokens:
+            return "output_tokens"
+        if limits.cost is not None and spent.usage.cost >= limits.cost:
+            return "cost"
+        if limits.seconds is not None and now - spent.started_at >= limits.seconds:
+            return "seconds"
+        return None
+
+    def limit_detail(self, limit: LimitKind) -> str:
+        if limit == "loop":
+            return "the same calls were repeated"
+        value = getattr(self.setup.config.limits, limit)
+        return f"the limit of {value:g} {limit.replace('_', ' ')} is reached"
+
+    def stop_at(self, limit: LimitKind) -> None:
+        self.decide(LimitHit(limit, self.limit_detail(limit)))
+        self.finish(LimitReached(limit))
+
+    def finish(self, outcome: Outcome) -> None:
+        """End the turn; nothing may be decided after it."""
+        self.total += self.spent.usage
+        self.decide(TurnFinished(outcome, self.spent.usage))
+        self.phase = Idle()
+
+    def count(self, **changes: Any) -> None:
+        self.spent = evolve(self.spent, **changes)
+
+    def seal(self) -> Transition:
+        counters = Counters(self._turn, self._step, self._index, self._messages)
+        state = AgentState(self.history, self.phase, counters, self.spent, self.window, self.remembered, self.total)
+        return Transition(state, tuple(self.decisions))

@@ -1,0 +1,82 @@
+"""The pure function at the heart: ``step(state, input) -> Transition``.
+
+Must not know of models, tools, files, clocks, threads or randomness. What it decides is carried out elsewhere, and what
+came of it arrives as the next input.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol, runtime_checkable
+
+from cognition.config import AgentConfig
+from cognition.context import fit
+from cognition.draft import Setup
+from cognition.errors import CogstepError
+from cognition.handlers.rejection import reject
+from cognition.inputs import Input
+from cognition.messages import ToolCall
+from cognition.phases import Thinking
+from cognition.requests import ModelRequest
+from cognition.state import AgentState
+from cognition.table import TABLE, Dead
+from cognition.transition import Transition
+
+
+@runtime_checkable
+class CognitiveEngine(Protocol):
+    """What an agent's logic has to offer: one pure function. Nothing else is required of it."""
+
+    def step(self, state: AgentState, input: Input | None) -> Transition:
+        """The state after an input and what is to be done now.
+
+        None as input means: nothing happened, is there anything to do? Equal arguments give equal transitions, and
+        neither argument is changed.
+        """
+        ...  # a protocol's method has no body
+
+
+class LLMEngine:
+    """An agent on a language model with tools, as the transition table describes it.
+
+    >>> from cognition import AgentConfig, AgentState, LLMEngine, UserSpoke
+    >>> engine = LLMEngine(AgentConfig(system="Be brief."))
+    >>> transition = engine.step(AgentState(), UserSpoke("Hello"))
+    >>> [type(decision).__name__ for decision in transition.decisions]
+    ['ContextAssembled', 'CallModel']
+    """
+
+    def __init__(self, config: AgentConfig | None = None) -> None:
+        self.config = config or AgentConfig()
+        self._setup = Setup(self.config)
+
+    def step(self, state: AgentState, input: Input | None) -> Transition:
+        """See ``CognitiveEngine.step``.
+
+        Raises:
+            CogstepError: ``input`` is no input at all; everything that is one gives a transition.
+        """
+        if input is None:
+            return Transition(state)
+        try:
+            cell = TABLE[type(state.phase)][type(input)]
+        except KeyError:
+            raise CogstepError(
+                f"step takes a state and an input, not {type(state.phase).__name__} and {type(input).__name__}; "
+                "the inputs are in cognition.inputs"
+            ) from None
+        if isinstance(cell, Dead):
+            return reject(state, input, cell.detail)
+        return cell(self._setup, state, input)
+
+    def build_prompt(self, state: AgentState) -> ModelRequest:
+        """The request that this state makes, or would make if the model were called now."""
+        setup, phase = self._setup, state.phase
+        purpose = phase.attempt.purpose if isinstance(phase, Thinking) else "answer"
+        window = fit(state.history, state.window, setup.fixed, setup.budget) or state.window
+        return setup.request(state.history, window, purpose)
+
+    def requires_approval(self, call: ToolCall, state: AgentState | None = None) -> bool:
+        """Whether the user would be asked before this call runs."""
+        tool = self._setup.tools.get(call.name)
+        remembered = state.remembered if state is not None else ()
+        return tool is not None and self.config.policy.judge(call, tool, remembered).action == "ask"

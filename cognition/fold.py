@@ -1,0 +1,29 @@
+"""The state that a sequence of inputs leads to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from cognition.engine import CognitiveEngine
+from cognition.inputs import Input
+from cognition.state import AgentState
+from cognition.transition import Transition
+
+
+def transitions(
+    engine: CognitiveEngine, inputs: Iterable[Input], start: AgentState | None = None
+) -> Iterator[Transition]:
+    """Every transition on the way, one for each input."""
+    state = AgentState() if start is None else start
+    for event in inputs:
+        transition = engine.step(state, event)
+        yield transition
+        state = transition.next_state
+
+
+def fold(engine: CognitiveEngine, inputs: Iterable[Input], start: AgentState | None = None) -> AgentState:
+    """The state after all inputs. Calls no model and no tool."""
+    state = AgentState() if start is None else start
+    for transition in transitions(engine, inputs, state):
+        state = transition.next_state
+    return state

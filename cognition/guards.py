@@ -1,0 +1,34 @@
+"""Recognises a model that goes round in circles."""
+
+from __future__ import annotations
+
+import json
+
+from cognition.messages import ToolCall
+
+REPEATS = 3
+"""So often in a row the same call, or the same cycle of calls, is a loop."""
+LONGEST_CYCLE = 3
+REMEMBERED = REPEATS * LONGEST_CYCLE
+"""How many calls back a cycle can be seen."""
+
+
+def fingerprint(call: ToolCall) -> str:
+    """Equal for calls of the same tool with equal arguments, whatever their order and white space."""
+    return f"{call.name} {json.dumps(call.arguments, sort_keys=True, separators=(',', ':'))}"
+
+
+def remember(recent: tuple[str, ...], mark: str) -> tuple[str, ...]:
+    """The fingerprints to keep once one more call was made."""
+    return (*recent, mark)[-REMEMBERED:]
+
+
+def cycle_length(recent: tuple[str, ...]) -> int:
+    """The length of the cycle that the latest calls repeat ``REPEATS`` times; 0 if there is none."""
+    for length in range(1, LONGEST_CYCLE + 1):
+        span = length * REPEATS
+        if len(recent) >= span:
+            last = recent[-length:]
+            if recent[-span:] == last * REPEATS:
+                return length
+    return 0

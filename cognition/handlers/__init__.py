@@ -1,0 +1,1 @@
+"""What happens in each live cell of the transition table, one module for each kind of input."""

@@ -1,0 +1,156 @@
+"""What happened, in the past tense. Each input that answers an effect carries the effect's id.
+
+``at`` is the time in seconds since the epoch, stamped by the interpreter: the core has no clock.
+"""
+
+from __future__ import annotations
+
+from attrs import field, frozen
+
+from cognition.ids import EffectId
+from cognition.messages import MalformedToolCall, ProposedCall, Usage
+from cognition.outcomes import Failure, FinishReason
+
+
+@frozen
+class UserSpoke:
+    """The user said something: a turn begins."""
+
+    text: str
+    at: float = field(default=0.0, kw_only=True)
+
+
+@frozen
+class ModelReplied:
+    """A model call ended with a reply."""
+
+    effect_id: EffectId
+    text: str = ""
+    reasoning: str = ""
+    calls: tuple[ProposedCall, ...] = ()
+    malformed: tuple[MalformedToolCall, ...] = ()
+    finish_reason: FinishReason = "stop"
+    usage: Usage = field(factory=Usage)
+    at: float = field(default=0.0, kw_only=True)
+
+
+@frozen
+class ModelFailed:
+    """A model call ended with an error."""
+
+    effect_id: EffectId
+    failure: Failure
+    partial_text: str = ""
+    """What had already reached the user; a call that showed text is not silently made again."""
+    usage: Usage = field(factory=Usage)
+    at: float = field(default=0.0, kw_only=True)
+
+
+@frozen
+class ModelInterrupted:
+    """A model call was stopped from outside without the engine asking for it, such as by a runtime that closes."""
+
+    effect_id: EffectId
+    partial_text: str = ""
+    usage: Usage = field(factory=Usage)
+    at: float = field(default=0.0, kw_only=True)
+
+
+@frozen
+class ToolReturned:
+    """A tool gave its result, as text for the model."""
+
+    effect_id: EffectId
+    content: str
+    at: float = field(default=0.0, kw_only=True)
+
+
+@frozen
+class ToolFailed:
+    """A tool raised, timed out, or was given arguments that it can't take."""
+
+    effect_id: EffectId
+    message: str
+    at: float = field(default=0.0, kw_only=True)
+
+
+@frozen
+class ApprovalGiven:
+    """The user lets a call run; ``always``: and every later call of this tool."""
+
+    effect_id: EffectId
+    always: bool = False
+    at: float = field(default=0.0, kw_only=True)
+
+
+@frozen
+class ApprovalRefused:
+    """The user does not let a call run; ``always``: nor any later call of this tool."""
+
+    effect_id: EffectId
+    reason: str = ""
+    always: bool = False
+    at: float = field(default=0.0, kw_only=True)
+
+
+@frozen
+class TimerFired:
+    """A timer ran out."""
+
+    effect_id: EffectId
+    at: float = field(default=0.0, kw_only=True)
+
+
+@frozen
+class CancelAsked:
+    """Somebody wants the turn to stop."""
+
+    reason: str = ""
+    partial_text: str = ""
+    """What of the model's reply the user has seen; it stays in history as an interrupted message."""
+    at: float = field(default=0.0, kw_only=True)
+
+
+@frozen
+class SessionReset:
+    """The conversation starts anew; ids go on counting."""
+
+    at: float = field(default=0.0, kw_only=True)
+
+
+@frozen
+class ShutdownAsked:
+    """The session ends for good."""
+
+    at: float = field(default=0.0, kw_only=True)
+
+
+EffectAnswer = (
+    ModelReplied
+    | ModelFailed
+    | ModelInterrupted
+    | ToolReturned
+    | ToolFailed
+    | ApprovalGiven
+    | ApprovalRefused
+    | TimerFired
+)
+"""Inputs that answer an effect."""
+
+Input = UserSpoke | EffectAnswer | CancelAsked | SessionReset | ShutdownAsked
+
+INPUT_TYPES: tuple[type[Input], ...] = (
+    UserSpoke,
+    ModelReplied,
+    ModelFailed,
+    ModelInterrupted,
+    ToolReturned,
+    ToolFailed,
+    ApprovalGiven,
+    ApprovalRefused,
+    TimerFired,
+    CancelAsked,
+    SessionReset,
+    ShutdownAsked,
+)
+"""Every input there is; the transition table has a column for each."""

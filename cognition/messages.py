@@ -1,0 +1,136 @@
+"""Messages of a conversation, tool calls and their results: the values that history is made of."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from attrs import field, frozen
+
+from cognition.errors import ConfigError
+
+ResultStatus = Literal["ok", "error", "refused", "cancelled"]
+"""How a tool call ended. Everything but ``ok`` is shown to the model as an error it can react to."""
+
+
+def json_object_text(value: str | Mapping[str, Any]) -> str:
+    """The text of a JSON object; a mapping is encoded, a text is kept to the byte.
+
+    Raises:
+        ConfigError: a mapping that JSON can't carry.
+    """
+    if isinstance(value, str):
+        return value
+    try:
+        return json.dumps(value, ensure_ascii=False, allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise ConfigError(f"tool arguments must be JSON values: {error}") from error
+
+
+@frozen
+class ToolCall:
+    """A call of one tool, as the model asked for it.
+
+    The arguments are kept as the JSON text of an object, so that what runs is to the byte what was judged and approved,
+    and so that the value is immutable. A mapping given to the constructor is encoded.
+    """
+
+    id: str
+    """Unique within a session, of our own making: ``call-<turn>-<step>-<position>``."""
+    name: str
+    arguments_json: str = field(converter=json_object_text, default="{}")
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """The arguments, decoded afresh at each access.
+
+        Raises:
+            ValueError: the text is no JSON object (never so for calls that an engine made).
+        """
+        value = json.loads(self.arguments_json)
+        if not isinstance(value, dict):
+            raise ValueError(f"the arguments of {self.name!r} are no JSON object")
+        return value
+
+
+@frozen
+class ProposedCall:
+    """A tool call as it stands in a model's reply, before the engine gives it an id."""
+
+    name: str
+    arguments_json: str = field(converter=json_object_text, default="{}")
+    repairs: tuple[str, ...] = ()
+    """What had to be mended to read it, such as ``"trailing comma"``; empty for a well-formed call."""
+
+
+@frozen
+class MalformedToolCall:
+    """Something that was meant as a tool call and can't be read. It goes back to the model, which may mend it."""
+
+    raw: str
+    reason: str
+
+
+@frozen
+class ToolResult:
+    """What a call gave: text for the model, and how it ended."""
+
+    content: str
+    status: ResultStatus = "ok"
+
+
+@frozen
+class UserMessage:
+    """What the user said, or (``origin="engine"``) a note of the engine's to the model in the user's role."""
+
+    id: str
+    text: str
+    origin: Literal["user", "engine"] = "user"
+
+
+@frozen
+class AssistantMessage:
+    """A model's reply as it stands in history."""
+
+    id: str
+    text: str = ""
+    reasoning: str = ""
+    calls: tuple[ToolCall, ...] = ()
+    interrupted: bool = False
+    """True when the reply was cut by a cancellation or a failure; the text is what had arrived."""
+
+
+@frozen
+class ToolMessage:
+    """The result of one call; its call stands in the nearest assistant message before it."""
+
+    id: str
+    call_id: str
+    name: str
+    content: str
+    status: ResultStatus = "ok"
+
+
+Message = UserMessage | AssistantMessage | ToolMessage
+
+
+@frozen
+class Usage:
+    """Tokens of one or more model calls, and what they cost. Adding two gives the sum."""
+
+    input_tokens: int = 0
+    """All tokens of the prompt, the reused ones too."""
+    output_tokens: int = 0
+    reused_tokens: int = 0
+    """How many of ``input_tokens`` were not computed again because a cache held them."""
+    cost: float = 0.0
+    """In the currency of the provider's price list; 0 for local models."""
+
+    def __add__(self, other: Usage) -> Usage:
+        return Usage(
+            self.input_tokens + other.input_tokens,
+            self.output_tokens + other.output_tokens,
+            self.reused_tokens + other.reused_tokens,
+            self.cost + other.cost,
+        )

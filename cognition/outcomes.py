@@ -1,0 +1,75 @@
+"""How a turn ended: exactly one of four. And how a model call can fail."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from attrs import frozen
+
+FinishReason = Literal["stop", "tool_calls", "length", "cancelled", "error"]
+"""Why a model stopped writing: it ended its turn, ended with tool calls, hit the token limit, was cancelled, failed."""
+
+LimitKind = Literal["steps", "tool_calls", "refusals", "input_tokens", "output_tokens", "cost", "seconds", "loop"]
+"""Which budget ended a turn; ``loop`` is the loop guard."""
+
+ErrorKind = Literal["rate_limit", "context_overflow", "auth", "transient", "fatal", "offline", "modality", "bad_output"]
+"""What sort of failure a model call met; decides whether and when it is tried again."""
+
+
+@frozen
+class Failure:
+    """A failed model call, as a runtime or provider reported it."""
+
+    message: str
+    kind: ErrorKind | None = None
+    """Set by runtimes that know; otherwise ``classify`` derives it from status, code and message, in this order."""
+    status: int | None = None
+    """An HTTP status."""
+    code: str = ""
+    """The provider's own code, such as ``context_length_exceeded``."""
+    retry_after: float | None = None
+    """Seconds that the provider asked to wait."""
+    needed_tokens: int | None = None
+    """With a context overflow: how many tokens the prompt has."""
+    available_tokens: int | None = None
+    """With a context overflow: how many would fit."""
+
+
+@frozen
+class Completed:
+    """The model answered."""
+
+    text: str
+    finish_reason: FinishReason = "stop"
+    """``length`` says that the answer was cut at the token limit."""
+
+
+@frozen
+class LimitReached:
+    """A budget was used up."""
+
+    limit: LimitKind
+    text: str = ""
+    """The final answer, where the limit leaves room for one."""
+
+
+@frozen
+class Cancelled:
+    """Somebody asked to stop."""
+
+    reason: str = ""
+    text: str = ""
+    """What of the answer had arrived."""
+
+
+@frozen
+class Failed:
+    """The turn could not be carried on."""
+
+    kind: ErrorKind
+    message: str
+    text: str = ""
+    """What of the answer had arrived."""
+
+
+Outcome = Completed | LimitReached | Cancelled | Failed

@@ -1,0 +1,80 @@
+"""Which tool calls may run: a pure judgement of (call, tool, rules).
+
+The most severe matching rule wins: deny, then ask, then allow; without a match the tool's own ``approval`` flag and
+then the policy's default decide. So adding a deny rule can never permit more.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from attrs import Attribute, field, frozen
+
+from cognition.errors import ConfigError
+from cognition.messages import ToolCall
+from cognition.tools import ToolSpec
+
+Action = Literal["allow", "ask", "deny"]
+
+SEVERITY: dict[Action, int] = {"allow": 0, "ask": 1, "deny": 2}
+
+
+@frozen
+class Rule:
+    """What to do with calls of the tools that a pattern names."""
+
+    action: Action
+    tool: str = field()
+    """A tool's name; a ``*`` at its end stands for any rest (``mcp.files.*``), alone for every tool."""
+    reason: str = ""
+    """Told to the model when the rule denies."""
+
+    @tool.validator
+    def _check_pattern(self, _attribute: Attribute[str], value: str) -> None:
+        if not value or "*" in value[:-1]:
+            raise ConfigError(f"rule pattern {value!r}: write a tool's name, a prefix with '*' at its end, or '*'")
+
+    def matches(self, name: str) -> bool:
+        return name.startswith(self.tool[:-1]) if self.tool.endswith("*") else name == self.tool
+
+
+@frozen
+class Verdict:
+    """The judgement of one call, and why."""
+
+    action: Action
+    reason: str = ""
+
+
+@frozen
+class Policy:
+    """The embedding program's rules. What the user grants or refuses "from now on" is judged by the same words."""
+
+    rules: tuple[Rule, ...] = ()
+    default: Action = field(default="allow")
+    """For calls that no rule matches, of tools that don't ask for approval themselves."""
+
+    def judge(self, call: ToolCall, tool: ToolSpec, remembered: tuple[Rule, ...] = ()) -> Verdict:
+        """The verdict on a call.
+
+        ``remembered`` are the user's own "from now on" answers. They can soften an *ask* to an *allow* or harden
+        anything to a *deny*; they never lift a *deny* of the policy.
+        """
+        verdict = self._configured(call, tool)
+        for rule in remembered:
+            if rule.matches(call.name) and (rule.action == "deny" or verdict.action == "ask"):
+                verdict = Verdict(rule.action, rule.reason)
+                if rule.action == "deny":
+                    break
+        return verdict
+
+    def _configured(self, call: ToolCall, tool: ToolSpec) -> Verdict:
+        worst: Rule | None = None
+        for rule in self.rules:
+            if rule.matches(call.name) and (worst is None or SEVERITY[rule.action] > SEVERITY[worst.action]):
+                worst = rule
+        if worst is not None:
+            return Verdict(worst.action, worst.reason)
+        if tool.approval and self.default != "deny":
+            return Verdict("ask", "the tool asks for approval")
+        return Verdict(self.default)

@@ -1,0 +1,24 @@
+"""What the engine asks of a model: plain values, no rendering."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from attrs import frozen
+
+from cognition.config import GenerationOptions
+from cognition.history import History
+from cognition.tools import ToolSpec
+
+Purpose = Literal["answer", "repair", "final_answer"]
+"""Why the model is called: to go on, to mend an unreadable reply, or to answer without tools at a limit."""
+
+
+@frozen
+class ModelRequest:
+    """One model call."""
+
+    system: str
+    messages: History
+    tools: tuple[ToolSpec, ...]
+    options: GenerationOptions

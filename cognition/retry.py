@@ -1,0 +1,99 @@
+"""What a failure means and when to try again: a plan made of values, not a sleep."""
+
+from __future__ import annotations
+
+from cognition.config import RetryPolicy
+from cognition.outcomes import ErrorKind, Failure
+
+RETRIED: frozenset[ErrorKind] = frozenset({"rate_limit", "transient", "offline", "bad_output"})
+"""Kinds that may go away by themselves."""
+
+BY_STATUS: dict[int, ErrorKind] = {
+    400: "fatal",
+    401: "auth",
+    402: "auth",
+    403: "auth",
+    404: "fatal",
+    408: "transient",
+    409: "transient",
+    413: "context_overflow",
+    422: "fatal",
+    425: "transient",
+    429: "rate_limit",
+    529: "rate_limit",  # Anthropic: overloaded
+}
+"""HTTP statuses (RFC 9110, and what providers add); any other from 500 on is transient, below it fatal."""
+
+AMBIGUOUS: frozenset[int] = frozenset({400, 422})
+"""Statuses under which providers report quite different things; code and text are read first."""
+
+BY_TEXT: tuple[tuple[ErrorKind, tuple[str, ...]], ...] = (
+    (
+        "context_overflow",
+        (
+            "context_length_exceeded",
+            "context length",
+            "context window",
+            "maximum context",
+            "too many tokens",
+            "prompt is too long",
+            "exceeds the available context",
+        ),
+    ),
+    ("rate_limit", ("rate_limit", "rate limit", "too many requests", "overloaded", "quota")),
+    ("auth", ("invalid_api_key", "api key", "unauthorized", "authentication", "permission denied", "forbidden")),
+    ("modality", ("does not support image", "image input", "audio input", "unsupported content type", "modality")),
+    (
+        "offline",
+        (
+            "name or service not known",
+            "getaddrinfo",
+            "network is unreachable",
+            "no route to host",
+            "temporary failure in name resolution",
+        ),
+    ),
+    ("bad_output", ("invalid json in response", "could not parse the response", "incomplete response")),
+    (
+        "transient",
+        (
+            "timed out",
+            "timeout",
+            "connection reset",
+            "connection refused",
+            "connection aborted",
+            "broken pipe",
+            "unavailable",
+        ),
+    ),
+)
+"""Phrases of providers' codes and messages, the most telling kinds first."""
+
+
+def classify(failure: Failure) -> ErrorKind:
+    """The kind of a failure: as stated, else by status, else by code, else by message; ``fatal`` if nothing tells."""
+    if failure.kind is not None:
+        return failure.kind
+    if failure.status is not None and failure.status not in AMBIGUOUS:
+        known = BY_STATUS.get(failure.status)
+        return known or ("transient" if failure.status >= 500 else "fatal")
+    for text in (failure.code.lower(), failure.message.lower()):
+        for kind, phrases in BY_TEXT:
+            if any(phrase in text for phrase in phrases):
+                return kind
+    return "fatal"
+
+
+def delay(policy: RetryPolicy, kind: ErrorKind, attempt: int, turn: int, retry_after: float | None) -> float:
+    """Seconds to wait before attempt number ``attempt`` (from 2).
+
+    Doubles from ``first_delay``, once more for rate limits, up to ``longest_delay``; a provider's Retry-After is
+    honoured up to the same cap. Up to a quarter is added so that many sessions don't return at the same moment; that
+    jitter is computed from the turn and attempt, so that a replay waits as the first run did.
+    """
+    if retry_after is not None and retry_after >= 0:
+        return min(retry_after, policy.longest_delay)
+    doublings = min(attempt - 2 + (kind == "rate_limit"), 64)  # beyond, the cap holds anyway and floats overflow
+    seconds = min(policy.first_delay * 2.0**doublings, policy.longest_delay)
+    jitter = (turn * 7919 + attempt * 104729) % 1000 / 4000  # two primes: neighbours in turn and attempt spread out
+    return min(seconds * (1 + jitter), policy.longest_delay)

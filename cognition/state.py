@@ -1,0 +1,68 @@
+"""Everything an agent knows between two inputs: one frozen value."""
+
+from __future__ import annotations
+
+from attrs import frozen
+
+from cognition.history import History
+from cognition.messages import Usage
+from cognition.phases import Idle, Phase
+from cognition.policy import Rule
+
+
+@frozen
+class Counters:
+    """Sources of ids. They only grow."""
+
+    turn: int = 0
+    step: int = 0
+    index: int = 0
+    """Effects decided in this step; the next one gets this number."""
+    messages: int = 0
+
+
+@frozen
+class Spent:
+    """What the current turn has used of its budgets, and the memory of its guards."""
+
+    started_at: float = 0.0
+    steps: int = 0
+    tool_calls: int = 0
+    refusals: int = 0
+    """In a row."""
+    nudges: int = 0
+    """How often an empty reply was answered with a reminder."""
+    repairs: int = 0
+    """How often in a row an unreadable reply was sent back."""
+    usage: Usage = Usage()
+    recent: tuple[str, ...] = ()
+    """Fingerprints of the latest calls, oldest first; for the loop guard."""
+
+
+@frozen
+class Window:
+    """Which part of history a request shows, and how large it is.
+
+    Sizes are estimated from characters; ``scale`` corrects the estimate by what the runtime last measured.
+    """
+
+    first: int = 0
+    """Index of the first message that is shown; always the start of a turn."""
+    size: float = 0.0
+    """Unscaled token estimate of all messages from ``first`` on."""
+    scale: float = 1.0
+
+
+@frozen
+class AgentState:
+    """A session between two inputs. Compare, keep, fork and store it freely: nothing in it changes or is a handle."""
+
+    history: History = History()
+    phase: Phase = Idle()
+    counters: Counters = Counters()
+    spent: Spent = Spent()
+    window: Window = Window()
+    remembered: tuple[Rule, ...] = ()
+    """The user's approvals and refusals "from now on"."""
+    total: Usage = Usage()
+    """Of all turns."""
