@@ -59,13 +59,14 @@ clean: ## remove the environment and all caches
 
 $(BIN)/python:
 	@test -n "$(PYTHON)" || { echo "cogstep needs Python 3.11 or newer with venv: install it (Debian and Ubuntu: apt install python3 python3-venv) or say make PYTHON=/path/to/python3.11 ..." >&2; exit 2; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "$(PYTHON) is too old or does not start: cogstep needs Python 3.11 or newer" >&2; exit 2; }
 	$(PYTHON) -m venv $(VENV)
 
 # --only-binary: without a wheel, pip would start to compile MLX itself; then llama.cpp is the shorter way.
 $(VENV)/.demo-mlx: pyproject.toml | $(BIN)/python
 	@test $(VENV)/.all -nt pyproject.toml \
 	|| { echo "Installing cogstep with MLX into $(VENV) ..." && $(PIP) install --only-binary mlx,mlx-cpu,mlx-metal -e '.[mlx]'; } \
-	|| { echo "MLX does not fit this machine: installing llama.cpp instead, which compiles for some minutes ..." && $(PIP) install -e '.[llama]'; }
+	|| { echo "MLX could not be installed, for the reason above. Installing llama.cpp instead, which compiles for some minutes ..." && $(PIP) install -e '.[llama]'; }
 	@touch $@
 
 $(VENV)/.demo-llama: pyproject.toml | $(BIN)/python
