@@ -74,6 +74,35 @@ def imported_modules(tree: ast.Module, package: str) -> Iterator[tuple[int, str]
                 yield node.lineno, base
 
 
+def impure_builtins(node: ast.AST, bound: frozenset[str] = frozenset()) -> Iterator[ast.Name]:
+    """Where an impure builtin is meant; ``bound`` holds the names that mean something else, as a parameter may."""
+    match node:
+        case ast.FunctionDef(name=function) | ast.AsyncFunctionDef(name=function):
+            bound |= names_bound_in(node) | ({"hash"} if function == "__hash__" else set())
+        case ast.Lambda() | ast.ListComp() | ast.SetComp() | ast.DictComp() | ast.GeneratorExp():
+            bound |= names_bound_in(node)
+        case ast.Name(id=name, ctx=ast.Load()) if name in IMPURE_BUILTINS and name not in bound:
+            yield node
+        case _:
+            pass
+    for child in ast.iter_child_nodes(node):
+        yield from impure_builtins(child, bound)
+
+
+def names_bound_in(scope: ast.AST) -> set[str]:
+    """The parameters of a function and the names it assigns."""
+    return {
+        name
+        for node in ast.walk(scope)
+        for name in (
+            node.arg if isinstance(node, ast.arg) else None,
+            node.id if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) else None,
+            node.name if isinstance(node, ast.MatchAs | ast.MatchStar) else None,
+        )
+        if name is not None
+    }
+
+
 def impurities(source: str, *, package: str = "cognition", extra: frozenset[str] = frozenset()) -> list[str]:
     """What a module of the core must not do, one line for each place where it does."""
     tree = ast.parse(source)
@@ -83,17 +112,9 @@ def impurities(source: str, *, package: str = "cognition", extra: frozenset[str]
         for line, name in imported_modules(tree, package)
         if name.split(".")[0] not in allowed
     ]
-    in_hash = {
-        id(inner)
-        for node in ast.walk(tree)
-        if isinstance(node, ast.FunctionDef) and node.name == "__hash__"
-        for inner in ast.walk(node)
-    }
+    found += [f"line {name.lineno}: {name.id} {IMPURE_BUILTINS[name.id]}" for name in impure_builtins(tree)]
     for node in ast.walk(tree):
         match node:
-            case ast.Name(id=name, ctx=ast.Load()) if name in IMPURE_BUILTINS:
-                if name != "hash" or id(node) not in in_hash:
-                    found.append(f"line {node.lineno}: {name} {IMPURE_BUILTINS[name]}")
             case ast.AsyncFunctionDef() | ast.Await() | ast.AsyncFor() | ast.AsyncWith():
                 found.append(f"line {node.lineno}: is asynchronous")
             case ast.comprehension(is_async=1):
@@ -167,11 +188,12 @@ def test_importing_a_package_loads_no_backend(package: str) -> None:
 
 def test_importing_the_core_loads_nothing_that_could_make_it_impure() -> None:
     """Beyond what attrs and cattrs load themselves, a fresh process holds only the core and pure modules."""
-    brought = modules_after("import cognition") - modules_after("import attrs, cattrs")
-    brought |= modules_after("import cognition") & {"asyncio", "hypothesis"}
+    core = [name for path in modules_of("cognition") if not (name := module_name(path)).startswith("cognition.testing")]
+    loaded = modules_after(f"import {', '.join(core)}")
+    brought = (loaded - modules_after("import attrs, cattrs")) | (loaded & {"asyncio", "hypothesis"})
     allowed = PURE_STANDARD_LIBRARY | CORE_DEPENDENCIES | {"cognition"}
 
-    # A name with an underscore is the C half of its module (_json, _decimal); json itself is loaded by the probe.
+    # A leading underscore marks the C half of a module of the standard library (_json, _decimal).
     assert {name for name in brought if name.split(".")[0].lstrip("_") not in allowed} == set()
 
 
@@ -187,6 +209,8 @@ def test_importing_the_core_loads_nothing_that_could_make_it_impure() -> None:
         ("text = open('x').read()", "line 1: open reads or writes a file"),
         ("list(map(print, 'x'))", "line 1: print writes to the terminal"),
         ("name = input()", "line 1: input reads from the terminal"),
+        ("def f(text=''):\n    return [input(x) for x in text]", "line 2: input reads from the terminal"),
+        ("def f(input):\n    return input\ninput()", "line 3: input reads from the terminal"),
         ("async def f(): pass", "line 1: is asynchronous"),
         ("count = 0\ndef f():\n    global count\n    count += 1", "line 3: changes a global"),
         ("def jitter(x):\n    return hash(x) % 7", "line 2: hash of a text differs"),
@@ -207,6 +231,8 @@ def test_the_proof_finds_what_is_impure(source: str, expected: str) -> None:
         "from . import errors\nfrom .messages import ToolCall",
         "class A:\n    def __hash__(self):\n        return hash((1, 2))",
         "def f(policy):\n    return policy.open, policy.input()",
+        "def step(state, input):\n    return [input for id in state if id]",
+        "def step(state, event):\n    match event:\n        case object(id=id):\n            return id",
         'def f():\n    """Docstrings may say print(), open() and await."""',
     ],
 )

@@ -29,7 +29,9 @@ def page_name(path: Path) -> str:
 
 
 def parse_page(path: Path) -> Document:
-    return Sybil(parsers=[CodeBlockParser("python", PythonEvaluator())], patterns=["*.md"], path=str(ROOT)).parse(path)
+    page = Sybil(parsers=[CodeBlockParser("python", PythonEvaluator())], patterns=["*.md"], path=str(ROOT)).parse(path)
+    page.namespace["__name__"] = "__main__"  # an example is run as a script is
+    return page
 
 
 def placeholders(source: str) -> list[int]:
