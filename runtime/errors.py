@@ -1,0 +1,62 @@
+"""What goes wrong when a model is loaded or used wrongly. Each message is one line that says what to do.
+
+Strategy: these are the embedding program's (or its user's) mistakes and the machine's troubles before a model stands.
+What happens to a request afterwards, a prompt that is too long included, is no exception but a ``Done`` with a
+``Failure``, since the core decides what follows from it.
+"""
+
+from __future__ import annotations
+
+from cognition import CogstepError
+
+
+class RuntimeClosedError(CogstepError):
+    """A runtime was asked for something after ``close()``."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"the model {name!r} is closed; load it again with load_model()")
+        self.name = name
+
+
+class ModelLoadError(CogstepError):
+    """A model could not be loaded.
+
+    Attributes:
+        spec: what was to be loaded, as the caller wrote it.
+    """
+
+    def __init__(self, message: str, *, spec: str = "") -> None:
+        super().__init__(message)
+        self.spec = spec
+
+
+class ModelSpecError(ModelLoadError):
+    """The text that names a model has no form that we know."""
+
+
+class ModelNotFoundError(ModelLoadError):
+    """There is no file, directory or repository under this name."""
+
+
+class ModelFileError(ModelLoadError):
+    """The file or directory is there but holds no model that can be used: wrong kind, cut short, parts missing."""
+
+
+class ExtraMissingError(ModelLoadError):
+    """The backend's package is not installed.
+
+    Attributes:
+        extra: the name for ``pip install 'cogstep[extra]'``.
+    """
+
+    def __init__(self, message: str, *, extra: str, spec: str = "") -> None:
+        super().__init__(message, spec=spec)
+        self.extra = extra
+
+
+class LoadCancelledError(ModelLoadError):
+    """``on_progress`` returned False."""
+
+
+class TemplateError(ModelLoadError):
+    """A chat template has a syntax error, or refuses a plain conversation however it is put."""
