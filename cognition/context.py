@@ -75,10 +75,10 @@ def next_turn(history: History, first: int) -> int | None:
     return None
 
 
-def measured(window: Window, fixed: float, tokens: int) -> Window:
-    """The window with its scale corrected: a prompt of this window was really ``tokens`` long."""
+def measured_scale(estimate: float, tokens: int) -> float:
+    """The correction of estimates after a prompt of this unscaled estimate was really ``tokens`` long."""
     low, high = SCALE_RANGE
-    return Window(window.first, window.size, min(max(tokens / (fixed + window.size), low), high))
+    return min(max(tokens / estimate, low), high)
 
 
 def fit(history: History, window: Window, fixed: float, budget: int) -> Window | None:

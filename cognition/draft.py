@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from attrs import evolve
-
 from cognition.config import AgentConfig
 from cognition.context import fit, fixed_size, message_size, prompt_budget, result_limit, shorten
 from cognition.decisions import CallModel, ContextAssembled, Decision, LimitHit, TurnFinished
@@ -15,7 +11,7 @@ from cognition.messages import AssistantMessage, Message, ToolCall, ToolMessage,
 from cognition.outcomes import Failed, LimitKind, LimitReached, Outcome
 from cognition.phases import Idle, ModelAttempt, Phase, Thinking
 from cognition.requests import ModelRequest, Purpose
-from cognition.state import AgentState, Counters, Window
+from cognition.state import AgentState, Counters, Spent, Window
 from cognition.tools import ToolSpec
 from cognition.transition import Transition
 
@@ -42,7 +38,11 @@ class Setup:
 
 
 class Draft:
-    """The parts of the next state, changed one by one, and the decisions so far."""
+    """The parts of the next state, changed one by one, and the decisions so far.
+
+    The fields of the state's small parts are plain attributes here: rebuilding a part at each change would take half of
+    a step's time.
+    """
 
     __slots__ = (
         "_index",
@@ -50,27 +50,47 @@ class Draft:
         "_step",
         "_turn",
         "decisions",
+        "first",
         "history",
+        "nudges",
         "phase",
+        "recent",
+        "refusals",
         "remembered",
+        "repairs",
+        "scale",
         "setup",
-        "spent",
+        "size",
+        "started_at",
+        "steps",
+        "tool_calls",
         "total",
-        "window",
+        "usage",
     )
 
     def __init__(self, setup: Setup, state: AgentState) -> None:
         self.setup = setup
         self.history = state.history
         self.phase: Phase = state.phase
-        self.spent = state.spent
-        self.window = state.window
         self.remembered = state.remembered
         self.total = state.total
+        self.decisions: list[Decision] = []
         counters = state.counters
         self._turn, self._step = counters.turn, counters.step
         self._index, self._messages = counters.index, counters.messages
-        self.decisions: list[Decision] = []
+        window = state.window
+        self.first, self.size, self.scale = window.first, window.size, window.scale
+        self.restore(state.spent)
+
+    def restore(self, spent: Spent) -> None:
+        """Take over what a turn has used; ``Spent()`` for a new turn."""
+        self.started_at, self.steps, self.tool_calls = spent.started_at, spent.steps, spent.tool_calls
+        self.refusals, self.nudges, self.repairs = spent.refusals, spent.nudges, spent.repairs
+        self.usage, self.recent = spent.usage, spent.recent
+
+    @property
+    def window(self) -> Window:
+        return Window(self.first, self.size, self.scale)
 
     @property
     def turn(self) -> int:
@@ -97,8 +117,7 @@ class Draft:
 
     def append(self, message: Message) -> None:
         self.history = self.history.append(message)
-        window = self.window
-        self.window = Window(window.first, window.size + message_size(message), window.scale)
+        self.size += message_size(message)
 
     def note(self, text: str) -> None:
         """Tell the model something in the user's role."""
@@ -118,27 +137,27 @@ class Draft:
         setup = self.setup
         window = fit(self.history, self.window, setup.fixed, setup.budget)
         if window is None:
-            needed = int((setup.fixed + self.window.size) * self.window.scale)
             self.finish(
                 Failed(
                     "context_overflow",
-                    f"this turn needs about {needed} tokens and the prompt may have {setup.budget}; "
+                    f"this turn needs about {self.prompt_tokens()} tokens and the prompt may have {setup.budget}; "
                     "ask for less at once, or use a model with a longer context",
                 )
             )
             return
-        self.window = window
+        self.first, self.size = window.first, window.size
         if new_step:
             self._step, self._index = self._step + 1, 0
         identity = self.new_effect()
         request = setup.request(self.history, window, attempt.purpose)
-        self.decisions.append(
-            ContextAssembled(
-                len(request.messages), window.first, int((setup.fixed + window.size) * window.scale), setup.budget
-            )
-        )
+        shown = len(request.messages)
+        self.decisions.append(ContextAssembled(shown, window.first, self.prompt_tokens(), setup.budget))
         self.decisions.append(CallModel(identity, attempt.purpose, request))
         self.phase = Thinking(identity, attempt)
+
+    def prompt_tokens(self) -> int:
+        """Estimated tokens of a prompt that shows the whole window."""
+        return int((self.setup.fixed + self.size) * self.scale)
 
     def go_on(self, now: float, attempt: ModelAttempt, limit: LimitKind | None = None) -> None:
         """The next model call of this turn, unless a budget ends the turn."""
@@ -147,7 +166,7 @@ class Draft:
             self.stop_at(hard)
             return
         limits = self.setup.config.limits
-        if limit is None and self.spent.steps >= limits.steps:
+        if limit is None and self.steps >= limits.steps:
             limit = "steps"
         if limit is None:
             self.ask_model(attempt, new_step=True)
@@ -159,16 +178,16 @@ class Draft:
 
     def exhausted(self, now: float) -> LimitKind | None:
         """The budget that leaves no room for another model call."""
-        limits, spent = self.setup.config.limits, self.spent
-        if limits.refusals <= spent.refusals:
+        limits, usage = self.setup.config.limits, self.usage
+        if self.refusals >= limits.refusals:
             return "refusals"
-        if limits.input_tokens is not None and spent.usage.input_tokens >= limits.input_tokens:
+        if limits.input_tokens is not None and usage.input_tokens >= limits.input_tokens:
             return "input_tokens"
-        if limits.output_tokens is not None and spent.usage.output_tokens >= limits.output_tokens:
+        if limits.output_tokens is not None and usage.output_tokens >= limits.output_tokens:
             return "output_tokens"
-        if limits.cost is not None and spent.usage.cost >= limits.cost:
+        if limits.cost is not None and usage.cost >= limits.cost:
             return "cost"
-        if limits.seconds is not None and now - spent.started_at >= limits.seconds:
+        if limits.seconds is not None and now - self.started_at >= limits.seconds:
             return "seconds"
         return None
 
@@ -184,14 +203,22 @@ class Draft:
 
     def finish(self, outcome: Outcome) -> None:
         """End the turn; nothing may be decided after it."""
-        self.total += self.spent.usage
-        self.decide(TurnFinished(outcome, self.spent.usage))
+        self.total += self.usage
+        self.decide(TurnFinished(outcome, self.usage))
         self.phase = Idle()
-
-    def count(self, **changes: Any) -> None:
-        self.spent = evolve(self.spent, **changes)
 
     def seal(self) -> Transition:
         counters = Counters(self._turn, self._step, self._index, self._messages)
-        state = AgentState(self.history, self.phase, counters, self.spent, self.window, self.remembered, self.total)
+        spent = Spent(
+            self.started_at,
+            self.steps,
+            self.tool_calls,
+            self.refusals,
+            self.nudges,
+            self.repairs,
+            self.usage,
+            self.recent,
+        )
+        window = Window(self.first, self.size, self.scale)
+        state = AgentState(self.history, self.phase, counters, spent, window, self.remembered, self.total)
         return Transition(state, tuple(self.decisions))

@@ -9,7 +9,7 @@ from cognition.inputs import CancelAsked, SessionReset, ShutdownAsked, UserSpoke
 from cognition.messages import ToolResult, UserMessage
 from cognition.outcomes import Cancelled
 from cognition.phases import Acting, AwaitingApproval, Closed, Idle, ModelAttempt, Running, Settled, Thinking, Waiting
-from cognition.state import AgentState, Spent, Window
+from cognition.state import AgentState, Spent
 from cognition.transition import Transition
 
 CANCELLED = ToolResult("The call was cancelled.", "cancelled")
@@ -18,7 +18,7 @@ CANCELLED = ToolResult("The call was cancelled.", "cancelled")
 def on_user_spoke(setup: Setup, state: AgentState, event: UserSpoke) -> Transition:
     draft = Draft(setup, state)
     draft.begin_turn()
-    draft.spent = Spent(started_at=event.at)
+    draft.restore(Spent(started_at=event.at))
     draft.append(UserMessage(draft.new_message_id(), event.text))
     draft.ask_model(ModelAttempt(), new_step=True)
     return draft.seal()
@@ -34,7 +34,8 @@ def on_reset(setup: Setup, state: AgentState, event: SessionReset) -> Transition
     draft = Draft(setup, state)
     if not isinstance(draft.phase, Idle):
         _stop(draft, Cancelled("the session was reset"), "")
-    draft.history, draft.window, draft.spent = History(), Window(scale=draft.window.scale), Spent()
+    draft.history, draft.first, draft.size = History(), 0, 0.0
+    draft.restore(Spent())
     return draft.seal()
 
 

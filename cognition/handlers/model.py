@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from attrs import evolve
 
-from cognition.context import measured
+from cognition.context import measured_scale
 from cognition.decisions import RetryPlanned, StartTimer
 from cognition.draft import Draft, Setup
+from cognition.guards import fingerprint
 from cognition.handlers.rejection import reject
 from cognition.handlers.tools import begin_calls, tell_malformed
 from cognition.inputs import ModelFailed, ModelInterrupted, ModelReplied, TimerFired
-from cognition.messages import AssistantMessage, MalformedToolCall, ProposedCall, ToolCall, Usage
+from cognition.messages import AssistantMessage, MalformedToolCall, ToolCall, Usage
 from cognition.outcomes import Cancelled, Completed, ErrorKind, Failed, Failure, LimitReached
 from cognition.phases import ModelAttempt, Thinking, Waiting
 from cognition.retry import RETRIED, classify, delay
@@ -35,11 +36,11 @@ def on_model_replied(setup: Setup, state: AgentState, event: ModelReplied) -> Tr
         draft.append(AssistantMessage(draft.new_message_id(), event.text, event.reasoning))
         draft.finish(LimitReached(attempt.limit, event.text))
         return draft.seal()
-    calls, malformed = _readable(draft, event)
+    calls, marks, malformed = _readable(draft, event)
     if calls:
-        _count_repairs(draft, 0)
+        draft.repairs = 0
         draft.append(AssistantMessage(draft.new_message_id(), event.text, event.reasoning, calls))
-        begin_calls(draft, calls, malformed, event.at)
+        begin_calls(draft, calls, marks, malformed, event.at)
     elif malformed:
         _send_back(draft, event, malformed)
     elif event.text.strip():
@@ -55,7 +56,7 @@ def on_model_failed(setup: Setup, state: AgentState, event: ModelFailed) -> Tran
     if not isinstance(phase, Thinking) or phase.effect_id != event.effect_id:
         return reject(state, event, "another model call is in flight")
     draft = Draft(setup, state)
-    draft.count(usage=draft.spent.usage + event.usage)
+    draft.usage += event.usage
     kind = classify(event.failure)
     if event.partial_text:  # the user has read it; a second, different answer would contradict it
         draft.keep_partial(event.partial_text)
@@ -74,7 +75,7 @@ def on_model_interrupted(setup: Setup, state: AgentState, event: ModelInterrupte
     if not isinstance(phase, Thinking) or phase.effect_id != event.effect_id:
         return reject(state, event, "another model call is in flight")
     draft = Draft(setup, state)
-    draft.count(usage=draft.spent.usage + event.usage)
+    draft.usage += event.usage
     draft.keep_partial(event.partial_text)
     draft.finish(Cancelled("the model call was interrupted", event.partial_text))
     return draft.seal()
@@ -94,53 +95,42 @@ def on_timer_fired(setup: Setup, state: AgentState, event: TimerFired) -> Transi
 
 
 def _count_reply(draft: Draft, usage: Usage, *, calibrate: bool) -> None:
-    spent = draft.spent
-    draft.count(steps=spent.steps + 1, usage=spent.usage + usage)
+    draft.steps += 1
+    draft.usage += usage
     if calibrate and usage.input_tokens > 0:
-        draft.window = measured(draft.window, draft.setup.fixed, usage.input_tokens)
+        draft.scale = measured_scale(draft.setup.fixed + draft.size, usage.input_tokens)
 
 
-def _count_repairs(draft: Draft, repairs: int) -> None:
-    if draft.spent.repairs != repairs:
-        draft.count(repairs=repairs)
+def _readable(
+    draft: Draft, event: ModelReplied
+) -> tuple[tuple[ToolCall, ...], tuple[str, ...], tuple[MalformedToolCall, ...]]:
+    """The reply's calls with ids of ours, their fingerprints, and what can't be read.
 
-
-def _readable(draft: Draft, event: ModelReplied) -> tuple[tuple[ToolCall, ...], tuple[MalformedToolCall, ...]]:
-    """The reply's calls with ids of ours; a call whose arguments are no JSON object counts as malformed."""
+    A call whose arguments are no JSON object counts as malformed, whoever parsed the reply.
+    """
     calls: list[ToolCall] = []
+    marks: list[str] = []
     malformed = list(event.malformed)
     for proposed in event.calls:
         call = ToolCall(draft.new_call_id(len(calls) + 1), proposed.name, proposed.arguments_json)
-        problem = _problem_with(call)
-        if problem:
-            malformed.append(_unreadable(proposed, problem))
+        try:
+            marks.append(fingerprint(call))
+        except (ValueError, RecursionError) as error:  # RecursionError: arguments nested thousands deep
+            malformed.append(MalformedToolCall(f"{proposed.name} {proposed.arguments_json}", str(error)))
         else:
             calls.append(call)
-    return tuple(calls), tuple(malformed)
-
-
-def _problem_with(call: ToolCall) -> str:
-    try:
-        call.arguments  # noqa: B018 - decoding is the check
-    except (ValueError, RecursionError) as error:  # RecursionError: arguments nested thousands deep
-        return str(error)
-    return ""
-
-
-def _unreadable(proposed: ProposedCall, problem: str) -> MalformedToolCall:
-    return MalformedToolCall(f"{proposed.name} {proposed.arguments_json}", problem)
+    return tuple(calls), tuple(marks), tuple(malformed)
 
 
 def _send_back(draft: Draft, event: ModelReplied, malformed: tuple[MalformedToolCall, ...]) -> None:
     """Nothing but unreadable calls: show the model what it wrote and what is wrong with it."""
-    repairs = draft.spent.repairs + 1
-    if repairs > REPAIRS:
+    draft.repairs += 1
+    if draft.repairs > REPAIRS:
         draft.append(AssistantMessage(draft.new_message_id(), event.text, event.reasoning))
         draft.finish(
             Failed("bad_output", f"the model's tool calls stayed unreadable: {malformed[0].reason}", event.text)
         )
         return
-    draft.count(repairs=repairs)
     written = "\n".join(part for part in (event.text, *(item.raw for item in malformed)) if part)
     draft.append(AssistantMessage(draft.new_message_id(), written, event.reasoning))
     tell_malformed(draft, malformed)
@@ -150,23 +140,20 @@ def _send_back(draft: Draft, event: ModelReplied, malformed: tuple[MalformedTool
 def _nudge(draft: Draft, event: ModelReplied) -> None:
     if event.reasoning:
         draft.append(AssistantMessage(draft.new_message_id(), "", event.reasoning))
-    nudges = draft.spent.nudges + 1
-    if nudges > NUDGES:
-        draft.finish(Failed("bad_output", f"the model gave no answer in {nudges} replies"))
+    draft.nudges += 1
+    if draft.nudges > NUDGES:
+        draft.finish(Failed("bad_output", f"the model gave no answer in {draft.nudges} replies"))
         return
-    draft.count(nudges=nudges)
     draft.note(NUDGE_NOTE)
     draft.go_on(event.at, ModelAttempt())
 
 
 def _trim_and_retry(draft: Draft, attempt: ModelAttempt, failure: Failure) -> None:
     """The estimate was too low: correct it by what the runtime says, so that ``fit`` drops turns, and try once more."""
-    setup, window = draft.setup, draft.window
-    estimated = (setup.fixed + window.size) * window.scale
-    needed = failure.needed_tokens or 1.5 * max(estimated, setup.budget)
-    share = failure.available_tokens / setup.budget if failure.available_tokens else 1.0
-    scale = max(needed / (setup.fixed + window.size) / min(share, 1.0), window.scale)
-    draft.window = evolve(window, scale=scale)
+    budget, estimate = draft.setup.budget, draft.setup.fixed + draft.size
+    needed = failure.needed_tokens or 1.5 * max(draft.prompt_tokens(), budget)
+    share = failure.available_tokens / budget if failure.available_tokens else 1.0
+    draft.scale = max(needed / estimate / min(share, 1.0), draft.scale)
     draft.decide(RetryPlanned("context_overflow", failure.message, attempt.number + 1, 0.0))
     draft.ask_model(evolve(attempt, number=attempt.number + 1, trimmed=True), new_step=False)
 

@@ -6,7 +6,7 @@ from difflib import get_close_matches
 
 from cognition.decisions import AskApproval, CallTool
 from cognition.draft import Draft, Setup
-from cognition.guards import cycle_length, fingerprint, remember
+from cognition.guards import cycle_length, remember
 from cognition.handlers.rejection import reject
 from cognition.inputs import ApprovalGiven, ApprovalRefused, ToolFailed, ToolReturned
 from cognition.messages import MalformedToolCall, ToolCall, ToolResult
@@ -30,21 +30,23 @@ MALFORMED_NOTE = "This tool call could not be read: {reason}\n{raw}\nSend it aga
 
 
 def begin_calls(
-    draft: Draft, calls: tuple[ToolCall, ...], malformed: tuple[MalformedToolCall, ...], now: float
+    draft: Draft,
+    calls: tuple[ToolCall, ...],
+    marks: tuple[str, ...],
+    malformed: tuple[MalformedToolCall, ...],
+    now: float,
 ) -> None:
-    """Start on the calls of a reply."""
+    """Start on the calls of a reply; ``marks`` are their fingerprints."""
     slots: list[CallSlot] = []
     limit: LimitKind | None = draft.exhausted(now)
-    recent = draft.spent.recent
-    for call in calls:
-        recent = remember(recent, fingerprint(call))
+    for call, mark in zip(calls, marks, strict=True):
+        draft.recent = remember(draft.recent, mark)
         status: CallStatus = Proposed()
-        if limit is None and cycle_length(recent):
+        if limit is None and cycle_length(draft.recent):
             limit = "loop"
         if limit is not None:
             status = Settled(ToolResult(f"Not run: {draft.limit_detail(limit)}.", "error"))
         slots.append(CallSlot(call, status))
-    draft.count(recent=recent)
     _advance(draft, Acting(tuple(slots), malformed, limit), now)
 
 
@@ -64,7 +66,7 @@ def on_approval_given(setup: Setup, state: AgentState, event: ApprovalGiven) -> 
     call = phase.slots[position].call
     if event.always:
         draft.remembered = (*draft.remembered, Rule("allow", call.name))
-    draft.count(refusals=0)
+    draft.refusals = 0
     _advance(draft, _with_status(phase, position, _run(draft, call)), event.at)
     return draft.seal()
 
@@ -150,10 +152,10 @@ def _read_only(draft: Draft, call: ToolCall) -> bool:
 
 def _reached(draft: Draft) -> LimitKind | None:
     """The limit that lets no further call of this reply run."""
-    limits, spent = draft.setup.config.limits, draft.spent
-    if spent.refusals >= limits.refusals:
+    limits = draft.setup.config.limits
+    if draft.refusals >= limits.refusals:
         return "refusals"
-    if limits.tool_calls is not None and spent.tool_calls >= limits.tool_calls:
+    if limits.tool_calls is not None and draft.tool_calls >= limits.tool_calls:
         return "tool_calls"
     return None
 
@@ -175,19 +177,19 @@ def _judge(draft: Draft, call: ToolCall) -> CallStatus:
         identity = draft.new_effect()
         draft.decide(AskApproval(identity, call, verdict.reason))
         return AwaitingApproval(identity)
-    draft.count(refusals=0)
+    draft.refusals = 0
     return _run(draft, call)
 
 
 def _run(draft: Draft, call: ToolCall) -> Running:
     identity = draft.new_effect()
-    draft.count(tool_calls=draft.spent.tool_calls + 1)
+    draft.tool_calls += 1
     draft.decide(CallTool(identity, call))
     return Running(identity)
 
 
 def _refuse(draft: Draft, what: str, reason: str) -> Settled:
-    draft.count(refusals=draft.spent.refusals + 1)
+    draft.refusals += 1
     return Settled(ToolResult(f"Error: {what}{': ' + reason if reason else ''}", "refused"))
 
 
