@@ -1,0 +1,30 @@
+"""From a model's text to what it says, thinks and calls: one pure machine that reads any format given as data."""
+
+from cognition.parsing.formats import HERMES, PLAIN
+from cognition.parsing.outputs import (
+    ArgumentsDelta,
+    CallFinished,
+    CallMalformed,
+    CallStarted,
+    Output,
+    ReasoningDelta,
+    TextDelta,
+)
+from cognition.parsing.spec import CallFormat, FormatSpec, JsonFields, ParameterMarkers, ReasoningMarkers
+
+__all__ = [
+    "HERMES",
+    "PLAIN",
+    "ArgumentsDelta",
+    "CallFinished",
+    "CallFormat",
+    "CallMalformed",
+    "CallStarted",
+    "FormatSpec",
+    "JsonFields",
+    "Output",
+    "ParameterMarkers",
+    "ReasoningDelta",
+    "ReasoningMarkers",
+    "TextDelta",
+]

@@ -1,0 +1,116 @@
+"""How a model family marks reasoning and tool calls in its output: data, read by one parser.
+
+A ``FormatSpec`` is derived from a chat template or written by hand (``cognition.parsing.formats``). It is frozen,
+prints as what it is, and goes through JSON and back (``cognition.codec``).
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from attrs import field, frozen
+
+from cognition.errors import ConfigError
+
+CallShape = Literal["json_object", "name_as_key", "named_json", "tagged_parameters"]
+"""How one call is written between its markers; N is the name, K a parameter's name, V its value.
+
+====================  ===============================================  =======================
+json_object           ``{"name": N, "arguments": {K: V, ...}}``        Hermes, Qwen3, Llama 3
+name_as_key           ``{N: {K: V, ...}}``                             Apertus
+named_json            ``N`` *name_end* ``{K: V, ...}``                 Mistral, DeepSeek, Kimi
+tagged_parameters     ``N`` *name_end* (*key* ``K`` *value* ``V``)*    Qwen3-Coder, GLM
+====================  ===============================================  =======================
+"""
+
+
+@frozen
+class ReasoningMarkers:
+    """What stands around the model's reasoning."""
+
+    start: str
+    end: str
+    opened: bool = False
+    """The generation prompt already wrote ``start``: the reply begins inside the reasoning."""
+
+
+@frozen
+class JsonFields:
+    """The keys of a call written as a JSON object; other keys are read over."""
+
+    name: str = "name"
+    arguments: str = "arguments"
+
+
+@frozen
+class ParameterMarkers:
+    """What stands around the parameters of a call with tagged parameters.
+
+    One parameter is ``key_start K key_end value_start V value_end``. White space around each marker is the template's.
+    """
+
+    key_start: str
+    key_end: str
+    value_start: str
+    """Empty when the value follows ``key_end`` directly."""
+    value_end: str
+
+
+@frozen
+class CallFormat:
+    """How calls are marked and what one looks like. Empty texts stand for markers that a family does without."""
+
+    shape: CallShape
+    start: str = ""
+    """Before each call. Empty: a call begins with the ``{`` of its JSON, in the section if there is one."""
+    end: str = ""
+    """After each call. Empty: a call ends where its JSON ends."""
+    section_start: str = ""
+    """Before all calls of a reply."""
+    section_end: str = ""
+    """After all calls of a reply. Empty: the section ends with its JSON, or with the reply."""
+    separator: str = ""
+    """Between two calls. The parser reads over it and does without it too."""
+    anywhere: bool = False
+    """Without start markers: a call may stand in the middle of text. Otherwise text ends the search for calls."""
+    fields: JsonFields = JsonFields()
+    """Of the shape ``json_object``."""
+    name_start: str = ""
+    """Between ``start`` and the name, for the shapes ``named_json`` and ``tagged_parameters``."""
+    name_end: str = ""
+    """After the name, for the same shapes. Empty for tagged parameters: the name ends at a line's end or the first key."""
+    id_start: str = ""
+    """After the name and before an id of the model's own making, which is read over (``[CALL_ID]``)."""
+    body_end: str = ""
+    """After the arguments and before ``end``, read over (``</function>``)."""
+    parameters: ParameterMarkers | None = None
+    """Of the shape ``tagged_parameters``."""
+
+    def __attrs_post_init__(self) -> None:
+        if self.shape == "tagged_parameters" and self.parameters is None:
+            raise ConfigError("a format with tagged parameters needs the markers of a parameter")
+        if self.shape == "tagged_parameters" and not (self.start and self.end):
+            raise ConfigError("a format with tagged parameters needs a marker before and after each call")
+        if self.shape == "named_json" and not (self.name_end and (self.start or self.section_start)):
+            raise ConfigError("a call whose name stands before its JSON needs a marker before and after the name")
+        if self.section_end and not self.section_start:
+            raise ConfigError("a section that ends has to start")
+
+
+@frozen(cache_hash=True)
+class FormatSpec:
+    """How to read what a model writes."""
+
+    name: str
+    reasoning: ReasoningMarkers | None = None
+    calls: CallFormat | None = None
+    dropped: tuple[str, ...] = field(default=())
+    """Other markers that are no part of the text, such as those around content."""
+    stops: tuple[str, ...] = field(default=())
+    """Texts that end the reply, should a runtime let them through: nothing after them is read."""
+
+    @dropped.validator
+    @stops.validator
+    def _not_empty(self, _attribute: object, value: tuple[str, ...]) -> None:
+        if "" in value:
+            raise ConfigError(f"format {self.name!r}: a marker must not be empty")
