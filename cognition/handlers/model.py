@@ -131,8 +131,7 @@ def _send_back(draft: Draft, event: ModelReplied, malformed: tuple[MalformedTool
             Failed("bad_output", f"the model's tool calls stayed unreadable: {malformed[0].reason}", event.text)
         )
         return
-    written = "\n".join(part for part in (event.text, *(item.raw for item in malformed)) if part)
-    draft.append(AssistantMessage(draft.new_message_id(), written, event.reasoning))
+    draft.append(AssistantMessage(draft.new_message_id(), event.text, event.reasoning))
     tell_malformed(draft, malformed)
     draft.go_on(event.at, ModelAttempt("repair"))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from difflib import get_close_matches
 
+from cognition.context import shorten
 from cognition.decisions import AskApproval, CallTool
 from cognition.draft import Draft, Setup
 from cognition.guards import cycle_length, remember
@@ -84,8 +85,10 @@ def on_approval_refused(setup: Setup, state: AgentState, event: ApprovalRefused)
 
 
 def tell_malformed(draft: Draft, malformed: tuple[MalformedToolCall, ...]) -> None:
+    """Show the model each call that could not be read, and why."""
     for item in malformed:
-        draft.note(MALFORMED_NOTE.format(reason=item.reason, raw=item.raw))
+        raw = shorten(item.raw, draft.setup.result_limit)
+        draft.note(MALFORMED_NOTE.format(reason=item.reason, raw=raw))
 
 
 def _settle_running(
@@ -127,22 +130,22 @@ def _advance(draft: Draft, phase: Acting, now: float) -> None:
     """
     slots = list(phase.slots)
     limit = phase.limit
+    waiting = False  # whether a call before this one is still open
     for position, slot in enumerate(slots):
+        if waiting and not _read_only(draft, slot.call):
+            break
         if isinstance(slot.status, Proposed):
             if limit is None:
                 limit = _reached(draft)
             status = _not_run(draft, limit) if limit is not None else _judge(draft, slot.call)
             slots[position] = slot = CallSlot(slot.call, status)
-        open_here = not isinstance(slot.status, Settled)
-        if open_here and not (_read_only(draft, slot.call) and _next_is_read_only(draft, slots, position)):
-            break
+        if not isinstance(slot.status, Settled):
+            if not _read_only(draft, slot.call):
+                break
+            waiting = True
     draft.phase = Acting(tuple(slots), phase.malformed, limit)
     if all(isinstance(slot.status, Settled) for slot in slots):
         _conclude(draft, draft.phase, now)
-
-
-def _next_is_read_only(draft: Draft, slots: list[CallSlot], position: int) -> bool:
-    return position + 1 < len(slots) and _read_only(draft, slots[position + 1].call)
 
 
 def _read_only(draft: Draft, call: ToolCall) -> bool:

@@ -1,0 +1,68 @@
+"""A history is a sequence like a tuple, shares its storage, and never changes."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cognition import History, UserMessage
+from cognition.history import CHUNK
+
+
+def messages(count: int, start: int = 0) -> list[UserMessage]:
+    return [UserMessage(f"m{n}", str(n)) for n in range(start, start + count)]
+
+
+SIZES = st.integers(0, 3 * CHUNK)
+
+
+@given(SIZES, st.lists(st.integers(0, CHUNK + 2), max_size=5), st.integers(0))
+def test_a_history_is_the_sequence_of_what_was_appended(start: int, additions: list[int], drop: int) -> None:
+    """Length, items, slices, iteration and equality are those of a tuple, whatever was dropped before."""
+    expected = messages(start)
+    history = History(expected)
+    for count in additions:
+        old, old_length = history, len(expected)
+        more = messages(count, len(expected))
+        history = history.append(*more)
+        expected = expected + more
+        assert old_length == len(old)
+    cut = drop % (len(expected) + 1)
+    history, expected = history.drop(cut), expected[cut:]
+
+    assert len(expected) == len(history)
+    assert expected == list(history)
+    assert tuple(expected[1:5]) == history[1:5]
+    assert tuple(expected[-3:]) == history[-3:]
+    assert [expected[i] for i in range(-len(expected), len(expected))] == [
+        history[i] for i in range(-len(expected), len(expected))
+    ]
+    again = History(expected)
+    assert again == history
+    assert hash(again) == hash(history)
+    assert again.append(*messages(1)) != history
+
+
+def test_appending_keeps_old_histories_and_shares_their_chunks() -> None:
+    """Two continuations of one history do not see each other."""
+    base = History(messages(5 * CHUNK))
+    left, right = base.append(*messages(1, 900)), base.append(*messages(1, 901))
+
+    assert len(base) == 5 * CHUNK
+    assert left != right
+    assert left[0] is base[0] is right[0]
+    assert left._chunks[0] is base._chunks[0]
+
+
+def test_positions_outside_are_errors_and_nothing_can_be_set() -> None:
+    history = History(messages(3))
+    for index in (3, -4):
+        with pytest.raises(IndexError, match=r"message -?\d of 3"):
+            history[index]
+    with pytest.raises(ValueError, match="can't drop 4 of 3"):
+        history.drop(4)
+    with pytest.raises(AttributeError, match="can't be changed"):
+        history._tail = ()  # type: ignore[misc]  # the mistake itself
+    assert history != messages(3)
+    assert "UserMessage" in repr(history)

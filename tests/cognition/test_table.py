@@ -1,0 +1,107 @@
+"""The transition table is complete: every phase and input has a written cell, and dead cells change nothing."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import pytest
+
+from cognition import (
+    AgentConfig,
+    AgentState,
+    ApprovalGiven,
+    ApprovalRefused,
+    CancelAsked,
+    EffectId,
+    Failure,
+    Input,
+    LLMEngine,
+    ModelFailed,
+    ModelInterrupted,
+    ModelReplied,
+    ProposedCall,
+    Rejected,
+    SessionReset,
+    ShutdownAsked,
+    TimerFired,
+    ToolFailed,
+    ToolReturned,
+    ToolSpec,
+    UserSpoke,
+    fold,
+)
+from cognition.inputs import INPUT_TYPES
+from cognition.phases import PHASE_TYPES, Acting, Closed, Idle, Phase, Thinking, Waiting
+from cognition.table import TABLE, Dead
+
+ENGINE = LLMEngine(AgentConfig(tools=(ToolSpec("work"),)))
+HELLO = UserSpoke("Hello")
+FAILED = ModelFailed(EffectId("1.1.0"), Failure("busy", kind="transient"))
+CALLED = ModelReplied(EffectId("1.1.0"), calls=(ProposedCall("work"),))
+STATES: dict[type[Phase], AgentState] = {
+    Idle: AgentState(),
+    Thinking: fold(ENGINE, [HELLO]),
+    Waiting: fold(ENGINE, [HELLO, FAILED]),
+    Acting: fold(ENGINE, [HELLO, CALLED]),
+    Closed: fold(ENGINE, [ShutdownAsked()]),
+}
+FOREIGN = EffectId("9.9.9")
+INPUTS: dict[type[Input], Input] = {
+    UserSpoke: HELLO,
+    ModelReplied: ModelReplied(FOREIGN),
+    ModelFailed: ModelFailed(FOREIGN, Failure("x")),
+    ModelInterrupted: ModelInterrupted(FOREIGN),
+    ToolReturned: ToolReturned(FOREIGN, ""),
+    ToolFailed: ToolFailed(FOREIGN, ""),
+    ApprovalGiven: ApprovalGiven(FOREIGN),
+    ApprovalRefused: ApprovalRefused(FOREIGN),
+    TimerFired: TimerFired(FOREIGN),
+    CancelAsked: CancelAsked(),
+    SessionReset: SessionReset(),
+    ShutdownAsked: ShutdownAsked(),
+}
+
+
+def test_the_table_has_a_row_for_each_phase_and_a_cell_for_each_input() -> None:
+    assert list(PHASE_TYPES) == list(TABLE)
+    for row in TABLE.values():
+        assert list(INPUT_TYPES) == list(row)
+
+
+@pytest.mark.parametrize(("phase", "event"), list(product(PHASE_TYPES, INPUT_TYPES)))
+def test_every_cell_gives_a_transition_and_dead_cells_change_nothing(phase: type[Phase], event: type[Input]) -> None:
+    """A dead cell, and a live one for another effect, leave the state equal and say why in one decision."""
+    state, value = STATES[phase], INPUTS[event]
+    assert isinstance(state.phase, phase)
+
+    transition = ENGINE.step(state, value)
+
+    rejected = [d for d in transition.decisions if isinstance(d, Rejected)]
+    if isinstance(TABLE[phase][event], Dead) or hasattr(value, "effect_id"):
+        assert [event.__name__] == [d.input for d in rejected]
+        assert len(transition.decisions) == 1
+        assert state == transition.next_state
+    else:
+        assert rejected == []
+
+
+@pytest.mark.parametrize(
+    ("identity", "reason"),
+    [
+        ("1.1.0", "stale"),
+        ("1.1.1", "foreign"),
+        ("1.2.0", "foreign"),
+        ("0.9.9", "stale"),
+        ("nonsense", "foreign"),
+        ("1.1.x", "foreign"),
+        ("1.1.²", "foreign"),
+        ("1.1." + "9" * 5000, "foreign"),
+    ],
+)
+def test_a_rejection_tells_stale_answers_from_foreign_ones(identity: str, reason: str) -> None:
+    state = fold(ENGINE, [HELLO, ModelReplied(EffectId("1.1.0"), "Hi.")])
+
+    (rejected,) = ENGINE.step(state, ToolReturned(EffectId(identity), "")).decisions
+
+    assert isinstance(rejected, Rejected)
+    assert reason == rejected.reason

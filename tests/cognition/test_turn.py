@@ -1,0 +1,614 @@
+"""One turn as the core sees it: the rows of the design's table, then each way in which a turn can go otherwise."""
+
+from __future__ import annotations
+
+import pytest
+
+from cognition import (
+    AgentConfig,
+    AgentState,
+    ApprovalGiven,
+    ApprovalRefused,
+    AskApproval,
+    AssistantMessage,
+    CallModel,
+    CallTool,
+    CancelAsked,
+    CancelEffect,
+    Cancelled,
+    CogstepError,
+    Completed,
+    ContextAssembled,
+    Decision,
+    EchoEngine,
+    EffectId,
+    Failed,
+    Failure,
+    GenerationOptions,
+    Idle,
+    Input,
+    LimitHit,
+    LimitReached,
+    Limits,
+    LLMEngine,
+    MalformedToolCall,
+    ModelFailed,
+    ModelInterrupted,
+    ModelReplied,
+    Policy,
+    ProposedCall,
+    Rejected,
+    RetryPlanned,
+    Rule,
+    SessionClosed,
+    SessionReset,
+    ShutdownAsked,
+    StartTimer,
+    TimerFired,
+    ToolCall,
+    ToolFailed,
+    ToolMessage,
+    ToolReturned,
+    ToolSpec,
+    TurnFinished,
+    Usage,
+    UserMessage,
+    UserSpoke,
+    fold,
+)
+from cognition.handlers.model import NUDGE_NOTE
+
+MULTIPLY = ToolSpec("multiply", read_only=True)
+WRITE = ToolSpec("write")
+DELETE = ToolSpec("delete", approval=True)
+
+
+def effect(text: str) -> EffectId:
+    return EffectId(text)
+
+
+def engine_with(*tools: ToolSpec, **config: object) -> LLMEngine:
+    return LLMEngine(AgentConfig(tools=tools, **config))  # type: ignore[arg-type]  # keywords of the test's own
+
+
+def replied(identity: str, text: str = "", *calls: ProposedCall, **more: object) -> ModelReplied:
+    return ModelReplied(effect(identity), text, calls=calls, **more)  # type: ignore[arg-type]  # as above
+
+
+class Session:
+    """Drives an engine by hand and keeps what it decided last."""
+
+    def __init__(self, engine: LLMEngine) -> None:
+        self.engine, self.state = engine, AgentState()
+        self.decisions: tuple[Decision, ...] = ()
+
+    def __call__(self, event: Input) -> tuple[Decision, ...]:
+        transition = self.engine.step(self.state, event)
+        self.state, self.decisions = transition.next_state, transition.decisions
+        return tuple(d for d in self.decisions if not isinstance(d, ContextAssembled))
+
+    @property
+    def results(self) -> list[tuple[str, str]]:
+        return [(m.content, m.status) for m in self.state.history if isinstance(m, ToolMessage)]
+
+
+def test_the_turn_of_the_design_table() -> None:
+    """User, call, result, answer: the decisions and ids are those of the design page."""
+    session = Session(engine_with(MULTIPLY))
+
+    (ask,) = session(UserSpoke("What is 17 * 23?"))
+
+    assert isinstance(ask, CallModel)
+    assert ask.effect_id == "1.1.0"
+    assert [UserMessage("m1", "What is 17 * 23?")] == list(ask.request.messages)
+
+    run = session(replied("1.1.0", "", ProposedCall("multiply", {"a": 17, "b": 23}), usage=Usage(100, 10)))
+
+    assert (CallTool(effect("1.1.1"), ToolCall("call-1-1-1", "multiply", {"a": 17, "b": 23})),) == run
+
+    (again,) = session(ToolReturned(effect("1.1.1"), "391"))
+
+    assert isinstance(again, CallModel)
+    assert again.effect_id == "1.2.0"
+
+    end = session(replied("1.2.0", "17 * 23 is 391.", usage=Usage(120, 12)))
+
+    assert (TurnFinished(Completed("17 * 23 is 391."), Usage(220, 22)),) == end
+    assert session.state.phase == Idle()
+    assert [
+        UserMessage("m1", "What is 17 * 23?"),
+        AssistantMessage("m2", "", calls=(ToolCall("call-1-1-1", "multiply", {"a": 17, "b": 23}),)),
+        ToolMessage("m3", "call-1-1-1", "multiply", "391"),
+        AssistantMessage("m4", "17 * 23 is 391."),
+    ] == list(session.state.history)
+
+
+def test_a_call_that_policy_asks_about_runs_as_approved_once_approval_is_given() -> None:
+    """What runs is to the byte what the user was shown."""
+    session = Session(engine_with(DELETE))
+    session(UserSpoke("Delete x"))
+    odd = '{"path" : "x",  "b":1.0}'
+
+    (ask,) = session(replied("1.1.0", "", ProposedCall("delete", odd)))
+    (run,) = session(ApprovalGiven(effect("1.1.1")))
+
+    assert isinstance(ask, AskApproval)
+    assert isinstance(run, CallTool)
+    assert ask.call == run.call
+    assert odd == run.call.arguments_json
+    assert (ask.effect_id, run.effect_id) == ("1.1.1", "1.1.2")
+
+
+def test_a_refused_call_tells_the_model_why() -> None:
+    session = Session(engine_with(DELETE))
+    session(UserSpoke("Delete x"))
+    session(replied("1.1.0", "", ProposedCall("delete")))
+
+    (ask,) = session(ApprovalRefused(effect("1.1.1"), "not today"))
+
+    assert isinstance(ask, CallModel)
+    assert session.results == [("Error: the user refused this call: not today", "refused")]
+
+
+def test_from_now_on_answers_are_remembered() -> None:
+    """An approval or refusal "always" decides later calls of the same tool without asking."""
+    for answer, expected in (
+        (ApprovalGiven(effect("1.1.1"), always=True), CallTool),
+        (ApprovalRefused(effect("1.1.1"), always=True), CallModel),
+    ):
+        session = Session(engine_with(DELETE, limits=Limits(refusals=9)))
+        session(UserSpoke("Delete x and y"))
+        session(replied("1.1.0", "", ProposedCall("delete", {"n": 1}), ProposedCall("delete", {"n": 2})))
+        first = session(answer)
+        if isinstance(answer, ApprovalGiven):
+            first = session(ToolReturned(effect("1.1.2"), "done"))
+
+        assert [expected] == [type(decision) for decision in first]
+
+
+def test_two_approvals_given_in_reverse_order_each_run_their_own_call() -> None:
+    """Read-only calls may be asked about together; each answer belongs to its own call (3.2 item 4)."""
+    peek = ToolSpec("peek", read_only=True, approval=True)
+    session = Session(engine_with(peek))
+    session(UserSpoke("Peek twice"))
+    asks = session(replied("1.1.0", "", ProposedCall("peek", {"n": 1}), ProposedCall("peek", {"n": 2})))
+    assert [AskApproval, AskApproval] == [type(ask) for ask in asks]
+
+    (second,) = session(ApprovalGiven(effect("1.1.2")))
+    (first,) = session(ApprovalGiven(effect("1.1.1")))
+
+    assert isinstance(first, CallTool)
+    assert isinstance(second, CallTool)
+    assert (first.call.arguments, second.call.arguments) == ({"n": 1}, {"n": 2})
+
+
+def test_read_only_neighbours_run_together_and_others_wait_for_their_turn() -> None:
+    """Calls run in order, but a contiguous run of read-only ones runs at once (law L4)."""
+    session = Session(engine_with(MULTIPLY, WRITE))
+    session(UserSpoke("Do five things"))
+    names = ["multiply", "multiply", "write", "multiply", "write"]
+
+    first = session(replied("1.1.0", "", *(ProposedCall(name, {"n": i}) for i, name in enumerate(names))))
+    assert [d.effect_id for d in first if isinstance(d, CallTool)] == ["1.1.1", "1.1.2"]
+    assert session(ToolReturned(effect("1.1.2"), "b")) == ()
+    (third,) = session(ToolReturned(effect("1.1.1"), "a"))
+    (fourth,) = session(ToolReturned(effect("1.1.3"), "c"))
+    (fifth,) = session(ToolFailed(effect("1.1.4"), "broken"))
+    (ask,) = session(ToolReturned(effect("1.1.5"), "e"))
+
+    assert [d.call.name for d in (third, fourth, fifth) if isinstance(d, CallTool)] == ["write", "multiply", "write"]
+    assert isinstance(ask, CallModel)
+    assert session.results == [("a", "ok"), ("b", "ok"), ("c", "ok"), ("Error: broken", "error"), ("e", "ok")]
+
+
+def test_an_unknown_tool_is_answered_with_the_nearest_names() -> None:
+    session = Session(engine_with(MULTIPLY, WRITE))
+    session(UserSpoke("?"))
+    session(replied("1.1.0", "", ProposedCall("multiplie"), ProposedCall("zzz")))
+
+    assert session.results == [
+        ("Error: there is no tool 'multiplie'; did you mean multiply?", "error"),
+        ("Error: there is no tool 'zzz'; there are multiply, write", "error"),
+    ]
+
+    session = Session(engine_with())
+    session(UserSpoke("?"))
+    session(replied("1.1.0", "", ProposedCall("zzz")))
+
+    assert session.results == [("Error: there is no tool 'zzz'; no tools are offered", "error")]
+
+
+def test_a_denied_call_is_data_for_the_model() -> None:
+    """A denial is a result, never an exception out of the loop (3.4 item I4)."""
+    session = Session(engine_with(WRITE, policy=Policy((Rule("deny", "wri*", "read only today"),))))
+    session(UserSpoke("Write"))
+    (ask,) = session(replied("1.1.0", "", ProposedCall("write")))
+
+    assert isinstance(ask, CallModel)
+    assert session.results == [("Error: this call is not permitted: read only today", "refused")]
+
+
+def test_cancel_while_a_tool_runs_closes_every_call_and_ignores_late_results() -> None:
+    """Settled calls keep their results, open ones get "cancelled", and a result that still arrives is stale."""
+    session = Session(engine_with(MULTIPLY, WRITE))
+    session(UserSpoke("Do three things"))
+    session(replied("1.1.0", "", *(ProposedCall(n) for n in ("multiply", "multiply", "write"))))
+    session(ToolReturned(effect("1.1.2"), "6"))
+
+    decisions = session(CancelAsked("enough"))
+
+    assert (CancelEffect(effect("1.1.1")), TurnFinished(Cancelled("enough"), Usage())) == decisions
+    assert [status for _, status in session.results] == ["cancelled", "ok", "cancelled"]
+    late = session(ToolReturned(effect("1.1.1"), "late"))
+    assert [(d.reason, d.detail) for d in late if isinstance(d, Rejected)] == [("stale", "no tool is running")]
+    (ask,) = session(UserSpoke("And now?"))
+    assert isinstance(ask, CallModel)
+    assert ask.effect_id == "2.1.0"
+
+
+def test_cancel_keeps_what_the_user_has_read() -> None:
+    session = Session(engine_with())
+    session(UserSpoke("Tell me a story"))
+
+    decisions = session(CancelAsked(partial_text="Once upon"))
+
+    assert (CancelEffect(effect("1.1.0")), TurnFinished(Cancelled("", "Once upon"), Usage())) == decisions
+    assert AssistantMessage("m2", "Once upon", interrupted=True) == session.state.history[-1]
+
+
+def test_cancel_while_waiting_stops_the_timer() -> None:
+    session = Session(engine_with())
+    session(UserSpoke("Hello"))
+    session(ModelFailed(effect("1.1.0"), Failure("busy", status=429)))
+
+    decisions = session(CancelAsked())
+
+    assert (CancelEffect(effect("1.1.1")), TurnFinished(Cancelled(""), Usage())) == decisions
+
+
+def test_a_rate_limit_is_waited_out_and_the_call_made_again() -> None:
+    session = Session(engine_with())
+    session(UserSpoke("Hello"))
+
+    plan, timer = session(ModelFailed(effect("1.1.0"), Failure("busy", status=429, retry_after=7.0)))
+    (again,) = session(TimerFired(effect("1.1.1")))
+
+    assert RetryPlanned("rate_limit", "busy", 2, 7.0) == plan
+    assert StartTimer(effect("1.1.1"), 7.0) == timer
+    assert isinstance(again, CallModel)
+    assert again.effect_id == "1.1.2"
+
+
+def test_retries_end_with_the_failure() -> None:
+    """After the configured number of attempts the turn fails with the last error."""
+    session = Session(engine_with())
+    session(UserSpoke("Hello"))
+    calls = 1
+    index = 0
+    while True:
+        decisions = session(ModelFailed(effect(f"1.1.{index}"), Failure("reset", kind="transient")))
+        if not isinstance(decisions[-1], StartTimer):
+            break
+        session(TimerFired(effect(f"1.1.{index + 1}")))
+        index += 2
+        calls += 1
+
+    assert (TurnFinished(Failed("transient", "reset"), Usage()),) == decisions
+    assert AgentConfig().retry.attempts == calls
+
+
+@pytest.mark.parametrize("kind", ["auth", "fatal", "modality"])
+def test_errors_that_do_not_go_away_end_the_turn_at_once(kind: str) -> None:
+    session = Session(engine_with())
+    session(UserSpoke("Hello"))
+    failure = Failure("no", kind=kind)  # type: ignore[arg-type]  # one of the literals
+
+    assert (TurnFinished(Failed(kind, "no"), Usage(5)),) == session(  # type: ignore[arg-type]  # as above
+        ModelFailed(effect("1.1.0"), failure, usage=Usage(5))
+    )
+
+
+def test_a_call_that_showed_text_is_not_silently_restarted() -> None:
+    session = Session(engine_with())
+    session(UserSpoke("Hello"))
+
+    decisions = session(ModelFailed(effect("1.1.0"), Failure("reset", kind="transient"), "Hi, I"))
+
+    assert (TurnFinished(Failed("transient", "reset", "Hi, I"), Usage()),) == decisions
+    assert AssistantMessage("m2", "Hi, I", interrupted=True) == session.state.history[-1]
+
+
+def test_an_interrupted_model_call_ends_the_turn_as_cancelled() -> None:
+    session = Session(engine_with())
+    session(UserSpoke("Hello"))
+
+    decisions = session(ModelInterrupted(effect("1.1.0"), "Hi", Usage(3, 1)))
+
+    assert (TurnFinished(Cancelled("the model call was interrupted", "Hi"), Usage(3, 1)),) == decisions
+
+
+def test_an_overflow_drops_old_turns_and_tries_once_more() -> None:
+    """The runtime's count corrects the estimate, old turns go, and a second overflow ends the turn."""
+    session = Session(engine_with(context_tokens=1000, options=GenerationOptions(max_tokens=100)))
+    for turn in (1, 2, 3):
+        session(UserSpoke("x" * 300))
+        session(replied(f"{turn}.1.0", "y" * 300))
+    session(UserSpoke("Hello"))
+    failure = Failure("too long", kind="context_overflow", needed_tokens=3000, available_tokens=900)
+
+    plan, again = session(ModelFailed(effect("4.1.0"), failure))
+
+    assert RetryPlanned("context_overflow", "too long", 2, 0.0) == plan
+    assert isinstance(again, CallModel)
+    assert again.request.messages[-1].text == "Hello"  # type: ignore[union-attr]  # the user's message
+    assert len(again.request.messages) < 7
+    (end,) = session(ModelFailed(effect("4.1.1"), failure))
+    assert TurnFinished(Failed("context_overflow", "too long"), Usage()) == end
+
+
+def test_a_message_that_can_not_fit_fails_the_turn_with_numbers() -> None:
+    session = Session(engine_with(context_tokens=200, options=GenerationOptions(max_tokens=100)))
+
+    (end,) = session(UserSpoke("x" * 3000))
+
+    assert isinstance(end, TurnFinished)
+    assert isinstance(end.outcome, Failed)
+    assert end.outcome.kind == "context_overflow"
+    assert "the prompt may have 100" in end.outcome.message
+
+
+def test_the_step_limit_asks_for_a_final_answer_without_tools() -> None:
+    """At the limit the model is told to wrap up and tools are withheld (3.2 item 9)."""
+    session = Session(engine_with(WRITE, limits=Limits(steps=2)))
+    session(UserSpoke("Work"))
+    for step in (1, 2):
+        session(replied(f"1.{step}.0", "", ProposedCall("write", {"n": step})))
+        decisions = session(ToolReturned(effect(f"1.{step}.1"), "ok"))
+
+    hit, final = decisions
+    assert LimitHit("steps", "the limit of 2 steps is reached") == hit
+    assert isinstance(final, CallModel)
+    assert (final.purpose, final.request.tools) == ("final_answer", ())
+    note = final.request.messages[-1]
+    assert isinstance(note, UserMessage)
+    assert note.origin == "engine"
+    end = session(replied("1.3.0", "Half done.", ProposedCall("write", {"n": 3})))
+    assert (TurnFinished(LimitReached("steps", "Half done."), Usage()),) == end
+
+
+def test_calls_beyond_the_limit_are_answered_but_not_run() -> None:
+    session = Session(engine_with(MULTIPLY, limits=Limits(tool_calls=2)))
+    session(UserSpoke("Work"))
+    session(replied("1.1.0", "", *(ProposedCall("multiply", {"n": n}) for n in range(3))))
+    session(ToolReturned(effect("1.1.1"), "a"))
+
+    hit, final = session(ToolReturned(effect("1.1.2"), "b"))
+
+    assert LimitHit("tool_calls", "the limit of 2 tool calls is reached") == hit
+    assert isinstance(final, CallModel)
+    assert session.results[-1] == ("Not run: the limit of 2 tool calls is reached.", "error")
+
+
+@pytest.mark.parametrize("cycle", [1, 2, 3])
+def test_a_loop_of_calls_is_ended_with_a_result_that_says_so(cycle: int) -> None:
+    """The third repetition of a call, or of a cycle of two or three, is not run (3.2 item 8)."""
+    session = Session(engine_with(WRITE))
+    session(UserSpoke("Work"))
+    step = 0
+    for step in range(1, 3 * cycle):
+        session(replied(f"1.{step}.0", "", ProposedCall("write", f'{{"n": {step % cycle}, "z": 1}}')))
+        session(ToolReturned(effect(f"1.{step}.1"), "ok"))
+
+    hit, final = session(replied(f"1.{step + 1}.0", "", ProposedCall("write", f'{{"z":1,"n":{(step + 1) % cycle}}}')))
+
+    assert LimitHit("loop", "the same calls were repeated") == hit
+    assert isinstance(final, CallModel)
+    assert session.results[-1] == ("Not run: the same calls were repeated.", "error")
+    (end,) = session(replied(f"1.{step + 2}.0", "I give up."))
+    assert TurnFinished(LimitReached("loop", "I give up."), Usage()) == end
+
+
+def test_refusals_in_a_row_end_the_turn() -> None:
+    session = Session(engine_with(DELETE, limits=Limits(refusals=2)))
+    session(UserSpoke("Delete"))
+    session(replied("1.1.0", "", *(ProposedCall("delete", {"n": n}) for n in range(3))))
+    session(ApprovalRefused(effect("1.1.1")))
+
+    hit, end = session(ApprovalRefused(effect("1.1.2")))
+
+    assert LimitHit("refusals", "the limit of 2 refusals is reached") == hit
+    assert TurnFinished(LimitReached("refusals"), Usage()) == end
+    assert session.results[-1][0] == "Not run: the limit of 2 refusals is reached."
+
+
+@pytest.mark.parametrize(
+    ("limit", "value", "usage"),
+    [
+        ("input_tokens", 50, Usage(50)),
+        ("output_tokens", 5, Usage(0, 5)),
+        ("cost", 0.5, Usage(cost=0.5)),
+        ("seconds", 10.0, Usage()),
+    ],
+)
+def test_a_budget_that_is_used_up_ends_the_turn_before_the_next_call(limit: str, value: float, usage: Usage) -> None:
+    """The calls of the reply that used it up are answered without being run."""
+    session = Session(engine_with(WRITE, limits=Limits(**{limit: value})))  # type: ignore[arg-type]  # parametrised
+    session(UserSpoke("Work", at=100.0))
+
+    hit, end = session(replied("1.1.0", "", ProposedCall("write"), usage=usage, at=110.0))
+
+    detail = f"the limit of {value:g} {limit.replace('_', ' ')} is reached"
+    assert LimitHit(limit, detail) == hit  # type: ignore[arg-type]  # parametrised
+    assert TurnFinished(LimitReached(limit), usage) == end  # type: ignore[arg-type]  # parametrised
+    assert [(f"Not run: {detail}.", "error")] == session.results
+
+
+def test_time_that_ran_out_while_waiting_ends_the_turn() -> None:
+    session = Session(engine_with(limits=Limits(seconds=5.0)))
+    session(UserSpoke("Hello", at=100.0))
+    session(ModelFailed(effect("1.1.0"), Failure("x", kind="offline"), at=101.0))
+
+    hit, end = session(TimerFired(effect("1.1.1"), at=105.0))
+
+    assert isinstance(hit, LimitHit)
+    assert TurnFinished(LimitReached("seconds"), Usage()) == end
+
+
+def test_an_unreadable_call_goes_back_to_the_model_at_most_twice() -> None:
+    """The model sees what it wrote and what is wrong with it."""
+    session = Session(engine_with(WRITE))
+    session(UserSpoke("Write"))
+    bad = MalformedToolCall('{"name": "write"', "the object is not closed")
+    for step in (1, 2):
+        (ask,) = session(replied(f"1.{step}.0", "Well.", malformed=(bad,)))
+        assert isinstance(ask, CallModel)
+        assert ask.purpose == "repair"
+        written, note = ask.request.messages[-2:]
+        assert isinstance(written, AssistantMessage)
+        assert isinstance(note, UserMessage)
+        assert written.text == "Well."
+        assert 'the object is not closed\n{"name": "write"' in note.text
+
+    (end,) = session(replied("1.3.0", "Well.", malformed=(bad,)))
+
+    assert isinstance(end, TurnFinished)
+    assert isinstance(end.outcome, Failed)
+    assert (end.outcome.kind, end.outcome.text) == ("bad_output", "Well.")
+
+
+def test_a_readable_call_beside_an_unreadable_one_runs_and_the_model_hears_of_the_other() -> None:
+    session = Session(engine_with(WRITE))
+    session(UserSpoke("Write"))
+    session(replied("1.1.0", "", ProposedCall("write"), malformed=(MalformedToolCall("{", "cut"),)))
+
+    (ask,) = session(ToolReturned(effect("1.1.1"), "ok"))
+
+    assert isinstance(ask, CallModel)
+    assert [AssistantMessage, ToolMessage, UserMessage] == [type(m) for m in ask.request.messages[-3:]]
+
+
+@pytest.mark.parametrize("text", ["{", "[1]", "null", '{"a": ' * 100_000])
+def test_arguments_that_are_no_object_are_unreadable_whoever_parsed_them(text: str) -> None:
+    session = Session(engine_with(WRITE))
+    session(UserSpoke("Write"))
+
+    (ask,) = session(replied("1.1.0", "", ProposedCall("write", text)))
+
+    assert isinstance(ask, CallModel)
+    assert ask.purpose == "repair"
+
+
+def test_an_empty_reply_is_nudged_at_most_twice() -> None:
+    """A reply with only reasoning, or with nothing, never stalls the turn (law L10, 3.2 item 6)."""
+    session = Session(engine_with())
+    session(UserSpoke("Hello"))
+    for step in (1, 2):
+        (ask,) = session(replied(f"1.{step}.0", " \n", reasoning="Hmm."))
+        assert isinstance(ask, CallModel)
+        assert ask.request.messages[-1].text == NUDGE_NOTE  # type: ignore[union-attr]  # the note
+
+    (end,) = session(replied("1.3.0"))
+
+    assert TurnFinished(Failed("bad_output", "the model gave no answer in 3 replies"), Usage()) == end
+
+
+def test_an_answer_that_was_cut_says_so() -> None:
+    session = Session(engine_with())
+    session(UserSpoke("Hello"))
+
+    (end,) = session(replied("1.1.0", "Hello, I", finish_reason="length"))
+
+    assert TurnFinished(Completed("Hello, I", "length"), Usage()) == end
+
+
+def test_reset_forgets_the_conversation_and_goes_on_counting() -> None:
+    session = Session(engine_with())
+    session(UserSpoke("Hello"))
+
+    decisions = session(SessionReset())
+
+    assert [CancelEffect, TurnFinished] == [type(d) for d in decisions]
+    assert len(session.state.history) == 0
+    (ask,) = session(UserSpoke("Again"))
+    assert isinstance(ask, CallModel)
+    assert (ask.effect_id, len(ask.request.messages)) == ("2.1.0", 1)
+    session(replied("2.1.0", "Yes?"))
+    assert session(SessionReset()) == ()
+
+
+def test_shutdown_ends_everything() -> None:
+    session = Session(engine_with(WRITE))
+    session(UserSpoke("Write"))
+    session(replied("1.1.0", "", ProposedCall("write")))
+
+    decisions = session(ShutdownAsked())
+
+    assert [CancelEffect, TurnFinished, SessionClosed] == [type(d) for d in decisions]
+    (no,) = session(UserSpoke("Hello?"))
+    assert isinstance(no, Rejected)
+    assert no.reason == "closed"
+    idle = Session(engine_with())
+    assert (SessionClosed(),) == idle(ShutdownAsked())
+
+
+def test_a_long_result_is_shortened_in_history_with_a_note() -> None:
+    session = Session(engine_with(WRITE, context_tokens=1000, options=GenerationOptions(max_tokens=500)))
+    session(UserSpoke("Read"))
+    session(replied("1.1.0", "", ProposedCall("write")))
+    session(ToolReturned(effect("1.1.1"), "a" * 3000 + "z" * 3000))
+
+    ((content, _),) = session.results
+
+    assert content.startswith("aaa")
+    assert content.endswith("zzz")
+    assert "characters left out" in content
+    assert len(content) < 500
+
+
+def test_nothing_happened_nothing_to_do() -> None:
+    engine = engine_with()
+    state = fold(engine, [UserSpoke("Hello")])
+
+    assert (state, ()) == (engine.step(state, None).next_state, engine.step(state, None).decisions)
+
+
+def test_what_is_no_input_is_the_programs_mistake() -> None:
+    with pytest.raises(CogstepError, match=r"the inputs are in cognition\.inputs"):
+        engine_with().step(AgentState(), "hello")  # type: ignore[arg-type]  # the mistake itself
+
+
+def test_the_prompt_can_be_asked_for_in_any_state() -> None:
+    """``build_prompt`` gives the request in flight, or the one that would be made."""
+    engine = engine_with(MULTIPLY, system="Be brief.", limits=Limits(steps=1))
+    session = Session(engine)
+    (ask,) = session(UserSpoke("Hello"))
+    assert isinstance(ask, CallModel)
+    assert ask.request == engine.build_prompt(session.state)
+    session(replied("1.1.0", "", ProposedCall("multiply")))
+    assert len(engine.build_prompt(session.state).messages) == 2
+    _, final = session(ToolReturned(effect("1.1.1"), "1"))
+    assert isinstance(final, CallModel)
+    assert final.request == engine.build_prompt(session.state)
+
+
+def test_whether_a_call_needs_approval_can_be_asked() -> None:
+    engine = engine_with(DELETE, WRITE)
+    call = ToolCall("call-1-1-1", "delete")
+
+    assert engine.requires_approval(call)
+    assert not engine.requires_approval(ToolCall("call-1-1-2", "write"))
+    assert not engine.requires_approval(ToolCall("call-1-1-3", "unknown"))
+    allowed = AgentState(remembered=(Rule("allow", "delete"),))
+    assert not engine.requires_approval(call, allowed)
+
+
+def test_the_echo_engine_answers_and_leaves_its_argument_alone() -> None:
+    """3.2 item 1: the smallest engine, and a state that is not mutated."""
+    before = AgentState()
+
+    transition = EchoEngine().step(before, UserSpoke("hello"))
+
+    assert (TurnFinished(Completed("Echo: hello"), Usage()),) == transition.decisions
+    assert AgentState() == before
+    assert [m.text for m in transition.next_state.history] == ["hello", "Echo: hello"]  # type: ignore[union-attr]
+    assert before == EchoEngine().step(before, None).next_state
