@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from types import GenericAlias
+from typing import TYPE_CHECKING, Any, get_args, get_origin
 
 from cognition import decisions, inputs, messages, outcomes, phases
 from cognition.errors import CodecError
@@ -139,6 +140,24 @@ def _object(value: Any, _type: Any) -> dict[str, Any]:
     return value
 
 
+def _is_tuple(kind: Any) -> bool:
+    return get_origin(kind) is tuple
+
+
+def _strict_tuple(converter: Converter, kind: Any) -> Callable[[Any, Any], Any]:
+    """Reads an array and nothing else that can be iterated, such as a text."""
+    items: Any = GenericAlias(list, get_args(kind)[0])
+    return lambda value, _: tuple(converter.structure(_array(value), items))
+
+
+def _strict_class(converter: Converter, kind: Any) -> Callable[[Any, Any], Any]:
+    """Reads an object; cattrs alone fails on anything else with an AttributeError."""
+    from cattrs.gen import make_dict_structure_fn
+
+    fields = make_dict_structure_fn(kind, converter, _cattrs_forbid_extra_keys=True, _cattrs_detailed_validation=True)
+    return lambda value, _: fields(_object(value, None), kind)
+
+
 def _register_union(converter: Converter, union: Any, tags: Mapping[type, str]) -> None:
     """Like cattrs' ``configure_tagged_union``, with errors that say which tags there are."""
     structure = {tag: (converter.get_structure_hook(member), member) for member, tag in tags.items()}
@@ -163,9 +182,12 @@ def _register_union(converter: Converter, union: Any, tags: Mapping[type, str]) 
 
 @cache
 def _converter() -> Converter:
+    from attrs import has
     from cattrs import Converter
 
     converter = Converter(omit_if_default=True, forbid_extra_keys=True)
+    converter.register_structure_hook_factory(has, lambda kind: _strict_class(converter, kind))
+    converter.register_structure_hook_factory(_is_tuple, lambda kind: _strict_tuple(converter, kind))
     for kind in (str, int, bool):
         converter.register_structure_hook(kind, _exactly(kind))
     converter.register_structure_hook(float, _exactly(float, int))

@@ -1,0 +1,206 @@
+"""Every value becomes JSON data and comes back equal; data that is no value says where and why."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, get_args
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cognition import (
+    AgentConfig,
+    AgentState,
+    CallModel,
+    CodecError,
+    Decision,
+    EffectId,
+    GenerationOptions,
+    History,
+    Input,
+    Limits,
+    LLMEngine,
+    MalformedToolCall,
+    ModelReplied,
+    Outcome,
+    Phase,
+    Policy,
+    ProposedCall,
+    Rule,
+    ToolReturned,
+    ToolSpec,
+    Usage,
+    UserMessage,
+    UserSpoke,
+    fold,
+    from_data,
+    to_data,
+    transitions,
+)
+from cognition.codec import UNIONS
+from cognition.decisions import DECISION_TYPES
+from cognition.inputs import INPUT_TYPES
+from cognition.phases import PHASE_TYPES, CallStatus
+
+CONFIG = AgentConfig(
+    system="Be brief.",
+    tools=(ToolSpec("work", "Works.", {"type": "object", "properties": {"n": {"type": "integer"}}}, read_only=True),),
+    options=GenerationOptions(0.7, 1, 99, ("stop",), True),
+    limits=Limits(3, 4, 5, 6, 7, 0.5, 9.5),
+    policy=Policy((Rule("deny", "x*", "no"),), "ask"),
+)
+
+
+def through_json(value: Any) -> Any:
+    return json.loads(json.dumps(value))
+
+
+@pytest.mark.parametrize("union", [union for union, _ in UNIONS])
+def test_every_member_of_a_union_has_its_own_tag(union: Any) -> None:
+    tags = next(tags for candidate, tags in UNIONS if candidate == union)
+
+    assert set(get_args(union)) == set(tags)
+    assert len(tags) == len(set(tags.values()))
+
+
+def test_the_unions_list_their_members_once() -> None:
+    """The tuples that tables and codecs walk are the unions that types speak of."""
+    for union, members in ((Input, INPUT_TYPES), (Decision, DECISION_TYPES), (Phase, PHASE_TYPES)):
+        assert set(get_args(union)) == set(members)
+
+
+st.register_type_strategy(ProposedCall, st.builds(ProposedCall, st.text(), st.text(), st.tuples(st.text())))
+st.register_type_strategy(float, st.floats(allow_nan=False))  # NaN is not even equal to itself
+INPUTS = st.one_of(*(st.from_type(kind) for kind in INPUT_TYPES))
+st.register_type_strategy(EffectId, st.builds(EffectId, st.text(max_size=8)))  # type: ignore[arg-type]  # a NewType
+
+
+@given(INPUTS)
+def test_an_input_comes_back_equal(value: Input) -> None:
+    """``structure(unstructure(x)) == x`` (law L8), through real JSON."""
+    assert value == from_data(through_json(to_data(value)), Input)
+
+
+@given(st.from_type(Outcome))  # type: ignore[arg-type]  # a union is a type to Hypothesis
+def test_an_outcome_comes_back_equal(value: Outcome) -> None:
+    assert value == from_data(through_json(to_data(value)), Outcome)
+
+
+@given(st.from_type(CallStatus))  # type: ignore[arg-type]  # a union is a type to Hypothesis
+def test_a_call_status_comes_back_equal(value: CallStatus) -> None:
+    assert value == from_data(through_json(to_data(value)), CallStatus)
+
+
+def test_a_configuration_comes_back_equal() -> None:
+    assert from_data(through_json(to_data(CONFIG)), AgentConfig) == CONFIG
+
+
+def test_states_and_decisions_of_a_run_come_back_equal() -> None:
+    inputs = [
+        UserSpoke("Hello", at=1.5),
+        ModelReplied(
+            EffectId("1.1.0"),
+            calls=(ProposedCall("work", {"n": 1}, ("trailing comma",)),),
+            malformed=(MalformedToolCall("{", "cut"),),
+            usage=Usage(1, 2, 3, 0.25),
+        ),
+    ]
+    engine = LLMEngine(CONFIG)
+    for transition in transitions(engine, inputs):
+        assert transition.next_state == from_data(through_json(to_data(transition.next_state)), AgentState)
+        for decision in transition.decisions:
+            assert decision == from_data(through_json(to_data(decision)), Decision)
+
+
+def test_defaults_are_left_out_and_tags_are_explicit() -> None:
+    """The written form is part of the protocol: a change of it is a change of PROTOCOL_VERSION."""
+    assert to_data(UserSpoke("Hi")) == {"type": "user_spoke", "text": "Hi"}
+    assert to_data(ToolReturned(EffectId("1.1.1"), "x", at=2.5)) == {
+        "type": "tool_returned",
+        "effect_id": "1.1.1",
+        "content": "x",
+        "at": 2.5,
+    }
+    assert to_data(History([UserMessage("m1", "Hi")])) == [{"type": "user", "id": "m1", "text": "Hi"}]
+    (_, call), *_ = (t.decisions for t in transitions(LLMEngine(), [UserSpoke("Hi")]))
+    assert isinstance(call, CallModel)
+    data = to_data(call)
+    assert (data["type"], data["effect_id"]) == ("call_model", "1.1.0")
+    assert to_data(AgentState()) == {}
+
+
+@pytest.mark.parametrize(
+    ("data", "kind", "message"),
+    [
+        ({"type": "user_spoke"}, Input, "the field is missing @ $.text"),
+        ({"type": "user_spoke", "text": 5}, Input, "expected str, got int @ $.text"),
+        ({"type": "user_spoke", "text": "a", "x": 1}, Input, "unknown field @ $.x"),
+        ({"type": "user_spok", "text": "a"}, Input, "unknown type 'user_spok'; expected one of: user_spoke, "),
+        ({"text": "a"}, Input, "the field 'type' is missing; expected one of: "),
+        ({"type": ["a"]}, Input, "unknown type ['a']"),
+        ([], Input, "expected an object, got list @ $"),
+        (None, Input, "expected an object, got NoneType @ $"),
+        ({"type": "user_spoke", "text": "a", "at": True}, Input, "expected float, got bool @ $.at"),
+        ({"phase": {"type": "waiting", "effect_id": "1.1.1", "attempt": 3}}, AgentState, "got int @ $.phase.attempt"),
+        ({"remembered": "x"}, AgentState, "expected an array, got str @ $.remembered"),
+        ({"history": "x"}, AgentState, "expected an array, got str @ $.history"),
+        ({"history": [{"type": "user", "id": "m1"}]}, AgentState, "the field is missing @ $.history[0].text"),
+        (
+            {"phase": {"type": "acting", "slots": [{"call": {"id": "a"}, "status": {"type": "proposed"}}]}},
+            AgentState,
+            "the field is missing @ $.phase.slots[0].call.name",
+        ),
+        ({"tools": [{"name": "no spaces"}]}, AgentConfig, "tool name 'no spaces'"),
+        ({"options": {"temperature": 9}}, AgentConfig, "temperature must be between 0 and 2"),
+        ({"policy": {"default": "perhaps"}}, AgentConfig, "$.policy.default"),
+        ({"counters": {"turn": 1.5}}, AgentState, "expected int, got float @ $.counters.turn"),
+    ],
+)
+def test_wrong_data_names_the_place_and_the_problem(data: object, kind: Any, message: str) -> None:
+    with pytest.raises(CodecError) as caught:
+        from_data(data, kind)
+
+    assert message in str(caught.value)
+
+
+def test_every_problem_is_named_at_once() -> None:
+    with pytest.raises(CodecError) as caught:
+        from_data({"type": "tool_returned", "effect_id": 5, "x": 1}, Input)
+
+    assert caught.value.problems == (
+        ("$.effect_id", "expected str, got int"),
+        ("$.content", "the field is missing"),
+        ("$.x", "unknown field"),
+    )
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@given(JSON, st.sampled_from([tag for tags in dict(UNIONS).values() for tag in tags.values()]))
+def test_hostile_data_gives_a_codec_error_or_a_value_and_nothing_else(data: Any, tag: str) -> None:
+    """Whatever stands in a journal, reading it never raises anything but our own error."""
+    for candidate in (data, {"type": tag, **data} if isinstance(data, dict) else data):
+        for kind in (Input, Decision, AgentState, AgentConfig):
+            try:
+                value = from_data(candidate, kind)
+            except CodecError:
+                continue
+            assert value == from_data(to_data(value), kind)
+
+
+def test_a_fold_over_recorded_inputs_gives_the_live_state() -> None:
+    engine = LLMEngine(CONFIG)
+    inputs: list[Input] = [UserSpoke("Hi"), ModelReplied(EffectId("1.1.0"), "Hello.", usage=Usage(9, 9))]
+    live = AgentState()
+    for event in inputs:
+        live = engine.step(live, event).next_state
+    recorded = [from_data(through_json(to_data(event)), Input) for event in inputs]
+
+    assert live == fold(engine, recorded)
+    assert live == fold(engine, recorded[1:], fold(engine, recorded[:1]))
