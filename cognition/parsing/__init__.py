@@ -10,7 +10,10 @@ from cognition.parsing.outputs import (
     ReasoningDelta,
     TextDelta,
 )
+from cognition.parsing.parser import Parser, advance, finish, start
+from cognition.parsing.reply import Reply, collect, parse_reply
 from cognition.parsing.spec import CallFormat, FormatSpec, JsonFields, ParameterMarkers, ReasoningMarkers
+from cognition.parsing.state import ParserState
 
 __all__ = [
     "HERMES",
@@ -24,7 +27,15 @@ __all__ = [
     "JsonFields",
     "Output",
     "ParameterMarkers",
+    "Parser",
+    "ParserState",
     "ReasoningDelta",
     "ReasoningMarkers",
+    "Reply",
     "TextDelta",
+    "advance",
+    "collect",
+    "finish",
+    "parse_reply",
+    "start",
 ]

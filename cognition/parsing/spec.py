@@ -78,7 +78,7 @@ class CallFormat:
     name_start: str = ""
     """Between ``start`` and the name, for the shapes ``named_json`` and ``tagged_parameters``."""
     name_end: str = ""
-    """After the name, for the same shapes. Empty for tagged parameters: the name ends at a line's end or the first key."""
+    """After the name, for the same shapes. Empty with tagged parameters: the name ends where the first key starts."""
     id_start: str = ""
     """After the name and before an id of the model's own making, which is read over (``[CALL_ID]``)."""
     body_end: str = ""
@@ -91,7 +91,7 @@ class CallFormat:
             raise ConfigError("a format with tagged parameters needs the markers of a parameter")
         if self.shape == "tagged_parameters" and not (self.start and self.end):
             raise ConfigError("a format with tagged parameters needs a marker before and after each call")
-        if self.shape == "named_json" and not (self.name_end and (self.start or self.section_start)):
+        if self.shape == "named_json" and not (self.start and self.name_end):
             raise ConfigError("a call whose name stands before its JSON needs a marker before and after the name")
         if self.section_end and not self.section_start:
             raise ConfigError("a section that ends has to start")

@@ -1,0 +1,268 @@
+"""From the whole text of a call to the call itself. Each text is decoded once, when its end is known."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from attrs import frozen
+
+from cognition.messages import MalformedToolCall, ProposedCall
+from cognition.parsing.repair import DECODER, repair_json
+from cognition.parsing.spec import CallFormat, JsonFields
+
+NO_ARGUMENTS = "no arguments"
+ARGUMENTS_IN_A_STRING = "arguments in a string"
+ARGUMENT_KEYS = ("arguments", "parameters")
+"""Names of the arguments' field that models mix up; the other one is taken, and noted."""
+
+SPACE = re.compile(r"[ \t\n\r]*+")
+SURROGATE = re.compile("[\ud800-\udfff]")
+
+Decoded = ProposedCall | MalformedToolCall
+
+
+@frozen
+class Value:
+    """A decoded value with its text as the model wrote it, or None where the text was mended."""
+
+    value: Any
+    text: str | None
+
+
+Members = Mapping[str, Value]
+
+
+class _Unreadable(Exception):  # noqa: N818 - never leaves this module
+    """Says what is wrong with a call."""
+
+
+def decode(calls: CallFormat, raw: str, *, terminated: bool = True) -> list[Decoded]:
+    """All calls that the text between two call markers holds: one as a rule, several when the model wrote a list.
+
+    ``terminated``: the end marker was there, or the JSON was closed. A call that was cut is never completed.
+    """
+    stripped = raw.strip()
+    if not stripped:
+        return [MalformedToolCall(stripped, "the call is empty")]
+    try:
+        if calls.shape == "tagged_parameters":
+            return [_tagged(calls, raw, terminated)]
+        if calls.shape == "named_json":
+            return [_named(calls, raw, terminated)]
+        values, repairs = _json_values(stripped, terminated)
+    except _Unreadable as error:
+        return [MalformedToolCall(stripped, str(error))]
+    return [_from_value(calls, value, repairs, stripped) for value in values]
+
+
+# ------------------------------------------------------------------------------------------------- reading JSON
+
+
+def _json_values(text: str, complete: bool) -> tuple[list[Value], tuple[str, ...]]:
+    """The values that stand side by side in a text, or in its one list; else what mending makes of it."""
+    try:
+        values = _listed(text) if text.startswith("[") else _side_by_side(text)
+        if not values:
+            raise _Unreadable("the list of calls is empty")
+        return values, ()
+    except RecursionError:
+        raise _Unreadable("the JSON is nested too deeply") from None
+    except ValueError as error:
+        repaired = repair_json(text, complete=complete)
+        if repaired is None:
+            raise _Unreadable(f"not valid JSON: {error}") from None
+    several = repaired.value if isinstance(repaired.value, list) else [repaired.value]
+    return [Value(value, None) for value in several], repaired.repairs
+
+
+def _listed(text: str) -> list[Value]:
+    values: list[Value] = []
+    at = _skip(text, 1)
+    while text[at : at + 1] != "]":
+        if values:
+            if text[at : at + 1] != ",":
+                raise ValueError(f"expecting ',' or ']' at character {at}")
+            at = _skip(text, at + 1)
+        value, end = DECODER.raw_decode(text, at)
+        values.append(Value(value, text[at:end]))
+        at = _skip(text, end)
+    if at + 1 < len(text):
+        raise ValueError(f"extra text at character {at + 1}")
+    return values
+
+
+def _side_by_side(text: str) -> list[Value]:
+    """Usually one. Some models write several calls between one pair of markers, each on its line."""
+    values: list[Value] = []
+    at = 0
+    while at < len(text):
+        value, end = DECODER.raw_decode(text, at)
+        values.append(Value(value, text[at:end]))
+        at = _skip(text, end)
+    return values
+
+
+def _members(value: Value) -> Members:
+    """The members of a JSON object, each with its text."""
+    if value.text is None:
+        return {key: Value(member, None) for key, member in value.value.items()}
+    text, at = value.text, _skip(value.text, 1)
+    members: dict[str, Value] = {}
+    while text[at] != "}":
+        key, at = DECODER.raw_decode(text, at)
+        at = _skip(text, _skip(text, at) + 1)
+        member, end = DECODER.raw_decode(text, at)
+        members[key] = Value(member, text[at:end])
+        at = _skip(text, end)
+        if text[at] == ",":
+            at = _skip(text, at + 1)
+    return members
+
+
+def _skip(text: str, at: int) -> int:
+    found = SPACE.match(text, at)
+    return found.end() if found else at
+
+
+# ----------------------------------------------------------------------------------------------- making the call
+
+
+def _from_value(calls: CallFormat, value: Value, repairs: tuple[str, ...], raw: str) -> Decoded:
+    try:
+        if not isinstance(value.value, dict):
+            raise _Unreadable("a call has to be a JSON object")
+        members = _members(value)
+        if calls.shape == "name_as_key":
+            return _name_as_key(members, repairs)
+        return _from_members(calls.fields, members, repairs)
+    except _Unreadable as error:
+        return MalformedToolCall(raw if value.text is None else value.text, str(error))
+
+
+def _from_members(fields: JsonFields, members: Members, repairs: tuple[str, ...]) -> ProposedCall:
+    name = members.get(fields.name)
+    if name is None or not isinstance(name.value, str) or not name.value.strip():
+        raise _Unreadable(f'the call has no name: "{fields.name}" has to be the name of a tool')
+    arguments = members.get(fields.arguments)
+    if arguments is None:
+        for key in ARGUMENT_KEYS:
+            if key in members:
+                arguments = members[key]
+                repairs = (*repairs, f'"{key}" for "{fields.arguments}"')
+    return _call(name.value, arguments, repairs)
+
+
+def _name_as_key(members: Members, repairs: tuple[str, ...]) -> ProposedCall:
+    if len(members) != 1:
+        raise _Unreadable("the call has to be an object with one key, the name of a tool")
+    ((name, arguments),) = members.items()
+    return _call(name, arguments, repairs)
+
+
+def _call(name: str, arguments: Value | None, repairs: tuple[str, ...]) -> ProposedCall:
+    """The call, once its arguments are sure to be an object. They are kept to the byte unless they were mended."""
+    if not name.strip():
+        raise _Unreadable("the call has no name")
+    if arguments is None or arguments.value is None or arguments.value == "":
+        return ProposedCall(name.strip(), "{}", (*repairs, NO_ARGUMENTS))
+    if isinstance(arguments.value, str):
+        arguments, inner = _in_string(arguments.value)
+        repairs = (*repairs, ARGUMENTS_IN_A_STRING, *inner)
+    if not isinstance(arguments.value, dict):
+        raise _Unreadable(f"the arguments have to be a JSON object, not {_kind(arguments.value)}")
+    text = arguments.text
+    if text is None or SURROGATE.search(text):
+        text = _written(arguments.value)
+    return ProposedCall(name.strip(), text, repairs)
+
+
+def _in_string(text: str) -> tuple[Value, tuple[str, ...]]:
+    try:
+        values, repairs = _json_values(text.strip(), complete=True)
+    except _Unreadable as error:
+        raise _Unreadable(f"the arguments are a string that holds no JSON object: {error}") from None
+    if len(values) != 1:
+        raise _Unreadable("the arguments are a string that holds several values")
+    return values[0], repairs
+
+
+def _written(value: Any) -> str:
+    try:
+        text = json.dumps(value, ensure_ascii=False, allow_nan=False)
+    except (ValueError, RecursionError) as error:  # a number such as 1e999 was read as infinite
+        raise _Unreadable(f"the arguments can't be written as JSON: {error}") from None
+    # Half a surrogate pair has no UTF-8; escaped, it survives every journal and wire.
+    return json.dumps(value, allow_nan=False) if SURROGATE.search(text) else text
+
+
+def _kind(value: Any) -> str:
+    names = {list: "a list", bool: "a truth value", int: "a number", float: "a number", str: "a string"}
+    return names.get(type(value), type(value).__name__)
+
+
+# -------------------------------------------------------------------------------------- names before arguments
+
+
+def _named(calls: CallFormat, raw: str, terminated: bool) -> ProposedCall:
+    head, found, body = raw.partition(calls.name_end)
+    if not found:
+        raise _Unreadable(f"{calls.name_end.strip()!r} is missing after the name")
+    if calls.id_start:
+        head = head.partition(calls.id_start)[0]
+    body = body.strip().removesuffix(calls.body_end.strip()).strip()
+    name = head.strip().removeprefix(calls.name_start.strip())
+    if not body:
+        return _call(name, None, ())
+    values, repairs = _json_values(body, terminated)
+    if len(values) != 1:
+        raise _Unreadable("the arguments have to be one JSON object")
+    return _call(name, values[0], repairs)
+
+
+def _tagged(calls: CallFormat, raw: str, terminated: bool) -> ProposedCall:
+    markers = calls.parameters
+    assert markers is not None  # CallFormat's own check
+    at = 0
+    if calls.name_start:
+        before, at = _until(raw, 0, calls.name_start, f"{calls.name_start!r} is missing before the name")
+        if before.strip():
+            raise _Unreadable(f"the call has to begin with {calls.name_start!r}")
+    if calls.name_end:
+        name, at = _until(raw, at, calls.name_end, f"{calls.name_end!r} is missing after the name")
+    else:
+        end = raw.find(markers.key_start, at)
+        name, at = (raw[at:], len(raw)) if end < 0 else (raw[at:end], end)
+    values: dict[str, str] = {}
+    while raw.startswith(markers.key_start, at := _skip(raw, at)):
+        missing = f"the parameter that begins with {raw[at : at + 40]!r} is not closed"
+        key, at = _until(raw, at + len(markers.key_start), markers.key_end, missing)
+        if markers.value_start:
+            gap, at = _until(raw, at, markers.value_start, missing)
+            if gap.strip():
+                raise _Unreadable(missing)
+        value, at = _until(raw, at, markers.value_end, missing)
+        if key.strip() in values:
+            raise _Unreadable(f"the parameter {key.strip()!r} is given twice")
+        values[key.strip()] = _without_line_breaks(value)
+    rest, closing = raw[at:].strip(), calls.body_end.strip()
+    if rest not in ("", closing):
+        raise _Unreadable(f"a parameter was expected, not {rest[:40]!r}")
+    if not terminated and rest != (closing or None):
+        raise _Unreadable("its end is missing")
+    return _call(name, Value(values, None), ())
+
+
+def _until(text: str, start: int, marker: str, problem: str) -> tuple[str, int]:
+    """The text before a marker, and the place after it."""
+    end = text.find(marker, start)
+    if end < 0:
+        raise _Unreadable(problem)
+    return text[start:end], end + len(marker)
+
+
+def _without_line_breaks(value: str) -> str:
+    """The value without the one line break that templates write on either side."""
+    return value.removeprefix("\n").removesuffix("\n")

@@ -1,0 +1,379 @@
+"""One step of the parser: a piece of text read from one state to the next.
+
+``Run`` is the step under way; it is made for one piece of text and thrown away, and what is kept of it is frozen.
+It knows phases, markers and white space. What a call looks like inside is the business of ``scan_json``,
+``scan_tags`` and ``decode``.
+"""
+
+from __future__ import annotations
+
+from cognition.messages import MalformedToolCall, ProposedCall
+from cognition.outcomes import FinishReason
+from cognition.parsing.decode import Decoded, decode
+from cognition.parsing.outputs import (
+    ArgumentsDelta,
+    CallFinished,
+    CallMalformed,
+    CallStarted,
+    Output,
+    ReasoningDelta,
+    TextDelta,
+)
+from cognition.parsing.plan import Plan
+from cognition.parsing.rope import EMPTY, Rope, added, joined, length
+from cognition.parsing.scan_json import CLOSED, scan_json
+from cognition.parsing.scan_tags import scan_tags
+from cognition.parsing.state import (
+    Ended,
+    Flow,
+    InCall,
+    InReasoning,
+    InSection,
+    InText,
+    ParserState,
+    Phase,
+    Scan,
+)
+
+LONGEST_HEAD = 1024
+"""Characters within which a call without markers has to show its name and arguments. So long is text held back that
+looks like such a call; template-made calls need less than 100."""
+
+BROKEN_OFF = {
+    "length": "the reply reached the token limit inside the call",
+    "cancelled": "the reply was cancelled inside the call",
+    "error": "the reply broke off inside the call",
+}
+
+
+class Run:
+    """A piece of text being read."""
+
+    __slots__ = (
+        "at", "braces", "calls", "final", "literal", "outputs", "phase", "plan", "reason", "reasoning", "text",
+        "visible",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        plan: Plan,
+        state: ParserState,
+        text: str,
+        *,
+        final: bool = False,
+        reason: FinishReason = "stop",
+        literal: bool = False,
+        braces: bool = True,
+    ) -> None:
+        self.plan = plan
+        self.phase: Phase = state.phase
+        self.visible = state.text
+        self.reasoning = state.reasoning
+        self.calls = state.calls
+        self.text = state.phase.held + text if state.phase.held else text
+        self.at = 0
+        self.final = final  # nothing follows: what is held back is let go
+        self.reason = reason
+        self.literal = literal  # second reading of a broken call: markers count inside strings too
+        self.braces = braces  # False: second reading of what looked like a call without markers
+        self.outputs: list[Output] = []
+
+    def finish(self) -> tuple[ParserState, tuple[Output, ...]]:
+        """Read to the end of the text; the state after it, and what it said."""
+        while self._read():
+            pass
+        if self.final:
+            self._end_of_reply()
+        return ParserState(self.phase, self.visible, self.reasoning, self.calls), tuple(self.outputs)
+
+    def _read(self) -> bool:
+        """Read on in the phase at hand; False when the text is used up but for what is held back."""
+        phase = self.phase
+        match phase:
+            case InText():
+                return self._read_text()
+            case InReasoning():
+                return self._read_reasoning()
+            case InSection():
+                return self._read_section(phase)
+            case InCall():
+                # Without end markers there is nothing that a string could have hidden.
+                by_markers = self.literal and self.plan.calls is not None and self.plan.calls.end
+                return self._read_literally(phase) if by_markers else self._read_call(phase)
+            case Ended():
+                self.phase, self.at = Ended(), len(self.text)
+                return False
+
+    # ------------------------------------------------------------------------------------------------------ text
+
+    def _read_text(self) -> bool:
+        calls = self.plan.calls
+        braced = self.braces and (not self.visible.started or (calls is not None and calls.anywhere))
+        markers = self.plan.markers[InText] if braced else self.plan.unbraced
+        at, marker = markers.next(self.text, self.at, self.final)
+        said = self.text[self.at : at]
+        if braced and marker == "{" and calls is not None and not calls.anywhere and not said.isspace() and said:
+            marker = ""  # text came first: the brace is part of it
+            self._say(said)
+            self.at = at
+            return True
+        self._say(said)
+        self.at = at
+        if not marker:
+            self.phase = InText(self.text[at:])
+            return False
+        self._move(marker)
+        return True
+
+    def _say(self, said: str) -> None:
+        self.visible, text = flowed(self.visible, said)
+        if text:
+            self.outputs.append(TextDelta(text))
+
+    def _read_reasoning(self) -> bool:
+        at, marker = self.plan.markers[InReasoning].next(self.text, self.at, self.final)
+        self.reasoning, text = flowed(self.reasoning, self.text[self.at : at])
+        if text:
+            self.outputs.append(ReasoningDelta(text))
+        self.at = at
+        if not marker:
+            self.phase = InReasoning(self.text[at:])
+            return False
+        self._move(marker)
+        return True
+
+    def _read_section(self, phase: InSection) -> bool:
+        at, marker = self.plan.markers[InSection].next(self.text, self.at, self.final)
+        calls = self.plan.calls
+        assert calls is not None
+        bracketed, junk = phase.bracketed, phase.junk
+        for offset in range(self.at, at):
+            sign = self.text[offset]
+            if not junk and sign == "]" and bracketed and not calls.section_end:
+                return self._leave_section(offset + 1)
+            if junk or not (sign.isspace() or sign in "[],;"):
+                if not calls.section_end:  # nothing marks the section's end, so this text does
+                    return self._leave_section(offset)
+                junk = added(junk, self.text[offset:at])
+                break
+            bracketed = bracketed or sign == "["
+        self.at = at
+        if not marker:
+            self.phase = InSection(self.text[at:], bracketed, junk)
+            return False
+        self._refuse(junk)
+        self.phase = InSection("", bracketed)
+        self._move(marker)
+        return True
+
+    def _leave_section(self, at: int) -> bool:
+        self.phase, self.at = InText(), at
+        return True
+
+    def _refuse(self, junk: Rope) -> None:
+        """Something in a section that is no call: the model is told, as of any call that can't be read."""
+        text = joined(junk).strip()
+        if text:
+            self.outputs.append(CallMalformed(self.calls, MalformedToolCall(text, "a call was expected here")))
+            self.calls += 1
+
+    def _move(self, marker: str) -> None:
+        """Do what a marker says, from a phase outside of calls."""
+        move = self.plan.move(type(self.phase), marker)
+        if move != "try_call":  # its text may yet turn out to be text like any other
+            self.visible = touched(self.visible)
+            self.reasoning = touched(self.reasoning)
+            self.at += len(marker)
+        outer = self.phase if isinstance(self.phase, InSection) else InText()
+        match move:
+            case "reason":
+                self.phase = InReasoning()
+            case "answer":
+                self.phase = InText()
+            case "enter_section":
+                self.phase = InSection()
+            case "begin_call":
+                if marker == "{":
+                    self.at -= 1  # it belongs to the call
+                self.phase = InCall(EMPTY, Scan(self.plan.first), outer)
+                self.calls += 1
+            case "try_call":
+                self.phase = InCall(EMPTY, Scan(self.plan.first), outer, tentative=True)
+            case "end":
+                self._end_flows()
+                self.phase = Ended()
+            case "drop" | "plain" | "close_call":
+                pass
+
+    # ----------------------------------------------------------------------------------------------------- calls
+
+    def _read_call(self, phase: InCall) -> bool:
+        plan, tentative = self.plan, phase.tentative
+        assert plan.calls is not None
+        text, start = self.text, self.at
+        limit = start + LONGEST_HEAD - length(phase.raw) if tentative else len(text)
+        if tentative and limit <= len(text):
+            text = text[:limit]
+        if plan.calls.shape == "tagged_parameters":
+            reading = scan_tags(plan, phase.scan, text, start, final=self.final)
+        else:
+            reading = scan_json(plan, phase.scan, text, start, final=self.final, tentative=tentative)
+        raw = added(phase.raw, text[start : reading.at])
+        self.at = reading.at
+        if tentative and not reading.name and (reading.ending or limit <= len(text)):
+            if not reading.ending:  # the head is too long: all of it was read
+                raw, self.at = added(phase.raw, text[start:]), len(text)
+            self._release(raw)
+            return True
+        if tentative and reading.name:
+            self.visible = touched(self.visible)
+            self.calls += 1
+            tentative = False
+        if reading.name:
+            self.outputs.append(CallStarted(self.calls - 1, reading.name))
+        if reading.arguments:
+            self.outputs.append(ArgumentsDelta(self.calls - 1, reading.arguments))
+        self.phase = InCall(
+            raw, reading.scan, phase.outer, self.text[self.at :] if not reading.ending else "", tentative
+        )
+        if not reading.ending:
+            return len(text) < len(self.text)  # a call that was announced within the limit goes on after it
+        self._close(self.phase, reading.ending)
+        return True
+
+    def _release(self, raw: Rope) -> None:
+        """What looked like a call without markers is none: read it again, as text."""
+        self._read_again(InText(), joined(raw), literal=self.literal, braces=False, final=False)
+
+    def _close(self, phase: InCall, ending: str) -> None:
+        """A call's text is complete, or a marker broke it off."""
+        marker = "" if ending == CLOSED else ending
+        announced = phase.scan.fields.announced
+        self._settle(phase.outer, joined(phase.raw), marker, not marker or self._ends_call(marker), announced)
+
+    def _ends_call(self, marker: str) -> bool:
+        meaning, calls = self.plan.meanings[marker], self.plan.calls
+        return meaning == "call_end" or (meaning == "section_end" and calls is not None and not calls.end)
+
+    def _settle(self, outer: InText | InSection, raw: str, marker: str, terminated: bool, announced: bool) -> None:
+        """Decode a call's text. Where it can't be read but holds a marker, the call ended there after all.
+
+        An unbalanced quote makes everything after it look like a string, the end marker and the calls behind it too.
+        They are read a second time, now with each marker counting, so each character is read at most twice.
+        """
+        calls = self.plan.calls
+        assert calls is not None
+        decoded = decode(calls, raw, terminated=terminated)
+        cut = "" if self.literal or _flawless(decoded) else self._first_marker(raw)
+        if cut:
+            place = raw.index(cut)
+            shorter = decode(calls, raw[:place], terminated=self._ends_call(cut))
+            if _readable(shorter) or not _readable(decoded):
+                self._tell(shorter, self._ends_call(cut), announced)
+                self.at += len(marker)
+                final = self.final and not marker and self.at >= len(self.text)
+                self._read_again(outer, raw[place:] + marker, literal=True, braces=self.braces, final=final)
+                return
+        self._tell(decoded, terminated, announced)
+        self.phase = outer
+        self.visible = touched(self.visible)
+        if marker and self.plan.meanings[marker] == "call_end":
+            self.at += len(marker)
+
+    def _first_marker(self, raw: str) -> str:
+        """The marker that a call's text holds first, of those that end a call and stand in no tool's arguments."""
+        calls = self.plan.calls
+        assert calls is not None
+        found = [marker for marker in (calls.end, calls.section_end, calls.start) if marker and marker in raw]
+        return min(found, key=raw.index) if found else ""
+
+    def _tell(self, decoded: list[Decoded], terminated: bool, announced: bool) -> None:
+        """Close the call at hand, and give out those that stood in its text besides."""
+        for position, item in enumerate(decoded):
+            if position:
+                self.calls += 1
+            index = self.calls - 1
+            if isinstance(item, ProposedCall):
+                if position or not announced:
+                    self.outputs.append(CallStarted(index, item.name))
+                    self.outputs.append(ArgumentsDelta(index, item.arguments_json))
+                self.outputs.append(CallFinished(index, item, terminated))
+            else:
+                if not terminated and self.final and self.reason in BROKEN_OFF:
+                    item = MalformedToolCall(item.raw, f"{BROKEN_OFF[self.reason]}: {item.reason}")
+                self.outputs.append(CallMalformed(index, item))
+
+    def _read_literally(self, phase: InCall) -> bool:
+        """The rest of a broken call is all there: its calls end at the next marker, wherever it stands."""
+        if self.at == len(self.text) and not self.final:
+            return False  # the marker that broke the call off began another one, whose text is yet to come
+        at, marker = self.plan.in_call.next(self.text, self.at, True)
+        raw = self.text[self.at : at]
+        self.at = at
+        self._settle(phase.outer, raw, marker, bool(marker) and self._ends_call(marker), False)
+        return True
+
+    def _read_again(self, phase: Phase, text: str, *, literal: bool, braces: bool, final: bool) -> None:
+        state = ParserState(phase, touched(self.visible) if literal else self.visible, self.reasoning, self.calls)
+        again = Run(self.plan, state, text, final=final, reason=self.reason, literal=literal, braces=braces)
+        after, outputs = again.finish()
+        self.outputs += outputs
+        self.visible, self.reasoning, self.calls, self.phase = after.text, after.reasoning, after.calls, after.phase
+        held = after.phase.held
+        if len(held) <= self.at:
+            self.at -= len(held)
+        else:  # it came with an earlier chunk
+            self.text, self.at = held + self.text[self.at :], 0
+
+    # ------------------------------------------------------------------------------------------------------- end
+
+    def _end_of_reply(self) -> None:
+        phase = self.phase
+        if isinstance(phase, InCall):
+            raw = joined(phase.raw)
+            if phase.tentative:
+                self._read_again(InText(), raw, literal=False, braces=False, final=True)
+            else:
+                self._settle(phase.outer, raw, "", False, phase.scan.fields.announced)
+        elif isinstance(phase, InSection):
+            self._refuse(phase.junk)
+        if not isinstance(self.phase, Ended):
+            self._end_flows()
+            self.phase = Ended()
+
+    def _end_flows(self) -> None:
+        """White space at the very end is given out too, unless a marker stands before it."""
+        for flow, delta in ((self.reasoning, ReasoningDelta), (self.visible, TextDelta)):
+            if flow.blank and not flow.touching:
+                self.outputs.append(delta(joined(flow.blank)))
+        self.reasoning, self.visible = Flow(touching=True), Flow(touching=True)
+
+
+def flowed(flow: Flow, text: str) -> tuple[Flow, str]:
+    """Text that holds no marker, and how much of it is to be given out now."""
+    if not text:
+        return flow, ""
+    body = text.rstrip()
+    if not body:
+        return Flow(flow.started, flow.touching, added(flow.blank, text)), ""
+    blank = text[len(body) :]
+    if flow.blank or flow.touching:
+        body = joined(flow.blank) + body if flow.started or not flow.touching else body.lstrip()
+    elif flow.started and not blank:
+        return flow, body
+    return Flow(True, False, (blank,) if blank else EMPTY), body
+
+
+def touched(flow: Flow) -> Flow:
+    """A marker stands here."""
+    if flow.touching:
+        return flow
+    return Flow(flow.started, True, flow.blank if flow.started else EMPTY)
+
+
+def _flawless(decoded: list[Decoded]) -> bool:
+    return all(isinstance(item, ProposedCall) and not item.repairs for item in decoded)
+
+
+def _readable(decoded: list[Decoded]) -> bool:
+    return all(isinstance(item, ProposedCall) for item in decoded)

@@ -1,0 +1,187 @@
+"""A format made ready for reading: for each phase its markers, and what each marker does there.
+
+``MOVES`` is the machine. Rows are phases, columns what a marker means, and every cell is written out; ``PLAIN`` says
+that the marker means nothing there and stays what it is, text.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Literal
+
+from cognition.parsing.markers import Markers
+from cognition.parsing.spec import CallFormat, FormatSpec
+from cognition.parsing.state import (
+    Ended,
+    Fields,
+    Flow,
+    InCall,
+    InReasoning,
+    InSection,
+    InText,
+    ParserState,
+    Phase,
+    Role,
+)
+
+Meaning = Literal[
+    "reasoning_start", "reasoning_end", "section_start", "section_end", "call_start", "call_end", "brace", "dropped",
+    "stop",
+]  # fmt: skip
+"""What a marker says. ``brace`` is the ``{`` of a format whose calls begin without a marker."""
+
+Move = Literal["plain", "drop", "reason", "answer", "enter_section", "begin_call", "try_call", "close_call", "end"]
+PLAIN: Move = "plain"
+
+MOVES: Mapping[type[Phase], Mapping[Meaning, Move]] = {
+    InText: {
+        "reasoning_start": "reason",
+        "reasoning_end": "drop",  # one too many: no marker is ever shown
+        "section_start": "enter_section",
+        "section_end": "drop",
+        "call_start": "begin_call",
+        "call_end": "drop",
+        "brace": "try_call",
+        "dropped": "drop",
+        "stop": "end",
+    },
+    InReasoning: {
+        "reasoning_start": "drop",
+        "reasoning_end": "answer",
+        "section_start": "enter_section",  # the model forgot to end its reasoning: the call counts
+        "section_end": "drop",
+        "call_start": "begin_call",
+        "call_end": "drop",
+        "brace": PLAIN,
+        "dropped": "drop",
+        "stop": "end",
+    },
+    InSection: {
+        "reasoning_start": "reason",
+        "reasoning_end": "drop",
+        "section_start": "drop",
+        "section_end": "answer",
+        "call_start": "begin_call",
+        "call_end": "drop",
+        "brace": "begin_call",
+        "dropped": "drop",
+        "stop": "end",
+    },
+    InCall: {
+        "reasoning_start": PLAIN,
+        "reasoning_end": PLAIN,
+        "section_start": PLAIN,
+        "section_end": "close_call",
+        "call_start": "close_call",  # the end marker was forgotten
+        "call_end": "close_call",
+        "brace": PLAIN,
+        "dropped": PLAIN,
+        "stop": "close_call",
+    },
+    Ended: {
+        "reasoning_start": PLAIN,
+        "reasoning_end": PLAIN,
+        "section_start": PLAIN,
+        "section_end": PLAIN,
+        "call_start": PLAIN,
+        "call_end": PLAIN,
+        "brace": PLAIN,
+        "dropped": PLAIN,
+        "stop": PLAIN,
+    },
+}
+
+
+class Plan:
+    """The tables of one format. Immutable after construction."""
+
+    __slots__ = (
+        "calls",
+        "first",
+        "fresh",
+        "head",
+        "in_call",
+        "markers",
+        "meanings",
+        "outside",
+        "spec",
+        "tags",
+        "unbraced",
+    )
+
+    def __init__(self, spec: FormatSpec) -> None:
+        calls = spec.calls
+        self.spec = spec
+        self.calls = calls
+        self.meanings = _meanings(spec)
+        self.markers: Mapping[type[Phase], Markers] = {phase: self._markers_of(phase) for phase in MOVES}
+        self.in_call = self.markers[InCall]
+        self.unbraced = Markers(marker for marker in self._looked_for(InText) if self.meanings[marker] != "brace")
+        """Those of text without ``{``: once text has begun, a call can't."""
+        # Markers before single characters: at one place the longer one counts.
+        self.outside = re.compile("|".join([*map(re.escape, self.in_call.texts), r"""["'{}\[\],:]"""]))
+        """What matters outside of strings in a call's JSON."""
+        self.head = Markers(()) if calls is None else Markers([*self.in_call.texts, calls.name_end, calls.id_start])
+        """What ends a name that stands before its JSON, and the id behind it."""
+        self.tags = _tag_markers(calls, self.in_call.texts)
+        self.first = _first_fields(spec)
+        opened = spec.reasoning is not None and spec.reasoning.opened
+        self.fresh = ParserState(InReasoning() if opened else InText(), text=Flow(touching=opened))
+
+    def _looked_for(self, phase: type[Phase]) -> list[str]:
+        return [marker for marker, meaning in self.meanings.items() if MOVES[phase][meaning] != PLAIN]
+
+    def _markers_of(self, phase: type[Phase]) -> Markers:
+        return Markers(self._looked_for(phase))
+
+    def move(self, phase: type[Phase], marker: str) -> Move:
+        return MOVES[phase][self.meanings[marker]]
+
+
+def _meanings(spec: FormatSpec) -> dict[str, Meaning]:
+    """Each marker of the format and what it says. The first meaning counts where two are written alike."""
+    pairs: list[tuple[str, Meaning]] = []
+    if spec.calls is not None:
+        calls = spec.calls
+        pairs += [(calls.section_start, "section_start"), (calls.section_end, "section_end")]
+        pairs += [(calls.start, "call_start"), (calls.end, "call_end")]
+        if not calls.start:
+            pairs.append(("{", "brace"))
+    if spec.reasoning is not None:
+        pairs += [(spec.reasoning.start, "reasoning_start"), (spec.reasoning.end, "reasoning_end")]
+    pairs += [(marker, "stop") for marker in spec.stops]
+    pairs += [(marker, "dropped") for marker in spec.dropped]
+    meanings: dict[str, Meaning] = {}
+    for marker, meaning in pairs:
+        if marker:
+            meanings.setdefault(marker, meaning)
+    return meanings
+
+
+def _first_fields(spec: FormatSpec) -> Fields:
+    """Where the reading of a call begins."""
+    calls = spec.calls
+    if calls is not None and calls.shape == "named_json":
+        return Fields("head")
+    if calls is not None and calls.shape == "tagged_parameters":
+        return Fields("lead" if calls.name_start else "head")
+    return Fields("before")
+
+
+def _tag_markers(calls: CallFormat | None, ends: tuple[str, ...]) -> dict[Role, Markers]:
+    """What is looked for in each part of a call; ``skipped`` is what stands between two parameters."""
+    if calls is None or calls.parameters is None:
+        return {}
+    return {
+        "lead": Markers([calls.name_start, *ends]),
+        "head": Markers([calls.name_end or calls.parameters.key_start, *ends]),
+        "skipped": Markers([calls.parameters.key_start, *ends]),
+        "arguments": Markers([calls.parameters.value_end]),
+    }
+
+
+@lru_cache(maxsize=64)
+def plan_of(spec: FormatSpec) -> Plan:
+    return Plan(spec)

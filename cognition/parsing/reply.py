@@ -1,0 +1,50 @@
+"""A whole reply, read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from attrs import frozen
+
+from cognition.messages import MalformedToolCall, ProposedCall
+from cognition.outcomes import FinishReason
+from cognition.parsing.outputs import CallFinished, CallMalformed, Output, ReasoningDelta, TextDelta
+from cognition.parsing.parser import Parser
+from cognition.parsing.spec import FormatSpec
+
+
+@frozen
+class Reply:
+    """What a model said, thought and called, each in its order."""
+
+    text: str = ""
+    reasoning: str = ""
+    calls: tuple[ProposedCall, ...] = ()
+    malformed: tuple[MalformedToolCall, ...] = ()
+
+
+def collect(outputs: Iterable[Output]) -> Reply:
+    """The reply that these outputs tell of."""
+    text: list[str] = []
+    reasoning: list[str] = []
+    calls: list[ProposedCall] = []
+    malformed: list[MalformedToolCall] = []
+    for output in outputs:
+        match output:
+            case TextDelta():
+                text.append(output.text)
+            case ReasoningDelta():
+                reasoning.append(output.text)
+            case CallFinished():
+                calls.append(output.call)
+            case CallMalformed():
+                malformed.append(output.malformed)
+            case _:
+                pass  # announced calls and argument text: what closes the call holds them
+    return Reply("".join(text), "".join(reasoning), tuple(calls), tuple(malformed))
+
+
+def parse_reply(spec: FormatSpec, text: str, *, finish_reason: FinishReason = "stop") -> Reply:
+    """Read a whole reply at once; the same as feeding it in pieces."""
+    parser = Parser(spec)
+    return collect((*parser.feed(text), *parser.finish(finish_reason)))

@@ -1,0 +1,208 @@
+"""Reading a call's JSON as it comes: where its name is, which text its arguments are, and where it ends.
+
+Nothing is decoded here. The scan follows quotes and brackets only, so it gets through broken JSON too; a marker counts
+outside of strings only, so a string may hold one.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import NamedTuple
+
+from cognition.parsing.plan import Plan
+from cognition.parsing.rope import EMPTY, Rope, added, joined
+from cognition.parsing.state import Fields, Role, Scan
+
+CLOSED = "closed"
+NO_CALL = "no call"
+
+# To the end of a string, its closing quote not included. What is left after it is that quote, a backslash that ends
+# the chunk, or nothing.
+INSIDE = {
+    '"': re.compile(r'[^"\\]*+(?:\\.[^"\\]*+)*+', re.DOTALL),
+    "'": re.compile(r"[^'\\]*+(?:\\.[^'\\]*+)*+", re.DOTALL),
+}
+
+HEAD_KEYS = frozenset({"type", "id"})
+"""Keys that may stand before the name and the arguments in a call without markers."""
+
+
+class Reading(NamedTuple):
+    """What came out of a piece of text."""
+
+    scan: Scan
+    at: int
+    """Up to where the text was read."""
+    name: str = ""
+    """Of the call, once: when it is known."""
+    arguments: str = ""
+    """More of their text."""
+    ending: str = ""
+    """Empty: more is needed. Else the marker at ``at``, or CLOSED: the JSON ended, or NO_CALL: it is none."""
+
+
+def scan_json(plan: Plan, scan: Scan, text: str, start: int, *, final: bool, tentative: bool) -> Reading:
+    """Read on in a call of a JSON shape."""
+    fields = scan.fields
+    if fields.role in ("head", "id"):
+        fields, start, ending = _scan_head(plan, fields, text, start, final)
+        if ending or fields.role != "gap":
+            return _reading(Scan(fields), fields, start, [], ending, tentative)
+        scan = Scan(fields)
+    calls = plan.calls
+    assert calls is not None  # only formats with calls have calls to scan
+    in_call, outside = plan.in_call, plan.outside
+    depth, quote, escaped = scan.depth, scan.quote, scan.escaped
+    role, level, key, token, name = fields.role, fields.level, fields.key, fields.token, fields.name
+    reached, balanced = fields.reached, not calls.end
+    at, size, said, ending = start, len(text), list[str](), ""
+    held = -1  # not looked for yet
+    while at < size:
+        if quote:
+            match = INSIDE[quote].match(text, at + escaped)
+            stop = match.end() if match else at
+            escaped = stop < size and text[stop] != quote
+            closed = stop < size and not escaped
+            stop = min(stop + 1, size)
+            piece = text[at:stop]
+            at = stop
+            if role == "arguments":
+                said.append(piece)
+            elif role in ("key", "name") and depth == level:
+                token = added(token, piece[:-1] if closed else piece)
+            if not closed:
+                break
+            if depth == level:
+                if role == "key":
+                    key, token, role = _unquoted(token, quote), EMPTY, "colon"
+                    if tentative and key not in HEAD_KEYS and key not in (calls.fields.name, calls.fields.arguments):
+                        ending = NO_CALL
+                        break
+                elif role == "name":
+                    name, token, role = _unquoted(token, quote).strip(), EMPTY, "skipped"
+                elif role == "arguments":
+                    role = "skipped"
+            quote = ""
+            continue
+        found = outside.search(text, at)
+        stop = found.start() if found else size
+        if held < at and not final:  # one look serves until a string has led past it
+            unsure = in_call.held(text, at, size)
+            held = size if unsure is None else unsure
+        if held <= stop and not final:
+            found, stop = None, held
+        if stop > at:
+            piece = text[at:stop]
+            at = stop
+            if role == "arguments":
+                said.append(piece)
+            elif role == "gap" and not piece.isspace():
+                role, reached = "arguments", True
+                said.append(piece.lstrip())
+            elif tentative and role in ("key", "colon", "before") and not piece.isspace():
+                ending = NO_CALL
+                break
+        if found is None:
+            break
+        sign = found.group()
+        if sign in plan.meanings and sign in in_call.texts:
+            ending = sign
+            break
+        at += 1
+        if role == "gap":
+            role, reached = "arguments", True
+        if sign in "\"'":
+            quote = sign
+            if role == "arguments":
+                said.append(sign)
+        elif sign in "{[":
+            depth += 1
+            if role == "before" and sign == "{":
+                level, role = depth, "key"
+            elif role == "arguments":
+                said.append(sign)
+        elif sign in "}]":
+            depth = max(depth - 1, 0)
+            if role == "arguments" and depth >= level:
+                said.append(sign)
+                if depth == level:
+                    role = "skipped" if level else "after"
+            elif depth < level:
+                role = "after"
+            if balanced and depth == 0:
+                ending = CLOSED
+                break
+        elif depth == level > 0 and sign == "," and role != "after":
+            role = "key"
+        elif depth == level > 0 and sign == ":" and role == "colon":
+            role = _role_of(plan, key)
+            if role == "gap" and calls.shape == "name_as_key":
+                name = key
+        elif role == "arguments":
+            said.append(sign)
+    fields = _changed(fields, role, level, key, token, name, reached)
+    if fields is not scan.fields or depth != scan.depth or quote != scan.quote or escaped != scan.escaped:
+        scan = Scan(fields, depth, quote, escaped)
+    return _reading(scan, fields, at, said, ending, tentative)
+
+
+def _reading(scan: Scan, fields: Fields, at: int, said: list[str], ending: str, tentative: bool) -> Reading:
+    """Arguments wait for the name; a call that may be none also keeps its name until its arguments begin."""
+    if fields.announced:
+        return Reading(scan, at, "", "".join(said), ending)
+    if fields.name and (fields.reached or not tentative):
+        arguments = joined(fields.waiting) + "".join(said)
+        told = Fields(fields.role, fields.level, fields.key, fields.token, fields.name, EMPTY, fields.reached, True)
+        return Reading(Scan(told, scan.depth, scan.quote, scan.escaped), at, fields.name, arguments, ending)
+    if said:
+        waiting = added(fields.waiting, "".join(said))
+        kept = Fields(fields.role, fields.level, fields.key, fields.token, "", waiting, fields.reached)
+        scan = Scan(kept, scan.depth, scan.quote, scan.escaped)
+    return Reading(scan, at, "", "", ending)
+
+
+def _changed(fields: Fields, role: Role, level: int, key: str, token: Rope, name: str, reached: bool) -> Fields:
+    same = role == fields.role and key == fields.key and name == fields.name and level == fields.level
+    if same and token is fields.token and reached == fields.reached:
+        return fields
+    return Fields(role, level, key, token, name, fields.waiting, reached, fields.announced)
+
+
+def _role_of(plan: Plan, key: str) -> Role:
+    calls = plan.calls
+    if calls is None or calls.shape == "name_as_key" or key == calls.fields.arguments:
+        return "gap"
+    return "name" if key == calls.fields.name else "skipped"
+
+
+def _unquoted(token: Rope, quote: str) -> str:
+    """What a string says, as far as it can be told."""
+    text = joined(token)
+    if "\\" not in text or quote == "'":
+        return text
+    try:
+        return str(json.loads(f'"{text}"'))
+    except ValueError:
+        return text
+
+
+def _scan_head(plan: Plan, fields: Fields, text: str, start: int, final: bool) -> tuple[Fields, int, str]:
+    """Read a name that stands before its JSON, and the id behind it."""
+    calls = plan.calls
+    assert calls is not None
+    role, token, name = fields.role, fields.token, fields.name
+    while True:
+        at, marker = plan.head.next(text, start, final)
+        if role == "head":
+            token = added(token, text[start:at])
+        if marker and marker in (calls.name_end, calls.id_start):
+            if role == "head":
+                name, token = joined(token).strip().removeprefix(calls.name_start.strip()).strip(), EMPTY
+            role, start = ("gap" if marker == calls.name_end else "id"), at + len(marker)
+            if role == "id":
+                continue
+            marker = ""
+        else:
+            start = at
+        return Fields(role, 0, "", token, name, EMPTY, role == "gap", fields.announced), start, marker
