@@ -1,0 +1,119 @@
+"""Our messages as the dictionaries that chat templates expect: OpenAI's shape, as ``transformers`` passes it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from attrs import frozen
+
+from cognition import AssistantMessage, Message, ModelRequest, ToolCall, ToolSpec, UserMessage
+from runtime.protection import Shield
+
+Entry = dict[str, Any]
+
+
+@frozen
+class Shape:
+    """How a conversation is bent for a template that refuses the plain form. The default is the plain form."""
+
+    short_ids: bool = False
+    """Call ids of nine letters and digits, which Mistral's templates insist on."""
+    merge: bool = False
+    """Neighbouring messages of the user become one, for templates that want strict alternation."""
+    fold_system: bool = False
+    """The system prompt becomes the start of the first user message, for templates without a system role."""
+    text_arguments: bool = False
+    """Arguments as JSON text instead of an object, for templates that concatenate them."""
+
+    def notes(self) -> tuple[str, ...]:
+        """What was bent, one sentence each."""
+        return tuple(
+            sentence
+            for bent, sentence in (
+                (self.short_ids, "the template wants call ids of nine letters and digits: they are renamed"),
+                (self.merge, "the template wants user and assistant to take turns: neighbouring messages are merged"),
+                (self.fold_system, "the template has no system role: the system prompt precedes the first message"),
+                (self.text_arguments, "the template wants arguments as text: they are passed as JSON text"),
+            )
+            if bent
+        )
+
+
+def entries(request: ModelRequest, shield: Shield, shape: Shape) -> list[Entry]:
+    """The conversation with control texts shielded, system prompt first."""
+    short: dict[str, str] = {}
+
+    def call_id(original: str) -> str:
+        return short.setdefault(original, f"call{len(short):05d}") if shape.short_ids else original
+
+    made: list[Entry] = [_entry(message, shield, shape, call_id) for message in request.messages]
+    if request.system:
+        system = shield.text(request.system)
+        if shape.fold_system:
+            _fold(system, made)
+        else:
+            made.insert(0, {"role": "system", "content": system})
+    return _merged(made) if shape.merge else made
+
+
+def tool_entries(tools: Sequence[ToolSpec], shield: Shield) -> list[Entry]:
+    """The tools as function definitions, their keys in the order that all templates' training texts have."""
+    return [
+        {
+            "type": "function",
+            "function": {
+                "name": tool.name,
+                "description": shield.text(tool.description),
+                "parameters": shield.data(tool.parameters),
+            },
+        }
+        for tool in tools
+    ]
+
+
+def _entry(message: Message, shield: Shield, shape: Shape, call_id: Callable[[str], str]) -> Entry:
+    if isinstance(message, UserMessage):
+        return {"role": "user", "content": shield.text(message.text)}
+    if isinstance(message, AssistantMessage):
+        entry: Entry = {"role": "assistant", "content": shield.text(message.text)}
+        if message.reasoning:
+            entry["reasoning_content"] = shield.text(message.reasoning)
+        if message.calls:
+            entry["tool_calls"] = [_call(call, shield, shape, call_id) for call in message.calls]
+        return entry
+    return {
+        "role": "tool",
+        "tool_call_id": call_id(message.call_id),
+        "name": shield.text(message.name),
+        "content": shield.text(message.content),
+    }
+
+
+def _call(call: ToolCall, shield: Shield, shape: Shape, call_id: Callable[[str], str]) -> Entry:
+    arguments = shield.text(call.arguments_json) if shape.text_arguments else shield.data(call.arguments)
+    return {
+        "id": call_id(call.id),
+        "type": "function",
+        "function": {"name": shield.text(call.name), "arguments": arguments},
+    }
+
+
+def _fold(system: str, made: list[Entry]) -> None:
+    for entry in made:
+        if entry["role"] == "user":
+            entry["content"] = f"{system}\n\n{entry['content']}"
+            return
+    made.insert(0, {"role": "user", "content": system})
+
+
+def _merged(made: list[Entry]) -> list[Entry]:
+    merged: list[Entry] = []
+    for entry in made:
+        last = merged[-1] if merged else None
+        plain = entry["role"] in ("user", "assistant") and "tool_calls" not in entry
+        if last is not None and plain and last["role"] == entry["role"] and "tool_calls" not in last:
+            merged[-1] = {**last, "content": f"{last['content']}\n\n{entry['content']}"}
+        else:
+            merged.append(entry)
+    return merged

@@ -1,0 +1,311 @@
+"""llama.cpp, through the low-level bindings of llama-cpp-python: one context, one sequence.
+
+The native code calls back into Python nowhere while it evaluates: the callback that may abort it is libc's ``strlen`` on
+a two-byte flag (see ``_AbortFlag``), since a Python callback would be called once for each node of the graph.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import secrets
+from collections import deque
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import llama_cpp.llama_cpp as native
+from llama_cpp import __version__ as bindings_version
+
+from cognition import GenerationOptions
+from runtime.backend import BackendError, Metadata, SpecialTokens
+from runtime.errors import LoadCancelledError, ModelFileError
+
+DEFAULT_CONTEXT = 8192
+"""Tokens, where the model allows more and the caller asks for nothing: room for a system prompt, tools and a dozen steps;
+the cache of a model of 8 billion parameters takes 1 GB at this length."""
+
+BATCH = 512
+"""Tokens evaluated at once in prefill; llama.cpp's own physical batch, beyond which nothing gets faster."""
+
+SMALL_MODEL_BYTES = 64 * 1024 * 1024
+"""Below this size one thread is the fastest: the barrier between threads costs more than the work that they share."""
+
+LOG_ERROR = 4
+"""``GGML_LOG_LEVEL_ERROR`` of ggml.h; the bindings don't export it."""
+
+_recent_errors: deque[str] = deque(maxlen=8)
+
+
+@native.llama_log_callback
+def _keep_errors(level: int, text: bytes, _data: Any) -> None:
+    if level == LOG_ERROR:
+        _recent_errors.append(text.decode("utf-8", "replace").strip())
+
+
+class _AbortFlag:
+    """Lets any thread abort a running ``llama_decode`` without a call into Python.
+
+    llama.cpp asks ``bool abort(void *data)`` before each node of the graph. ``strlen`` has a fitting signature: it
+    returns 0 for an empty text and 1 for one of one byte, and a bool is read from the lowest byte of the result. With a
+    Python function there, each of the several hundred nodes of a token would wait for the interpreter's lock.
+    """
+
+    def __init__(self, context: Any) -> None:
+        self._flag = ctypes.create_string_buffer(2)
+        address = ctypes.cast(ctypes.CDLL(None).strlen, ctypes.c_void_p).value
+        self._callback = native.ggml_abort_callback(address)
+        native.llama_set_abort_callback(context, self._callback, ctypes.cast(self._flag, ctypes.c_void_p))
+
+    def set(self) -> None:
+        self._flag[0] = 1
+
+    def clear(self) -> None:
+        self._flag[0] = 0
+
+
+def physical_cores() -> int:
+    """Cores that compute: hyper-threads share one, and llama.cpp gets slower on them. Falls back on what Python knows."""
+    cores: set[tuple[str, str]] = set()
+    for topology in Path("/sys/devices/system/cpu").glob("cpu[0-9]*/topology"):
+        try:
+            package = (topology / "physical_package_id").read_text("ascii").strip()
+            cores.add((package, (topology / "core_id").read_text("ascii").strip()))
+        except OSError:
+            continue
+    allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return min(len(cores), allowed) if cores else allowed
+
+
+class LlamaBackend:
+    """A GGUF file in llama.cpp.
+
+    Args:
+        path: the file; its form has been checked.
+        context_tokens: prompt and reply together; None: what the model was trained for, at most ``DEFAULT_CONTEXT``.
+        threads: None: physical cores, or one for a small model.
+        on_progress: called with the fraction loaded, 0 to 1; returning False ends the load.
+
+    Raises:
+        ModelFileError: llama.cpp can't load it; the message holds its reason.
+        LoadCancelledError: ``on_progress`` returned False.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        context_tokens: int | None = None,
+        threads: int | None = None,
+        on_progress: Callable[[float], bool] = lambda _fraction: True,
+    ) -> None:
+        native.llama_log_set(_keep_errors, ctypes.c_void_p(0))
+        native.llama_backend_init()
+        self._model = _load(path, on_progress)
+        self._context: Any = None
+        try:
+            self._open(path, context_tokens, threads)
+        except BaseException:
+            self.close()
+            raise
+
+    def _open(self, path: Path, context_tokens: int | None, threads: int | None) -> None:
+        size = path.stat().st_size
+        threads = threads or (1 if size < SMALL_MODEL_BYTES else physical_cores())
+        params = native.llama_context_default_params()
+        trained = native.llama_model_n_ctx_train(self._model)
+        params.n_ctx = context_tokens or min(trained, DEFAULT_CONTEXT)
+        params.n_batch = params.n_ubatch = min(BATCH, params.n_ctx)
+        params.n_seq_max = 1
+        params.n_threads = params.n_threads_batch = threads
+        params.no_perf = True
+        _recent_errors.clear()
+        self._context = native.llama_init_from_model(self._model, params)
+        if not self._context:
+            raise ModelFileError(
+                f"llama.cpp can't make a context of {params.n_ctx} tokens for {path} ({_reason()}); "
+                "try a smaller context_tokens",
+                spec=str(path),
+            )
+        self._vocab = native.llama_model_get_vocab(self._model)
+        self._memory = native.llama_get_memory(self._context)
+        self._abort = _AbortFlag(self._context)
+        self._batch_size = params.n_batch
+        self._batch = native.llama_batch_init(params.n_batch, 0, 1)
+        for i in range(params.n_batch):  # the same for every batch: one sequence, number 0
+            self._batch.n_seq_id[i] = 1
+            self._batch.seq_id[i][0] = 0
+            self._batch.logits[i] = 0
+        self._held = 0
+        self._sampler: Any = None
+        self._pieces: dict[int, bytes] = {}
+        self.can_cut = not (
+            native.llama_model_is_recurrent(self._model) or native.llama_model_is_hybrid(self._model)
+        )
+        self.special = self._special_tokens()
+        self.metadata = self._metadata(path, size, native.llama_n_ctx(self._context), trained)
+
+    def _metadata(self, path: Path, size: int, context: int, trained: int) -> Metadata:
+        template = native.llama_model_chat_template(self._model, None)
+        bos, eos = native.llama_vocab_bos(self._vocab), native.llama_vocab_eos(self._vocab)
+        warnings = []
+        if context > trained:
+            warnings.append(
+                f"the model was trained on at most {trained} tokens; beyond that, of {context}, its replies get worse"
+            )
+        return Metadata(
+            name=_meta_text(self._model, b"general.name") or path.stem,
+            backend="llama.cpp",
+            backend_version=f"llama-cpp-python {bindings_version}",
+            path=str(path),
+            context_tokens=context,
+            weight_bytes=size,
+            template=template.decode("utf-8", "replace") if template else None,
+            bos_text=self.piece(bos).decode("utf-8", "replace") if bos >= 0 else "",
+            eos_text=self.piece(eos).decode("utf-8", "replace") if eos >= 0 else "",
+            # As llama.cpp's own chat does; a template that writes the token itself gets no second one.
+            leading_bos=bos if bos >= 0 and native.llama_vocab_get_add_bos(self._vocab) else None,
+            warnings=tuple(warnings),
+        )
+
+    def _special_tokens(self) -> SpecialTokens:
+        control: dict[str, int] = {}
+        defined: dict[str, int] = {}
+        marks = native.LLAMA_TOKEN_ATTR_CONTROL | native.LLAMA_TOKEN_ATTR_UNKNOWN
+        for token in range(native.llama_vocab_n_tokens(self._vocab)):
+            attributes = native.llama_vocab_get_attr(self._vocab, token)
+            if attributes & (marks | native.LLAMA_TOKEN_ATTR_USER_DEFINED):
+                kind = control if attributes & marks else defined
+                kind[native.llama_vocab_get_text(self._vocab, token).decode("utf-8", "replace")] = token
+        return SpecialTokens(control, defined)
+
+    def tokenize(self, text: str, *, special: bool) -> list[int]:
+        data = text.encode("utf-8", "replace")
+        room = len(data) + 8  # a token is at least a byte, but for the spaces that some tokenizers add
+        tokens = (native.llama_token * room)()
+        count = native.llama_tokenize(self._vocab, data, len(data), tokens, room, False, special)
+        if count < 0:
+            raise BackendError(f"llama.cpp could not tokenise a text of {len(data)} bytes")
+        return tokens[:count]
+
+    def piece(self, token: int) -> bytes:
+        known = self._pieces.get(token)
+        if known is None:
+            known = self._pieces[token] = self._read_piece(token)
+        return known
+
+    def _read_piece(self, token: int) -> bytes:
+        room = 32  # most are shorter; a negative answer is the length it takes
+        while True:
+            buffer = ctypes.create_string_buffer(room)
+            length = native.llama_token_to_piece(self._vocab, token, buffer, room, 0, True)
+            if length >= 0:
+                return buffer.raw[:length]
+            room = -length
+
+    def is_end(self, token: int) -> bool:
+        return bool(native.llama_vocab_is_eog(self._vocab, token))
+
+    def truncate(self, length: int) -> int:
+        if length >= self._held:
+            return self._held
+        if length == 0 or not native.llama_memory_seq_rm(self._memory, 0, length, -1):
+            native.llama_memory_clear(self._memory, False)
+            length = 0
+        self._held = length
+        return length
+
+    def start(self, options: GenerationOptions) -> None:
+        self._abort.clear()
+        self._free_sampler()
+        chain = native.llama_sampler_chain_init(native.llama_sampler_chain_default_params())
+        if options.temperature == 0:
+            native.llama_sampler_chain_add(chain, native.llama_sampler_init_greedy())
+        else:
+            seed = secrets.randbits(32) if options.seed is None else options.seed & 0xFFFFFFFF
+            native.llama_sampler_chain_add(chain, native.llama_sampler_init_temp(options.temperature))
+            native.llama_sampler_chain_add(chain, native.llama_sampler_init_dist(seed))
+        self._sampler = chain
+
+    def evaluate(self, tokens: Sequence[int]) -> int:
+        done = 0
+        while done < len(tokens):
+            chunk = tokens[done : done + self._batch_size]
+            result = self._decode(chunk)
+            if result == 2:  # aborted: finished micro-batches stay in the cache; drop them with the rest
+                native.llama_memory_seq_rm(self._memory, 0, self._held, -1)
+                return done
+            if result != 0:
+                raise BackendError(f"llama_decode returned {result} ({_reason()})")
+            done += len(chunk)
+            self._held += len(chunk)
+        return done
+
+    def _decode(self, chunk: Sequence[int]) -> int:
+        batch, size = self._batch, len(chunk)
+        batch.n_tokens = size
+        for i, token in enumerate(chunk):
+            batch.token[i] = token
+            batch.pos[i] = self._held + i
+        batch.logits[size - 1] = 1
+        _recent_errors.clear()
+        result = int(native.llama_decode(self._context, batch))
+        batch.logits[size - 1] = 0
+        return result
+
+    def sample(self) -> int:
+        return int(native.llama_sampler_sample(self._sampler, self._context, -1))
+
+    def interrupt(self) -> None:
+        self._abort.set()
+
+    def close(self) -> None:
+        if self._context:
+            self._free_sampler()
+            native.llama_batch_free(self._batch)
+            native.llama_free(self._context)
+            self._context = None
+        if self._model:
+            native.llama_model_free(self._model)
+            self._model = None
+
+    def _free_sampler(self) -> None:
+        if self._sampler:
+            native.llama_sampler_free(self._sampler)
+            self._sampler = None
+
+
+def _load(path: Path, on_progress: Callable[[float], bool]) -> Any:
+    cancelled = False
+
+    @native.llama_progress_callback
+    def progress(fraction: float, _data: Any) -> bool:
+        nonlocal cancelled
+        cancelled = cancelled or not on_progress(fraction)
+        return not cancelled
+
+    params = native.llama_model_default_params()
+    params.n_gpu_layers = -1  # all layers, where there is a GPU
+    params.progress_callback = progress
+    _recent_errors.clear()
+    model = native.llama_model_load_from_file(os.fsencode(path), params)
+    if model:
+        return model
+    if cancelled:
+        raise LoadCancelledError(f"loading {path} was cancelled", spec=str(path))
+    raise ModelFileError(
+        f"llama.cpp can't load {path} ({_reason()}); the file may be cut short or of a newer kind: fetch it again, or "
+        "update llama-cpp-python",
+        spec=str(path),
+    )
+
+
+def _reason() -> str:
+    """What llama.cpp last complained about. The first line is the cause; later ones only say that loading failed."""
+    return _recent_errors[0] if _recent_errors else "it gives no reason"
+
+
+def _meta_text(model: Any, key: bytes) -> str:
+    buffer = ctypes.create_string_buffer(256)
+    length = native.llama_model_meta_val_str(model, key, buffer, len(buffer))
+    return buffer.value.decode("utf-8", "replace") if length > 0 else ""

@@ -1,0 +1,126 @@
+"""``load_model``: from a spec to a running model, with progress and in a thread of its own."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from queue import SimpleQueue
+from typing import TYPE_CHECKING, Literal
+
+from attrs import frozen
+
+from runtime.errors import LoadCancelledError, ModelSpecError
+from runtime.owner import Owner
+from runtime.specs import BackendName, Source, resolve
+
+if TYPE_CHECKING:
+    from runtime.handles import LocalRuntime
+    from runtime.local import LocalEngine
+
+
+@frozen
+class LoadProgress:
+    """How far a load is."""
+
+    stage: Literal["download", "weights"]
+    fraction: float
+    """0 to 1."""
+
+
+def load_model(
+    spec: str | Path | None = None,
+    *,
+    backend: BackendName | None = None,
+    context_tokens: int | None = None,
+    threads: int | None = None,
+    on_progress: Callable[[LoadProgress], object] | None = None,
+) -> LocalRuntime:
+    """Load a model and give back a runtime for it, ready for ``submit``. Close it, or use it in a ``with`` statement.
+
+    Args:
+        spec: a ``.gguf`` file, an MLX directory, ``hf:owner/repo[/file]``, or None for the small model that ships with
+            cogstep.
+        backend: ``"llama"`` or ``"mlx"``; None takes the one that the model is made for. The shipped model is there for
+            both: llama.cpp if it is installed, else MLX.
+        context_tokens: the longest prompt and reply together; None is what the model was trained for, at most 8192.
+        threads: for llama.cpp on a CPU; None is the number of physical cores, or one for a small model.
+        on_progress: called in the caller's thread as loading goes on. Returning False cancels the load.
+
+    Raises:
+        ModelLoadError: one of its kinds, with a line that says what to do.
+    """
+    if context_tokens is not None and context_tokens < 2:
+        raise ModelSpecError(f"context_tokens must be at least 2, not {context_tokens}", spec=str(spec or ""))
+    watch = _Watch()
+
+    def load() -> LocalEngine:
+        return _load_engine(resolve(spec, backend, watch.downloading), context_tokens, threads, watch)
+
+    owner: Owner[LocalEngine] = Owner(
+        load,
+        lambda engine: engine.close(),
+        name=str(spec) if spec is not None else "small model",
+    )
+    try:
+        watch.wait(owner, on_progress)
+    except BaseException:  # Ctrl-C, or an error in on_progress: nobody waits for the model any more
+        watch.cancelled.set()
+        owner.abandon()
+        raise
+    if watch.cancelled.is_set():
+        owner.abandon()
+        raise LoadCancelledError(f"loading {owner.name} was cancelled", spec=str(spec or ""))
+    from runtime.handles import LocalRuntime  # loaded by now; importing it up there would make `import runtime` slow
+
+    return LocalRuntime(owner)
+
+
+class _Watch:
+    """Carries progress from the owner's thread to the caller's, and a cancellation back."""
+
+    def __init__(self) -> None:
+        self.cancelled = threading.Event()
+        self._events: SimpleQueue[LoadProgress | None] = SimpleQueue()
+
+    def downloading(self, fraction: float) -> bool:
+        self._events.put(LoadProgress("download", fraction))
+        return not self.cancelled.is_set()
+
+    def loading(self, fraction: float) -> bool:
+        self._events.put(LoadProgress("weights", fraction))
+        return not self.cancelled.is_set()
+
+    def wait(self, owner: Owner[LocalEngine], on_progress: Callable[[LoadProgress], object] | None) -> None:
+        """Until the model stands; raises what loading raised."""
+        owner.ready.add_done_callback(lambda _ready: self._events.put(None))
+        while (event := self._events.get()) is not None:
+            if on_progress is not None and on_progress(event) is False:
+                self.cancelled.set()
+        owner.ready.result()
+
+
+def _load_engine(source: Source, context_tokens: int | None, threads: int | None, watch: _Watch) -> LocalEngine:
+    """On the owner's thread. Backends are imported here and nowhere else."""
+    from runtime.backend import Backend
+    from runtime.local import LocalEngine
+
+    watch.loading(0.0)
+    backend: Backend
+    if source.backend == "llama":
+        from runtime.llama_backend import LlamaBackend
+
+        backend = LlamaBackend(
+            source.path, context_tokens=context_tokens, threads=threads, on_progress=watch.loading
+        )
+    else:
+        from runtime.mlx_backend import MlxBackend
+
+        backend = MlxBackend(source.path, context_tokens=context_tokens)
+    try:
+        engine = LocalEngine(backend)
+    except BaseException:
+        backend.close()
+        raise
+    watch.loading(1.0)
+    return engine

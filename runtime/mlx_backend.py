@@ -1,0 +1,227 @@
+"""MLX: a directory of weights run through mlx-lm's model definitions, with one prompt cache.
+
+``import mlx_lm`` takes more than a second, nearly all of it transformers for the tokenizer. Neither is needed for plain
+weights: the model definitions are imported without the package's ``__init__`` (0.05 s), and ``tokenizer.json`` is read
+by the ``tokenizers`` library. What is more than plain weights, quantised ones above all, takes mlx-lm's own loader.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import json
+import secrets
+import sys
+import threading
+import types
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import mlx.core as mx
+from tokenizers import Tokenizer
+
+from cognition import GenerationOptions
+from runtime.backend import Metadata, SpecialTokens
+from runtime.errors import ModelFileError
+from runtime.mlx_files import MlxFiles, read_mlx_directory
+from runtime.pieces import piece_reader
+
+CPU_CHUNK, GPU_CHUNK = 128, 512
+"""Tokens evaluated at once in prefill. A cancel waits for one chunk: 0.2 s at the 650 tokens/s of a small model on a CPU."""
+
+DEFAULT_CONTEXT = 8192
+"""As for llama.cpp: what a caller gets who asks for nothing, where the model allows more."""
+
+_import_lock = threading.Lock()
+
+
+class MlxBackend:
+    """An MLX directory; its form has been checked.
+
+    Args:
+        path: the directory.
+        context_tokens: prompt and reply together; None: what the model was trained for, at most ``DEFAULT_CONTEXT``.
+
+    Raises:
+        ModelFileError: it can't be loaded; the message holds the reason.
+    """
+
+    def __init__(self, path: Path, *, context_tokens: int | None = None) -> None:
+        files = read_mlx_directory(path)
+        on_cpu = mx.default_device() == mx.Device(mx.cpu)
+        if on_cpu:
+            # There MLX compiles fused operations with the machine's C++ compiler: 2 s before the first token of a fresh
+            # process, a failure where there is no compiler, and not one token a second gained (measured).
+            mx.disable_compile()
+        try:
+            self._model = _load_weights(path, files.config)
+            self._tokenizer = _load_tokenizer(path)
+        except Exception as error:  # whatever MLX meets in foreign files: its errors have no base class of their own
+            raise ModelFileError(
+                f"MLX can't load {path} ({type(error).__name__}: {error}); fetch it again, or update mlx-lm", spec=str(path)
+            ) from error
+        with _mlx_lm_without_init():
+            self._caches: Any = importlib.import_module("mlx_lm.models.cache")
+        self._cache: list[Any] = self._caches.make_prompt_cache(self._model)
+        self.can_cut = bool(self._caches.can_trim_prompt_cache(self._cache))
+        self._held = 0
+        self._logits: Any = None
+        self._interrupted = threading.Event()
+        self._temperature = 0.0
+        self._key = mx.random.key(0)
+        self._chunk = CPU_CHUNK if on_cpu else GPU_CHUNK
+        self._added = {token: added for token, added in self._tokenizer.get_added_tokens_decoder().items()}
+        self._read_piece = piece_reader(json.loads(self._tokenizer.to_str()))
+        self.special = SpecialTokens(
+            control={added.content: token for token, added in self._added.items() if added.special},
+            defined={added.content: token for token, added in self._added.items() if not added.special},
+        )
+        end = self._tokenizer.token_to_id(files.eos_text) if files.eos_text else None
+        self._ends = files.end_tokens | ({end} if end is not None else set())
+        self.metadata = self._metadata(path, files, context_tokens)
+
+    def _metadata(self, path: Path, files: MlxFiles, context_tokens: int | None) -> Metadata:
+        trained = files.trained_context or DEFAULT_CONTEXT
+        context = context_tokens or min(trained, DEFAULT_CONTEXT)
+        warnings = []
+        if context > trained:
+            warnings.append(
+                f"the model was trained on at most {trained} tokens; beyond that, of {context}, its replies get worse"
+            )
+        bos = self._tokenizer.token_to_id(files.bos_text) if files.bos_text else None
+        return Metadata(
+            name=path.resolve().name,
+            backend="mlx",
+            backend_version=f"mlx-lm {version('mlx-lm')}, mlx {version('mlx')}",
+            path=str(path),
+            context_tokens=context,
+            weight_bytes=files.weight_bytes,
+            template=files.template,
+            bos_text=files.bos_text,
+            eos_text=files.eos_text,
+            # As transformers does: a template is the whole truth; only the fallback needs the token from us.
+            leading_bos=bos if files.template is None else None,
+            warnings=tuple(warnings),
+        )
+
+    def tokenize(self, text: str, *, special: bool) -> list[int]:
+        self._tokenizer.encode_special_tokens = not special
+        return list(self._tokenizer.encode(text, add_special_tokens=False).ids)
+
+    def piece(self, token: int) -> bytes:
+        if token in self._added:
+            return str(self._added[token].content).encode("utf-8")
+        written = self._tokenizer.id_to_token(token)
+        return b"" if written is None else self._read_piece(written)  # None: padding at the end of the vocabulary
+
+    def is_end(self, token: int) -> bool:
+        return token in self._ends
+
+    def truncate(self, length: int) -> int:
+        surplus = self._held - length
+        if surplus <= 0:
+            return self._held
+        # Asked anew each time: a sliding window can be cut until it is full, and not after.
+        if length and self._caches.can_trim_prompt_cache(self._cache):
+            self._caches.trim_prompt_cache(self._cache, surplus)
+            self._held = length
+        else:
+            self._cache = self._caches.make_prompt_cache(self._model)
+            self._held = 0
+        return self._held
+
+    def start(self, options: GenerationOptions) -> None:
+        self._interrupted.clear()
+        self._temperature = options.temperature
+        self._key = mx.random.key(secrets.randbits(32) if options.seed is None else options.seed)
+
+    def evaluate(self, tokens: Sequence[int]) -> int:
+        done, last = 0, len(tokens) - 1
+        while done < len(tokens):
+            if self._interrupted.is_set():
+                break
+            # The last token goes alone: logits are wanted for it only, and a row of them is as long as the vocabulary.
+            chunk = tokens[done : min(done + self._chunk, last)] if done < last else tokens[last:]
+            logits = self._model(mx.array([list(chunk)]), cache=self._cache)
+            self._logits = logits[0, -1, :] if done == last else None
+            mx.eval([layer.state for layer in self._cache], self._logits)
+            done += len(chunk)
+            self._held += len(chunk)
+        return done
+
+    def sample(self) -> int:
+        if self._temperature == 0:
+            return int(mx.argmax(self._logits).item())
+        self._key, step = mx.random.split(self._key)
+        return int(mx.random.categorical(self._logits * (1 / self._temperature), key=step).item())
+
+    def interrupt(self) -> None:
+        self._interrupted.set()
+
+    def close(self) -> None:
+        self._model = self._logits = None
+        self._cache = []
+        mx.clear_cache()
+
+
+def _load_weights(path: Path, config: dict[str, Any]) -> Any:
+    """The model with its weights; by mlx-lm's own loader for all that is not plain."""
+    architecture = None
+    if not config.keys() & {"quantization", "quantization_config", "model_file"} and "text_config" not in config:
+        with _mlx_lm_without_init():
+            try:
+                architecture = importlib.import_module(f"mlx_lm.models.{config['model_type']}")
+            except ImportError:  # mlx-lm reads some types under another name
+                architecture = None
+    if architecture is None:
+        return importlib.import_module("mlx_lm.utils").load_model(path)[0]
+    model = architecture.Model(architecture.ModelArgs.from_dict(config))
+    weights: dict[str, Any] = {}
+    for file in sorted(path.glob("model*.safetensors")):
+        weights |= mx.load(str(file))
+    if hasattr(model, "sanitize"):
+        weights = model.sanitize(weights)
+    model.eval()
+    model.load_weights(list(weights.items()), strict=True)
+    mx.eval(model.parameters())
+    return model
+
+
+def _load_tokenizer(path: Path) -> Any:
+    """The tokenizer without padding and truncation; through transformers where there is no ``tokenizer.json``."""
+    file = path / "tokenizer.json"
+    if file.is_file():
+        tokenizer = Tokenizer.from_file(str(file))
+    else:
+        loaded = importlib.import_module("transformers").AutoTokenizer.from_pretrained(path)
+        tokenizer = loaded.backend_tokenizer
+    tokenizer.no_padding()
+    tokenizer.no_truncation()
+    return tokenizer
+
+
+@contextmanager
+def _mlx_lm_without_init() -> Iterator[None]:
+    """Lets submodules of mlx_lm be imported without running the package's ``__init__``, which imports transformers.
+
+    An empty package with the same path stands in while this lasts. A later ``import mlx_lm`` runs ``__init__`` as ever
+    and finds the submodules that are there already.
+    """
+    with _import_lock:
+        if "mlx_lm" in sys.modules:
+            yield
+            return
+        spec = importlib.util.find_spec("mlx_lm")
+        if spec is None or spec.submodule_search_locations is None:
+            yield
+            return
+        stand_in = types.ModuleType("mlx_lm")
+        stand_in.__path__ = list(spec.submodule_search_locations)
+        sys.modules["mlx_lm"] = stand_in
+        try:
+            yield
+        finally:
+            del sys.modules["mlx_lm"]

@@ -1,0 +1,124 @@
+"""The files of an MLX directory (the layout of Hugging Face): checked before loading, and what they say of the model."""
+
+from __future__ import annotations
+
+import json
+import struct
+from pathlib import Path
+from typing import Any
+
+from attrs import frozen
+
+from runtime.errors import ModelFileError, ModelNotFoundError
+
+
+@frozen
+class MlxFiles:
+    """What the JSON files of a model's directory say, as far as we need it."""
+
+    config: dict[str, Any]
+    template: str | None
+    bos_text: str
+    eos_text: str
+    end_tokens: frozenset[int]
+    trained_context: int | None
+    weight_bytes: int
+
+
+def check_mlx_directory(path: Path, *, spec: str) -> None:
+    """See that a directory can hold an MLX model, without importing MLX.
+
+    Raises:
+        ModelNotFoundError: no such directory, or its ``config.json`` or weights are missing.
+        ModelFileError: they are there and can't be right.
+    """
+    if not (path / "config.json").is_file():
+        files = sorted(file.name for file in path.glob("*.gguf"))
+        hint = f"; for llama.cpp, name one of its files: {', '.join(files)}" if files else ""
+        raise ModelNotFoundError(f"{path} is no MLX model: config.json is missing{hint}", spec=spec)
+    if "model_type" not in read_json(path / "config.json", spec=spec):
+        raise ModelFileError(f"{path / 'config.json'} names no model_type: it is no model's configuration", spec=spec)
+    weights = sorted(path.glob("model*.safetensors"))
+    if not weights:
+        raise ModelNotFoundError(f"{path} holds no weights (model*.safetensors); fetch the whole directory", spec=spec)
+    index = path / "model.safetensors.index.json"
+    if index.is_file():
+        named = set(read_json(index, spec=spec).get("weight_map", {}).values())
+        if missing := sorted(named - {file.name for file in weights}):
+            raise ModelNotFoundError(f"{path} lacks {', '.join(missing)}; fetch the whole directory", spec=spec)
+    for file in weights:
+        _check_safetensors(file, spec)
+    if not any((path / name).is_file() for name in ("tokenizer.json", "tokenizer.model", "tokenizer_config.json")):
+        raise ModelNotFoundError(f"{path} holds no tokenizer (tokenizer.json); fetch the whole directory", spec=spec)
+
+
+def read_mlx_directory(path: Path) -> MlxFiles:
+    """What the files of a checked directory say.
+
+    Raises:
+        ModelFileError: one of them is no JSON object.
+    """
+    config = read_json(path / "config.json")
+    generation = read_json(path / "generation_config.json")
+    tokenizer = read_json(path / "tokenizer_config.json")
+    text_config = config.get("text_config") or {}
+    ends = generation.get("eos_token_id") or config.get("eos_token_id") or text_config.get("eos_token_id")
+    return MlxFiles(
+        config=config,
+        template=_template(path, tokenizer),
+        bos_text=_token_text(tokenizer.get("bos_token")),
+        eos_text=_token_text(tokenizer.get("eos_token")),
+        end_tokens=frozenset([ends] if isinstance(ends, int) else ends or ()),
+        trained_context=config.get("max_position_embeddings") or text_config.get("max_position_embeddings"),
+        weight_bytes=sum(file.stat().st_size for file in path.glob("model*.safetensors")),
+    )
+
+
+def read_json(path: Path, *, spec: str = "") -> dict[str, Any]:
+    """The object in a JSON file; empty when there is no such file.
+
+    Raises:
+        ModelFileError: the file holds something else.
+    """
+    try:
+        value = json.loads(path.read_text("utf-8"))
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError) as error:
+        raise ModelFileError(f"{path} can't be read as JSON ({error}); fetch it again", spec=spec) from error
+    if not isinstance(value, dict):
+        raise ModelFileError(f"{path} holds no JSON object; fetch it again", spec=spec)
+    return value
+
+
+def _check_safetensors(file: Path, spec: str) -> None:
+    """A file of weights is: the header's length (8 bytes), the header (JSON), the tensors at the offsets it names."""
+    size = file.stat().st_size
+    with file.open("rb") as stream:
+        (length,) = struct.unpack("<Q", stream.read(8).ljust(8, b"\xff"))
+        header = stream.read(length) if length < size else b""
+    try:
+        tensors = json.loads(header)
+        end = 8 + length + max(tensor["data_offsets"][1] for name, tensor in tensors.items() if name != "__metadata__")
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise ModelFileError(f"{file} is no safetensors file; fetch it again", spec=spec) from error
+    if size < end:
+        raise ModelFileError(f"{file} is cut short: {size} of {end} bytes; fetch it again", spec=spec)
+
+
+def _template(path: Path, tokenizer: dict[str, Any]) -> str | None:
+    file = path / "chat_template.jinja"
+    if file.is_file():
+        return file.read_text("utf-8")
+    template = tokenizer.get("chat_template") or read_json(path / "chat_template.json").get("chat_template")
+    if isinstance(template, list):  # several with names: the one for tools shows everything that the default shows
+        named = {entry.get("name"): entry.get("template") for entry in template}
+        template = named.get("tool_use") or named.get("default")
+    return template if isinstance(template, str) else None
+
+
+def _token_text(token: Any) -> str:
+    """Tokens are written as a text, or as an object with the text in it."""
+    if isinstance(token, dict):
+        token = token.get("content")
+    return token if isinstance(token, str) else ""

@@ -1,0 +1,104 @@
+"""One thread owns a model: it loads it, runs every job on it, and frees it.
+
+Backends ask for this (MLX streams belong to the thread that made them; llama.cpp contexts are not thread-safe), and it
+makes everything else simple: callers hand over plain values and get plain values back, and jobs run one after another.
+
+    caller ── Job ──▶ queue ──▶ owner thread: load, job, job, ..., free
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from queue import SimpleQueue
+from typing import Generic, TypeVar
+
+from runtime.errors import RuntimeClosedError
+
+Engine = TypeVar("Engine")
+Result = TypeVar("Result")
+
+
+class Owner(Generic[Engine]):
+    """Runs jobs on an engine that no other thread touches.
+
+    ``load`` makes the engine on the owner's thread; ``free`` takes it apart there. Until ``load`` is done ``ready`` is
+    pending; when it fails, ``ready`` holds the error and the thread has ended.
+    """
+
+    def __init__(self, load: Callable[[], Engine], free: Callable[[Engine], None], *, name: str) -> None:
+        self.name = name
+        self.ready: Future[None] = Future()
+        self._jobs: SimpleQueue[Callable[[Engine], None] | None] = SimpleQueue()
+        self._closing = threading.Event()
+        self._door = threading.Lock()  # so that no job can slip in behind the last one; the owner's thread never holds it
+        # A daemon, so that a forgotten close() can't hang the end of the program; runtimes close at exit themselves.
+        self._thread = threading.Thread(target=self._run, args=(load, free), name=f"cogstep model {name}", daemon=True)
+        self._thread.start()
+
+    @property
+    def closing(self) -> bool:
+        """Whether ``close`` was called; long jobs look at it and end early."""
+        return self._closing.is_set()
+
+    def put(self, job: Callable[[Engine], None]) -> None:
+        """Queue a job. It must not raise: what can go wrong in it belongs into its own answer.
+
+        Raises:
+            RuntimeClosedError: after ``close()``.
+        """
+        with self._door:
+            if self.closing:
+                raise RuntimeClosedError(self.name)
+            self._jobs.put(job)
+
+    def call(self, function: Callable[[Engine], Result]) -> Result:
+        """Run a function on the owner's thread and wait for what it returns or raises.
+
+        Raises:
+            RuntimeClosedError: after ``close()``.
+        """
+        answer: Future[Result] = Future()
+
+        def job(engine: Engine) -> None:
+            try:
+                answer.set_result(function(engine))
+            except BaseException as error:  # whatever it is, it is the caller's, not the thread's
+                answer.set_exception(error)
+
+        self.put(job)
+        return answer.result()
+
+    def close(self) -> None:
+        """Let the queued jobs run out (they see ``closing``), free the engine and wait for the thread to end.
+
+        May be called twice. Called on the owner's own thread, as a garbage collection may do, it does not wait.
+        """
+        with self._door:
+            if not self.closing:
+                self._closing.set()
+                self._jobs.put(None)
+        if threading.current_thread() is not self._thread:
+            self._thread.join()
+
+    def abandon(self) -> None:
+        """Like ``close``, without waiting: for a load that nobody waits for any more."""
+        with self._door:
+            self._closing.set()
+            self._jobs.put(None)
+
+    def _run(self, load: Callable[[], Engine], free: Callable[[Engine], None]) -> None:
+        try:
+            engine = load()
+        except BaseException as error:  # the waiting caller gets it, whatever it is
+            self._closing.set()
+            self.ready.set_exception(error)
+            return
+        self.ready.set_result(None)
+        try:
+            while (job := self._jobs.get()) is not None:
+                job(engine)
+                del job  # else the last job's answer would be kept alive until the next one comes
+        finally:
+            free(engine)

@@ -1,0 +1,208 @@
+"""A model's own chat template: renders conversations as ``transformers`` and llama.cpp do, in a sandbox.
+
+Templates come with downloaded models, so they are code of strangers: they run in Jinja2's immutable sandbox, which lets
+them read what they are given and nothing else.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime
+from functools import cached_property
+from itertools import product
+from typing import Any, NoReturn
+
+import jinja2
+from attrs import evolve, frozen
+from jinja2 import nodes
+from jinja2.ext import Extension
+from jinja2.parser import Parser as JinjaParser
+from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+from cognition import ModelRequest
+from cognition.parsing import FormatSpec
+from runtime.conversation import Entry, Shape, entries, tool_entries
+from runtime.derivation import Derived, derive
+from runtime.errors import TemplateError
+from runtime.protection import Shield
+
+FALLBACK_TEMPLATE = """\
+{%- if tools or messages[0].role == 'system' %}
+    {{- '<|im_start|>system\\n' }}
+    {%- if messages[0].role == 'system' %}{{- messages[0].content }}{%- endif %}
+    {%- if tools %}
+        {%- if messages[0].role == 'system' %}{{- '\\n\\n' }}{%- endif %}
+        {{- 'You may call these functions:\\n<tools>' }}
+        {%- for tool in tools %}{{- '\\n' + (tool | tojson) }}{%- endfor %}
+        {{- '\\n</tools>\\n\\nTo call one, write a JSON object with its name and arguments within <tool_call></tool_call>:' }}
+        {{- '\\n<tool_call>\\n{"name": <name>, "arguments": <arguments>}\\n</tool_call>' }}
+    {%- endif %}
+    {{- '<|im_end|>\\n' }}
+{%- endif %}
+{%- for message in messages if message.role != 'system' %}
+    {%- if message.role == 'tool' %}
+        {{- '<|im_start|>user\\n<tool_response>\\n' + message.content + '\\n</tool_response>' }}
+    {%- else %}
+        {{- '<|im_start|>' + message.role + '\\n' }}
+        {%- if message.reasoning_content %}{{- '<think>\\n' + message.reasoning_content + '\\n</think>\\n\\n' }}{%- endif %}
+        {{- message.content }}
+        {%- for call in message.tool_calls or [] %}
+            {%- if not loop.first or message.content %}{{- '\\n' }}{%- endif %}
+            {{- '<tool_call>\\n{"name": "' + call.function.name + '", "arguments": ' }}
+            {{- (call.function.arguments | tojson) + '}\\n</tool_call>' }}
+        {%- endfor %}
+    {%- endif %}
+    {{- '<|im_end|>\\n' }}
+{%- endfor %}
+{%- if add_generation_prompt %}{{- '<|im_start|>assistant\\n' }}{%- endif %}
+"""
+"""What a model without a template gets: ChatML with Hermes tool calls, which most instruction-tuned models have seen."""
+
+SHAPES = tuple(
+    Shape(fold_system=fold, merge=merge, short_ids=short) for fold, merge, short in product((False, True), repeat=3)
+)
+"""In the order in which they are tried: the plain form first, then the least bent."""
+
+
+@frozen
+class Rendered:
+    """A prompt, ready to be tokenised."""
+
+    text: str
+    """Ends with the generation prompt; holds placeholders where content has control texts."""
+    literals: Mapping[str, str]
+    """What each placeholder stands for."""
+    format: FormatSpec
+    """How to read the reply to this prompt: it says whether the prompt has already opened the reasoning."""
+    notes: tuple[str, ...] = ()
+    """How the conversation had to be bent for this template."""
+
+
+class _GenerationBlock(Extension):
+    """``{% generation %}``: marks what an assistant wrote, for training; renders what is inside."""
+
+    tags = {"generation"}  # noqa: RUF012  Jinja2 declares it as a plain attribute
+
+    def parse(self, parser: JinjaParser) -> list[nodes.Node]:
+        next(parser.stream)
+        return parser.parse_statements(("name:endgeneration",), drop_needle=True)
+
+
+def _raise_exception(message: str) -> NoReturn:
+    raise jinja2.TemplateError(message)
+
+
+def _tojson(
+    value: Any,
+    ensure_ascii: bool = False,
+    indent: int | None = None,
+    separators: tuple[str, str] | None = None,
+    sort_keys: bool = False,
+) -> str:
+    """As ``transformers`` does; Jinja2's own filter escapes characters of HTML, which no model has been trained on."""
+    return json.dumps(value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys)
+
+
+class ChatTemplate:
+    """A chat template and what follows from it.
+
+    Args:
+        source: Jinja2, as in ``tokenizer_config.json`` or ``tokenizer.chat_template``.
+        bos_token, eos_token: their texts, which templates may write.
+        control_texts: texts of control tokens that content must not be able to write (see ``runtime.protection``).
+        now: for templates that write the date.
+
+    Raises:
+        TemplateError: the source is no valid template.
+    """
+
+    def __init__(
+        self,
+        source: str,
+        *,
+        bos_token: str = "",
+        eos_token: str = "",
+        control_texts: Iterable[str] = (),
+        now: Callable[[], datetime] = datetime.now,
+    ) -> None:
+        self.source = source
+        self._control = frozenset(control_texts)
+        environment = ImmutableSandboxedEnvironment(
+            trim_blocks=True, lstrip_blocks=True, extensions=[_GenerationBlock, "jinja2.ext.loopcontrols"]
+        )
+        environment.filters["tojson"] = _tojson
+        environment.globals |= {
+            "raise_exception": _raise_exception,
+            "strftime_now": lambda format: now().strftime(format),
+            "bos_token": bos_token,
+            "eos_token": eos_token,
+        }
+        try:
+            self._template = environment.from_string(source)
+        except jinja2.TemplateSyntaxError as error:
+            raise TemplateError(
+                f"the chat template has a syntax error in line {error.lineno} ({error.message}); use the template of the "
+                "model's publisher"
+            ) from error
+
+    def render(self, request: ModelRequest) -> Rendered:
+        """The prompt for a request, with the generation prompt at its end.
+
+        A template that refuses the plain form gets it bent as little as helps; ``Rendered.notes`` says how.
+
+        Raises:
+            TemplateError: it refuses every form.
+        """
+        shield = Shield(self._control, request)
+        tools = tool_entries(request.tools, shield) or None
+        options: dict[str, Any] = {}
+        if request.options.thinking is not None:
+            options["enable_thinking"] = request.options.thinking
+        refusal: Exception | None = None
+        for shape in SHAPES:
+            bent = evolve(shape, text_arguments=self._derived.text_arguments)
+            try:
+                text = self.apply(entries(request, shield, bent), tools, add_generation_prompt=True, **options)
+            except TemplateError as error:
+                refusal = refusal or error  # the refusal of the plain form says most
+            else:
+                return Rendered(text, shield.literals, self._spec_for(text), bent.notes())
+        raise TemplateError(f"{refusal}; no other form of the conversation was accepted either") from refusal
+
+    def format_spec(self) -> FormatSpec:
+        """How the model marks reasoning and calls, found by rendering probes and comparing."""
+        return self._derived.spec
+
+    @property
+    def features(self) -> tuple[str, ...]:
+        """Of ``tools``, ``system``, ``thinking``: what the template does anything about."""
+        return self._derived.features
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What a user should know of the derivation, one sentence each."""
+        return self._derived.warnings
+
+    def apply(self, messages: list[Entry], tools: list[Entry] | None, **options: Any) -> str:
+        """Render dictionaries as they are.
+
+        Raises:
+            TemplateError: the template refuses them, or fails.
+        """
+        try:
+            return self._template.render(messages=messages, tools=tools, **options)
+        except (jinja2.TemplateError, TypeError, ValueError, LookupError, AttributeError, ArithmeticError) as error:
+            raise TemplateError(f"the chat template refuses the conversation: {error}") from error
+
+    @cached_property
+    def _derived(self) -> Derived:
+        return derive(self.apply, self.source)
+
+    def _spec_for(self, prompt: str) -> FormatSpec:
+        """The format with ``opened`` as this very prompt has it: templates open or close reasoning by their options."""
+        spec = self._derived.spec
+        if spec.reasoning is None:
+            return spec
+        opened = prompt.rstrip().endswith(spec.reasoning.start.strip())
+        return spec if opened == spec.reasoning.opened else evolve(spec, reasoning=evolve(spec.reasoning, opened=opened))
