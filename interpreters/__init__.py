@@ -1,0 +1,71 @@
+"""Interpreters carry out what the pure core decides: an agent's facade, drivers, tools, recordings, and fakes.
+
+Importing this package loads no backend (those come with ``runtime.load_model``), and a name's module only once the
+name is used, so that `cogstep --help` answers at once.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from interpreters import events, fakes
+    from interpreters.agent import Agent
+    from interpreters.approvals import Approval, ApprovalRequest
+    from interpreters.context import ToolContext
+    from interpreters.errors import AgentClosedError, BusyError, TurnFailedError
+    from interpreters.replaying import replay
+    from interpreters.results import RunResult
+    from interpreters.tools import Tool, ToolError, ToolRetry, tool
+
+__all__ = [
+    "Agent",
+    "AgentClosedError",
+    "Approval",
+    "ApprovalRequest",
+    "BusyError",
+    "RunResult",
+    "Tool",
+    "ToolContext",
+    "ToolError",
+    "ToolRetry",
+    "TurnFailedError",
+    "events",
+    "fakes",
+    "replay",
+    "tool",
+]
+
+HOMES = {
+    "Agent": "agent",
+    "AgentClosedError": "errors",
+    "Approval": "approvals",
+    "ApprovalRequest": "approvals",
+    "BusyError": "errors",
+    "RunResult": "results",
+    "Tool": "tools",
+    "ToolContext": "context",
+    "ToolError": "tools",
+    "ToolRetry": "tools",
+    "TurnFailedError": "errors",
+    "replay": "replaying",
+    "tool": "tools",
+}
+"""The module of each name; ``events`` and ``fakes`` are modules themselves."""
+
+
+def __getattr__(name: str) -> Any:
+    """A public name, at its first use."""
+    if name in HOMES:
+        value = getattr(import_module(f"interpreters.{HOMES[name]}"), name)
+    elif name in __all__:
+        value = import_module(f"interpreters.{name}")
+    else:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,55 @@
+"""How an embedding program is asked whether a call may run, and how it answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import Future
+
+from attrs import field, frozen
+
+from cognition import ApprovalGiven, ApprovalRefused, AskApproval, EffectId, ToolCall
+
+NOBODY = "nobody is here to approve it"
+
+
+@frozen
+class Approval:
+    """An answer in full; a plain True or False will do where there is no more to say."""
+
+    allowed: bool
+    reason: str = ""
+    """Told to the model when the call is refused."""
+    always: bool = field(default=False, kw_only=True)
+    """The answer holds for every later call of this tool too."""
+
+
+@frozen
+class ApprovalRequest:
+    """The question."""
+
+    call: ToolCall
+    reason: str
+    """Why it is asked."""
+    session: str
+    _is_cancelled: Callable[[], bool] = field(alias="is_cancelled", repr=False, eq=False)
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether the turn was cancelled, so that nobody waits for the answer any more."""
+        return self._is_cancelled()
+
+
+Answer = bool | Approval
+Approve = Callable[[ApprovalRequest], "Answer | Future[Answer]"]
+"""Asks the user. It runs on the session's own thread, so that it may simply read from the terminal. A program that asks
+elsewhere (a window, a chat message) returns a ``Future`` and completes it when the answer is there; a cancellation then
+ends the turn without waiting for it."""
+
+
+def as_input(effect: AskApproval, answer: Answer) -> ApprovalGiven | ApprovalRefused:
+    """The input that tells the engine of an answer."""
+    identity: EffectId = effect.effect_id
+    approval = answer if isinstance(answer, Approval) else Approval(answer is True)
+    if approval.allowed:
+        return ApprovalGiven(identity, approval.always)
+    return ApprovalRefused(identity, approval.reason, approval.always)

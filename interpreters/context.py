@@ -1,0 +1,71 @@
+"""What a running tool is given beside its arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+Deps = TypeVar("Deps")
+
+
+class ToolCancelled(BaseException):
+    """Raised by ``ToolContext.check`` to leave a tool whose call was cancelled.
+
+    No ``Exception``: a tool that catches those around its work shall not catch this one by accident.
+    """
+
+
+class ToolContext(Generic[Deps]):
+    """One call, seen from inside its tool. A parameter annotated with this class is left out of the tool's schema.
+
+    >>> from interpreters import ToolContext, tool
+    >>> @tool
+    ... def greet(name: str, context: ToolContext[dict[str, str]]) -> str:
+    ...     '''Greet somebody.'''
+    ...     return f"{context.deps['greeting']}, {name}!"
+    >>> greet.spec.parameters["required"]
+    ['name']
+    """
+
+    __slots__ = ("_cancelled", "_report", "call_id", "deps", "session", "tool")
+
+    def __init__(
+        self,
+        deps: Deps,
+        *,
+        session: str = "",
+        call_id: str = "",
+        tool: str = "",
+        report: Callable[[str], object] | None = None,
+    ) -> None:
+        self.deps = deps
+        """What the embedding program gave to its ``Agent``: a database, a client, a user."""
+        self.session = session
+        self.call_id = call_id
+        self.tool = tool
+        """The tool's name."""
+        self._report = report
+        self._cancelled = False
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether nobody waits for the result any more. Long work looks at it now and then and ends early."""
+        return self._cancelled
+
+    def check(self) -> None:
+        """Leave the tool here if its call was cancelled.
+
+        Raises:
+            ToolCancelled: it was; let it pass.
+        """
+        if self._cancelled:
+            raise ToolCancelled
+
+    def progress(self, text: str) -> None:
+        """Tell observers how far the work is. The model never sees it. May be called from any thread."""
+        if self._report is not None and not self._cancelled:
+            self._report(text)
+
+    def cancel(self) -> None:
+        """Called by the interpreter, and by tests of tools."""
+        self._cancelled = True

@@ -1,0 +1,89 @@
+"""The loop that runs every session: take an input, step, record, carry out, repeat.
+
+It knows nothing of models, tools, threads or files. How an effect is carried out stands in a table of handlers, and
+where inputs come from is the interpreter's matter: the sync one waits at a queue, others await or read a recording.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+from attrs import evolve
+
+from cognition import AgentState, CancelEffect, CognitiveEngine, ConfigError, Decision, EffectId, Input, Transition
+from cognition.decisions import EFFECT_TYPES, Effect
+
+Handler = Callable[[Any], object]
+"""Starts to carry out the one decision type it stands for in the table. The answer comes as an input, later."""
+
+Handlers = Mapping[type[Decision], Handler]
+"""Every effect has a handler; a notice may have one."""
+
+Watcher = Callable[[AgentState, Input, Transition], None]
+"""Is told of each step: the state before, the input, what came of it."""
+
+
+class Recorder(Protocol):
+    """Where inputs and decisions are written, such as a ``Journal``."""
+
+    def write(self, event: Input, transition: Transition) -> None:
+        """Put an input and its decisions on file. When it raises, none of the decisions is carried out."""
+
+
+class Driver:
+    """One session: its engine, its state, and what is in flight."""
+
+    def __init__(
+        self,
+        engine: CognitiveEngine,
+        handlers: Handlers,
+        *,
+        now: Callable[[], float],
+        state: AgentState | None = None,
+        recorder: Recorder | None = None,
+        watcher: Watcher | None = None,
+    ) -> None:
+        missing = [kind.__name__ for kind in EFFECT_TYPES if kind not in handlers]
+        if missing:
+            raise ConfigError(f"a driver needs a handler for each effect; there is none for {', '.join(missing)}")
+        self.engine = engine
+        self.state = AgentState() if state is None else state
+        self.in_flight: dict[EffectId, Effect] = {}
+        """Effects that were decided and have neither been answered nor cancelled."""
+        self._handlers = handlers
+        self._now = now
+        self._recorder = recorder
+        self._watcher = watcher
+
+    def run(self, event: Input, take: Callable[[], Input]) -> None:
+        """Carry on from an input until nothing is in flight; ``take`` waits for the next input."""
+        self.advance(event)
+        while self.in_flight:
+            self.advance(take())
+
+    def advance(self, event: Input) -> None:
+        """One input: stamp it, step, write it down with its decisions, then carry them out."""
+        event = evolve(event, at=round(self._now(), 3))  # milliseconds; finer ones would only swell recordings
+        before = self.state
+        transition = self.engine.step(before, event)
+        if self._recorder is not None:  # before any effect: what may have happened must stand on file
+            self._recorder.write(event, transition)
+        self.state = transition.next_state
+        self._track(event, transition)
+        if self._watcher is not None:
+            self._watcher(before, event, transition)
+        for decision in transition.decisions:
+            handler = self._handlers.get(type(decision))
+            if handler is not None:
+                handler(decision)
+
+    def _track(self, event: Input, transition: Transition) -> None:
+        answered: EffectId | None = getattr(event, "effect_id", None)
+        if answered is not None:
+            self.in_flight.pop(answered, None)
+        for decision in transition.decisions:
+            if isinstance(decision, EFFECT_TYPES):
+                self.in_flight[decision.effect_id] = decision
+            elif isinstance(decision, CancelEffect):
+                self.in_flight.pop(decision.effect_id, None)

@@ -1,0 +1,286 @@
+"""Models, clocks and users for tests: scripted, instant, and strict about being used as scripted.
+
+    model = ScriptedModel([call("multiply", a=17, b=23), "17 * 23 is 391."])
+
+answers the first request with a call and the second one with a text. A third request, and a reply that nobody asked
+for, are errors. Nothing sleeps and no thread is started: a turn on it measures the interpreter and nothing else.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
+from concurrent.futures import Future
+from queue import Empty, SimpleQueue
+from types import TracebackType
+from typing import Any, TypeVar
+
+from attrs import field, frozen
+
+from cognition import (
+    CogstepError,
+    Failure,
+    FinishReason,
+    MalformedToolCall,
+    ModelRequest,
+    ProposedCall,
+    Usage,
+    UserMessage,
+)
+from cognition.parsing import (
+    PLAIN,
+    ArgumentsDelta,
+    CallFinished,
+    CallMalformed,
+    CallStarted,
+    Output,
+    ReasoningDelta,
+    TextDelta,
+)
+from interpreters.approvals import Answer, ApprovalRequest
+from runtime.errors import RuntimeClosedError
+from runtime.protocol import Done, ModelInfo, Timings
+
+Letter = TypeVar("Letter")
+
+NO_TIME = Timings()
+NO_TOKENS = Usage()
+
+
+class ScriptError(CogstepError):
+    """A script and what happened don't fit together. It passes through the agent, so that the test fails with it."""
+
+
+class Hold:
+    """A place in a reply where the model stops until it is let go or cancelled.
+
+    >>> hold = Hold()
+    >>> model = ScriptedModel([Reply("Let me think", hold=hold)])
+
+    A test waits for ``hold.reached`` on its own thread, does what it is about, and calls ``hold.release()``.
+    """
+
+    def __init__(self) -> None:
+        self.reached = threading.Event()
+        self._gate: SimpleQueue[None] = SimpleQueue()  # its put() is safe in a signal handler, an Event's set() is not
+
+    def release(self) -> None:
+        self._gate.put(None)
+
+    def wait(self) -> None:
+        self.reached.set()
+        self._gate.get()
+
+
+def _calls(value: ProposedCall | Iterable[ProposedCall]) -> tuple[ProposedCall, ...]:
+    return (value,) if isinstance(value, ProposedCall) else tuple(value)
+
+
+@frozen
+class Reply:
+    """One reply in full. A text, a call, several calls or a ``Failure`` may stand for it in a script."""
+
+    text: str = ""
+    calls: tuple[ProposedCall, ...] = field(default=(), converter=_calls)
+    reasoning: str = field(default="", kw_only=True)
+    malformed: tuple[MalformedToolCall, ...] = field(default=(), kw_only=True)
+    failure: Failure | None = field(default=None, kw_only=True)
+    usage: Usage = field(default=NO_TOKENS, kw_only=True)
+    finish_reason: FinishReason | None = field(default=None, kw_only=True)
+    """None: what fits the rest."""
+    chunk: int = field(default=0, kw_only=True)
+    """Characters of text in one delta; 0 for all at once."""
+    hold: Hold | None = field(default=None, kw_only=True)
+    """Stops after the text and before the calls and the end."""
+
+
+Scripted = str | ProposedCall | Sequence[ProposedCall] | Failure | Reply
+Script = Scripted | Callable[[ModelRequest], Scripted]
+"""One entry of a script; a function sees the request and gives the reply."""
+
+
+def call(name: str, /, **arguments: Any) -> ProposedCall:
+    """A tool call for a script: ``call("multiply", a=17, b=23)``."""
+    return ProposedCall(name, arguments)
+
+
+def reply_of(entry: Scripted) -> Reply:
+    """An entry of a script as a reply in full."""
+    if isinstance(entry, Reply):
+        return entry
+    if isinstance(entry, str):
+        return Reply(entry)
+    if isinstance(entry, Failure):
+        return Reply(failure=entry)
+    return Reply(calls=entry)
+
+
+class ScriptedGeneration:
+    """A reply as a stream."""
+
+    def __init__(self, reply: Reply) -> None:
+        self._reply = reply
+        self._cancelled = False
+        self._items = self._stream()
+
+    def __iter__(self) -> Iterator[Output | Done]:
+        return self._items
+
+    def __next__(self) -> Output | Done:
+        return next(self._items)
+
+    def cancel(self) -> None:
+        self._cancelled = True
+        if self._reply.hold is not None:
+            self._reply.hold.release()
+
+    def _stream(self) -> Iterator[Output | Done]:
+        reply, shown, finished = self._reply, 0, 0
+        for output in _outputs(reply):
+            if output is None:
+                if reply.hold is not None and not self._cancelled:
+                    reply.hold.wait()
+                continue
+            if self._cancelled:
+                break
+            if isinstance(output, TextDelta):
+                shown += len(output.text)
+            elif isinstance(output, CallFinished):
+                finished += 1
+            yield output
+        if self._cancelled:
+            text, calls = reply.text[:shown], reply.calls[:finished]
+            yield Done(text, reply.reasoning, calls, (), "cancelled", reply.usage, NO_TIME)
+        elif reply.failure is not None:
+            yield Done(
+                reply.text, reply.reasoning, reply.calls, reply.malformed, "error", reply.usage, NO_TIME, reply.failure
+            )
+        else:
+            reason: FinishReason = reply.finish_reason or ("tool_calls" if reply.calls else "stop")
+            yield Done(reply.text, reply.reasoning, reply.calls, reply.malformed, reason, reply.usage, NO_TIME)
+
+
+def _outputs(reply: Reply) -> Iterator[Output | None]:
+    """What a reply streams; None where it holds."""
+    if reply.reasoning:
+        yield ReasoningDelta(reply.reasoning)
+    step = reply.chunk or len(reply.text) or 1
+    for start in range(0, len(reply.text), step):
+        yield TextDelta(reply.text[start : start + step])
+    yield None
+    for index, proposed in enumerate(reply.calls):
+        yield CallStarted(index, proposed.name)
+        yield ArgumentsDelta(index, proposed.arguments_json)
+        yield CallFinished(index, proposed)
+    for index, malformed in enumerate(reply.malformed, len(reply.calls)):
+        yield CallMalformed(index, malformed)
+
+
+class ScriptedModel:
+    """A runtime that says what it is told to say.
+
+    Args:
+        replies: what it answers, in order. An iterator, such as ``itertools.cycle``, may be endless; of a list every
+            reply has to be asked for before ``close()``.
+        context_tokens: what it says of itself.
+    """
+
+    def __init__(self, replies: Iterable[Script], *, context_tokens: int = 4096, name: str = "scripted") -> None:
+        self.requests: list[ModelRequest] = []
+        """What was asked, in order."""
+        self._expected = len(replies) if isinstance(replies, Sized) else None
+        self._replies = iter(replies)
+        self._info = ModelInfo(name, "fake", "", context_tokens, PLAIN, ("tools", "system"))
+        self._closed = False
+
+    def submit(self, request: ModelRequest) -> ScriptedGeneration:
+        if self._closed:
+            raise RuntimeClosedError(self._info.name)
+        try:
+            entry = next(self._replies)
+        except StopIteration:
+            raise ScriptError(
+                f"the script ends after {len(self.requests)} replies, and the model was asked once more; "
+                f"the last message was: {_last(request)}"
+            ) from None
+        self.requests.append(request)
+        return ScriptedGeneration(reply_of(entry(request) if callable(entry) else entry))
+
+    def count_tokens(self, request: ModelRequest) -> int:
+        """About one token for four characters of what is said; good enough for a fake."""
+        return sum(len(str(message)) for message in (request.system, *request.messages)) // 4
+
+    def describe(self) -> ModelInfo:
+        return self._info
+
+    def close(self) -> None:
+        """End.
+
+        Raises:
+            ScriptError: replies of a list were never asked for.
+        """
+        if self._closed:
+            return
+        self._closed = True
+        if self._expected is not None and len(self.requests) < self._expected:
+            raise ScriptError(
+                f"only {len(self.requests)} of the script's {self._expected} replies were asked for; "
+                f"the next one is {next(self._replies)!r}"
+            )
+
+    def __enter__(self) -> ScriptedModel:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if error is None:
+            self.close()
+
+
+def _last(request: ModelRequest) -> str:
+    message = request.messages[-1] if len(request.messages) else UserMessage("", "(none)")
+    return repr(message)
+
+
+class FakeClock:
+    """A clock that stands still until somebody waits: then the time has passed at once."""
+
+    def __init__(self, start: float = 0.0) -> None:
+        self.now = start
+        self.waits: list[float] = []
+        """Seconds of each wait."""
+
+    def time(self) -> float:
+        return self.now
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def receive(self, mailbox: SimpleQueue[Letter], seconds: float | None) -> Letter | None:
+        if seconds is None:  # no time limit: only another thread can end this wait
+            return mailbox.get()
+        try:
+            return mailbox.get_nowait()
+        except Empty:
+            self.waits.append(seconds)
+            self.now += max(seconds, 0.0)
+            return None
+
+
+class ScriptedApprovals:
+    """A user who answers as told: ``Agent(..., approve=ScriptedApprovals([True, Approval(False, "too risky")]))``."""
+
+    def __init__(self, answers: Iterable[Answer | Future[Answer]]) -> None:
+        self.requests: list[ApprovalRequest] = []
+        """What was asked, in order."""
+        self._answers = iter(answers)
+
+    def __call__(self, request: ApprovalRequest) -> Answer | Future[Answer]:
+        self.requests.append(request)
+        try:
+            return next(self._answers)
+        except StopIteration:
+            raise ScriptError(
+                f"the script has {len(self.requests) - 1} approvals, and one more was asked for: {request.call!r}"
+            ) from None

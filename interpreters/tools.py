@@ -1,0 +1,342 @@
+"""Tools are plain functions: ``@tool`` reads the schema off the signature, checks arguments, and words what goes wrong.
+
+    @tool(read_only=True)
+    def multiply(a: int, b: int) -> int:
+        '''Multiply two whole numbers.'''
+        return a * b
+
+    multiply.spec.parameters
+    {"type": "object", "properties": {"a": {"type": "integer"}, "b": {"type": "integer"}}, "required": ["a", "b"]}
+
+The name is the function's, the description the first paragraph of its docstring, and parameters are described by an
+``Args:`` section or by ``Annotated[int, "how many"]``.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import json
+import re
+from collections.abc import Callable, Mapping
+from datetime import date, datetime
+from decimal import Decimal
+from enum import Enum
+from pathlib import PurePath
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, get_args, get_origin, get_type_hints, overload
+from uuid import UUID
+
+from attrs import frozen
+
+from cognition import CallTool, ConfigError, ToolFailed, ToolReturned, ToolSpec
+from interpreters.context import ToolCancelled, ToolContext
+from interpreters.schema import UNIONS, Schema, accepts, problems, schema_of
+
+if TYPE_CHECKING:
+    from cattrs import Converter
+
+# cattrs is imported at the first call of a tool: `cogstep --help` and programs that only declare tools never need it.
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+SECTION = re.compile(r"(?:Args|Arguments|Parameters):\s*$")
+ARGUMENT = re.compile(r"\*{0,2}(\w+)\s*(?:\([^)]*\))?:\s*(.*)$")
+AS_TEXT = (date, datetime, Decimal, PurePath, UUID)
+"""Values that stand in JSON as their text."""
+
+
+class ToolError(Exception):
+    """Raised by a tool: its message goes to the model word for word."""
+
+
+class ToolRetry(ToolError):  # noqa: N818 - no error of the tool: it asks for something
+    """Raised by a tool to have the model try again: ``raise ToolRetry("the city must be in Europe")``."""
+
+
+@frozen
+class Parameter:
+    """One argument of a tool."""
+
+    name: str
+    kind: Any
+    """Its type, as annotated."""
+    schema: Schema
+    required: bool
+    optional: bool
+    """None may be given, though the schema doesn't say so: the default is None."""
+
+
+class Tool(Generic[P, R]):
+    """A function with what the model and the policy have to know of it. Calling it calls the function.
+
+    Attributes:
+        spec: name, description, schema and flags.
+        function: the undecorated function.
+        timeout: seconds after which a call counts as failed; None for no limit. What runs on is left alone.
+    """
+
+    def __init__(
+        self,
+        function: Callable[P, R],
+        *,
+        name: str | None = None,
+        read_only: bool = False,
+        idempotent: bool = False,
+        approval: bool = False,
+        timeout: float | None = None,
+    ) -> None:
+        self.function = function
+        self.timeout = timeout
+        label = name or str(getattr(function, "__name__", type(function).__name__))
+        if inspect.iscoroutinefunction(function):
+            raise ConfigError(f"tool {label!r} is an async function, which is not supported yet; make it a plain one")
+        if timeout is not None and timeout <= 0:
+            raise ConfigError(f"tool {label!r}: timeout must be above 0 seconds, not {timeout!r}")
+        text = inspect.getdoc(function) or ""
+        self._parameters, self._context_name = _parameters(function, label, _described(text))
+        self.spec = ToolSpec(
+            label, _summary(text), _object_schema(self._parameters.values()), read_only, idempotent, approval
+        )
+        self._required = frozenset(item.name for item in self._parameters.values() if item.required)
+        # Which names there have to be and may be; what stands under them is checked one by one.
+        self._names: Schema = {
+            **self.spec.parameters,
+            "properties": {name: {} for name in self._parameters},
+            "additionalProperties": False,
+        }
+        functools.update_wrapper(self, function)
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        return self.function(*args, **kwargs)
+
+    def __repr__(self) -> str:
+        return f"<Tool {self.spec.name}>"
+
+    def call(self, arguments: Mapping[str, Any], context: ToolContext[Any]) -> str:
+        """Check and structure the arguments, call the function, and give its result as text.
+
+        Raises:
+            ToolError: the arguments are wrong, each problem named; or the function raised it.
+        """
+        given = self._structured(arguments)
+        if self._context_name is not None:
+            given[self._context_name] = context
+        function: Callable[..., Any] = self.function
+        return text_of(function(**given), self.spec.name)
+
+    def _structured(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        found: list[str] = []
+        values: dict[str, Any] = {}
+        for name, value in arguments.items():
+            parameter = self._parameters.get(name)
+            if parameter is None or (value is None and parameter.optional):
+                values[name] = value
+                continue
+            wrong = list(problems(value, parameter.schema, name))
+            if wrong:
+                found += wrong
+                continue
+            try:
+                values[name] = _converter().structure(value, parameter.kind)
+            except Exception as error:  # a validator of the caller's own class said no, in whatever way it likes
+                found += [f"{name} {problem}" for problem in _reasons(error)]
+        if not (self._required <= arguments.keys() <= self._parameters.keys()):
+            found += problems(dict(arguments), self._names)
+        if found:
+            raise ToolError(f"wrong arguments for {self.spec.name}: {'; '.join(found)}")
+        return values
+
+
+@overload
+def tool(function: Callable[P, R], /) -> Tool[P, R]: ...
+@overload
+def tool(
+    *,
+    name: str | None = None,
+    read_only: bool = False,
+    idempotent: bool = False,
+    approval: bool = False,
+    timeout: float | None = None,
+) -> Callable[[Callable[P, R]], Tool[P, R]]: ...
+def tool(
+    function: Callable[P, R] | None = None, /, **options: Any
+) -> Tool[P, R] | Callable[[Callable[P, R]], Tool[P, R]]:
+    """Make a tool of a function: ``@tool`` or ``@tool(read_only=True)``.
+
+    Args:
+        function: takes arguments that JSON can carry, each with a type; a ``ToolContext`` is handed in if asked for.
+        options: ``name`` instead of the function's own; ``read_only``, ``idempotent`` and ``approval`` as in
+            ``ToolSpec``; ``timeout`` in seconds.
+
+    Raises:
+        ConfigError: a parameter has no type, or one that JSON has no form for.
+    """
+    if function is None:
+        return lambda decorated: Tool(decorated, **options)
+    return Tool(function, **options)
+
+
+def run_tool(tool: Tool[..., Any], effect: CallTool, context: ToolContext[Any]) -> ToolReturned | ToolFailed:
+    """Carry out a call. Whatever the tool does wrong becomes a result that the model can read."""
+    try:
+        return ToolReturned(effect.effect_id, tool.call(effect.call.arguments, context))
+    except ToolRetry as error:
+        return ToolFailed(effect.effect_id, f"{error}\nTry again.")
+    except ToolError as error:
+        return ToolFailed(effect.effect_id, str(error))
+    except ToolCancelled:
+        return ToolFailed(effect.effect_id, "the call was cancelled")
+    except (Exception, SystemExit) as error:  # a tool that calls sys.exit() must not take the session with it
+        return ToolFailed(effect.effect_id, describe(error))
+
+
+def describe(error: BaseException) -> str:
+    """What an exception says, with its type where the message alone would say nothing: ``KeyError: 'name'``."""
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.strerror}: {error.filename}" if error.filename is not None else error.strerror
+    message = str(error.args[0]) if isinstance(error, KeyError) and error.args else str(error)
+    if " " in message.strip():
+        return message
+    return f"{type(error).__name__}: {message}" if message else type(error).__name__
+
+
+def text_of(value: Any, name: str) -> str:
+    """A result as text for the model: a text as it is, everything else as JSON.
+
+    Raises:
+        ToolError: JSON has no form for it.
+    """
+    if isinstance(value, str):
+        return value
+    try:
+        if not isinstance(value, int | float | bool | None):
+            value = _converter().unstructure(value)
+        return json.dumps(value, ensure_ascii=False, default=_plain)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ToolError(f"{name} returned a value that has no form in JSON: {error}") from error
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, AS_TEXT):
+        return str(value)
+    if isinstance(value, Enum):
+        return value.value
+    if isinstance(value, set | frozenset):
+        return list(value)
+    raise TypeError(f"{type(value).__name__} is no JSON value")
+
+
+def _parameters(
+    function: Callable[..., Any], label: str, described: Mapping[str, str]
+) -> tuple[dict[str, Parameter], str | None]:
+    """The parameters that the model fills in, and the name of the one that takes the context."""
+    try:
+        hints = get_type_hints(_annotated(function), include_extras=True)
+    except (NameError, TypeError, AttributeError) as error:
+        raise ConfigError(
+            f"tool {label!r}: an annotation can't be read ({error}); names in it have to be importable from the module"
+        ) from error
+    parameters: dict[str, Parameter] = {}
+    context_name = None
+    for name, declared in inspect.signature(function).parameters.items():
+        where = f"tool {label!r}, parameter {name!r}"
+        kind = hints.get(name)
+        if get_origin(kind) is ToolContext or kind is ToolContext:
+            context_name = name
+            continue
+        if declared.kind not in (declared.POSITIONAL_OR_KEYWORD, declared.KEYWORD_ONLY):
+            raise ConfigError(f"{where}: models name their arguments; *args, **kwargs and '/' can't be filled in")
+        if name not in hints:
+            raise ConfigError(f"{where} has no type; write {name}: str, say (for a method, decorate the bound one)")
+        parameters[name] = _parameter(name, kind, declared.default, where, described.get(name))
+    return parameters, context_name
+
+
+def _annotated(function: Callable[..., Any]) -> Callable[..., Any]:
+    """What carries the annotations: of a partial its function, of an object its ``__call__``."""
+    if isinstance(function, functools.partial):
+        return _annotated(function.func)
+    return function if inspect.isroutine(function) else type(function).__call__
+
+
+def _parameter(name: str, kind: Any, default: Any, where: str, description: str | None) -> Parameter:
+    required = default is inspect.Parameter.empty
+    shown = _without_none(kind) if default is None else kind
+    schema = schema_of(shown, where)
+    if description and "description" not in schema:
+        schema = {**schema, "description": description}
+    if not required and default is not None and type(default) in (str, int, float, bool):
+        schema = {**schema, "default": default}
+    return Parameter(name, kind, schema, required, default is None)
+
+
+def _without_none(kind: Any) -> Any:
+    """``Optional[str]`` with the default None is shown as a text that may be left out."""
+    origin: Any = get_origin(kind)
+    if origin not in UNIONS:
+        return kind
+    members = tuple(member for member in get_args(kind) if member is not type(None))
+    return functools.reduce(lambda left, right: left | right, members)
+
+
+def _object_schema(parameters: Any) -> Schema:
+    listed: list[Parameter] = list(parameters)
+    schema: Schema = {"type": "object", "properties": {item.name: item.schema for item in listed}}
+    required = [item.name for item in listed if item.required]
+    return {**schema, "required": required} if required else schema
+
+
+def _summary(text: str) -> str:
+    first = text.strip().split("\n\n", 1)[0]
+    return "" if SECTION.match(first) else " ".join(first.split())
+
+
+def _described(text: str) -> dict[str, str]:
+    """The descriptions of an ``Args:`` section in Google's style, by parameter."""
+    found: dict[str, list[str]] = {}
+    inside, margin = False, None
+    current: list[str] = []
+    for line in text.splitlines():
+        indent = len(line) - len(line.lstrip())
+        if not line.strip():
+            continue
+        if not inside:
+            inside = indent == 0 and SECTION.match(line) is not None
+            continue
+        if indent == 0:
+            break
+        margin = indent if margin is None else margin
+        match = ARGUMENT.match(line.strip()) if indent == margin else None
+        if match is not None:
+            current = found[match.group(1)] = [match.group(2)]
+        else:
+            current.append(line.strip())
+    return {name: " ".join(part for part in parts if part) for name, parts in found.items()}
+
+
+def _reasons(error: BaseException) -> list[str]:
+    """What a class's own validator had against a value."""
+    if isinstance(error, BaseExceptionGroup):
+        return [reason for inner in error.exceptions for reason in _reasons(inner)]
+    return [f"is refused: {describe(error)}"]
+
+
+@functools.cache
+def _converter() -> Converter:
+    """Makes values of arguments that the schema has accepted, so that what is left to it can't be misread."""
+    from cattrs import Converter
+
+    converter = Converter()
+
+    def union(value: Any, kind: Any) -> Any:
+        if value is None:
+            return None
+        for member in get_args(kind):
+            if accepts(value, schema_of(member, "")):
+                return converter.structure(value, member)
+        raise TypeError(f"no member of {kind} takes {value!r}")  # the schema has let it pass, so that one does
+
+    converter.register_structure_hook_func(lambda kind: get_origin(kind) in UNIONS, union)
+    converter.register_structure_hook_func(lambda kind: kind is Any, lambda value, _: value)
+    return converter
