@@ -7,12 +7,14 @@ where inputs come from is the interpreter's matter: the sync one waits at a queu
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from operator import attrgetter
 from typing import Any, Protocol
 
-from attrs import evolve
+from attrs import evolve, fields
 
 from cognition import AgentState, CancelEffect, CognitiveEngine, ConfigError, Decision, EffectId, Input, Transition
 from cognition.decisions import EFFECT_TYPES, Effect
+from cognition.inputs import INPUT_TYPES
 
 Handler = Callable[[Any], object]
 """Starts to carry out the one decision type it stands for in the table. The answer comes as an input, later."""
@@ -64,7 +66,7 @@ class Driver:
 
     def advance(self, event: Input) -> None:
         """One input: stamp it, step, write it down with its decisions, then carry them out."""
-        event = evolve(event, at=round(self._now(), 3))  # milliseconds; finer ones would only swell recordings
+        event = stamped(event, round(self._now(), 3))  # milliseconds: finer ones would only swell recordings
         before = self.state
         transition = self.engine.step(before, event)
         if self._recorder is not None:  # before any effect: what may have happened must stand on file
@@ -87,3 +89,19 @@ class Driver:
                 self.in_flight[decision.effect_id] = decision
             elif isinstance(decision, CancelEffect):
                 self.in_flight.pop(decision.effect_id, None)
+
+
+def _fields_before_at(kind: type[Input]) -> Callable[[Any], tuple[Any, ...]] | None:
+    names = [item.name for item in fields(kind) if item.name != "at"]
+    return attrgetter(*names) if len(names) > 1 else None  # of one name it gives the bare value
+
+
+OTHER_FIELDS = {kind: _fields_before_at(kind) for kind in INPUT_TYPES}
+
+
+def stamped(event: Input, at: float) -> Input:
+    """The input with its time: what ``evolve`` does, in half of the 5 microseconds it takes for a model's reply."""
+    kind: Any = type(event)
+    others = OTHER_FIELDS.get(kind)
+    stamped: Input = kind(*others(event), at=at) if others is not None else evolve(event, at=at)
+    return stamped

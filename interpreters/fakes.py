@@ -11,6 +11,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 from concurrent.futures import Future
+from functools import cached_property
 from queue import Empty, SimpleQueue
 from types import TracebackType
 from typing import Any, TypeVar
@@ -93,6 +94,29 @@ class Reply:
     hold: Hold | None = field(default=None, kw_only=True)
     """Stops after the text and before the calls and the end."""
 
+    @cached_property
+    def outputs(self) -> tuple[Output | None, ...]:
+        """What it streams before its end; None where it holds."""
+        step = self.chunk or len(self.text) or 1
+        calls: list[Output] = []
+        for index, proposed in enumerate(self.calls):
+            calls += CallStarted(index, proposed.name), ArgumentsDelta(index, proposed.arguments_json)
+            calls.append(CallFinished(index, proposed))
+        calls += (CallMalformed(index, item) for index, item in enumerate(self.malformed, len(self.calls)))
+        return (
+            *([ReasoningDelta(self.reasoning)] if self.reasoning else []),
+            *(TextDelta(self.text[start : start + step]) for start in range(0, len(self.text), step)),
+            None,
+            *calls,
+        )
+
+    @cached_property
+    def done(self) -> Done:
+        """Its end, if nobody cancels it."""
+        reason: FinishReason = "error" if self.failure is not None else "tool_calls" if self.calls else "stop"
+        reason = self.finish_reason or reason
+        return Done(self.text, self.reasoning, self.calls, self.malformed, reason, self.usage, NO_TIME, self.failure)
+
 
 Scripted = str | ProposedCall | Sequence[ProposedCall] | Failure | Reply
 Script = Scripted | Callable[[ModelRequest], Scripted]
@@ -136,13 +160,13 @@ class ScriptedGeneration:
 
     def _stream(self) -> Iterator[Output | Done]:
         reply, shown, finished = self._reply, 0, 0
-        for output in _outputs(reply):
-            if output is None:
-                if reply.hold is not None and not self._cancelled:
-                    reply.hold.wait()
-                continue
+        for output in reply.outputs:
+            if output is None and reply.hold is not None and not self._cancelled:
+                reply.hold.wait()
             if self._cancelled:
                 break
+            if output is None:
+                continue
             if isinstance(output, TextDelta):
                 shown += len(output.text)
             elif isinstance(output, CallFinished):
@@ -151,29 +175,8 @@ class ScriptedGeneration:
         if self._cancelled:
             text, calls = reply.text[:shown], reply.calls[:finished]
             yield Done(text, reply.reasoning, calls, (), "cancelled", reply.usage, NO_TIME)
-        elif reply.failure is not None:
-            yield Done(
-                reply.text, reply.reasoning, reply.calls, reply.malformed, "error", reply.usage, NO_TIME, reply.failure
-            )
         else:
-            reason: FinishReason = reply.finish_reason or ("tool_calls" if reply.calls else "stop")
-            yield Done(reply.text, reply.reasoning, reply.calls, reply.malformed, reason, reply.usage, NO_TIME)
-
-
-def _outputs(reply: Reply) -> Iterator[Output | None]:
-    """What a reply streams; None where it holds."""
-    if reply.reasoning:
-        yield ReasoningDelta(reply.reasoning)
-    step = reply.chunk or len(reply.text) or 1
-    for start in range(0, len(reply.text), step):
-        yield TextDelta(reply.text[start : start + step])
-    yield None
-    for index, proposed in enumerate(reply.calls):
-        yield CallStarted(index, proposed.name)
-        yield ArgumentsDelta(index, proposed.arguments_json)
-        yield CallFinished(index, proposed)
-    for index, malformed in enumerate(reply.malformed, len(reply.calls)):
-        yield CallMalformed(index, malformed)
+            yield reply.done
 
 
 class ScriptedModel:

@@ -33,9 +33,9 @@ from cognition import ConfigError
 Schema = dict[str, Any]
 
 SCALARS: dict[Any, str] = {str: "string", int: "integer", float: "number", bool: "boolean", type(None): "null"}
-ARRAYS = (list, Sequence, Iterable, set, frozenset)
-OBJECTS = (dict, Mapping)
-UNIONS = (Union, types.UnionType)
+ARRAYS: tuple[Any, ...] = (list, Sequence, Iterable, set, frozenset)
+OBJECTS: tuple[Any, ...] = (dict, Mapping)
+UNIONS: tuple[Any, ...] = (Union, types.UnionType)
 
 NAMES = {
     "string": "a text",
