@@ -7,6 +7,7 @@ from cognition.codec import PROTOCOL_VERSION, from_data, to_data
 from cognition.config import AgentConfig, GenerationOptions, Limits, RetryPolicy
 from cognition.decisions import (
     AskApproval,
+    AskUser,
     CallModel,
     CallTool,
     CancelEffect,
@@ -14,16 +15,30 @@ from cognition.decisions import (
     Decision,
     Effect,
     LimitHit,
+    ModeSet,
     Notice,
+    PlanChanged,
+    Recall,
     Rejected,
+    Remember,
     RetryPlanned,
+    ReviewPlan,
+    RunHook,
     SessionClosed,
+    SpawnWorker,
     StartTimer,
+    TasksChanged,
     TurnFinished,
 )
 from cognition.echo import EchoEngine
 from cognition.engine import CognitiveEngine, LLMEngine
 from cognition.errors import CodecError, CogstepError, ConfigError
+from cognition.features import (
+    Plan,
+    Question,
+    Task,
+    WorkerSpec,
+)
 from cognition.fold import fold, transitions
 from cognition.history import History
 from cognition.ids import EffectId
@@ -31,16 +46,24 @@ from cognition.inputs import (
     ApprovalGiven,
     ApprovalRefused,
     CancelAsked,
+    HookReturned,
     Input,
+    MemoryRecalled,
+    ModeChanged,
     ModelFailed,
     ModelInterrupted,
     ModelReplied,
+    PlanReviewed,
+    QuestionAnswered,
     SessionReset,
     ShutdownAsked,
     TimerFired,
     ToolFailed,
     ToolReturned,
     UserSpoke,
+    WorkerFailed,
+    WorkerFinished,
+    WorkerStalled,
 )
 from cognition.messages import (
     AssistantMessage,
@@ -54,7 +77,17 @@ from cognition.messages import (
     UserMessage,
 )
 from cognition.outcomes import Cancelled, Completed, Failed, Failure, FinishReason, LimitReached, Outcome
-from cognition.phases import Acting, Closed, Idle, Phase, Thinking, Waiting
+from cognition.phases import (
+    Acting,
+    Closed,
+    Hooked,
+    Idle,
+    Phase,
+    Recalling,
+    Thinking,
+    Waiting,
+    in_flight,
+)
 from cognition.policy import Policy, Rule, Verdict
 from cognition.requests import ModelRequest
 from cognition.state import AgentState
@@ -69,6 +102,7 @@ __all__ = [
     "ApprovalGiven",
     "ApprovalRefused",
     "AskApproval",
+    "AskUser",
     "AssistantMessage",
     "CallModel",
     "CallTool",
@@ -91,6 +125,8 @@ __all__ = [
     "FinishReason",
     "GenerationOptions",
     "History",
+    "HookReturned",
+    "Hooked",
     "Idle",
     "Input",
     "LLMEngine",
@@ -98,7 +134,10 @@ __all__ = [
     "LimitReached",
     "Limits",
     "MalformedToolCall",
+    "MemoryRecalled",
     "Message",
+    "ModeChanged",
+    "ModeSet",
     "ModelFailed",
     "ModelInterrupted",
     "ModelReplied",
@@ -106,16 +145,29 @@ __all__ = [
     "Notice",
     "Outcome",
     "Phase",
+    "Plan",
+    "PlanChanged",
+    "PlanReviewed",
     "Policy",
     "ProposedCall",
+    "Question",
+    "QuestionAnswered",
+    "Recall",
+    "Recalling",
     "Rejected",
+    "Remember",
     "RetryPlanned",
     "RetryPolicy",
+    "ReviewPlan",
     "Rule",
+    "RunHook",
     "SessionClosed",
     "SessionReset",
     "ShutdownAsked",
+    "SpawnWorker",
     "StartTimer",
+    "Task",
+    "TasksChanged",
     "Thinking",
     "TimerFired",
     "ToolCall",
@@ -131,8 +183,13 @@ __all__ = [
     "UserSpoke",
     "Verdict",
     "Waiting",
+    "WorkerFailed",
+    "WorkerFinished",
+    "WorkerSpec",
+    "WorkerStalled",
     "fold",
     "from_data",
+    "in_flight",
     "to_data",
     "transitions",
 ]

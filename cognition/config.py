@@ -6,7 +6,9 @@ from typing import Any
 
 from attrs import Attribute, field, frozen
 
+from cognition.engine_tools import engine_tools
 from cognition.errors import ConfigError
+from cognition.features import Feature, HookPoint
 from cognition.policy import Policy
 from cognition.tools import ToolSpec
 
@@ -52,6 +54,10 @@ class Limits:
     cost: float | None = field(default=None, validator=_positive)
     seconds: float | None = field(default=None, validator=_positive)
     """Wall time from the user's message, by the inputs' ``at``."""
+    workers: int | None = field(default=8, validator=_positive)
+    """Workers that are spawned."""
+    hook_continuations: int = field(default=3, validator=_positive)
+    """How often a hook may ask a turn that would complete to go on."""
 
 
 @frozen
@@ -72,22 +78,30 @@ class AgentConfig:
 
     system: str = ""
     """The system prompt; empty for none."""
-    tools: tuple[ToolSpec, ...] = field(default=())
+    tools: tuple[ToolSpec, ...] = ()
     options: GenerationOptions = field(factory=GenerationOptions)
     limits: Limits = field(factory=Limits)
     policy: Policy = field(factory=Policy)
     retry: RetryPolicy = field(factory=RetryPolicy)
+    features: tuple[Feature, ...] = ()
+    """What the agent may do beside calling ``tools``; each adds tools that the engine carries out itself."""
+    hooks: tuple[HookPoint, ...] = ()
+    """Where the program wants to be asked."""
+    recall_first: bool = False
+    """Whether the memory is searched for each user message before the model is called."""
     context_tokens: int = field(default=4096, validator=_positive)
     """The model's context length: prompt and reply together."""
 
-    @tools.validator
-    def _names_differ(self, _attribute: Attribute[tuple[ToolSpec, ...]], value: tuple[ToolSpec, ...]) -> None:
-        names = [tool.name for tool in value]
+    @property
+    def offered(self) -> tuple[ToolSpec, ...]:
+        """Every tool that the model is told of: the program's, then those of the features."""
+        return self.tools + engine_tools(self.features)
+
+    def __attrs_post_init__(self) -> None:
+        names = [tool.name for tool in self.offered]
         for name in names:
             if names.count(name) > 1:
                 raise ConfigError(f"two tools are named {name!r}; give one of them another name")
-
-    def __attrs_post_init__(self) -> None:
         if self.options.max_tokens >= self.context_tokens:
             raise ConfigError(
                 f"options.max_tokens ({self.options.max_tokens}) leaves no room for a prompt in a context of "

@@ -6,9 +6,12 @@ from typing import Literal
 
 from attrs import frozen
 
+from cognition.config import Limits
+from cognition.features import HookPoint, Mode, Plan, Question, Task, WorkerSpec
 from cognition.ids import EffectId
 from cognition.messages import ToolCall, Usage
 from cognition.outcomes import ErrorKind, LimitKind, Outcome
+from cognition.policy import Rule
 from cognition.requests import ModelRequest, Purpose
 
 
@@ -46,7 +49,61 @@ class StartTimer:
     seconds: float
 
 
-Effect = CallModel | CallTool | AskApproval | StartTimer
+@frozen
+class AskUser:
+    """Ask the user what the model wants to know. Answered by QuestionAnswered."""
+
+    effect_id: EffectId
+    questions: tuple[Question, ...]
+
+
+@frozen
+class ReviewPlan:
+    """Show the user a plan. Answered by PlanReviewed."""
+
+    effect_id: EffectId
+    plan: Plan
+
+
+@frozen
+class Recall:
+    """Search the memory. Answered by MemoryRecalled."""
+
+    effect_id: EffectId
+    query: str
+
+
+@frozen
+class SpawnWorker:
+    """Start an engine and a state of their own on a part of the work.
+
+    Answered by WorkerFinished, WorkerFailed or WorkerStalled. The worker may do no more than the parent: its policy is
+    the parent's, with these rules on top, in this mode.
+    """
+
+    effect_id: EffectId
+    worker: WorkerSpec
+    context: tuple[tuple[str, str], ...]
+    """Name and result of each worker that this one waited for."""
+    limits: Limits
+    """What is left of the parent's budgets."""
+    remembered: tuple[Rule, ...]
+    mode: Mode
+
+
+@frozen
+class RunHook:
+    """Ask the program. Answered by HookReturned."""
+
+    effect_id: EffectId
+    point: HookPoint
+    text: str = ""
+    """The user's message, the result, or the answer that the hook is about."""
+    call: ToolCall | None = None
+    """The call that the hook is about."""
+
+
+Effect = CallModel | CallTool | AskApproval | AskUser | ReviewPlan | Recall | SpawnWorker | RunHook | StartTimer
 
 
 @frozen
@@ -100,6 +157,34 @@ class TurnFinished:
 
 
 @frozen
+class Remember:
+    """Save a note."""
+
+    text: str
+
+
+@frozen
+class TasksChanged:
+    """The agent's list of tasks, whole."""
+
+    tasks: tuple[Task, ...]
+
+
+@frozen
+class PlanChanged:
+    """The plan under execution, or None when there is none any more."""
+
+    plan: Plan | None
+
+
+@frozen
+class ModeSet:
+    """The mode from now on. Workers must be told: they may never do more than their parent."""
+
+    mode: Mode
+
+
+@frozen
 class SessionClosed:
     """Nothing will be decided any more."""
 
@@ -119,15 +204,41 @@ class Rejected:
     effect_id: EffectId | None = None
 
 
-Notice = CancelEffect | ContextAssembled | RetryPlanned | LimitHit | TurnFinished | SessionClosed | Rejected
+Notice = (
+    CancelEffect
+    | ContextAssembled
+    | RetryPlanned
+    | LimitHit
+    | Remember
+    | TasksChanged
+    | PlanChanged
+    | ModeSet
+    | TurnFinished
+    | SessionClosed
+    | Rejected
+)
 Decision = Effect | Notice
 
-EFFECT_TYPES: tuple[type[Effect], ...] = (CallModel, CallTool, AskApproval, StartTimer)
+EFFECT_TYPES: tuple[type[Effect], ...] = (
+    CallModel,
+    CallTool,
+    AskApproval,
+    AskUser,
+    ReviewPlan,
+    Recall,
+    SpawnWorker,
+    RunHook,
+    StartTimer,
+)
 NOTICE_TYPES: tuple[type[Notice], ...] = (
     CancelEffect,
     ContextAssembled,
     RetryPlanned,
     LimitHit,
+    Remember,
+    TasksChanged,
+    PlanChanged,
+    ModeSet,
     TurnFinished,
     SessionClosed,
     Rejected,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from cognition.config import AgentConfig
 from cognition.context import fit, fixed_size, message_size, prompt_budget, result_limit, shorten
 from cognition.decisions import CallModel, ContextAssembled, Decision, LimitHit, TurnFinished
+from cognition.engine_tools import engine_tools
 from cognition.history import History
 from cognition.ids import EffectId, effect_id
 from cognition.messages import AssistantMessage, Message, ToolCall, ToolMessage, ToolResult, UserMessage
@@ -21,11 +22,13 @@ FINAL_ANSWER_NOTE = "Stop calling tools now ({reason}). Answer with what you kno
 class Setup:
     """A configuration and what is derived from it once: shared by all steps of an engine, never changed."""
 
-    __slots__ = ("budget", "config", "fixed", "result_limit", "tools")
+    __slots__ = ("budget", "config", "engine_tools", "fixed", "offered", "result_limit", "tools")
 
     def __init__(self, config: AgentConfig) -> None:
         self.config = config
-        self.tools: dict[str, ToolSpec] = {tool.name: tool for tool in config.tools}
+        self.offered = config.offered
+        self.engine_tools = frozenset(tool.name for tool in engine_tools(config.features))
+        self.tools: dict[str, ToolSpec] = {tool.name: tool for tool in self.offered}
         self.fixed = fixed_size(config)
         self.budget = prompt_budget(config)
         self.result_limit = result_limit(config)
@@ -33,7 +36,7 @@ class Setup:
     def request(self, history: History, window: Window, purpose: Purpose) -> ModelRequest:
         """The request for one model call; a final answer is asked for without tools."""
         config = self.config
-        tools = () if purpose == "final_answer" else config.tools
+        tools = () if purpose == "final_answer" else self.offered
         return ModelRequest(config.system, history.drop(window.first), tools, config.options)
 
 
@@ -52,20 +55,26 @@ class Draft:
         "decisions",
         "first",
         "history",
+        "hook_continuations",
+        "mode",
         "nudges",
         "phase",
+        "plan",
         "recent",
         "refusals",
         "remembered",
         "repairs",
+        "resume_mode",
         "scale",
         "setup",
         "size",
         "started_at",
         "steps",
+        "tasks",
         "tool_calls",
         "total",
         "usage",
+        "workers",
     )
 
     def __init__(self, setup: Setup, state: AgentState) -> None:
@@ -74,6 +83,8 @@ class Draft:
         self.phase: Phase = state.phase
         self.remembered = state.remembered
         self.total = state.total
+        self.mode, self.resume_mode = state.mode, state.resume_mode
+        self.tasks, self.plan = state.tasks, state.plan
         self.decisions: list[Decision] = []
         counters = state.counters
         self._turn, self._step = counters.turn, counters.step
@@ -86,6 +97,7 @@ class Draft:
         """Take over what a turn has used; ``Spent()`` for a new turn."""
         self.started_at, self.steps, self.tool_calls = spent.started_at, spent.steps, spent.tool_calls
         self.refusals, self.nudges, self.repairs = spent.refusals, spent.nudges, spent.repairs
+        self.workers, self.hook_continuations = spent.workers, spent.hook_continuations
         self.usage, self.recent = spent.usage, spent.recent
 
     @property
@@ -216,9 +228,23 @@ class Draft:
             self.refusals,
             self.nudges,
             self.repairs,
+            self.workers,
+            self.hook_continuations,
             self.usage,
             self.recent,
         )
         window = Window(self.first, self.size, self.scale)
-        state = AgentState(self.history, self.phase, counters, spent, window, self.remembered, self.total)
+        state = AgentState(
+            self.history,
+            self.phase,
+            counters,
+            spent,
+            window,
+            self.remembered,
+            self.total,
+            self.mode,
+            self.resume_mode,
+            self.tasks,
+            self.plan,
+        )
         return Transition(state, tuple(self.decisions))

@@ -79,4 +79,5 @@ class LLMEngine:
         """Whether the user would be asked before this call runs."""
         tool = self._setup.tools.get(call.name)
         remembered = state.remembered if state is not None else ()
-        return tool is not None and self.config.policy.judge(call, tool, remembered).action == "ask"
+        mode = state.mode if state is not None else "default"
+        return tool is not None and self.config.policy.judge(call, tool, remembered, mode).action == "ask"

@@ -5,8 +5,11 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from attrs import field, frozen
 
+from cognition.features import Mode
 from cognition.ids import EffectId
 from cognition.messages import MalformedToolCall, ProposedCall, Usage
 from cognition.outcomes import Failure, FinishReason
@@ -94,6 +97,82 @@ class ApprovalRefused:
 
 
 @frozen
+class QuestionAnswered:
+    """The user chose: for each question the chosen options (at least one, several only where allowed)."""
+
+    effect_id: EffectId
+    answers: tuple[tuple[str, ...], ...]
+    at: float = field(default=0.0, kw_only=True)
+
+
+@frozen
+class PlanReviewed:
+    """The user approved a plan, or sent it back with feedback."""
+
+    effect_id: EffectId
+    approved: bool
+    feedback: str = ""
+    at: float = field(default=0.0, kw_only=True)
+
+
+@frozen
+class MemoryRecalled:
+    """The memory was searched; what was found, best first."""
+
+    effect_id: EffectId
+    items: tuple[str, ...] = ()
+    at: float = field(default=0.0, kw_only=True)
+
+
+@frozen
+class WorkerFinished:
+    """A worker ended its work with a result."""
+
+    effect_id: EffectId
+    text: str
+    usage: Usage = field(factory=Usage)
+    at: float = field(default=0.0, kw_only=True)
+
+
+@frozen
+class WorkerFailed:
+    """A worker could not do its work."""
+
+    effect_id: EffectId
+    message: str
+    usage: Usage = field(factory=Usage)
+    at: float = field(default=0.0, kw_only=True)
+
+
+@frozen
+class WorkerStalled:
+    """A worker made no progress and was given up."""
+
+    effect_id: EffectId
+    message: str = ""
+    usage: Usage = field(factory=Usage)
+    at: float = field(default=0.0, kw_only=True)
+
+
+@frozen
+class HookReturned:
+    """The program's answer at a hook point.
+
+    ``refuse`` stops what the hook is about: the message, or the call. ``go_on`` (at ``stop``) asks the turn to go on.
+    A hook that failed must be reported as a refusal where it guards something: hooks fail closed.
+    """
+
+    effect_id: EffectId
+    verdict: Literal["continue", "refuse", "go_on"] = "continue"
+    reason: str = ""
+    arguments_json: str | None = None
+    """Before a tool: arguments to run it with instead; they are judged again."""
+    context: str = ""
+    """Something to tell the model."""
+    at: float = field(default=0.0, kw_only=True)
+
+
+@frozen
 class TimerFired:
     """A timer ran out."""
 
@@ -108,6 +187,14 @@ class CancelAsked:
     reason: str = ""
     partial_text: str = ""
     """What of the model's reply the user has seen; it stays in history as an interrupted message."""
+    at: float = field(default=0.0, kw_only=True)
+
+
+@frozen
+class ModeChanged:
+    """The user lets more or less happen without being asked."""
+
+    mode: Mode
     at: float = field(default=0.0, kw_only=True)
 
 
@@ -133,11 +220,18 @@ EffectAnswer = (
     | ToolFailed
     | ApprovalGiven
     | ApprovalRefused
+    | QuestionAnswered
+    | PlanReviewed
+    | MemoryRecalled
+    | WorkerFinished
+    | WorkerFailed
+    | WorkerStalled
+    | HookReturned
     | TimerFired
 )
 """Inputs that answer an effect."""
 
-Input = UserSpoke | EffectAnswer | CancelAsked | SessionReset | ShutdownAsked
+Input = UserSpoke | EffectAnswer | CancelAsked | ModeChanged | SessionReset | ShutdownAsked
 
 INPUT_TYPES: tuple[type[Input], ...] = (
     UserSpoke,
@@ -148,8 +242,16 @@ INPUT_TYPES: tuple[type[Input], ...] = (
     ToolFailed,
     ApprovalGiven,
     ApprovalRefused,
+    QuestionAnswered,
+    PlanReviewed,
+    MemoryRecalled,
+    WorkerFinished,
+    WorkerFailed,
+    WorkerStalled,
+    HookReturned,
     TimerFired,
     CancelAsked,
+    ModeChanged,
     SessionReset,
     ShutdownAsked,
 )

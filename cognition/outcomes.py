@@ -9,7 +9,9 @@ from attrs import frozen
 FinishReason = Literal["stop", "tool_calls", "length", "cancelled", "error"]
 """Why a model stopped writing: it ended its turn, ended with tool calls, hit the token limit, was cancelled, failed."""
 
-LimitKind = Literal["steps", "tool_calls", "refusals", "input_tokens", "output_tokens", "cost", "seconds", "loop"]
+LimitKind = Literal[
+    "steps", "tool_calls", "refusals", "input_tokens", "output_tokens", "cost", "seconds", "loop", "workers"
+]
 """Which budget ended a turn; ``loop`` is the loop guard."""
 
 ErrorKind = Literal["rate_limit", "context_overflow", "auth", "transient", "fatal", "offline", "modality", "bad_output"]

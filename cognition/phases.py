@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from attrs import frozen
 
+from cognition.features import HookPoint
 from cognition.ids import EffectId
 from cognition.messages import MalformedToolCall, ToolCall, ToolResult
-from cognition.outcomes import LimitKind
+from cognition.outcomes import Completed, LimitKind
 from cognition.requests import Purpose
 
 
@@ -44,6 +45,23 @@ class Waiting:
 
 
 @frozen
+class Hooked:
+    """The program was asked at a point of the turn that is not about a call."""
+
+    effect_id: EffectId
+    point: HookPoint
+    outcome: Completed | None = None
+    """With point ``stop``: how the turn will end unless the hook asks to go on."""
+
+
+@frozen
+class Recalling:
+    """The memory is searched before the model is called."""
+
+    effect_id: EffectId
+
+
+@frozen
 class Proposed:
     """The call has not been judged yet: calls before it are still open."""
 
@@ -63,13 +81,29 @@ class Running:
 
 
 @frozen
+class AwaitingHook:
+    """The program was asked about this call, before it or after it."""
+
+    effect_id: EffectId
+    result: ToolResult | None = None
+    """After the call: its result."""
+
+
+@frozen
+class AwaitingAnswer:
+    """The user was asked what the model wants to know, or to review a plan."""
+
+    effect_id: EffectId
+
+
+@frozen
 class Settled:
     """The call has its one result."""
 
     result: ToolResult
 
 
-CallStatus = Proposed | AwaitingApproval | Running | Settled
+CallStatus = Proposed | AwaitingHook | AwaitingApproval | AwaitingAnswer | Running | Settled
 
 
 @frozen
@@ -78,6 +112,8 @@ class CallSlot:
 
     call: ToolCall
     status: CallStatus
+    context: str = ""
+    """What a hook wants the model to read with the result."""
 
 
 @frozen
@@ -96,7 +132,16 @@ class Closed:
     """The session has ended."""
 
 
-Phase = Idle | Thinking | Waiting | Acting | Closed
+Phase = Idle | Hooked | Recalling | Thinking | Waiting | Acting | Closed
 
-PHASE_TYPES: tuple[type[Phase], ...] = (Idle, Thinking, Waiting, Acting, Closed)
+PHASE_TYPES: tuple[type[Phase], ...] = (Idle, Hooked, Recalling, Thinking, Waiting, Acting, Closed)
 """Every phase there is; the transition table has a row for each."""
+
+
+def in_flight(phase: Phase) -> tuple[EffectId, ...]:
+    """The effects that this phase waits for, in the order in which they were decided."""
+    if isinstance(phase, Thinking | Waiting | Hooked | Recalling):
+        return (phase.effect_id,)
+    if isinstance(phase, Acting):
+        return tuple(slot.status.effect_id for slot in phase.slots if not isinstance(slot.status, Proposed | Settled))
+    return ()

@@ -11,6 +11,7 @@ from typing import Literal
 from attrs import Attribute, field, frozen
 
 from cognition.errors import ConfigError
+from cognition.features import Mode
 from cognition.messages import ToolCall
 from cognition.tools import ToolSpec
 
@@ -54,13 +55,17 @@ class Policy:
     default: Action = field(default="allow")
     """For calls that no rule matches, of tools that don't ask for approval themselves."""
 
-    def judge(self, call: ToolCall, tool: ToolSpec, remembered: tuple[Rule, ...] = ()) -> Verdict:
+    def judge(
+        self, call: ToolCall, tool: ToolSpec, remembered: tuple[Rule, ...] = (), mode: Mode = "default"
+    ) -> Verdict:
         """The verdict on a call.
 
         ``remembered`` are the user's own "from now on" answers. They can soften an *ask* to an *allow* or harden
-        anything to a *deny*; they never lift a *deny* of the policy.
+        anything to a *deny*; they never lift a *deny* of the policy. A mode never lifts a *deny* either.
         """
         verdict = self._configured(call, tool)
+        if mode != "default":
+            verdict = _in_mode(verdict, tool, mode)
         for rule in remembered:
             if rule.matches(call.name) and (rule.action == "deny" or verdict.action == "ask"):
                 verdict = Verdict(rule.action, rule.reason)
@@ -78,3 +83,14 @@ class Policy:
         if tool.approval and self.default != "deny":
             return Verdict("ask", "the tool asks for approval")
         return Verdict(self.default)
+
+
+def _in_mode(verdict: Verdict, tool: ToolSpec, mode: Mode) -> Verdict:
+    """What a mode other than the default makes of a verdict."""
+    if mode == "plan" and not tool.read_only:
+        return Verdict("deny", "only read-only tools run while planning")
+    if mode == "careful" and not tool.read_only and verdict.action == "allow":
+        return Verdict("ask", "everything that is not read-only asks")
+    if mode == "auto" and verdict.action == "ask":
+        return Verdict("allow")
+    return verdict

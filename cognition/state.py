@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from attrs import frozen
 
+from cognition.features import Mode, Plan, Task
 from cognition.history import History
 from cognition.messages import Usage
 from cognition.phases import Idle, Phase
@@ -34,7 +35,10 @@ class Spent:
     """How often an empty reply was answered with a reminder."""
     repairs: int = 0
     """How often in a row an unreadable reply was sent back."""
+    workers: int = 0
+    hook_continuations: int = 0
     usage: Usage = Usage()
+    """Of the turn's own model calls and of its workers."""
     recent: tuple[str, ...] = ()
     """Fingerprints of the latest calls, oldest first; for the loop guard."""
 
@@ -66,3 +70,8 @@ class AgentState:
     """The user's approvals and refusals "from now on"."""
     total: Usage = Usage()
     """Of all turns."""
+    mode: Mode = "default"
+    resume_mode: Mode = "default"
+    """The mode to return to when planning ends."""
+    tasks: tuple[Task, ...] = ()
+    plan: Plan | None = None

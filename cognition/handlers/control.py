@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from cognition.decisions import CancelEffect, SessionClosed
+from cognition.decisions import CancelEffect, PlanChanged, SessionClosed, TasksChanged
 from cognition.draft import Draft, Setup
+from cognition.handlers.engine_calls import set_mode
+from cognition.handlers.hooks import open_turn
 from cognition.history import History
-from cognition.inputs import CancelAsked, SessionReset, ShutdownAsked, UserSpoke
+from cognition.inputs import CancelAsked, ModeChanged, SessionReset, ShutdownAsked, UserSpoke
 from cognition.messages import ToolResult, UserMessage
 from cognition.outcomes import Cancelled
-from cognition.phases import Acting, AwaitingApproval, Closed, Idle, ModelAttempt, Running, Settled, Thinking, Waiting
+from cognition.phases import Acting, Closed, Idle, Settled, Thinking, in_flight
 from cognition.state import AgentState, Spent
 from cognition.transition import Transition
 
@@ -20,7 +22,7 @@ def on_user_spoke(setup: Setup, state: AgentState, event: UserSpoke) -> Transiti
     draft.begin_turn()
     draft.restore(Spent(started_at=event.at))
     draft.append(UserMessage(draft.new_message_id(), event.text))
-    draft.ask_model(ModelAttempt(), new_step=True)
+    open_turn(draft, event.text, event.at)
     return draft.seal()
 
 
@@ -36,6 +38,22 @@ def on_reset(setup: Setup, state: AgentState, event: SessionReset) -> Transition
         _stop(draft, Cancelled("the session was reset"), "")
     draft.history, draft.first, draft.size = History(), 0, 0.0
     draft.restore(Spent())
+    if draft.tasks:
+        draft.tasks = ()
+        draft.decide(TasksChanged(()))
+    if draft.plan is not None:
+        draft.plan = None
+        draft.decide(PlanChanged(None))
+    if draft.mode == "plan":
+        set_mode(draft, draft.resume_mode)
+    return draft.seal()
+
+
+def on_mode_changed(setup: Setup, state: AgentState, event: ModeChanged) -> Transition:
+    draft = Draft(setup, state)
+    if event.mode == "plan" and draft.mode != "plan":
+        draft.resume_mode = draft.mode
+    set_mode(draft, event.mode)
     return draft.seal()
 
 
@@ -51,13 +69,11 @@ def on_shutdown(setup: Setup, state: AgentState, event: ShutdownAsked) -> Transi
 def _stop(draft: Draft, outcome: Cancelled, partial_text: str) -> None:
     """End the turn now: cancel what is in flight, give every open call a result, keep what the user has seen."""
     phase = draft.phase
-    if isinstance(phase, Thinking | Waiting):
-        draft.decide(CancelEffect(phase.effect_id))
+    for identity in in_flight(phase):
+        draft.decide(CancelEffect(identity))
+    if isinstance(phase, Thinking):
         draft.keep_partial(partial_text)
     elif isinstance(phase, Acting):
-        for slot in phase.slots:
-            if isinstance(slot.status, Running | AwaitingApproval):
-                draft.decide(CancelEffect(slot.status.effect_id))
         for slot in phase.slots:
             draft.record_result(slot.call, slot.status.result if isinstance(slot.status, Settled) else CANCELLED)
     draft.finish(outcome)

@@ -8,8 +8,9 @@ from cognition.context import measured_scale
 from cognition.decisions import RetryPlanned, StartTimer
 from cognition.draft import Draft, Setup
 from cognition.guards import fingerprint
+from cognition.handlers.batch import begin_calls, tell_malformed
+from cognition.handlers.hooks import complete
 from cognition.handlers.rejection import reject
-from cognition.handlers.tools import begin_calls, tell_malformed
 from cognition.inputs import ModelFailed, ModelInterrupted, ModelReplied, TimerFired
 from cognition.messages import AssistantMessage, MalformedToolCall, ToolCall, Usage
 from cognition.outcomes import Cancelled, Completed, ErrorKind, Failed, Failure, LimitReached
@@ -45,7 +46,7 @@ def on_model_replied(setup: Setup, state: AgentState, event: ModelReplied) -> Tr
         _send_back(draft, event, malformed)
     elif event.text.strip():
         draft.append(AssistantMessage(draft.new_message_id(), event.text, event.reasoning))
-        draft.finish(Completed(event.text, event.finish_reason))
+        complete(draft, Completed(event.text, event.finish_reason))
     else:
         _nudge(draft, event)
     return draft.seal()

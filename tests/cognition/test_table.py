@@ -14,12 +14,17 @@ from cognition import (
     CancelAsked,
     EffectId,
     Failure,
+    HookReturned,
     Input,
     LLMEngine,
+    MemoryRecalled,
+    ModeChanged,
     ModelFailed,
     ModelInterrupted,
     ModelReplied,
+    PlanReviewed,
     ProposedCall,
+    QuestionAnswered,
     Rejected,
     SessionReset,
     ShutdownAsked,
@@ -28,10 +33,13 @@ from cognition import (
     ToolReturned,
     ToolSpec,
     UserSpoke,
+    WorkerFailed,
+    WorkerFinished,
+    WorkerStalled,
     fold,
 )
 from cognition.inputs import INPUT_TYPES
-from cognition.phases import PHASE_TYPES, Acting, Closed, Idle, Phase, Thinking, Waiting
+from cognition.phases import PHASE_TYPES, Acting, Closed, Hooked, Idle, Phase, Recalling, Thinking, Waiting
 from cognition.table import TABLE, Dead
 
 ENGINE = LLMEngine(AgentConfig(tools=(ToolSpec("work"),)))
@@ -40,6 +48,8 @@ FAILED = ModelFailed(EffectId("1.1.0"), Failure("busy", kind="transient"))
 CALLED = ModelReplied(EffectId("1.1.0"), calls=(ProposedCall("work"),))
 STATES: dict[type[Phase], AgentState] = {
     Idle: AgentState(),
+    Hooked: fold(LLMEngine(AgentConfig(hooks=("user_message",))), [HELLO]),
+    Recalling: fold(LLMEngine(AgentConfig(recall_first=True)), [HELLO]),
     Thinking: fold(ENGINE, [HELLO]),
     Waiting: fold(ENGINE, [HELLO, FAILED]),
     Acting: fold(ENGINE, [HELLO, CALLED]),
@@ -55,8 +65,16 @@ INPUTS: dict[type[Input], Input] = {
     ToolFailed: ToolFailed(FOREIGN, ""),
     ApprovalGiven: ApprovalGiven(FOREIGN),
     ApprovalRefused: ApprovalRefused(FOREIGN),
+    QuestionAnswered: QuestionAnswered(FOREIGN, ()),
+    PlanReviewed: PlanReviewed(FOREIGN, True),
+    MemoryRecalled: MemoryRecalled(FOREIGN),
+    WorkerFinished: WorkerFinished(FOREIGN, ""),
+    WorkerFailed: WorkerFailed(FOREIGN, ""),
+    WorkerStalled: WorkerStalled(FOREIGN),
+    HookReturned: HookReturned(FOREIGN),
     TimerFired: TimerFired(FOREIGN),
     CancelAsked: CancelAsked(),
+    ModeChanged: ModeChanged("careful"),
     SessionReset: SessionReset(),
     ShutdownAsked: ShutdownAsked(),
 }

@@ -18,23 +18,17 @@ from cognition import (
     Cancelled,
     CogstepError,
     Completed,
-    ContextAssembled,
-    Decision,
     EchoEngine,
-    EffectId,
     Failed,
     Failure,
     GenerationOptions,
     Idle,
-    Input,
     LimitHit,
     LimitReached,
     Limits,
-    LLMEngine,
     MalformedToolCall,
     ModelFailed,
     ModelInterrupted,
-    ModelReplied,
     Policy,
     ProposedCall,
     Rejected,
@@ -57,39 +51,7 @@ from cognition import (
     fold,
 )
 from cognition.handlers.model import NUDGE_NOTE
-
-MULTIPLY = ToolSpec("multiply", read_only=True)
-WRITE = ToolSpec("write")
-DELETE = ToolSpec("delete", approval=True)
-
-
-def effect(text: str) -> EffectId:
-    return EffectId(text)
-
-
-def engine_with(*tools: ToolSpec, **config: object) -> LLMEngine:
-    return LLMEngine(AgentConfig(tools=tools, **config))  # type: ignore[arg-type]  # keywords of the test's own
-
-
-def replied(identity: str, text: str = "", *calls: ProposedCall, **more: object) -> ModelReplied:
-    return ModelReplied(effect(identity), text, calls=calls, **more)  # type: ignore[arg-type]  # as above
-
-
-class Session:
-    """Drives an engine by hand and keeps what it decided last."""
-
-    def __init__(self, engine: LLMEngine) -> None:
-        self.engine, self.state = engine, AgentState()
-        self.decisions: tuple[Decision, ...] = ()
-
-    def __call__(self, event: Input) -> tuple[Decision, ...]:
-        transition = self.engine.step(self.state, event)
-        self.state, self.decisions = transition.next_state, transition.decisions
-        return tuple(d for d in self.decisions if not isinstance(d, ContextAssembled))
-
-    @property
-    def results(self) -> list[tuple[str, str]]:
-        return [(m.content, m.status) for m in self.state.history if isinstance(m, ToolMessage)]
+from tests.cognition.session import DELETE, MULTIPLY, WRITE, Session, effect, engine_with, replied
 
 
 def test_the_turn_of_the_design_table() -> None:

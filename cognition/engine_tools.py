@@ -1,0 +1,155 @@
+"""The tools that the engine carries out itself: what the model is told of them, and how their arguments are read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from cognition.errors import ConfigError
+from cognition.features import (
+    QUESTIONS,
+    Feature,
+    Plan,
+    Question,
+    Task,
+    TaskStatus,
+    WorkerSpec,
+)
+from cognition.tools import ToolSpec
+
+
+def _object(required: Mapping[str, Any], **optional: Any) -> dict[str, Any]:
+    return {"type": "object", "properties": {**required, **optional}, "required": list(required)}
+
+
+TEXT = {"type": "string"}
+TEXTS = {"type": "array", "items": TEXT}
+STATUSES: tuple[TaskStatus, ...] = ("open", "in_progress", "done")
+
+ASK_USER = ToolSpec(
+    "ask_user",
+    "Ask the user 1 to 4 questions with 2 to 4 options each.",
+    _object(
+        {
+            "questions": {
+                "type": "array",
+                "items": _object({"question": TEXT, "options": TEXTS}, multiple={"type": "boolean"}),
+            }
+        }
+    ),
+    read_only=True,
+)
+UPDATE_TASKS = ToolSpec(
+    "update_tasks",
+    "Replace the list of tasks; at most one is in progress.",
+    _object(
+        {
+            "tasks": {
+                "type": "array",
+                "items": _object({"title": TEXT, "status": {"type": "string", "enum": list(STATUSES)}}),
+            }
+        }
+    ),
+    read_only=True,
+)
+ENTER_PLAN_MODE = ToolSpec(
+    "enter_plan_mode", "Look around with read-only tools before proposing a plan.", _object({}), read_only=True
+)
+SUBMIT_PLAN = ToolSpec(
+    "submit_plan", "Propose a plan to the user, one entry a step.", _object({"steps": TEXTS}), read_only=True
+)
+FINISH_STEP = ToolSpec("finish_step", "Say that the current step of the plan is done.", _object({}), read_only=True)
+REMEMBER = ToolSpec("remember", "Save a note for later.", _object({"text": TEXT}))
+RECALL = ToolSpec("recall", "Search the saved notes.", _object({"query": TEXT}), read_only=True)
+SPAWN_WORKER = ToolSpec(
+    "spawn_worker",
+    "Give a part of the work to a worker; `after` names workers whose results it needs.",
+    _object({"name": TEXT, "objective": TEXT}, tools=TEXTS, after=TEXTS),
+)
+
+BY_FEATURE: Mapping[Feature, tuple[ToolSpec, ...]] = {
+    "questions": (ASK_USER,),
+    "tasks": (UPDATE_TASKS,),
+    "plan": (ENTER_PLAN_MODE, SUBMIT_PLAN, FINISH_STEP),
+    "memory": (REMEMBER, RECALL),
+    "workers": (SPAWN_WORKER,),
+}
+"""Where a feature is on, its names are the engine's. Tools marked read-only here change nothing outside of the
+conversation: they are of use while planning and never ask for approval."""
+
+
+def engine_tools(features: tuple[Feature, ...]) -> tuple[ToolSpec, ...]:
+    """The tools that these features add, in the features' order."""
+    return tuple(tool for feature in features for tool in BY_FEATURE[feature])
+
+
+def read_questions(arguments: Mapping[str, Any]) -> tuple[Question, ...]:
+    """The questions of an ``ask_user`` call.
+
+    Raises:
+        ConfigError: with a message for the model.
+    """
+    entries = _list_of(arguments, "questions", dict)
+    low, high = QUESTIONS
+    if not low <= len(entries) <= high:
+        raise ConfigError(f"ask {low} to {high} questions, not {len(entries)}")
+    return tuple(
+        Question(_text(entry, "question"), _texts(entry, "options"), entry.get("multiple") is True) for entry in entries
+    )
+
+
+def read_tasks(arguments: Mapping[str, Any]) -> tuple[Task, ...]:
+    """The tasks of an ``update_tasks`` call; raises ConfigError like ``read_questions``."""
+    tasks = tuple(
+        Task(_text(entry, "title"), _one_of(entry, "status", STATUSES)) for entry in _list_of(arguments, "tasks", dict)
+    )
+    if sum(task.status == "in_progress" for task in tasks) > 1:
+        raise ConfigError("at most one task can be in progress")
+    return tasks
+
+
+def read_plan(arguments: Mapping[str, Any]) -> Plan:
+    """The plan of a ``submit_plan`` call; raises ConfigError like ``read_questions``."""
+    steps = _texts(arguments, "steps")
+    if not steps:
+        raise ConfigError("a plan needs at least one step")
+    return Plan(steps)
+
+
+def read_worker(arguments: Mapping[str, Any]) -> WorkerSpec:
+    """The worker of a ``spawn_worker`` call; raises ConfigError like ``read_questions``."""
+    name, objective = _text(arguments, "name"), _text(arguments, "objective")
+    return WorkerSpec(
+        name, objective, _texts(arguments, "tools", optional=True), _texts(arguments, "after", optional=True)
+    )
+
+
+def read_text(arguments: Mapping[str, Any], key: str) -> str:
+    """A text argument that must not be empty; raises ConfigError like ``read_questions``."""
+    return _text(arguments, key)
+
+
+def _text(arguments: Mapping[str, Any], key: str) -> str:
+    value = arguments.get(key)
+    if not isinstance(value, str) or not value.strip():
+        raise ConfigError(f"{key!r} must be a text that is not empty")
+    return value
+
+
+def _one_of(arguments: Mapping[str, Any], key: str, allowed: tuple[TaskStatus, ...]) -> TaskStatus:
+    value = arguments.get(key)
+    for candidate in allowed:
+        if value == candidate:
+            return candidate
+    raise ConfigError(f"{key!r} must be one of {', '.join(allowed)}")
+
+
+def _list_of(arguments: Mapping[str, Any], key: str, kind: type, *, optional: bool = False) -> list[Any]:
+    value = arguments.get(key, [] if optional else None)
+    if not isinstance(value, list) or not all(isinstance(item, kind) for item in value):
+        raise ConfigError(f"{key!r} must be an array of {'texts' if kind is str else 'objects'}")
+    return value
+
+
+def _texts(arguments: Mapping[str, Any], key: str, *, optional: bool = False) -> tuple[str, ...]:
+    return tuple(_list_of(arguments, key, str, optional=optional))

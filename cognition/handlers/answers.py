@@ -1,0 +1,112 @@
+"""Answers to what the engine itself asked for: the user's, the memory's, the workers'."""
+
+from __future__ import annotations
+
+from cognition.decisions import PlanChanged
+from cognition.draft import Draft, Setup
+from cognition.engine_tools import ASK_USER, RECALL, SPAWN_WORKER, SUBMIT_PLAN, read_plan, read_questions
+from cognition.handlers.batch import Open, find, settle
+from cognition.handlers.engine_calls import set_mode
+from cognition.handlers.hooks import answer_user
+from cognition.handlers.rejection import reject
+from cognition.inputs import (
+    EffectAnswer,
+    MemoryRecalled,
+    PlanReviewed,
+    QuestionAnswered,
+    WorkerFailed,
+    WorkerFinished,
+    WorkerStalled,
+)
+from cognition.messages import ToolResult
+from cognition.phases import Acting, AwaitingAnswer, Recalling, Running
+from cognition.state import AgentState
+from cognition.transition import Transition
+
+APPROVED = "The plan is approved. Carry it out step by step and call finish_step after each."
+
+
+def on_question_answered(setup: Setup, state: AgentState, event: QuestionAnswered) -> Transition:
+    found = _find(setup, state, AwaitingAnswer, ASK_USER.name, event)
+    if found is None:
+        return reject(state, event, "no question awaits this answer")
+    questions = read_questions(found[0].slots[found[1]].call.arguments)
+    fits = len(event.answers) == len(questions) and all(
+        chosen and (question.multiple or len(chosen) == 1)
+        for question, chosen in zip(questions, event.answers, strict=False)
+    )
+    if not fits:
+        return reject(
+            state, event, f"{len(questions)} answers are expected, one choice each unless several are allowed"
+        )
+    lines = (f"{q.text} {', '.join(chosen)}" for q, chosen in zip(questions, event.answers, strict=True))
+    return _settle(setup, state, found, ToolResult("\n".join(lines)), event)
+
+
+def on_plan_reviewed(setup: Setup, state: AgentState, event: PlanReviewed) -> Transition:
+    found = _find(setup, state, AwaitingAnswer, SUBMIT_PLAN.name, event)
+    if found is None:
+        return reject(state, event, "no plan awaits a review")
+    draft = Draft(setup, state)
+    if event.approved:
+        draft.plan = read_plan(found[0].slots[found[1]].call.arguments)
+        draft.decide(PlanChanged(draft.plan))
+        if draft.mode == "plan":
+            set_mode(draft, draft.resume_mode)
+        result = ToolResult(f"{APPROVED} {event.feedback}".rstrip())
+    else:
+        result = ToolResult(f"The user wants another plan: {event.feedback or 'no reason given'}", "refused")
+    settle(draft, *found, result, event.at)
+    return draft.seal()
+
+
+def on_memory_recalled(setup: Setup, state: AgentState, event: MemoryRecalled) -> Transition:
+    if isinstance(state.phase, Recalling) and state.phase.effect_id == event.effect_id:
+        draft = Draft(setup, state)
+        if event.items:
+            draft.note("From your notes:\n" + "\n".join(event.items))
+        answer_user(draft, event.at)
+        return draft.seal()
+    found = _find(setup, state, Running, RECALL.name, event)
+    if found is None:
+        return reject(state, event, "nothing is being recalled under this id")
+    return _settle(setup, state, found, ToolResult("\n".join(event.items) or "Nothing found."), event)
+
+
+def on_worker_finished(setup: Setup, state: AgentState, event: WorkerFinished) -> Transition:
+    return _worker_ended(setup, state, event, ToolResult(event.text))
+
+
+def on_worker_failed(setup: Setup, state: AgentState, event: WorkerFailed) -> Transition:
+    return _worker_ended(setup, state, event, ToolResult(f"Error: the worker failed: {event.message}", "error"))
+
+
+def on_worker_stalled(setup: Setup, state: AgentState, event: WorkerStalled) -> Transition:
+    message = event.message or "it made no progress"
+    return _worker_ended(setup, state, event, ToolResult(f"Error: the worker stalled: {message}", "error"))
+
+
+def _worker_ended(
+    setup: Setup, state: AgentState, event: WorkerFinished | WorkerFailed | WorkerStalled, result: ToolResult
+) -> Transition:
+    found = _find(setup, state, Running, SPAWN_WORKER.name, event)
+    if found is None:
+        return reject(state, event, "no worker is at work under this id")
+    draft = Draft(setup, state)
+    draft.usage += event.usage
+    settle(draft, *found, result, event.at)
+    return draft.seal()
+
+
+def _find(setup: Setup, state: AgentState, status: Open, name: str, event: EffectAnswer) -> tuple[Acting, int] | None:
+    found = find(state.phase, status, event.effect_id)
+    fits = found is not None and name in setup.engine_tools and found[0].slots[found[1]].call.name == name
+    return found if fits else None
+
+
+def _settle(
+    setup: Setup, state: AgentState, found: tuple[Acting, int], result: ToolResult, event: EffectAnswer
+) -> Transition:
+    draft = Draft(setup, state)
+    settle(draft, *found, result, event.at)
+    return draft.seal()

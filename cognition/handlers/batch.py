@@ -1,0 +1,214 @@
+"""The calls of one reply as a batch: judged, started in order, settled, and written down together.
+
+Nothing here knows which input moved the batch; the handlers in ``tools``, ``answers`` and ``hooks`` do.
+"""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+
+from cognition.context import shorten
+from cognition.decisions import AskApproval, CallTool, RunHook
+from cognition.draft import Draft
+from cognition.engine_tools import SPAWN_WORKER
+from cognition.features import HookPoint
+from cognition.guards import cycle_length, remember
+from cognition.handlers.engine_calls import start_engine_call, waits_for_worker
+from cognition.ids import EffectId
+from cognition.messages import MalformedToolCall, ToolCall, ToolResult
+from cognition.outcomes import LimitKind
+from cognition.phases import (
+    Acting,
+    AwaitingAnswer,
+    AwaitingApproval,
+    AwaitingHook,
+    CallSlot,
+    CallStatus,
+    ModelAttempt,
+    Phase,
+    Proposed,
+    Running,
+    Settled,
+)
+
+MALFORMED_NOTE = "This tool call could not be read: {reason}\n{raw}\nSend it again, well-formed."
+"""How an unreadable call is told to the model."""
+
+SOFT_LIMITS: frozenset[LimitKind] = frozenset({"steps", "tool_calls", "loop", "workers"})
+"""Limits that leave room for a final answer; the others end the turn at once."""
+
+Open = type[Running] | type[AwaitingApproval] | type[AwaitingAnswer] | type[AwaitingHook]
+
+
+def begin_calls(
+    draft: Draft,
+    calls: tuple[ToolCall, ...],
+    marks: tuple[str, ...],
+    malformed: tuple[MalformedToolCall, ...],
+    now: float,
+) -> None:
+    """Start on the calls of a reply; ``marks`` are their fingerprints."""
+    slots: list[CallSlot] = []
+    limit: LimitKind | None = draft.exhausted(now)
+    for call, mark in zip(calls, marks, strict=True):
+        draft.recent = remember(draft.recent, mark)
+        status: CallStatus = Proposed()
+        if limit is None and cycle_length(draft.recent):
+            limit = "loop"
+        if limit is not None:
+            status = _not_run(draft, limit)
+        slots.append(CallSlot(call, status))
+    advance(draft, Acting(tuple(slots), malformed, limit), now)
+
+
+def find(phase: Phase, status: Open, identity: EffectId) -> tuple[Acting, int] | None:
+    """The batch, and the position of the call that waits for this effect in this status."""
+    if isinstance(phase, Acting):
+        for position, slot in enumerate(phase.slots):
+            if isinstance(slot.status, status) and slot.status.effect_id == identity:
+                return phase, position
+    return None
+
+
+def with_slot(phase: Acting, position: int, slot: CallSlot) -> Acting:
+    slots = phase.slots
+    return Acting((*slots[:position], slot, *slots[position + 1 :]), phase.malformed, phase.limit)
+
+
+def settle(draft: Draft, phase: Acting, position: int, result: ToolResult, now: float) -> None:
+    """A call that ran has its result; the program may look at it first."""
+    slot = phase.slots[position]
+    point: HookPoint = "worker_stop" if _is_worker(draft, slot.call) else "after_tool"
+    status: CallStatus = Settled(result)
+    if point in draft.setup.config.hooks:
+        identity = draft.new_effect()
+        draft.decide(RunHook(identity, point, result.content, slot.call))
+        status = AwaitingHook(identity, result)
+    advance(draft, with_slot(phase, position, CallSlot(slot.call, status, slot.context)), now)
+
+
+def advance(draft: Draft, phase: Acting, now: float) -> None:
+    """Start every call whose turn has come; when all have their results, go on with the model.
+
+    A call's turn has come when all calls before it are settled, or when it may run beside others and so may all open
+    calls before it.
+    """
+    slots = list(phase.slots)
+    limit = phase.limit
+    waiting = False  # whether a call before this one is still open
+    for position, slot in enumerate(slots):
+        concurrent = _is_concurrent(draft, slot.call)
+        if waiting and not concurrent:
+            break
+        if isinstance(slot.status, Proposed):
+            if limit is None:
+                limit = _reached(draft, slot.call)
+            if limit is not None:
+                status: CallStatus = _not_run(draft, limit)
+            elif waiting and _is_worker(draft, slot.call) and waits_for_worker(slot.call, slots[:position]):
+                continue
+            else:
+                status = _begin(draft, tuple(slots), position)
+            slots[position] = slot = CallSlot(slot.call, status, slot.context)
+        if not isinstance(slot.status, Settled):
+            if not concurrent:
+                break
+            waiting = True
+    draft.phase = Acting(tuple(slots), phase.malformed, limit)
+    if all(isinstance(slot.status, Settled) for slot in slots):
+        _conclude(draft, draft.phase, now)
+
+
+def judge(draft: Draft, slots: tuple[CallSlot, ...], position: int) -> CallStatus:
+    """What becomes of a call whose turn has come: refused, asked about, or started."""
+    setup, call = draft.setup, slots[position].call
+    tool = setup.tools.get(call.name)
+    if tool is None:
+        return Settled(ToolResult(f"Error: {_unknown_tool(call.name, tuple(setup.tools))}", "error"))
+    verdict = setup.config.policy.judge(call, tool, draft.remembered, draft.mode)
+    if verdict.action == "deny":
+        return refuse(draft, "this call is not permitted", verdict.reason)
+    if verdict.action == "ask" and not (call.name in setup.engine_tools and tool.read_only):
+        identity = draft.new_effect()
+        draft.decide(AskApproval(identity, call, verdict.reason))
+        return AwaitingApproval(identity)
+    draft.refusals = 0
+    return run(draft, slots, position)
+
+
+def run(draft: Draft, slots: tuple[CallSlot, ...], position: int) -> CallStatus:
+    """Start a permitted call: a tool of the program's, or what the engine does itself."""
+    call = slots[position].call
+    draft.tool_calls += 1
+    if call.name in draft.setup.engine_tools:
+        return start_engine_call(draft, call, slots[:position])
+    identity = draft.new_effect()
+    draft.decide(CallTool(identity, call))
+    return Running(identity)
+
+
+def refuse(draft: Draft, what: str, reason: str) -> Settled:
+    draft.refusals += 1
+    return Settled(ToolResult(f"Error: {what}{': ' + reason if reason else ''}", "refused"))
+
+
+def tell_malformed(draft: Draft, malformed: tuple[MalformedToolCall, ...]) -> None:
+    """Show the model each call that could not be read, and why."""
+    for item in malformed:
+        raw = shorten(item.raw, draft.setup.result_limit)
+        draft.note(MALFORMED_NOTE.format(reason=item.reason, raw=raw))
+
+
+def _begin(draft: Draft, slots: tuple[CallSlot, ...], position: int) -> CallStatus:
+    """Ask the program about a call if it wants to be asked, else judge it."""
+    call = slots[position].call
+    if "before_tool" in draft.setup.config.hooks and call.name in draft.setup.tools:
+        identity = draft.new_effect()
+        draft.decide(RunHook(identity, "before_tool", "", call))
+        return AwaitingHook(identity)
+    return judge(draft, slots, position)
+
+
+def _is_concurrent(draft: Draft, call: ToolCall) -> bool:
+    """Whether a call may run beside its neighbours: it changes nothing, or is a worker with a state of its own."""
+    tool = draft.setup.tools.get(call.name)
+    return tool is not None and (tool.read_only or _is_worker(draft, call))
+
+
+def _is_worker(draft: Draft, call: ToolCall) -> bool:
+    return call.name == SPAWN_WORKER.name and call.name in draft.setup.engine_tools
+
+
+def _reached(draft: Draft, call: ToolCall) -> LimitKind | None:
+    """The limit that lets no further call of this reply run."""
+    limits = draft.setup.config.limits
+    if draft.refusals >= limits.refusals:
+        return "refusals"
+    if limits.tool_calls is not None and draft.tool_calls >= limits.tool_calls:
+        return "tool_calls"
+    if limits.workers is not None and draft.workers >= limits.workers and _is_worker(draft, call):
+        return "workers"
+    return None
+
+
+def _not_run(draft: Draft, limit: LimitKind) -> Settled:
+    return Settled(ToolResult(f"Not run: {draft.limit_detail(limit)}.", "error"))
+
+
+def _unknown_tool(name: str, known: tuple[str, ...]) -> str:
+    close = get_close_matches(name, known, n=3)
+    if close:
+        return f"there is no tool {name!r}; did you mean {' or '.join(close)}?"
+    return f"there is no tool {name!r}; " + (f"there are {', '.join(known)}" if known else "no tools are offered")
+
+
+def _conclude(draft: Draft, phase: Acting, now: float) -> None:
+    """All calls have their results: write them down in call order and ask the model again."""
+    for slot in phase.slots:
+        if isinstance(slot.status, Settled):  # as all are
+            result = slot.status.result
+            content = f"{result.content}\n{slot.context}" if slot.context else result.content
+            draft.record_result(slot.call, ToolResult(content, result.status))
+    tell_malformed(draft, phase.malformed)
+    limit = phase.limit if phase.limit in SOFT_LIMITS else None
+    draft.go_on(now, ModelAttempt("repair" if phase.malformed else "answer"), limit)

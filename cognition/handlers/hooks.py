@@ -1,0 +1,139 @@
+"""Where the program steps in: before the first turn, on a message, around a call, and before a turn completes."""
+
+from __future__ import annotations
+
+from cognition.decisions import Recall, RunHook
+from cognition.draft import Draft, Setup
+from cognition.features import HookPoint
+from cognition.handlers.batch import advance, find, judge, refuse, with_slot
+from cognition.handlers.rejection import reject
+from cognition.inputs import HookReturned
+from cognition.messages import ToolCall, ToolResult, UserMessage
+from cognition.outcomes import Cancelled, Completed
+from cognition.phases import (
+    Acting,
+    AwaitingHook,
+    CallSlot,
+    CallStatus,
+    Hooked,
+    ModelAttempt,
+    Proposed,
+    Recalling,
+    Settled,
+)
+from cognition.state import AgentState
+from cognition.transition import Transition
+
+OPENING: tuple[HookPoint, ...] = ("session_start", "user_message")
+"""Asked in this order before the model hears of a message."""
+
+
+def open_turn(draft: Draft, text: str, now: float, passed: HookPoint | None = None) -> None:
+    """Go through the hooks before a turn that come after ``passed``, then answer."""
+    after = 0 if passed is None else OPENING.index(passed) + 1
+    for point in OPENING[after:]:
+        if point in draft.setup.config.hooks and (point != "session_start" or draft.turn == 1):
+            identity = draft.new_effect()
+            draft.decide(RunHook(identity, point, text))
+            draft.phase = Hooked(identity, point)
+            return
+    if draft.setup.config.recall_first:
+        identity = draft.new_effect()
+        draft.decide(Recall(identity, text))
+        draft.phase = Recalling(identity)
+        return
+    answer_user(draft, now)
+
+
+def answer_user(draft: Draft, now: float) -> None:
+    """The first model call of a turn."""
+    exhausted = draft.exhausted(now)
+    if exhausted is not None:
+        draft.stop_at(exhausted)
+    else:
+        draft.ask_model(ModelAttempt(), new_step=True)
+
+
+def complete(draft: Draft, outcome: Completed) -> None:
+    """End the turn with an answer, once the program had its say."""
+    if "stop" in draft.setup.config.hooks:
+        identity = draft.new_effect()
+        draft.decide(RunHook(identity, "stop", outcome.text))
+        draft.phase = Hooked(identity, "stop", outcome)
+    else:
+        draft.finish(outcome)
+
+
+def on_hook_returned(setup: Setup, state: AgentState, event: HookReturned) -> Transition:
+    phase = state.phase
+    if isinstance(phase, Hooked) and phase.effect_id == event.effect_id:
+        draft = Draft(setup, state)
+        if phase.outcome is not None:
+            _before_completion(draft, phase.outcome, event)
+        else:
+            _before_answer(draft, phase.point, event)
+        return draft.seal()
+    found = find(phase, AwaitingHook, event.effect_id)
+    if found is None:
+        return reject(state, event, "no hook runs under this id")
+    draft = Draft(setup, state)
+    _around_call(draft, *found, event)
+    return draft.seal()
+
+
+def _before_answer(draft: Draft, point: HookPoint, event: HookReturned) -> None:
+    if event.verdict == "refuse":
+        draft.finish(Cancelled(f"a hook refused the message: {event.reason}"))
+        return
+    if event.context:
+        draft.note(event.context)
+    open_turn(draft, _newest_user_text(draft), event.at, passed=point)
+
+
+def _before_completion(draft: Draft, outcome: Completed, event: HookReturned) -> None:
+    if event.verdict == "go_on" and draft.hook_continuations < draft.setup.config.limits.hook_continuations:
+        draft.hook_continuations += 1
+        draft.note("\n".join(part for part in (event.reason, event.context) if part) or "Go on.")
+        draft.go_on(event.at, ModelAttempt())
+    else:
+        draft.finish(outcome)
+
+
+def _around_call(draft: Draft, phase: Acting, position: int, event: HookReturned) -> None:
+    slot = phase.slots[position]
+    before = isinstance(slot.status, AwaitingHook) and slot.status.result is None
+    context = "\n".join(part for part in (slot.context, event.context) if part)
+    if before:
+        changed = slot.call
+        if event.arguments_json is not None:
+            changed = ToolCall(changed.id, changed.name, event.arguments_json)
+        phase = with_slot(phase, position, CallSlot(changed, Proposed(), context))
+        status = _before_call(draft, phase, position, event)
+    else:
+        changed, status = slot.call, _after_call(slot, event)
+    advance(draft, with_slot(phase, position, CallSlot(changed, status, context)), event.at)
+
+
+def _before_call(draft: Draft, phase: Acting, position: int, event: HookReturned) -> CallStatus:
+    """The call as the hook left it is judged like any other."""
+    if event.verdict == "refuse":
+        return refuse(draft, "a hook refused this call", event.reason)
+    try:
+        phase.slots[position].call.arguments  # noqa: B018 - decoding is the check
+    except (ValueError, RecursionError) as error:
+        return Settled(ToolResult(f"Error: a hook gave unusable arguments: {error}", "error"))
+    return judge(draft, phase.slots, position)
+
+
+def _after_call(slot: CallSlot, event: HookReturned) -> CallStatus:
+    result = slot.status.result if isinstance(slot.status, AwaitingHook) else None
+    if event.verdict == "refuse" or result is None:
+        return Settled(ToolResult(f"Error: a hook withheld the result: {event.reason}", "refused"))
+    return Settled(result)
+
+
+def _newest_user_text(draft: Draft) -> str:
+    for message in reversed(draft.history):
+        if isinstance(message, UserMessage) and message.origin == "user":
+            return message.text
+    return ""

@@ -1,0 +1,537 @@
+"""What an agent may do beside calling tools: questions, tasks, plans, memory, workers, hooks, modes."""
+
+from __future__ import annotations
+
+import pytest
+
+from cognition import (
+    AgentConfig,
+    ApprovalGiven,
+    AskApproval,
+    AskUser,
+    AssistantMessage,
+    CallModel,
+    CallTool,
+    CancelAsked,
+    CancelEffect,
+    Cancelled,
+    Completed,
+    ConfigError,
+    HookReturned,
+    LimitHit,
+    LimitReached,
+    Limits,
+    MemoryRecalled,
+    ModeChanged,
+    ModeSet,
+    Plan,
+    PlanChanged,
+    PlanReviewed,
+    Policy,
+    ProposedCall,
+    Question,
+    QuestionAnswered,
+    Recall,
+    Rejected,
+    Remember,
+    ReviewPlan,
+    Rule,
+    RunHook,
+    SessionReset,
+    SpawnWorker,
+    Task,
+    TasksChanged,
+    ToolCall,
+    ToolReturned,
+    ToolSpec,
+    TurnFinished,
+    Usage,
+    UserMessage,
+    UserSpoke,
+    WorkerFailed,
+    WorkerFinished,
+    WorkerStalled,
+)
+from cognition.engine_tools import BY_FEATURE
+from cognition.handlers.engine_calls import STARTERS
+from tests.cognition.session import DELETE, MULTIPLY, WRITE, Session, effect, engine_with, replied
+
+
+def calling(session: Session, *calls: ProposedCall, text: str = "Go") -> tuple[object, ...]:
+    """A turn up to the reply with these calls; what was decided on it."""
+    session(UserSpoke(text))
+    turn = session.state.counters.turn
+    return session(replied(f"{turn}.1.0", "", *calls))
+
+
+def test_every_engine_tool_has_a_starter() -> None:
+    assert {tool.name for tools in BY_FEATURE.values() for tool in tools} == set(STARTERS)
+
+
+def test_a_name_of_the_engine_is_the_programs_while_the_feature_is_off() -> None:
+    """A program may have a tool named ``remember`` of its own; with the feature on, the clash is refused."""
+    session = Session(engine_with(ToolSpec("remember")))
+
+    (run,) = calling(session, ProposedCall("remember", {"text": "x"}))
+
+    assert isinstance(run, CallTool)
+    with pytest.raises(ConfigError, match="two tools are named 'remember'"):
+        AgentConfig(tools=(ToolSpec("remember"),), features=("memory",))
+
+
+# ----------------------------------------------------------------------------------------------------------- questions
+
+COLOUR = {"question": "Which colour?", "options": ["red", "blue"]}
+SIZES = {"question": "Which sizes?", "options": ["S", "M", "L"], "multiple": True}
+
+
+def test_the_model_can_ask_the_user_and_reads_the_answers() -> None:
+    session = Session(engine_with(features=("questions",)))
+
+    (ask,) = calling(session, ProposedCall("ask_user", {"questions": [COLOUR, SIZES]}))
+    (again,) = session(QuestionAnswered(effect("1.1.1"), (("red",), ("S", "L"))))
+
+    questions = (Question("Which colour?", ("red", "blue")), Question("Which sizes?", ("S", "M", "L"), True))
+    assert AskUser(effect("1.1.1"), questions) == ask
+    assert isinstance(again, CallModel)
+    assert session.results == [("Which colour? red\nWhich sizes? S, L", "ok")]
+
+
+@pytest.mark.parametrize("answers", [(), (("red",),), (("red", "blue"), ("S",)), (("red",), ())])
+def test_answers_that_do_not_fit_the_questions_are_rejected(answers: tuple[tuple[str, ...], ...]) -> None:
+    session = Session(engine_with(features=("questions",)))
+    calling(session, ProposedCall("ask_user", {"questions": [COLOUR, SIZES]}))
+    before = session.state
+
+    (no,) = session(QuestionAnswered(effect("1.1.1"), answers))
+
+    assert isinstance(no, Rejected)
+    assert "2 answers are expected" in no.detail
+    assert before == session.state
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "problem"),
+    [
+        ("ask_user", {}, "'questions' must be an array of objects"),
+        ("ask_user", {"questions": []}, "ask 1 to 4 questions, not 0"),
+        ("ask_user", {"questions": [COLOUR] * 5}, "ask 1 to 4 questions, not 5"),
+        ("ask_user", {"questions": [{"question": "?", "options": ["a"]}]}, "must be 2 to 4, not 1"),
+        ("ask_user", {"questions": [{"question": "?", "options": list("abcde")}]}, "must be 2 to 4, not 5"),
+        ("ask_user", {"questions": [{"question": "?", "options": ["a", "a"]}]}, "must differ"),
+        ("ask_user", {"questions": [{"question": " ", "options": ["a", "b"]}]}, "'question' must be a text"),
+        ("ask_user", {"questions": [{"question": "?", "options": ["a", 1]}]}, "'options' must be an array of texts"),
+        ("update_tasks", {"tasks": [{"title": "a", "status": "later"}]}, "'status' must be one of open, in_progress"),
+        (
+            "update_tasks",
+            {"tasks": [{"title": t, "status": "in_progress"} for t in "ab"]},
+            "at most one task can be in progress",
+        ),
+        ("submit_plan", {"steps": []}, "a plan needs at least one step"),
+        ("finish_step", {}, "there is no plan under execution"),
+        ("remember", {"text": ""}, "'text' must be a text that is not empty"),
+        ("recall", {"query": 5}, "'query' must be a text that is not empty"),
+        ("spawn_worker", {"name": "a"}, "'objective' must be a text"),
+        ("spawn_worker", {"name": "a", "objective": "x", "tools": ["rm"]}, "a worker can't have rm; it may have write"),
+        ("spawn_worker", {"name": "a", "objective": "x", "after": ["b"]}, "needs 'b', which is no worker before it"),
+        ("spawn_worker", {"name": "a", "objective": "x", "after": ["a"]}, "needs 'a', which is no worker before it"),
+    ],
+)
+def test_what_the_model_gets_wrong_is_told_to_it(name: str, arguments: dict[str, object], problem: str) -> None:
+    """Unusable arguments of an engine tool are a result the model can read, never an exception."""
+    session = Session(engine_with(WRITE, features=("questions", "tasks", "plan", "memory", "workers")))
+
+    (again,) = calling(session, ProposedCall(name, arguments))
+
+    assert isinstance(again, CallModel)
+    ((content, status),) = session.results
+    assert content.startswith("Error: ")
+    assert problem in content
+    assert status == "error"
+
+
+# --------------------------------------------------------------------------------------------------------------- tasks
+
+
+def test_the_list_of_tasks_is_kept_and_told() -> None:
+    session = Session(engine_with(features=("tasks",)))
+    tasks = (Task("read", "done"), Task("write", "in_progress"), Task("rest"))
+    entries = [{"title": t.title, "status": t.status} for t in tasks]
+
+    (changed, again) = calling(session, ProposedCall("update_tasks", {"tasks": entries}))
+
+    assert TasksChanged(tasks) == changed
+    assert isinstance(again, CallModel)
+    assert tasks == session.state.tasks
+    session(CancelAsked())
+    assert (TasksChanged(()),) == session(SessionReset())
+    assert session.state.tasks == ()
+
+
+# ---------------------------------------------------------------------------------------------------------------- plan
+
+
+def test_while_planning_only_read_only_tools_run_from_that_very_step_on() -> None:
+    """A write after ``enter_plan_mode`` in the same reply is refused already."""
+    session = Session(engine_with(MULTIPLY, WRITE, features=("plan",)))
+
+    decisions = calling(session, ProposedCall("enter_plan_mode"), ProposedCall("write"), ProposedCall("multiply"))
+
+    assert ModeSet("plan") == decisions[0]
+    assert [CallTool(effect("1.1.1"), ToolCall("call-1-1-3", "multiply"))] == list(decisions[1:])
+    session(ToolReturned(effect("1.1.1"), "6"))
+    assert [status for _, status in session.results] == ["ok", "refused", "ok"]
+    assert "only read-only tools run while planning" in session.results[1][0]
+
+
+def test_an_approved_plan_is_executed_step_by_step_in_the_mode_of_before() -> None:
+    session = Session(engine_with(WRITE, features=("plan",)))
+    session(ModeChanged("careful"))
+    calling(session, ProposedCall("enter_plan_mode"))
+    assert session.state.mode == "plan"
+
+    (review,) = session(replied("1.2.0", "", ProposedCall("submit_plan", {"steps": ["look", "write"]})))
+    plan_changed, mode_set, _ = session(PlanReviewed(effect("1.2.1"), True))
+
+    assert ReviewPlan(effect("1.2.1"), Plan(("look", "write"))) == review
+    assert PlanChanged(Plan(("look", "write"))) == plan_changed
+    assert ModeSet("careful") == mode_set
+    next_step, _ = session(replied("1.3.0", "", ProposedCall("finish_step")))
+    assert PlanChanged(Plan(("look", "write"), 1)) == next_step
+    assert session.results[-1][0] == "Next step: write"
+    done, _ = session(replied("1.4.0", "", ProposedCall("finish_step", {"n": 2})))
+    assert PlanChanged(None) == done
+    assert session.results[-1][0] == "The plan is done."
+    assert session.state.plan is None
+
+
+def test_a_plan_that_is_sent_back_keeps_the_mode() -> None:
+    session = Session(engine_with(WRITE, features=("plan",)))
+    calling(session, ProposedCall("enter_plan_mode"))
+    session(replied("1.2.0", "", ProposedCall("submit_plan", {"steps": ["write"]})))
+
+    (again,) = session(PlanReviewed(effect("1.2.1"), False, "smaller steps"))
+
+    assert isinstance(again, CallModel)
+    assert (session.state.mode, session.state.plan) == ("plan", None)
+    assert session.results[-1] == ("The user wants another plan: smaller steps", "refused")
+    session(CancelAsked())
+    assert (ModeSet("default"),) == session(SessionReset())
+
+
+def test_a_reset_forgets_the_plan() -> None:
+    session = Session(engine_with(features=("plan",)))
+    calling(session, ProposedCall("submit_plan", {"steps": ["a", "b"]}))
+    session(PlanReviewed(effect("1.1.1"), True, "Quickly."))
+    assert session.results[-1][0].endswith("Quickly.")
+
+    assert PlanChanged(None) in session(SessionReset())
+
+
+# ---------------------------------------------------------------------------------------------------------------- mode
+
+
+def test_modes_change_what_is_asked_about() -> None:
+    """Careful asks about everything that is not read-only; auto asks about nothing; a denial stays a denial."""
+    for mode, name, expected in (
+        ("careful", "write", AskApproval),
+        ("careful", "multiply", CallTool),
+        ("auto", "delete", CallTool),
+        ("default", "delete", AskApproval),
+        ("auto", "forbidden", CallModel),
+    ):
+        policy = Policy((Rule("deny", "forbidden"),))
+        session = Session(engine_with(MULTIPLY, WRITE, DELETE, ToolSpec("forbidden"), policy=policy))
+        session(ModeChanged(mode))
+
+        (decision,) = calling(session, ProposedCall(name))
+
+        assert expected is type(decision)
+
+
+def test_a_mode_that_was_lowered_holds_for_calls_that_already_wait() -> None:
+    """What was asked about before and is forbidden now does not run, although the user approves."""
+    session = Session(engine_with(DELETE))
+    calling(session, ProposedCall("delete"))
+
+    assert (ModeSet("plan"),) == session(ModeChanged("plan"))
+    (again,) = session(ApprovalGiven(effect("1.1.1")))
+
+    assert isinstance(again, CallModel)
+    assert "not permitted any more: only read-only tools run while planning" in session.results[0][0]
+    assert session(ModeChanged("plan")) == ()
+    assert (ModeSet("auto"),) == session(ModeChanged("auto"))
+
+
+# -------------------------------------------------------------------------------------------------------------- memory
+
+
+def test_notes_are_saved_and_searched() -> None:
+    session = Session(engine_with(features=("memory",)))
+
+    decisions = calling(session, ProposedCall("remember", {"text": "tea"}), ProposedCall("recall", {"query": "tea"}))
+    (again,) = session(MemoryRecalled(effect("1.1.1"), ("I like tea", "tea at 5")))
+
+    assert (Remember("tea"), Recall(effect("1.1.1"), "tea")) == decisions
+    assert isinstance(again, CallModel)
+    assert session.results == [("Saved.", "ok"), ("I like tea\ntea at 5", "ok")]
+    session(replied("1.2.0", "", ProposedCall("recall", {"query": "milk"})))
+    session(MemoryRecalled(effect("1.2.1")))
+    assert session.results[-1] == ("Nothing found.", "ok")
+
+
+def test_the_memory_can_be_searched_before_each_answer() -> None:
+    session = Session(engine_with(recall_first=True))
+
+    (recall,) = session(UserSpoke("Do I like tea?"))
+    (ask,) = session(MemoryRecalled(effect("1.0.0"), ("I like tea",)))
+
+    assert Recall(effect("1.0.0"), "Do I like tea?") == recall
+    assert isinstance(ask, CallModel)
+    assert ask.effect_id == "1.1.0"
+    assert UserMessage("m2", "From your notes:\nI like tea", "engine") == ask.request.messages[-1]
+    session(replied("1.1.0", "Yes."))
+    session(UserSpoke("And milk?"))
+    (ask,) = session(MemoryRecalled(effect("2.0.0")))
+    assert isinstance(ask, CallModel)
+    assert UserMessage("m4", "And milk?") == ask.request.messages[-1]
+
+
+# ------------------------------------------------------------------------------------------------------------- workers
+
+
+def worker(name: str, *after: str, **more: object) -> ProposedCall:
+    return ProposedCall("spawn_worker", {"name": name, "objective": f"do {name}", "after": list(after), **more})
+
+
+def test_workers_run_side_by_side_and_a_dependant_waits_for_what_it_needs() -> None:
+    """Results reach the parent in call order, and a worker gets the results of those it waited for."""
+    session = Session(engine_with(WRITE, features=("workers",)))
+
+    a, b = calling(session, worker("a"), worker("b"), worker("c", "a", "b"))
+    assert isinstance(a, SpawnWorker)
+    assert isinstance(b, SpawnWorker)
+    assert ((a.worker.name, b.worker.name), a.worker.tools) == (("a", "b"), ("write",))
+    assert session(WorkerFinished(effect("1.1.2"), "B", Usage(5, 5))) == ()
+    (c,) = session(WorkerFinished(effect("1.1.1"), "A", Usage(1, 1)))
+    assert isinstance(c, SpawnWorker)
+    assert c.context == (("a", "A"), ("b", "B"))
+    (again,) = session(WorkerFinished(effect("1.1.3"), "C"))
+
+    assert isinstance(again, CallModel)
+    assert session.results == [("A", "ok"), ("B", "ok"), ("C", "ok")]
+    assert Usage(6, 6) == session.state.spent.usage
+
+
+@pytest.mark.parametrize("event", [WorkerFailed(effect("1.1.1"), "broken"), WorkerStalled(effect("1.1.1"))])
+def test_a_failed_worker_cancels_those_that_need_it(event: WorkerFailed | WorkerStalled) -> None:
+    session = Session(engine_with(WRITE, features=("workers",)))
+    calling(session, worker("a"), worker("b", "a"), worker("c", "b"), worker("d"))
+
+    session(event)
+    (again,) = session(WorkerFinished(effect("1.1.2"), "D"))
+
+    assert isinstance(again, CallModel)
+    contents = [content for content, _ in session.results]
+    assert "the worker failed: broken" in contents[0] or "the worker stalled: it made no progress" in contents[0]
+    assert "worker 'b' is cancelled because 'a', which it needs, did not succeed" in contents[1]
+    assert "worker 'c' is cancelled because 'b', which it needs, did not succeed" in contents[2]
+    assert contents[3] == "D"
+
+
+def test_two_workers_of_a_reply_have_different_names() -> None:
+    session = Session(engine_with(features=("workers",)))
+    calling(session, worker("a"), worker("a"))
+    session(WorkerFinished(effect("1.1.1"), "A"))
+
+    assert "two workers of this reply are named 'a'" in session.results[1][0]
+
+
+def test_a_worker_gets_what_is_left_and_never_more_than_its_parent_has() -> None:
+    limits = Limits(tool_calls=5, input_tokens=100, output_tokens=10, cost=1.0, workers=3)
+    session = Session(engine_with(WRITE, MULTIPLY, limits=limits, features=("workers",)))
+    session(ModeChanged("careful"))
+    session(UserSpoke("Go"))
+    ask, *_ = session(replied("1.1.0", "", worker("a", tools=["multiply"]), usage=Usage(60, 4, cost=0.25)))
+    assert isinstance(ask, AskApproval)
+
+    (spawn,) = session(ApprovalGiven(effect("1.1.1"), always=True))
+
+    assert isinstance(spawn, SpawnWorker)
+    assert spawn.worker.tools == ("multiply",)
+    assert spawn.mode == "careful"
+    assert (Rule("allow", "spawn_worker"),) == spawn.remembered
+    left = spawn.limits
+    assert (left.tool_calls, left.input_tokens, left.output_tokens, left.cost, left.workers) == (4, 40, 6, 0.75, 2)
+
+
+def test_no_more_workers_than_the_limit() -> None:
+    session = Session(engine_with(features=("workers",), limits=Limits(workers=1)))
+    (spawn,) = calling(session, worker("a"))
+    assert isinstance(spawn, SpawnWorker)
+    session(WorkerFinished(effect("1.1.1"), "A"))
+
+    hit, final = session(replied("1.2.0", "", worker("b")))
+
+    assert LimitHit("workers", "the limit of 1 workers is reached") == hit
+    assert isinstance(final, CallModel)
+    (end,) = session(replied("1.3.0", "Enough."))
+    assert TurnFinished(LimitReached("workers", "Enough."), Usage()) == end
+
+
+def test_cancel_reaches_workers_and_questions() -> None:
+    session = Session(engine_with(features=("workers", "questions")))
+    calling(session, worker("a"), ProposedCall("ask_user", {"questions": [COLOUR]}))
+
+    decisions = session(CancelAsked())
+
+    assert [CancelEffect(effect("1.1.1")), CancelEffect(effect("1.1.2"))] == list(decisions[:2])
+    assert [status for _, status in session.results] == ["cancelled", "cancelled"]
+
+
+def test_an_answer_for_another_kind_of_effect_is_rejected() -> None:
+    """A tool's result can't settle a worker, nor a worker's a tool."""
+    session = Session(engine_with(WRITE, features=("workers", "memory", "plan", "questions")))
+    calling(session, worker("a"))
+    for event in (
+        ToolReturned(effect("1.1.1"), "x"),
+        MemoryRecalled(effect("1.1.1")),
+        PlanReviewed(effect("1.1.1"), True),
+    ):
+        (no,) = session(event)
+        assert isinstance(no, Rejected)
+    session(WorkerFinished(effect("1.1.1"), "A"))
+    session(replied("1.2.0", "", ProposedCall("write")))
+    for other in (
+        WorkerFinished(effect("1.2.1"), "x"),
+        WorkerFailed(effect("1.2.1"), "x"),
+        QuestionAnswered(effect("1.2.1"), ()),
+        HookReturned(effect("1.2.1")),
+    ):
+        (no,) = session(other)
+        assert isinstance(no, Rejected)
+
+
+# --------------------------------------------------------------------------------------------------------------- hooks
+
+
+def test_hooks_before_a_turn_run_in_order_and_may_add_context() -> None:
+    session = Session(engine_with(hooks=("user_message", "session_start")))
+
+    (first,) = session(UserSpoke("Hello"))
+    (second,) = session(HookReturned(effect("1.0.0"), context="It is Monday."))
+    (ask,) = session(HookReturned(effect("1.0.1")))
+
+    assert RunHook(effect("1.0.0"), "session_start", "Hello") == first
+    assert RunHook(effect("1.0.1"), "user_message", "Hello") == second
+    assert isinstance(ask, CallModel)
+    assert [UserMessage("m1", "Hello"), UserMessage("m2", "It is Monday.", "engine")] == list(ask.request.messages)
+    session(replied("1.1.0", "Hi."))
+    (only,) = session(UserSpoke("Again"))
+    assert RunHook(effect("2.0.0"), "user_message", "Again") == only
+
+
+def test_a_hook_may_refuse_a_message() -> None:
+    session = Session(engine_with(hooks=("user_message",)))
+    session(UserSpoke("Hello"))
+
+    (end,) = session(HookReturned(effect("1.0.0"), "refuse", "not now"))
+
+    assert TurnFinished(Cancelled("a hook refused the message: not now"), Usage()) == end
+
+
+def test_a_turn_whose_time_ran_out_in_a_hook_ends_there() -> None:
+    session = Session(engine_with(hooks=("user_message",), limits=Limits(seconds=5)))
+    session(UserSpoke("Hello", at=1.0))
+
+    hit, end = session(HookReturned(effect("1.0.0"), at=6.0))
+
+    assert isinstance(hit, LimitHit)
+    assert TurnFinished(LimitReached("seconds"), Usage()) == end
+
+
+def test_arguments_that_a_hook_changed_are_judged_again() -> None:
+    """Policy sees what will run (3.2 item 11), and the user approves that."""
+    session = Session(engine_with(DELETE, hooks=("before_tool",)))
+    (hook,) = calling(session, ProposedCall("delete", {"path": "/"}))
+    assert RunHook(effect("1.1.1"), "before_tool", "", ToolCall("call-1-1-1", "delete", {"path": "/"})) == hook
+
+    (ask,) = session(HookReturned(effect("1.1.1"), arguments_json='{"path": "tmp"}', context="Only tmp."))
+    (run,) = session(ApprovalGiven(effect("1.1.2")))
+
+    changed = ToolCall("call-1-1-1", "delete", '{"path": "tmp"}')
+    assert AskApproval(effect("1.1.2"), changed, "the tool asks for approval") == ask
+    assert CallTool(effect("1.1.3"), changed) == run
+    session(ToolReturned(effect("1.1.3"), "gone"))
+    assert session.results == [("gone\nOnly tmp.", "ok")]
+
+
+def test_a_hook_may_refuse_a_call_or_spoil_it() -> None:
+    for event, expected in (
+        (HookReturned(effect("1.1.1"), "refuse", "no"), ("Error: a hook refused this call: no", "refused")),
+        (HookReturned(effect("1.1.1"), arguments_json="["), None),
+    ):
+        session = Session(engine_with(WRITE, hooks=("before_tool",)))
+        calling(session, ProposedCall("write"))
+
+        (again,) = session(event)
+
+        assert isinstance(again, CallModel)
+        (result,) = session.results
+        assert result == expected or result[0].startswith("Error: a hook gave unusable arguments")
+
+
+def test_a_hook_after_a_call_may_add_to_its_result_or_withhold_it() -> None:
+    for event, expected in (
+        (HookReturned(effect("1.1.2"), context="Mind the gap."), ("ok\nMind the gap.", "ok")),
+        (HookReturned(effect("1.1.2"), "refuse", "secret"), ("Error: a hook withheld the result: secret", "refused")),
+    ):
+        session = Session(engine_with(WRITE, hooks=("after_tool",)))
+        calling(session, ProposedCall("write"))
+        (hook,) = session(ToolReturned(effect("1.1.1"), "ok"))
+        assert RunHook(effect("1.1.2"), "after_tool", "ok", ToolCall("call-1-1-1", "write")) == hook
+
+        session(event)
+
+        assert [expected] == session.results
+
+
+def test_a_hook_sees_what_a_worker_found() -> None:
+    session = Session(engine_with(features=("workers",), hooks=("worker_stop",)))
+    calling(session, worker("a"))
+
+    (hook,) = session(WorkerFinished(effect("1.1.1"), "A"))
+
+    assert isinstance(hook, RunHook)
+    assert (hook.point, hook.text) == ("worker_stop", "A")
+    session(HookReturned(effect("1.1.2")))
+    assert session.results == [("A", "ok")]
+
+
+def test_a_hook_may_ask_a_turn_to_go_on_a_limited_number_of_times() -> None:
+    session = Session(engine_with(hooks=("stop",), limits=Limits(hook_continuations=2)))
+    session(UserSpoke("Work"))
+    for step in (1, 2):
+        (hook,) = session(replied(f"1.{step}.0", "Done."))
+        assert RunHook(effect(f"1.{step}.1"), "stop", "Done.") == hook
+        (ask,) = session(HookReturned(effect(f"1.{step}.1"), "go_on", "The tests fail.", context="See log."))
+        assert isinstance(ask, CallModel)
+        assert ask.request.messages[-1].text == "The tests fail.\nSee log."  # type: ignore[union-attr]  # a note
+    session(replied("1.3.0", "Really done."))
+
+    (end,) = session(HookReturned(effect("1.3.1"), "go_on", "Again!"))
+
+    assert TurnFinished(Completed("Really done."), Usage()) == end
+    assert isinstance(session.state.history[-1], AssistantMessage)
+
+
+def test_cancel_while_a_hook_runs() -> None:
+    for hooks, name in ((("user_message",), "1.0.0"), (("stop",), "1.1.1")):
+        session = Session(engine_with(hooks=hooks))
+        session(UserSpoke("Work"))
+        if hooks == ("stop",):
+            session(replied("1.1.0", "Done."))
+
+        decisions = session(CancelAsked())
+
+        assert (CancelEffect(effect(name)), TurnFinished(Cancelled(""), Usage())) == decisions
