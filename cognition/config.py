@@ -83,14 +83,14 @@ class AgentConfig:
     limits: Limits = field(factory=Limits)
     policy: Policy = field(factory=Policy)
     retry: RetryPolicy = field(factory=RetryPolicy)
+    context_tokens: int = field(default=4096, validator=_positive)
+    """The model's context length: prompt and reply together."""
     features: tuple[Feature, ...] = ()
     """What the agent may do beside calling ``tools``; each adds tools that the engine carries out itself."""
     hooks: tuple[HookPoint, ...] = ()
     """Where the program wants to be asked."""
     recall_first: bool = False
     """Whether the memory is searched for each user message before the model is called."""
-    context_tokens: int = field(default=4096, validator=_positive)
-    """The model's context length: prompt and reply together."""
 
     @property
     def offered(self) -> tuple[ToolSpec, ...]:
