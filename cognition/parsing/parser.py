@@ -7,11 +7,13 @@ Joined in order, what it says is the same for every way of cutting a reply into 
 from __future__ import annotations
 
 from cognition.outcomes import FinishReason
-from cognition.parsing.machine import Run
-from cognition.parsing.outputs import Output, TextDelta
+from cognition.parsing.machine import Run, flowed
+from cognition.parsing.outputs import ArgumentsDelta, CallStarted, Output, ReasoningDelta, TextDelta
 from cognition.parsing.plan import Plan, plan_of
+from cognition.parsing.rope import added
+from cognition.parsing.scan_json import scan_json, skim_json
 from cognition.parsing.spec import FormatSpec
-from cognition.parsing.state import InText, ParserState
+from cognition.parsing.state import InCall, InReasoning, InText, ParserState
 
 Outputs = tuple[Output, ...]
 
@@ -32,22 +34,52 @@ def finish(spec: FormatSpec, state: ParserState, reason: FinishReason = "stop") 
 
 
 def _advance(plan: Plan, state: ParserState, text: str) -> tuple[ParserState, Outputs]:
+    """``Run`` for any text; before it, the same for the usual chunks, which change next to nothing."""
     if not text:
         return state, ()
     if not plan.meanings:
         return state, (TextDelta(text),)
-    phase, flow = state.phase, state.text
-    # Most chunks are a word in the middle of text: nothing to remember, nothing to hold back.
-    if (
-        type(phase) is InText
-        and not phase.held
-        and flow.started
-        and not flow.blank
-        and not text[-1].isspace()
-        and not plan.markers[InText].possible(text)
-    ):
-        return state, (TextDelta(text),)
+    phase = state.phase
+    if not phase.held:
+        kind = type(phase)
+        if kind is InText:
+            if plan.in_text.sign(text) is None:
+                flow, said = flowed(state.text, text)
+                if flow is not state.text:
+                    state = ParserState(phase, flow, state.reasoning, state.calls)
+                return state, (TextDelta(said),) if said else ()
+        elif kind is InReasoning:
+            if plan.in_reasoning.sign(text) is None:
+                flow, said = flowed(state.reasoning, text)
+                if flow is not state.reasoning:
+                    state = ParserState(phase, state.text, flow, state.calls)
+                return state, (ReasoningDelta(said),) if said else ()
+        elif isinstance(phase, InCall) and not phase.tentative:
+            done = _advance_call(plan, state, phase, text)
+            if done is not None:
+                return done
     return Run(plan, state, text).finish()
+
+
+def _advance_call(plan: Plan, state: ParserState, phase: InCall, text: str) -> tuple[ParserState, Outputs] | None:
+    """A chunk from the middle of a call's JSON; None when there is more to it, which is once or twice a call."""
+    if plan.tags:
+        return None
+    outputs: Outputs
+    scan = skim_json(plan, phase.scan, text)
+    if scan is not None:
+        outputs = (ArgumentsDelta(state.calls - 1, text),)
+    else:
+        reading = scan_json(plan, phase.scan, text, 0, final=False, tentative=False)
+        if reading.ending or reading.at < len(text):
+            return None
+        scan, outputs = reading.scan, ()
+        if reading.name:
+            outputs = (CallStarted(state.calls - 1, reading.name),)
+        if reading.arguments:
+            outputs = (*outputs, ArgumentsDelta(state.calls - 1, reading.arguments))
+    phase = InCall(added(phase.raw, text), scan, phase.outer)
+    return ParserState(phase, state.text, state.reasoning, state.calls), outputs
 
 
 class Parser:

@@ -94,22 +94,12 @@ MOVES: Mapping[type[Phase], Mapping[Meaning, Move]] = {
 }
 
 
+HEAD_KEYS = ("type", "id")
+"""Keys that may stand before the name and the arguments in a call that no marker announces."""
+
+
 class Plan:
     """The tables of one format. Immutable after construction."""
-
-    __slots__ = (
-        "calls",
-        "first",
-        "fresh",
-        "head",
-        "in_call",
-        "markers",
-        "meanings",
-        "outside",
-        "spec",
-        "tags",
-        "unbraced",
-    )
 
     def __init__(self, spec: FormatSpec) -> None:
         calls = spec.calls
@@ -117,14 +107,20 @@ class Plan:
         self.calls = calls
         self.meanings = _meanings(spec)
         self.markers: Mapping[type[Phase], Markers] = {phase: self._markers_of(phase) for phase in MOVES}
+        self.in_text = self.markers[InText]
+        self.in_reasoning = self.markers[InReasoning]
         self.in_call = self.markers[InCall]
         self.unbraced = Markers(marker for marker in self._looked_for(InText) if self.meanings[marker] != "brace")
         """Those of text without ``{``: once text has begun, a call can't."""
         # Markers before single characters: at one place the longer one counts.
         self.outside = re.compile("|".join([*map(re.escape, self.in_call.texts), r"""["'{}\[\],:]"""]))
         """What matters outside of strings in a call's JSON."""
+        first = {re.escape(marker[0]) for marker in self.in_call.texts} | {'"', "'", "{", "}", r"\[", r"\]"}
+        self.skimmed = re.compile("|".join(sorted(first))).search
+        """The same without commas and colons, and of markers the first character only."""
         self.head = Markers(()) if calls is None else Markers([*self.in_call.texts, calls.name_end, calls.id_start])
         """What ends a name that stands before its JSON, and the id behind it."""
+        self.head_keys = frozenset(() if calls is None else (*HEAD_KEYS, calls.fields.name, calls.fields.arguments))
         self.tags = _tag_markers(calls, self.in_call.texts)
         self.first = _first_fields(spec)
         opened = spec.reasoning is not None and spec.reasoning.opened
