@@ -10,6 +10,18 @@ from typing import Protocol, runtime_checkable
 
 from cognition.config import AgentConfig
 from cognition.context import fit
+from cognition.decisions import (
+    AskApproval,
+    AskUser,
+    CallModel,
+    CallTool,
+    Effect,
+    Recall,
+    ReviewPlan,
+    RunHook,
+    SpawnWorker,
+    StartTimer,
+)
 from cognition.draft import Setup
 from cognition.errors import CogstepError
 from cognition.handlers.rejection import reject
@@ -67,6 +79,23 @@ class LLMEngine:
         if isinstance(cell, Dead):
             return reject(state, input, cell.detail)
         return cell(self._setup, state, input)
+
+    @property
+    def effects(self) -> tuple[type[Effect], ...]:
+        """The effects that this configuration can lead to: what an interpreter must be able to carry out."""
+        config = self.config
+        kinds: list[type[Effect]] = [CallModel, CallTool, AskApproval, StartTimer]
+        if "questions" in config.features:
+            kinds.append(AskUser)
+        if "plan" in config.features:
+            kinds.append(ReviewPlan)
+        if "memory" in config.features or config.recall_first:
+            kinds.append(Recall)
+        if "workers" in config.features:
+            kinds.append(SpawnWorker)
+        if config.hooks:
+            kinds.append(RunHook)
+        return tuple(kinds)
 
     def build_prompt(self, state: AgentState) -> ModelRequest:
         """The request that this state makes, or would make if the model were called now."""

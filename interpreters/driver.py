@@ -46,7 +46,8 @@ class Driver:
         recorder: Recorder | None = None,
         watcher: Watcher | None = None,
     ) -> None:
-        missing = [kind.__name__ for kind in EFFECT_TYPES if kind not in handlers]
+        needed: tuple[type[Effect], ...] = getattr(engine, "effects", ())  # an engine need not say
+        missing = [kind.__name__ for kind in needed if kind not in handlers]
         if missing:
             raise ConfigError(f"a driver needs a handler for each effect; there is none for {', '.join(missing)}")
         self.engine = engine
@@ -79,6 +80,8 @@ class Driver:
             handler = self._handlers.get(type(decision))
             if handler is not None:
                 handler(decision)
+            elif isinstance(decision, EFFECT_TYPES):  # it would be waited for without end
+                raise ConfigError(f"nothing here can carry out {type(decision).__name__}, which the engine decided")
 
     def _track(self, event: Input, transition: Transition) -> None:
         answered: EffectId | None = getattr(event, "effect_id", None)
