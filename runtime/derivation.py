@@ -1,11 +1,11 @@
-"""From a chat template to a ``FormatSpec``: render probes, compare, and believe only what reads back right.
+r"""From a chat template to a ``FormatSpec``: render probes, compare, and believe only what reads back right.
 
 A template says how it writes a reply into the conversation, and that is how the model was trained to write it:
 
-    user message                          <|im_start|>user ...<|im_end|>\\n
-    + generation prompt                   ...<|im_start|>assistant\\n
-    + a reply with reasoning and text     ...<|im_start|>assistant\\n<think>\\nREASONING\\n</think>\\n\\nTEXT<|im_end|>\\n
-    + a reply with one call, two calls    ...<|im_start|>assistant\\n<tool_call>\\n{"name": NAME, ...}\\n</tool_call>...
+    user message                 <|im_start|>user ...<|im_end|>\n
+    + generation prompt          ...<|im_start|>assistant\n
+    + a reply that reasons       ...<|im_start|>assistant\n<think>\nREASONING\n</think>\n\nTEXT<|im_end|>\n
+    + a reply with calls         ...<|im_start|>assistant\n<tool_call>\n{"name": NAME, ...}\n</tool_call>...
 
 The differences give the markers. Each finding is then proved: the probes' replies are parsed with it, and what does not
 come back is dropped with a warning. Formats that this can't find (tagged parameters, channels) have written specs.
@@ -83,13 +83,13 @@ def derive(apply: Apply, source: str) -> Derived:
         features.append("thinking")
     unopened = reasoning and evolve(reasoning, opened=reasoning.opened and plain.follows_prompt)
     if not _reads_back(FormatSpec("probe", reasoning=unopened, stops=stops), plain.reply, TEXT, "", []):
-        warnings.append("the chat template writes marks around an answer that were not recognised: they will be visible")
+        warnings.append("the chat template puts marks around answers that were not recognised: they will be visible")
     calls, text_arguments = _proved_calls(prober, plain, reasoning, stops)
     if calls is not None:
         features.append("tools")
     elif prober.shows_tools():
         warnings.append(
-            "the chat template offers tools, but how its calls are written was not recognised: calls will arrive as text"
+            "the chat template offers tools, but how it writes calls was not recognised: they will arrive as text"
         )
     else:
         warnings.append("the chat template has no place for tools: the model is not told of them")
@@ -246,9 +246,7 @@ def _candidates(one: _Probe, two: _Probe | None, end_of_turn: str) -> Iterator[C
                 fields=fields,
             )
     if before or not after:  # marks around all calls, or none at all
-        yield CallFormat(
-            "json_object", section_start=before, section_end=after, separator=between, fields=fields
-        )
+        yield CallFormat("json_object", section_start=before, section_end=after, separator=between, fields=fields)
 
 
 def _cuts(between: str) -> list[tuple[str, str, str]]:
@@ -288,7 +286,6 @@ def _after_reasoning(head: str) -> str:
 
 def _reads_back(spec: FormatSpec, written: str, text: str, reasoning: str, values: list[str]) -> bool:
     """Whether a parser with this spec gets out of a rendered reply what was put in."""
-
     reply = parse_reply(spec, written)
     arguments = [(call.name, json.loads(call.arguments_json)) for call in reply.calls]
     return (

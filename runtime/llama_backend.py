@@ -1,7 +1,7 @@
 """llama.cpp, through the low-level bindings of llama-cpp-python: one context, one sequence.
 
-The native code calls back into Python nowhere while it evaluates: the callback that may abort it is libc's ``strlen`` on
-a two-byte flag (see ``_AbortFlag``), since a Python callback would be called once for each node of the graph.
+While it evaluates, native code never calls back into Python: the callback that may abort it is libc's ``strlen`` on a
+two-byte flag (see ``_AbortFlag``), since a Python callback would be called once for each node of the graph.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from runtime.backend import BackendError, Metadata, SpecialTokens
 from runtime.errors import LoadCancelledError, ModelFileError
 
 DEFAULT_CONTEXT = 8192
-"""Tokens, where the model allows more and the caller asks for nothing: room for a system prompt, tools and a dozen steps;
-the cache of a model of 8 billion parameters takes 1 GB at this length."""
+"""Tokens, where the model allows more and the caller asks for nothing: room for a system prompt, tools and a dozen
+steps; the cache of a model of 8 billion parameters takes 1 GB at this length."""
 
 BATCH = 512
 """Tokens evaluated at once in prefill; llama.cpp's own physical batch, beyond which nothing gets faster."""
@@ -37,7 +37,7 @@ LOG_ERROR = 4
 _recent_errors: deque[str] = deque(maxlen=8)
 
 
-@native.llama_log_callback
+@native.llama_log_callback  # type: ignore[untyped-decorator]  # ctypes has no type for it
 def _keep_errors(level: int, text: bytes, _data: Any) -> None:
     if level == LOG_ERROR:
         _recent_errors.append(text.decode("utf-8", "replace").strip())
@@ -53,19 +53,19 @@ class _AbortFlag:
 
     def __init__(self, context: Any) -> None:
         self._flag = ctypes.create_string_buffer(2)
-        address = ctypes.cast(ctypes.CDLL(None).strlen, ctypes.c_void_p).value
+        address = ctypes.cast(ctypes.CDLL(None).strlen, ctypes.c_void_p).value or 0
         self._callback = native.ggml_abort_callback(address)
         native.llama_set_abort_callback(context, self._callback, ctypes.cast(self._flag, ctypes.c_void_p))
 
     def set(self) -> None:
-        self._flag[0] = 1
+        self._flag[0] = b"\x01"
 
     def clear(self) -> None:
-        self._flag[0] = 0
+        self._flag[0] = b"\x00"
 
 
 def physical_cores() -> int:
-    """Cores that compute: hyper-threads share one, and llama.cpp gets slower on them. Falls back on what Python knows."""
+    """Cores that compute: hyper-threads share one, and llama.cpp gets slower on them. Else what Python knows."""
     cores: set[tuple[str, str]] = set()
     for topology in Path("/sys/devices/system/cpu").glob("cpu[0-9]*/topology"):
         try:
@@ -139,9 +139,7 @@ class LlamaBackend:
         self._held = 0
         self._sampler: Any = None
         self._pieces: dict[int, bytes] = {}
-        self.can_cut = not (
-            native.llama_model_is_recurrent(self._model) or native.llama_model_is_hybrid(self._model)
-        )
+        self.can_cut = not (native.llama_model_is_recurrent(self._model) or native.llama_model_is_hybrid(self._model))
         self.special = self._special_tokens()
         self.metadata = self._metadata(path, size, native.llama_n_ctx(self._context), trained)
 
@@ -278,7 +276,7 @@ class LlamaBackend:
 def _load(path: Path, on_progress: Callable[[float], bool]) -> Any:
     cancelled = False
 
-    @native.llama_progress_callback
+    @native.llama_progress_callback  # type: ignore[untyped-decorator]  # ctypes has no type for it
     def progress(fraction: float, _data: Any) -> bool:
         nonlocal cancelled
         cancelled = cancelled or not on_progress(fraction)

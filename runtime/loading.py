@@ -110,9 +110,7 @@ def _load_engine(source: Source, context_tokens: int | None, threads: int | None
     if source.backend == "llama":
         from runtime.llama_backend import LlamaBackend
 
-        backend = LlamaBackend(
-            source.path, context_tokens=context_tokens, threads=threads, on_progress=watch.loading
-        )
+        backend = LlamaBackend(source.path, context_tokens=context_tokens, threads=threads, on_progress=watch.loading)
     else:
         from runtime.mlx_backend import MlxBackend
 

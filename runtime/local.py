@@ -1,4 +1,4 @@
-"""What every local model shares: from a request to tokens, through prefix reuse and sampling, to outputs and a ``Done``.
+"""What every local model shares: from a request to tokens, through prefix reuse and sampling, to a ``Done``.
 
     ModelRequest ─ template ─▶ text ─ tokenise ─▶ tokens ─ plan_prefix ─▶ evaluate ─┐
                                                                                     ▼
@@ -99,13 +99,15 @@ class LocalEngine:
         metadata = self._backend.metadata
         warnings = list(metadata.warnings)
         if metadata.template is None:
-            warnings.append("the model has no chat template: a documented fallback is used (ChatML with Hermes tool calls)")
+            warnings.append("the model has no chat template: a documented fallback is used (ChatML, Hermes tool calls)")
         warnings += self._template.warnings
         features = self._template.features
         if self._backend.can_cut:
             features = (*features, "prefix_reuse")
         else:
-            warnings.append("this model's cache can't be cut: a prompt that changes earlier text is computed from its start")
+            warnings.append(
+                "the model's cache can't be cut: a prompt that changes earlier text is computed from its start"
+            )
         return ModelInfo(
             name=metadata.name,
             backend=metadata.backend,

@@ -30,7 +30,7 @@ from runtime.mlx_files import MlxFiles, read_mlx_directory
 from runtime.pieces import piece_reader
 
 CPU_CHUNK, GPU_CHUNK = 128, 512
-"""Tokens evaluated at once in prefill. A cancel waits for one chunk: 0.2 s at the 650 tokens/s of a small model on a CPU."""
+"""Tokens evaluated at once in prefill. A cancel waits for one chunk: 0.2 s at a small model's 650 tokens/s on a CPU."""
 
 DEFAULT_CONTEXT = 8192
 """As for llama.cpp: what a caller gets who asks for nothing, where the model allows more."""
@@ -50,6 +50,16 @@ class MlxBackend:
     """
 
     def __init__(self, path: Path, *, context_tokens: int | None = None) -> None:
+        self._model: Any = None
+        self._logits: Any = None
+        self._cache: list[Any] = []
+        try:
+            self._open(path, context_tokens)
+        except BaseException:
+            self.close()
+            raise
+
+    def _open(self, path: Path, context_tokens: int | None) -> None:
         files = read_mlx_directory(path)
         on_cpu = mx.default_device() == mx.Device(mx.cpu)
         if on_cpu:
@@ -61,19 +71,19 @@ class MlxBackend:
             self._tokenizer = _load_tokenizer(path)
         except Exception as error:  # whatever MLX meets in foreign files: its errors have no base class of their own
             raise ModelFileError(
-                f"MLX can't load {path} ({type(error).__name__}: {error}); fetch it again, or update mlx-lm", spec=str(path)
+                f"MLX can't load {path} ({type(error).__name__}: {error}); fetch it again, or update mlx-lm",
+                spec=str(path),
             ) from error
         with _mlx_lm_without_init():
             self._caches: Any = importlib.import_module("mlx_lm.models.cache")
-        self._cache: list[Any] = self._caches.make_prompt_cache(self._model)
+        self._cache = self._caches.make_prompt_cache(self._model)
         self.can_cut = bool(self._caches.can_trim_prompt_cache(self._cache))
         self._held = 0
-        self._logits: Any = None
         self._interrupted = threading.Event()
         self._temperature = 0.0
         self._key = mx.random.key(0)
         self._chunk = CPU_CHUNK if on_cpu else GPU_CHUNK
-        self._added = {token: added for token, added in self._tokenizer.get_added_tokens_decoder().items()}
+        self._added: dict[int, Any] = dict(self._tokenizer.get_added_tokens_decoder())
         self._read_piece = piece_reader(json.loads(self._tokenizer.to_str()))
         self.special = SpecialTokens(
             control={added.content: token for token, added in self._added.items() if added.special},
@@ -154,9 +164,9 @@ class MlxBackend:
 
     def sample(self) -> int:
         if self._temperature == 0:
-            return int(mx.argmax(self._logits).item())
+            return _number(mx.argmax(self._logits))
         self._key, step = mx.random.split(self._key)
-        return int(mx.random.categorical(self._logits * (1 / self._temperature), key=step).item())
+        return _number(mx.random.categorical(self._logits * (1 / self._temperature), key=step))
 
     def interrupt(self) -> None:
         self._interrupted.set()
@@ -165,6 +175,14 @@ class MlxBackend:
         self._model = self._logits = None
         self._cache = []
         mx.clear_cache()
+        # This thread's streams have threads of their own; left to the end of the process, they now and then abort it
+        # ("terminate called without an active exception", seen with mlx 0.32.4 on Linux).
+        mx.clear_streams()
+
+
+def _number(array: Any) -> int:
+    """An array of one number, computed."""
+    return int(array.item())
 
 
 def _load_weights(path: Path, config: dict[str, Any]) -> Any:
@@ -181,7 +199,8 @@ def _load_weights(path: Path, config: dict[str, Any]) -> Any:
     model = architecture.Model(architecture.ModelArgs.from_dict(config))
     weights: dict[str, Any] = {}
     for file in sorted(path.glob("model*.safetensors")):
-        weights |= mx.load(str(file))
+        loaded: Any = mx.load(str(file))
+        weights |= loaded
     if hasattr(model, "sanitize"):
         weights = model.sanitize(weights)
     model.eval()

@@ -1,4 +1,4 @@
-"""The files of an MLX directory (the layout of Hugging Face): checked before loading, and what they say of the model."""
+"""The files of an MLX directory (Hugging Face's layout): checked before loading, and what they say of the model."""
 
 from __future__ import annotations
 

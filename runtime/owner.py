@@ -32,7 +32,8 @@ class Owner(Generic[Engine]):
         self.ready: Future[None] = Future()
         self._jobs: SimpleQueue[Callable[[Engine], None] | None] = SimpleQueue()
         self._closing = threading.Event()
-        self._door = threading.Lock()  # so that no job can slip in behind the last one; the owner's thread never holds it
+        # So that no job can slip in behind the last one. The owner's thread never holds it.
+        self._door = threading.Lock()
         # A daemon, so that a forgotten close() can't hang the end of the program; runtimes close at exit themselves.
         self._thread = threading.Thread(target=self._run, args=(load, free), name=f"cogstep model {name}", daemon=True)
         self._thread.start()

@@ -18,8 +18,8 @@ def piece_reader(tokenizer: Mapping[str, Any]) -> Callable[[str], bytes]:
     """How tokens of this vocabulary (as they are written in it) become bytes.
 
     Args:
-        tokenizer: the decoded ``tokenizer.json``; its decoders tell which kind of vocabulary it is. Added tokens are not
-            read by this: they stand for their own text.
+        tokenizer: the decoded ``tokenizer.json``; its decoders tell which kind of vocabulary it is. Added tokens are
+            not read by this: they stand for their own text.
     """
     kinds = set(_decoder_kinds(tokenizer.get("decoder")))
     if "ByteLevel" in kinds:

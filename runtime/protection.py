@@ -2,8 +2,8 @@
 
 Where content holds the text of a control token, such as ``<|im_end|>``, a placeholder stands for it while the template
 is rendered: one character of Unicode's private use plane that occurs nowhere in the request. The rendered prompt is
-then tokenised around the placeholders, with special tokens on, and what they stand for with special tokens off. A prompt
-without such text has no placeholders, so it is tokenised in one piece, exactly as it would be without this module.
+then tokenised around the placeholders, with special tokens on, and what they stand for with special tokens off. A
+prompt without such text has no placeholders and is tokenised in one piece, exactly as it would be without this module.
 """
 
 from __future__ import annotations

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 class StopFilter:
     """Lets text through until one of the stop texts comes; the one that is whole first ends it and is left out.
 
-    "Whole first" (then the longest), because any other rule would depend on how the text was cut into pieces. What may still become a stop text is held back until it does
-    or doesn't.
+    "Whole first", because any other rule would depend on how the text was cut into pieces; of two that end together,
+    the longer. What may still become a stop text is held back until it does or doesn't.
     """
 
     def __init__(self, stops: Sequence[str]) -> None:

@@ -35,7 +35,7 @@ FALLBACK_TEMPLATE = """\
         {%- if messages[0].role == 'system' %}{{- '\\n\\n' }}{%- endif %}
         {{- 'You may call these functions:\\n<tools>' }}
         {%- for tool in tools %}{{- '\\n' + (tool | tojson) }}{%- endfor %}
-        {{- '\\n</tools>\\n\\nTo call one, write a JSON object with its name and arguments within <tool_call></tool_call>:' }}
+        {{- '\\n</tools>\\n\\nTo call one, write its name and arguments as JSON within <tool_call></tool_call>:' }}
         {{- '\\n<tool_call>\\n{"name": <name>, "arguments": <arguments>}\\n</tool_call>' }}
     {%- endif %}
     {{- '<|im_end|>\\n' }}
@@ -45,7 +45,9 @@ FALLBACK_TEMPLATE = """\
         {{- '<|im_start|>user\\n<tool_response>\\n' + message.content + '\\n</tool_response>' }}
     {%- else %}
         {{- '<|im_start|>' + message.role + '\\n' }}
-        {%- if message.reasoning_content %}{{- '<think>\\n' + message.reasoning_content + '\\n</think>\\n\\n' }}{%- endif %}
+        {%- if message.reasoning_content %}
+            {{- '<think>\\n' + message.reasoning_content + '\\n</think>\\n\\n' }}
+        {%- endif %}
         {{- message.content }}
         {%- for call in message.tool_calls or [] %}
             {%- if not loop.first or message.content %}{{- '\\n' }}{%- endif %}
@@ -57,7 +59,7 @@ FALLBACK_TEMPLATE = """\
 {%- endfor %}
 {%- if add_generation_prompt %}{{- '<|im_start|>assistant\\n' }}{%- endif %}
 """
-"""What a model without a template gets: ChatML with Hermes tool calls, which most instruction-tuned models have seen."""
+"""What a model without a template gets: ChatML with Hermes tool calls, which most models have seen in training."""
 
 SHAPES = tuple(
     Shape(fold_system=fold, merge=merge, short_ids=short) for fold, merge, short in product((False, True), repeat=3)
@@ -142,8 +144,8 @@ class ChatTemplate:
             self._template = environment.from_string(source)
         except jinja2.TemplateSyntaxError as error:
             raise TemplateError(
-                f"the chat template has a syntax error in line {error.lineno} ({error.message}); use the template of the "
-                "model's publisher"
+                f"the chat template has a syntax error in line {error.lineno} ({error.message}); use the "
+                "template of the model's publisher"
             ) from error
 
     def render(self, request: ModelRequest) -> Rendered:
@@ -205,4 +207,6 @@ class ChatTemplate:
         if spec.reasoning is None:
             return spec
         opened = prompt.rstrip().endswith(spec.reasoning.start.strip())
-        return spec if opened == spec.reasoning.opened else evolve(spec, reasoning=evolve(spec.reasoning, opened=opened))
+        if opened == spec.reasoning.opened:
+            return spec
+        return evolve(spec, reasoning=evolve(spec.reasoning, opened=opened))
