@@ -1,0 +1,85 @@
+"""Ctrl-C and SIGTERM: the first one cancels the turn under way and keeps everything, a second one leaves at once.
+
+Handlers run on the main thread between two instructions of whatever runs there. So all they do is to note what
+happened and to call ``cancel``, which is made for that; nothing here takes a lock or writes through a buffer.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+from collections.abc import Callable, Iterator
+from types import FrameType
+from typing import NoReturn
+
+from interpreters.cli.errors import INTERRUPTED, TERMINATED, Terminated
+from interpreters.cli.terminal import ERASE_LINE, RESET
+
+
+class Interrupts:
+    """The signals of one command."""
+
+    def __init__(self, *, restore: bool = False) -> None:
+        self.terminated = False
+        """SIGTERM has arrived: after the turn, the command ends."""
+        self._cancel: Callable[[], bool] | None = None
+        self._asked = 0
+        self._asking = False
+        self._restore = restore
+        """Whether stderr is a terminal whose colour and last line have to be put right on leaving."""
+
+    @contextlib.contextmanager
+    def installed(self) -> Iterator[Interrupts]:
+        """Handle signals here until the end of the block."""
+        before = {number: signal.signal(number, self._handle) for number in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            yield self
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    @contextlib.contextmanager
+    def turn(self, cancel: Callable[[], bool]) -> Iterator[None]:
+        """In this block the first signal calls ``cancel``. It returns False if nothing runs yet or any more."""
+        self._asked = 0
+        self._cancel = cancel
+        try:
+            yield
+        finally:
+            self._cancel = None
+
+    @contextlib.contextmanager
+    def asking(self) -> Iterator[None]:
+        """In this block signals are raised as exceptions, during a turn too: a line is being waited for."""
+        self._asking = True
+        try:
+            yield
+        finally:
+            self._asking = False
+
+    def cancel(self) -> None:
+        """Cancel the turn under way, if there is one."""
+        if self._cancel is not None:
+            self._cancel()
+
+    def _handle(self, number: int, _frame: FrameType | None) -> None:
+        self._asked += 1
+        self.terminated = self.terminated or number == signal.SIGTERM
+        if self._cancel is not None and not self._asking:
+            if self._asked > 1:
+                self._leave(number)
+            if self._cancel():
+                return
+        # At a prompt or a question, while a model loads, in the moment before or after a turn: nothing to cancel.
+        raise Terminated if number == signal.SIGTERM else KeyboardInterrupt
+
+    def _leave(self, number: int) -> NoReturn:
+        """End the process without waiting for anything: a tool or native code may be what hangs.
+
+        Nothing is lost by it: the recording is written line by line, past Python's buffers.
+        """
+        if self._restore:
+            with contextlib.suppress(OSError):
+                os.write(2, (ERASE_LINE + RESET).encode())
+        os._exit(TERMINATED if number == signal.SIGTERM else INTERRUPTED)

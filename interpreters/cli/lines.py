@@ -1,0 +1,95 @@
+"""What the user types in a chat: lines with history, and messages of several lines."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from interpreters.cli.errors import CommandError
+
+ReadLine = Callable[[str], str | None]
+"""Shows a prompt and gives a line without its end; None at the end of input."""
+
+FENCE = '"""'
+PROMPT, MORE = "> ", ". "
+
+LONGEST_HISTORY = 1000
+"""Lines that are kept from one chat to the next."""
+
+
+def read_message(read: ReadLine) -> str | None:
+    r"""One message: a line; lines that each end with ``\`` and one more; or all lines between two lines of ``\"\"\"``.
+
+    Input that ends in the middle of a message ends the message. None when there is no more.
+    """
+    line = read(PROMPT)
+    if line is None:
+        return None
+    if line.strip() == FENCE:
+        lines: list[str] = []
+        while (line := read(MORE)) is not None and line.strip() != FENCE:
+            lines.append(line)
+        return "\n".join(lines)
+    lines = []
+    while line is not None and line.endswith("\\"):
+        lines.append(line.removesuffix("\\"))
+        line = read(MORE)
+    return "\n".join(lines if line is None else [*lines, line])
+
+
+@contextlib.contextmanager
+def line_reader(history: Path) -> Iterator[ReadLine]:
+    """Reads lines from stdin: with editing and a history on a terminal, plainly and without prompts elsewhere."""
+    if not sys.stdin.isatty():
+        yield _read_plain
+    elif not sys.stdout.isatty():  # input() would write its prompts to stdout, among the answers
+        yield _read_prompting
+    else:
+        with _history_kept(history):
+            yield _read_editing
+
+
+def _read_plain(_prompt: str) -> str | None:
+    try:
+        line = sys.stdin.readline()
+    except UnicodeDecodeError as error:
+        raise CommandError(f"stdin is no text in {error.encoding}; pipe text into it") from error
+    return line.removesuffix("\n") if line else None
+
+
+def _read_prompting(prompt: str) -> str | None:
+    print(prompt, end="", file=sys.stderr, flush=True)
+    return _read_plain(prompt)
+
+
+def _read_editing(prompt: str) -> str | None:
+    try:
+        return input(prompt)
+    except EOFError:
+        print()  # the shell's prompt shall stand on a line of its own
+        return None
+    except UnicodeDecodeError:
+        return ""  # half a character, from a terminal of another encoding: nothing was said
+
+
+@contextlib.contextmanager
+def _history_kept(path: Path) -> Iterator[None]:
+    """Load the lines of earlier chats, and write all of them at the end. The directory is made only then."""
+    try:
+        import readline
+    except ImportError:  # Pythons built without it: plain lines
+        yield
+        return
+    with contextlib.suppress(OSError):  # there is none yet, or it can't be read: a chat goes without
+        readline.read_history_file(path)
+    readline.set_history_length(LONGEST_HISTORY)
+    try:
+        yield
+    finally:
+        if readline.get_current_history_length():
+            with contextlib.suppress(OSError):  # as above
+                path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+                path.touch(mode=0o600)  # it may hold what nobody else shall read
+                readline.write_history_file(path)

@@ -1,0 +1,205 @@
+"""What can be typed: commands, options, their help, and the checks that need nothing but the value itself."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn
+
+from interpreters.cli.errors import UNUSABLE, one_line
+
+EXIT_CODES = """\
+exit codes:
+  0    answered; the recording agrees; a backend works
+  1    the turn failed or hit a limit; the recording disagrees; no backend works
+  2    wrong usage, or something about this machine to put right first: one line on stderr says what
+  130  cancelled with Ctrl-C (141: the reader of the output has gone, 143: ended by SIGTERM)
+"""
+
+OUTPUT = """\
+output:
+  stdout carries what the model says and nothing else, so `cogstep run ... > answer.txt` is the answer.
+  stderr carries the rest: tool calls (→) and results (←), warnings, and on a terminal the thinking, dimmed,
+  a progress bar and a last line with usage and time. Colour only on a terminal; NO_COLOR and TERM=dumb are honoured.
+  With --json stdout carries one event a line instead, and stderr only warnings and errors.
+"""
+
+MAIN = """\
+Agents on local language models.
+
+A small model ships with cogstep, so the first example needs nothing else but one backend
+(pip install 'cogstep[mlx]' or 'cogstep[llama]'); the second says what works on this machine.
+
+examples:
+  cogstep run "What is 17 * 23?"
+  cogstep doctor
+"""
+
+RUN = """\
+Ask one question: the model answers, calling tools where it needs them.
+
+examples:
+  cogstep run "What is 17 * 23?" --record session.jsonl
+  git diff | cogstep run - --model hf:Qwen/Qwen3-0.6B-GGUF --system "Write a commit message." --no-tools
+"""
+
+CHAT = """\
+Talk with a model; it remembers the conversation until /reset or the end.
+
+A trailing backslash continues a line, and a line of three double quotes opens and closes a block of lines.
+/help, /reset, /tools and /quit are commands; end of input leaves. Ctrl-C cancels the answer under way and keeps the
+conversation; a second one leaves at once.
+
+examples:
+  cogstep chat
+  cogstep chat --model ./qwen3-4b.gguf --temperature 0.6 --record monday.jsonl
+"""
+
+REPLAY = """\
+Fold a recording again, without a model and without tools, and compare every decision with the recorded one.
+
+examples:
+  cogstep replay session.jsonl
+  cogstep replay session.jsonl --json
+"""
+
+DOCTOR = """\
+Say what is installed, which backends work on this machine, and what to install.
+
+Each installed backend loads the shipped model in a process of its own and answers one question with it.
+
+examples:
+  cogstep doctor
+  cogstep doctor --json
+"""
+
+
+class Parser(argparse.ArgumentParser):
+    """argparse with errors of one line, and without guessing at abbreviated options."""
+
+    def __init__(self, **options: Any) -> None:
+        options.setdefault("formatter_class", argparse.RawDescriptionHelpFormatter)
+        super().__init__(allow_abbrev=False, **options)
+
+    def error(self, message: str) -> NoReturn:
+        print(f"{self.prog}: {one_line(message)} (see {self.prog} --help)", file=sys.stderr)
+        raise SystemExit(UNUSABLE)
+
+
+class Version(argparse.Action):
+    """Prints the version. An action of our own, because looking it up costs more than all other parsing together."""
+
+    def __init__(self, option_strings: Sequence[str], dest: str, **options: Any) -> None:
+        super().__init__(option_strings, dest, nargs=0, **options)
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
+        print(f"cogstep {version()}")
+        parser.exit()
+
+
+def version() -> str:
+    """The version of the installed distribution."""
+    from importlib.metadata import PackageNotFoundError
+    from importlib.metadata import version as installed
+
+    try:
+        return installed("cogstep")
+    except PackageNotFoundError:
+        return "(run from its source, not installed)"
+
+
+def number(kind: type[int] | type[float], what: str, fits: Callable[[float], bool]) -> Callable[[str], Any]:
+    """An argparse type that says what it wants."""
+
+    def read(text: str) -> int | float:
+        try:
+            value = kind(text)
+        except ValueError:
+            value = None
+        if value is None or not fits(value):  # NaN fits nothing
+            raise argparse.ArgumentTypeError(f"expected {what}, not {text!r}")
+        return value
+
+    return read
+
+
+COUNT = number(int, "a whole number from 1", lambda value: value >= 1)
+TEMPERATURE = number(float, "a number from 0 to 2", lambda value: 0 <= value <= 2)
+SEED = number(int, "a whole number from 0 to 4294967295", lambda value: 0 <= value < 2**32)
+
+
+def names(text: str) -> tuple[str, ...]:
+    """Names with commas between them."""
+    found = tuple(name.strip() for name in text.split(","))
+    if not all(found):
+        raise argparse.ArgumentTypeError(f"expected names with commas between them, not {text!r}")
+    return found
+
+
+def parser() -> Parser:
+    """The whole command line."""
+    main = Parser(prog="cogstep", description=MAIN, epilog=EXIT_CODES)
+    main.add_argument("--version", action=Version, help="print the version and leave")
+    commands = main.add_subparsers(dest="command", metavar="COMMAND", required=True, parser_class=Parser)
+
+    run = _command(commands, "run", "ask one question", RUN, OUTPUT)
+    run.add_argument("prompt", metavar="PROMPT", help="what to ask; - reads it from stdin")
+    _add_session_options(run)
+
+    chat = _command(commands, "chat", "talk with a model", CHAT, OUTPUT)
+    _add_session_options(chat)
+
+    replay = _command(commands, "replay", "verify a recording without a model", REPLAY)
+    replay.add_argument("file", metavar="FILE", help="a recording made with --record")
+    replay.add_argument("--json", action="store_true", help="print the result as one JSON object")
+
+    doctor = _command(commands, "doctor", "say what works on this machine and what to install", DOCTOR)
+    doctor.add_argument("--json", action="store_true", help="print the findings as one JSON object")
+    doctor.add_argument(
+        "--seconds",
+        type=COUNT,
+        default=120,
+        metavar="N",
+        help="how long one backend may take to load the model and answer (default: 120)",
+    )
+    return main
+
+
+def _command(commands: Any, name: str, summary: str, description: str, *more: str) -> Parser:
+    command: Parser = commands.add_parser(
+        name, help=summary, description=description, epilog="\n".join((*more, EXIT_CODES))
+    )
+    return command
+
+
+def _add_session_options(command: Parser) -> None:
+    model = command.add_argument_group("model")
+    model.add_argument(
+        "--model",
+        metavar="SPEC",
+        help="a GGUF file, a directory with an MLX model, or hf:owner/repo[/file] (default: the model that ships)",
+    )
+    model.add_argument("--backend", choices=("llama", "mlx"), help="what runs it (default: what fits the model)")
+    model.add_argument(
+        "--temperature", type=TEMPERATURE, metavar="T", help="0 always takes the likeliest token (default: 0)"
+    )
+    model.add_argument("--seed", type=SEED, metavar="N", help="makes sampling repeatable on this machine")
+    model.add_argument("--max-tokens", type=COUNT, metavar="N", help="longest reply, thinking included (default: 512)")
+    model.add_argument("--no-thinking", action="store_true", help="ask the model not to reason first, where it can")
+
+    agent = command.add_argument_group("agent")
+    agent.add_argument("--system", metavar="TEXT", help="a system prompt (default: none)")
+    agent.add_argument("--max-steps", type=COUNT, metavar="N", help="model replies in one turn (default: 12)")
+    tools = agent.add_mutually_exclusive_group()
+    tools.add_argument("--tools", type=names, metavar="NAME,...", help="only these tools (default: all; see /tools)")
+    tools.add_argument("--no-tools", action="store_true", help="no tools at all")
+    agent.add_argument("--cwd", metavar="DIR", help="the directory the file tools are kept inside (default: this one)")
+    agent.add_argument("--yes", action="store_true", help="approve every call that would ask for approval")
+
+    output = command.add_argument_group("output")
+    output.add_argument("--record", metavar="FILE", help="record the session for `cogstep replay`; FILE must not exist")
+    output.add_argument("--json", action="store_true", help="print one event a line, as JSON, instead of text")
+    output.add_argument(
+        "-v", "--verbose", action="store_true", help="whole tool results, thinking, usage and time, terminal or not"
+    )

@@ -1,0 +1,144 @@
+"""Whether a backend really works: loads the shipped model and asks it one question, in a process of its own.
+
+The child prints one JSON object a line on stdout, first for each stage that it begins, at last what it found; so what
+kills it, native code above all, is a finding about the stage it was in. The parent understands these lines.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal, cast
+
+from attrs import frozen
+
+from interpreters.cli.errors import one_line
+
+QUESTION = "What is 17 * 23?"
+ANSWER = "391"
+"""A backend that computes nonsense answers too; so the answer is looked at."""
+
+Stage = Literal["import", "load", "answer"]
+DOING: Mapping[Stage, str] = {
+    "import": "importing the package",
+    "load": "loading the model",
+    "answer": "answering",
+}
+
+
+@frozen
+class Finding:
+    """What the child found, or what became of it."""
+
+    works: bool
+    problem: str = ""
+    """One line; empty when it works."""
+    device: str = ""
+    answer: str = ""
+    tool_called: bool = False
+    load_seconds: float = 0.0
+    answer_seconds: float = 0.0
+
+
+def probe(backend: str, seconds: float) -> Finding:
+    """Try a backend in a child process, which may take so long."""
+    root = Path(__file__).resolve().parents[2]
+    # -P and the path at the end: a file named json.py in the user's directory shall not be what is found wrong.
+    start = f"import sys; sys.path.append({str(root)!r}); from interpreters.cli.probe import child; child({backend!r})"
+    try:
+        run = subprocess.run(
+            [sys.executable, "-P", "-c", start],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=seconds,
+            check=False,
+        )
+    except subprocess.TimeoutExpired as late:
+        return Finding(False, f"it took longer than {seconds:g} s, {DOING[_stage(late.stdout or b'')]}")
+    return understand(run.returncode, run.stdout, run.stderr)
+
+
+def understand(code: int, out: bytes, err: bytes) -> Finding:
+    """What the child's end and its last words mean."""
+    for line in reversed(_lines(out)):
+        if "found" in line:
+            return Finding(**line["found"])
+    doing = DOING[_stage(out)]
+    if code < 0:
+        return Finding(False, f"its process was killed by {_signal_name(-code)} while {doing}")
+    said = err.decode("utf-8", "replace").strip().splitlines()
+    return Finding(False, f"its process ended with code {code} while {doing}{': ' + said[-1] if said else ''}")
+
+
+def _lines(out: bytes) -> list[dict[str, Any]]:
+    found = []
+    for line in out.decode("utf-8", "replace").splitlines():
+        try:
+            value = json.loads(line)
+        except ValueError:  # native code prints to stdout as it likes
+            continue
+        if isinstance(value, dict):
+            found.append(value)
+    return found
+
+
+def _stage(out: bytes) -> Stage:
+    return cast("Stage", next((line["stage"] for line in reversed(_lines(out)) if "stage" in line), "import"))
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+def child(backend: Literal["llama", "mlx"]) -> None:
+    """The child's side. Prints; an exception that is no crash becomes a finding too."""
+    try:
+        found: dict[str, Any] = _try(backend)
+    except Exception as error:
+        message = one_line(str(error))
+        found = {"works": False, "problem": message if " " in message else f"{type(error).__name__}: {message}"}
+    _say({"found": found})
+
+
+def _try(backend: Literal["llama", "mlx"]) -> dict[str, Any]:
+    _say({"stage": "import"})
+    from interpreters.agent import Agent
+    from interpreters.toolbox import standard_tools
+    from runtime import load_model
+    from runtime.devices import device_of
+
+    device = device_of(backend)
+    _say({"stage": "load"})
+    begun = time.monotonic()
+    model = load_model(backend=backend)
+    loaded = time.monotonic()
+    _say({"stage": "answer"})
+    with tempfile.TemporaryDirectory() as empty, Agent(model, tools=standard_tools(Path(empty))) as agent:
+        result = agent.run(QUESTION)
+    answered = time.monotonic()
+    text = one_line(result.text)
+    right = result.ok and ANSWER in text
+    return {
+        "works": right,
+        "problem": "" if right else f"asked {QUESTION!r}, it answered {text or one_line(str(result.outcome))!r}",
+        "device": device,
+        "answer": text,
+        "tool_called": bool(result.calls),
+        "load_seconds": loaded - begun,
+        "answer_seconds": answered - loaded,
+    }
+
+
+def _say(value: dict[str, Any]) -> None:
+    # Straight to the descriptor: what stands in a buffer when native code crashes is lost.
+    os.write(1, (json.dumps(value) + "\n").encode())

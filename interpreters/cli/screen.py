@@ -1,0 +1,125 @@
+"""Where events are shown: as text on two streams, or as JSON lines on one. Both are observers of an agent.
+
+An observer that raises is dropped by the agent, and a session whose output has nowhere to go any more is no use to
+anybody; so a stream that fails is remembered, the turn is cancelled, and the command says what was wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from interpreters import events
+from interpreters.cli.jsonl import event_line
+from interpreters.cli.render import Piece, Style, View, end_line, render
+from interpreters.cli.terminal import StatusLine, Terminal
+
+if TYPE_CHECKING:
+    from interpreters.events import Event
+
+WAITING: Mapping[type[Event], Callable[[Any], str]] = {
+    events.ModelCallStarted: lambda _: "waiting for the model",
+    events.CallStarted: lambda event: f"the model writes a call of {event.name}",
+    events.ToolStarted: lambda event: f"{event.call.name} runs",
+    events.RetryPlanned: lambda _: "waiting to try again",
+}
+"""What is waited for after an event; until something is shown, a spinner says so."""
+
+
+class Output:
+    """What both kinds of output have: they note when their stream fails."""
+
+    def __init__(self) -> None:
+        self.failure: OSError | None = None
+        """Why nothing more can be written; None while all is well."""
+        self.on_failure: Callable[[], object] = lambda: None
+        """Called once, when a stream fails."""
+
+    def __call__(self, event: Event) -> None:
+        """Show an event."""
+        self.attempt(lambda: self._show(event))
+
+    def attempt(self, write: Callable[[], object]) -> None:
+        """Write something, unless writing has failed before."""
+        if self.failure is not None:
+            return
+        try:
+            write()
+        except OSError as error:
+            self.failure = error
+            self.on_failure()
+
+    def note(self, text: str, style: Style = "plain") -> None:
+        """A line for the user that is no event."""
+        raise NotImplementedError
+
+    def progress(self, text: str) -> None:
+        """A line that is drawn over the last one, such as a progress bar; only on a terminal, and only as text."""
+
+    def clear(self) -> None:
+        """Take away what comes and goes and end the line, because somebody else is going to write."""
+
+    def _show(self, event: Event) -> None:
+        raise NotImplementedError
+
+
+class Screen(Output):
+    """Text: the answer on one stream, the rest on the other."""
+
+    def __init__(self, answer: Terminal, trace: Terminal, *, verbose: bool = False) -> None:
+        super().__init__()
+        on_terminal = trace.is_terminal or verbose
+        self._view = View(thinking=on_terminal, summary=on_terminal, whole=verbose)
+        self._channels = {"answer": answer, "trace": trace}
+        self._status = StatusLine(trace)
+        self._label = ""
+
+    def note(self, text: str, style: Style = "plain") -> None:
+        self.attempt(lambda: self._write((Piece("trace", f"{text}\n", style),)))
+
+    def progress(self, text: str) -> None:
+        self._status.show(text)
+
+    def clear(self) -> None:
+        self._status.clear()
+        self._view, pieces = end_line(self._view)
+        self.attempt(lambda: self._write(pieces))
+
+    def _show(self, event: Event) -> None:
+        self._view, pieces = render(self._view, event)
+        self._write(pieces)
+        waiting = WAITING.get(type(event))
+        if waiting is not None:
+            self._label = waiting(event)
+        elif isinstance(event, events.TextDelta | events.ReasoningDelta | events.TurnFinished):
+            self._label = ""
+            self._status.clear()
+        elif isinstance(event, events.ApprovalAsked):
+            self._status.clear()
+            return
+        elif not pieces:
+            return
+        if self._label and not self._view.line:
+            self._status.spin(self._label)
+
+    def _write(self, pieces: tuple[Piece, ...]) -> None:
+        if pieces:
+            self._status.clear()
+        for piece in pieces:
+            self._channels[piece.channel].write(piece.text, piece.style)
+
+
+class JsonLines(Output):
+    """One event a line on stdout; warnings go to stderr besides, where a person may see them."""
+
+    def __init__(self, out: Terminal, err: Terminal) -> None:
+        super().__init__()
+        self._out, self._err = out, err
+
+    def note(self, text: str, style: Style = "plain") -> None:
+        if style in ("warning", "error"):
+            self.attempt(lambda: self._err.write(f"{text}\n", style))
+
+    def _show(self, event: Event) -> None:
+        self._out.stream.write(event_line(event) + "\n")
+        self._out.stream.flush()
