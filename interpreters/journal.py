@@ -15,6 +15,7 @@ never carried out. Any other damage is an error that names the line.
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import json
 import os
@@ -204,7 +205,8 @@ class Journal:
                 force=fsync != "never",
             )
         except BaseException:
-            os.close(descriptor)
+            with contextlib.suppress(OSError):  # a write that failed beyond repair has closed it
+                os.close(descriptor)
             raise
         return journal
 
