@@ -1,0 +1,1 @@
+"""What cogstep costs, measured. Each script explains itself with ``--help``; README.md says what was found."""

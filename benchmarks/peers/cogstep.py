@@ -1,0 +1,74 @@
+"""cogstep: the public ``Agent`` on a scripted model, and below it ``LLMEngine.step`` without any interpreter.
+
+They have no ``lengthen``: their histories are really walked.
+"""
+
+from __future__ import annotations
+
+from itertools import repeat
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from benchmarks.peers.protocol import ANSWER, ARGUMENTS, TOOL
+from benchmarks.sessions import CONTEXT, new_engine, turn_inputs
+from cognition import AgentState, ModelRequest, ProposedCall, ToolMessage, TurnFinished
+from interpreters import Agent, fakes, tool
+
+CALL = ProposedCall(TOOL, ARGUMENTS)
+
+
+def model(request: ModelRequest) -> str | ProposedCall:
+    return ANSWER if isinstance(request.messages[-1], ToolMessage) else CALL
+
+
+def multiply(a: int, b: int) -> int:
+    """Multiply two whole numbers."""
+    return a * b
+
+
+class Cogstep:
+    def __init__(self, *, read_only: bool = True, journal: bool = False) -> None:
+        self.tool = tool(read_only=read_only)(multiply)
+        self.directory = TemporaryDirectory(prefix="cogstep-turn-") if journal else None
+        self.agents: list[Agent] = []
+
+    def begin(self) -> None:
+        while self.agents:
+            self.agents.pop().close()
+        path = Path(self.directory.name, "session.jsonl") if self.directory else None
+        if path is not None:
+            path.unlink(missing_ok=True)
+        scripted = fakes.ScriptedModel(repeat(model), context_tokens=CONTEXT)
+        self.agents.append(Agent(scripted, tools=[self.tool], journal=path, fsync="never"))
+
+    def turn(self, text: str) -> str:
+        return self.agents[0].run(text).text
+
+
+class StepOnly:
+    def begin(self) -> None:
+        self.engine, self.state, self.turns = new_engine(), AgentState(), 0
+
+    def turn(self, text: str) -> str:
+        self.turns += 1
+        for event in turn_inputs(self.turns, text):
+            transition = self.engine.step(self.state, event)
+            self.state = transition.next_state
+        end = transition.decisions[-1]
+        return end.outcome.text if isinstance(end, TurnFinished) else repr(end)
+
+
+def peer() -> Cogstep:
+    return Cogstep()
+
+
+def on_thread() -> Cogstep:
+    return Cogstep(read_only=False)
+
+
+def recorded() -> Cogstep:
+    return Cogstep(journal=True)
+
+
+def step_only() -> StepOnly:
+    return StepOnly()
