@@ -117,7 +117,7 @@ class LocalRuntime:
         return LocalGeneration(self, desk, ticket)
 
     def count_tokens(self, request: ModelRequest) -> int:
-        return self._owner.call(lambda engine: engine.count(request))
+        return self._owner.call(lambda engine: len(engine.prompt(request)))
 
     def describe(self) -> ModelInfo:
         return self._info

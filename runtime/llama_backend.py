@@ -11,15 +11,17 @@ import os
 import secrets
 from collections import deque
 from collections.abc import Callable, Sequence
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
-
-import llama_cpp.llama_cpp as native
-from llama_cpp import __version__ as bindings_version
 
 from cognition import GenerationOptions
 from runtime.backend import BackendError, Metadata, SpecialTokens
 from runtime.errors import LoadCancelledError, ModelFileError
+from runtime.lazy_package import import_lazily
+
+import_lazily("llama_cpp")
+import llama_cpp.llama_cpp as native  # noqa: E402  after the line above, which saves 0.2 s of it
 
 DEFAULT_CONTEXT = 8192
 """Tokens, where the model allows more and the caller asks for nothing: room for a system prompt, tools and a dozen
@@ -154,7 +156,7 @@ class LlamaBackend:
         return Metadata(
             name=_meta_text(self._model, b"general.name") or path.stem,
             backend="llama.cpp",
-            backend_version=f"llama-cpp-python {bindings_version}",
+            backend_version=f"llama-cpp-python {version('llama-cpp-python')}",
             path=str(path),
             context_tokens=context,
             weight_bytes=size,

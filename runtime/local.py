@@ -120,13 +120,13 @@ class LocalEngine:
             backend_version=metadata.backend_version,
         )
 
-    def count(self, request: ModelRequest) -> int:
-        """The number of tokens of a request's prompt.
+    def prompt(self, request: ModelRequest) -> list[int]:
+        """The tokens of a request's prompt.
 
         Raises:
             TemplateError: the template refuses the messages.
         """
-        return len(self._tokens(self._template.render(request)))
+        return self._tokens(self._template.render(request))
 
     def run(
         self,

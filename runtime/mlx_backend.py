@@ -8,14 +8,10 @@ by the ``tokenizers`` library. What is more than plain weights, quantised ones a
 from __future__ import annotations
 
 import importlib
-import importlib.util
 import json
 import secrets
-import sys
 import threading
-import types
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -26,16 +22,17 @@ from tokenizers import Tokenizer
 from cognition import GenerationOptions
 from runtime.backend import Metadata, SpecialTokens
 from runtime.errors import ModelFileError
+from runtime.lazy_package import import_lazily
 from runtime.mlx_files import MlxFiles, read_mlx_directory
 from runtime.pieces import piece_reader
+
+import_lazily("mlx_lm")
 
 CPU_CHUNK, GPU_CHUNK = 128, 512
 """Tokens evaluated at once in prefill. A cancel waits for one chunk: 0.2 s at a small model's 650 tokens/s on a CPU."""
 
 DEFAULT_CONTEXT = 8192
 """As for llama.cpp: what a caller gets who asks for nothing, where the model allows more."""
-
-_import_lock = threading.Lock()
 
 
 class MlxBackend:
@@ -74,8 +71,7 @@ class MlxBackend:
                 f"MLX can't load {path} ({type(error).__name__}: {error}); fetch it again, or update mlx-lm",
                 spec=str(path),
             ) from error
-        with _mlx_lm_without_init():
-            self._caches: Any = importlib.import_module("mlx_lm.models.cache")
+        self._caches: Any = importlib.import_module("mlx_lm.models.cache")
         self._cache = self._caches.make_prompt_cache(self._model)
         self.can_cut = bool(self._caches.can_trim_prompt_cache(self._cache))
         self._held = 0
@@ -189,11 +185,10 @@ def _load_weights(path: Path, config: dict[str, Any]) -> Any:
     """The model with its weights; by mlx-lm's own loader for all that is not plain."""
     architecture = None
     if not config.keys() & {"quantization", "quantization_config", "model_file"} and "text_config" not in config:
-        with _mlx_lm_without_init():
-            try:
-                architecture = importlib.import_module(f"mlx_lm.models.{config['model_type']}")
-            except ImportError:  # mlx-lm reads some types under another name
-                architecture = None
+        try:
+            architecture = importlib.import_module(f"mlx_lm.models.{config['model_type']}")
+        except ImportError:  # mlx-lm reads some types under another name
+            architecture = None
     if architecture is None:
         return importlib.import_module("mlx_lm.utils").load_model(path)[0]
     model = architecture.Model(architecture.ModelArgs.from_dict(config))
@@ -220,27 +215,3 @@ def _load_tokenizer(path: Path) -> Any:
     tokenizer.no_padding()
     tokenizer.no_truncation()
     return tokenizer
-
-
-@contextmanager
-def _mlx_lm_without_init() -> Iterator[None]:
-    """Lets submodules of mlx_lm be imported without running the package's ``__init__``, which imports transformers.
-
-    An empty package with the same path stands in while this lasts. A later ``import mlx_lm`` runs ``__init__`` as ever
-    and finds the submodules that are there already.
-    """
-    with _import_lock:
-        if "mlx_lm" in sys.modules:
-            yield
-            return
-        spec = importlib.util.find_spec("mlx_lm")
-        if spec is None or spec.submodule_search_locations is None:
-            yield
-            return
-        stand_in = types.ModuleType("mlx_lm")
-        stand_in.__path__ = list(spec.submodule_search_locations)
-        sys.modules["mlx_lm"] = stand_in
-        try:
-            yield
-        finally:
-            del sys.modules["mlx_lm"]
