@@ -1,0 +1,54 @@
+"""The command line's first tools: they read and compute, change nothing, and stay inside one directory."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any
+
+from interpreters.context import ToolContext
+from interpreters.toolbox.arithmetic import evaluate
+from interpreters.toolbox.files import Workspace
+from interpreters.toolbox.grep import grep_files
+from interpreters.tools import Tool, tool
+
+__all__ = ["standard_tools"]
+
+
+def standard_tools(
+    root: str | os.PathLike[str], *, now: Callable[[], datetime] = datetime.now
+) -> tuple[Tool[..., Any], ...]:
+    """``calculate``, ``current_time``, ``Read``, ``Glob`` and ``Grep``, working in the directory ``root``.
+
+    Raises:
+        ConfigError: ``root`` is no directory.
+    """
+    files = Workspace(root)
+
+    @tool(read_only=True, idempotent=True)
+    def calculate(expression: str) -> str:
+        """Evaluate an arithmetic expression."""
+        return evaluate(expression)
+
+    @tool(read_only=True, idempotent=True)
+    def current_time() -> str:
+        """Get the current date and time."""
+        return now().strftime("%Y-%m-%d %H:%M:%S")
+
+    @tool(name="Read", read_only=True, idempotent=True)
+    def read(path: str) -> str:
+        """Read a text file."""
+        return files.read(path)
+
+    @tool(name="Glob", read_only=True, idempotent=True)
+    def glob(pattern: str, context: ToolContext[Any]) -> str:
+        """Find files by a glob pattern."""
+        return files.glob(pattern, context)
+
+    @tool(name="Grep", read_only=True, idempotent=True)
+    def grep(pattern: str, context: ToolContext[Any], path: str | None = None) -> str:
+        """Search files for a pattern."""
+        return grep_files(files, pattern, path, context)
+
+    return (calculate, current_time, read, glob, grep)

@@ -1,0 +1,100 @@
+"""``Grep``: which files are searched, where the search runs, and how what it finds is worded."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from interpreters.context import ToolContext
+from interpreters.toolbox import search
+from interpreters.toolbox.files import Walk, Workspace
+from interpreters.tools import ToolError
+
+PATTERN_LIMIT = 1_000
+"""Characters of a pattern."""
+GRACE = 2.0
+"""Seconds that a child gets beyond ``search.SECONDS`` to start and to end by itself."""
+LOOK = 0.1
+"""Seconds between two looks at whether the call was cancelled."""
+
+MEANS_SOMETHING = re.compile(r"[\\^$.|?*+()\[\]{}]")
+WILD = re.compile(r"[*?\[]")
+
+
+def grep_files(files: Workspace, pattern: str, path: str | None, context: ToolContext[Any]) -> str:
+    """The matching lines as ``path:line: text``, and what was left out.
+
+    Raises:
+        ToolError: the pattern is none, or there is nothing at the path.
+    """
+    if not pattern or len(pattern) > PATTERN_LIMIT:
+        raise ToolError(f"invalid pattern: {pattern[:80]}")
+    paths, notes = _paths(files, path, context)
+    if MEANS_SOMETHING.search(pattern):
+        items: Iterable[Any] = _in_child(str(files.root), paths, pattern, context)
+    else:
+        items = search.search(str(files.root), paths, lambda line: pattern in line)
+    lines: list[str] = []
+    for item in items:
+        context.check()
+        if isinstance(item, list):
+            lines.append(f"{item[0]}:{item[1]}: {item[2]}")
+        else:
+            notes.append(item["note"])
+    return "\n".join([*(lines or ["No lines match."]), *notes])
+
+
+def _paths(files: Workspace, path: str | None, context: ToolContext[Any]) -> tuple[list[str], list[str]]:
+    """The files to search, relative to the root, and notes on what was left out."""
+    if path is None or path in ("", ".", "./"):
+        parts: tuple[str, ...] = ("**", "*")
+    else:
+        real = files.inside(path)
+        if real.is_file():
+            return [str(real.relative_to(files.root))], []
+        if real.is_dir():
+            parts = (*real.relative_to(files.root).parts, "**", "*")
+        elif WILD.search(path):
+            parts = files.parts(path)
+        else:
+            raise files.missing(path, real)
+    walk = Walk(files, parts, context)
+    return list(walk), walk.notes
+
+
+def _in_child(root: str, paths: list[str], pattern: str, context: ToolContext[Any]) -> Iterable[Any]:
+    """Search with a regular expression in a process that is ended when it takes too long."""
+    if not sys.executable:
+        raise ToolError(f"invalid pattern: {pattern} (only plain texts can be searched for here)")
+    command = [sys.executable, "-I", "-S", "-W", "ignore", str(Path(search.__file__))]
+    request: str | None = json.dumps({"root": root, "paths": paths, "pattern": pattern})
+    deadline = time.monotonic() + search.SECONDS + GRACE
+    too_slow, output = False, ""
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, encoding="utf-8"
+    ) as child:
+        while child.returncode is None:
+            try:
+                output, _ = child.communicate(request, timeout=LOOK)
+            except subprocess.TimeoutExpired:
+                request = None  # it is on its way
+                too_slow = time.monotonic() > deadline
+                if too_slow or context.cancelled:
+                    child.kill()
+            except BaseException:  # an interrupt: don't leave it behind
+                child.kill()
+                raise
+    context.check()
+    items = [json.loads(line) for line in output.splitlines()]
+    for item in items:
+        if isinstance(item, dict) and "invalid" in item:
+            raise ToolError(f"invalid pattern: {pattern} ({item['invalid']})")
+    if too_slow:
+        items.append({"note": "[stopped: this pattern takes too long; use a simpler one]"})
+    return items
