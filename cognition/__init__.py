@@ -90,6 +90,7 @@ from cognition.phases import (
 )
 from cognition.policy import Policy, Rule, Verdict
 from cognition.requests import ModelRequest
+from cognition.schema import json_schema
 from cognition.state import AgentState
 from cognition.tools import ToolSpec
 from cognition.transition import Transition
@@ -190,6 +191,7 @@ __all__ = [
     "fold",
     "from_data",
     "in_flight",
+    "json_schema",
     "to_data",
     "transitions",
 ]

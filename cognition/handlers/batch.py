@@ -115,8 +115,9 @@ def advance(draft: Draft, phase: Acting, now: float) -> None:
                 break
             waiting = True
     draft.phase = Acting(tuple(slots), phase.malformed, limit)
-    if all(isinstance(slot.status, Settled) for slot in slots):
-        _conclude(draft, draft.phase, now)
+    results = [slot.status.result for slot in slots if isinstance(slot.status, Settled)]
+    if len(results) == len(slots):
+        _conclude(draft, draft.phase, results, now)
 
 
 def judge(draft: Draft, slots: tuple[CallSlot, ...], position: int) -> CallStatus:
@@ -202,13 +203,11 @@ def _unknown_tool(name: str, known: tuple[str, ...]) -> str:
     return f"there is no tool {name!r}; " + (f"there are {', '.join(known)}" if known else "no tools are offered")
 
 
-def _conclude(draft: Draft, phase: Acting, now: float) -> None:
+def _conclude(draft: Draft, phase: Acting, results: list[ToolResult], now: float) -> None:
     """All calls have their results: write them down in call order and ask the model again."""
-    for slot in phase.slots:
-        if isinstance(slot.status, Settled):  # as all are
-            result = slot.status.result
-            content = f"{result.content}\n{slot.context}" if slot.context else result.content
-            draft.record_result(slot.call, ToolResult(content, result.status))
+    for slot, result in zip(phase.slots, results, strict=True):
+        content = f"{result.content}\n{slot.context}" if slot.context else result.content
+        draft.record_result(slot.call, ToolResult(content, result.status))
     tell_malformed(draft, phase.malformed)
     limit = phase.limit if phase.limit in SOFT_LIMITS else None
     draft.go_on(now, ModelAttempt("repair" if phase.malformed else "answer"), limit)

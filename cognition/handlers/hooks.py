@@ -133,7 +133,5 @@ def _after_call(slot: CallSlot, event: HookReturned) -> CallStatus:
 
 
 def _newest_user_text(draft: Draft) -> str:
-    for message in reversed(draft.history):
-        if isinstance(message, UserMessage) and message.origin == "user":
-            return message.text
-    return ""
+    """The message that began this turn."""
+    return next(m.text for m in reversed(draft.history) if isinstance(m, UserMessage) and m.origin == "user")

@@ -39,6 +39,7 @@ from cognition import (
     RunHook,
     SessionReset,
     SpawnWorker,
+    StartTimer,
     Task,
     TasksChanged,
     ToolCall,
@@ -51,6 +52,7 @@ from cognition import (
     WorkerFailed,
     WorkerFinished,
     WorkerStalled,
+    in_flight,
 )
 from cognition.engine_tools import BY_FEATURE
 from cognition.handlers.engine_calls import STARTERS
@@ -205,6 +207,16 @@ def test_an_approved_plan_is_executed_step_by_step_in_the_mode_of_before() -> No
     assert session.state.plan is None
 
 
+def test_entering_plan_mode_twice_is_entering_it_once() -> None:
+    session = Session(engine_with(features=("plan",)))
+    session(ModeChanged("careful"))
+
+    decisions = calling(session, ProposedCall("enter_plan_mode"), ProposedCall("enter_plan_mode", {"again": True}))
+
+    assert [ModeSet("plan")] == [d for d in decisions if isinstance(d, ModeSet)]
+    assert session.state.resume_mode == "careful"
+
+
 def test_a_plan_that_is_sent_back_keeps_the_mode() -> None:
     session = Session(engine_with(WRITE, features=("plan",)))
     calling(session, ProposedCall("enter_plan_mode"))
@@ -337,6 +349,27 @@ def test_a_failed_worker_cancels_those_that_need_it(event: WorkerFailed | Worker
     assert "worker 'b' is cancelled because 'a', which it needs, did not succeed" in contents[1]
     assert "worker 'c' is cancelled because 'b', which it needs, did not succeed" in contents[2]
     assert contents[3] == "D"
+
+
+def test_a_worker_with_unreadable_needs_is_told_so_at_once() -> None:
+    """It does not wait for the workers before it."""
+    session = Session(engine_with(features=("workers",)))
+
+    calling(session, worker("a"), ProposedCall("spawn_worker", {"name": "b", "objective": "x", "after": "a"}))
+    session(WorkerFinished(effect("1.1.1"), "A"))
+
+    assert "'after' must be an array of texts" in session.results[1][0]
+
+
+def test_what_is_in_flight_can_be_asked_of_every_phase() -> None:
+    session = Session(engine_with(MULTIPLY, hooks=("user_message",)))
+    assert in_flight(session.state.phase) == ()
+    session(UserSpoke("Go"))
+    assert in_flight(session.state.phase) == ("1.0.0",)
+    session(HookReturned(effect("1.0.0")))
+    assert in_flight(session.state.phase) == ("1.1.0",)
+    session(replied("1.1.0", "", ProposedCall("multiply", {"n": 1}), ProposedCall("multiply", {"n": 2})))
+    assert in_flight(session.state.phase) == ("1.1.1", "1.1.2")
 
 
 def test_two_workers_of_a_reply_have_different_names() -> None:
@@ -535,3 +568,13 @@ def test_cancel_while_a_hook_runs() -> None:
         decisions = session(CancelAsked())
 
         assert (CancelEffect(effect(name)), TurnFinished(Cancelled(""), Usage())) == decisions
+
+
+def test_an_engine_says_which_effects_its_configuration_can_lead_to() -> None:
+    """An interpreter checks at the start that it can carry all of them out."""
+    base = {CallModel, CallTool, AskApproval, StartTimer}
+
+    assert base == set(engine_with().effects)
+    assert base | {Recall} == set(engine_with(recall_first=True).effects)
+    everything = engine_with(features=("questions", "tasks", "plan", "memory", "workers"), hooks=("stop",))
+    assert base | {AskUser, ReviewPlan, Recall, SpawnWorker, RunHook} == set(everything.effects)

@@ -1,0 +1,73 @@
+"""A JSON Schema for every type that ``codec`` writes, so that other programs can read and check recordings.
+
+The schemas follow the same rules as the codec: tags under ``"type"``, fields with a default may be left out, nothing
+else may stand beside them. They are JSON Schema 2020-12 (https://json-schema.org/draft/2020-12/schema).
+"""
+
+from __future__ import annotations
+
+from types import NoneType, UnionType
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+
+from attrs import NOTHING, fields, has
+
+from cognition.codec import UNIONS
+from cognition.errors import ConfigError
+from cognition.history import History
+from cognition.messages import Message
+
+SCALARS: dict[Any, str] = {str: "string", int: "integer", float: "number", bool: "boolean", NoneType: "null"}
+
+
+def json_schema(kind: Any) -> dict[str, Any]:
+    """The schema of what ``to_data`` gives for a type: a class of the core, or a union such as ``Input``.
+
+    Classes stand under ``$defs`` by their names, each once.
+
+    Raises:
+        ConfigError: the codec does not write this type.
+    """
+    definitions: dict[str, Any] = {}
+    root = _schema(kind, definitions)
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **root, "$defs": definitions}
+
+
+def _schema(kind: Any, definitions: dict[str, Any]) -> dict[str, Any]:
+    kind = getattr(kind, "__supertype__", kind)  # a NewType is what it renames
+    if kind in SCALARS:
+        return {"type": SCALARS[kind]}
+    if kind is History:
+        return {"type": "array", "items": _schema(Message, definitions)}
+    for union, tags in UNIONS:
+        if kind == union:
+            return {"oneOf": [_reference(member, definitions, tag) for member, tag in tags.items()]}
+    origin = get_origin(kind)
+    if origin is Literal:
+        return {"enum": list(get_args(kind))}
+    if origin is tuple:
+        return {"type": "array", "items": _schema(get_args(kind)[0], definitions)}
+    if origin is dict:
+        return {"type": "object"}
+    if origin in (Union, UnionType):
+        return {"anyOf": [_schema(member, definitions) for member in get_args(kind)]}
+    if isinstance(kind, type) and has(kind):
+        return _reference(kind, definitions, None)
+    raise ConfigError(f"{kind!r} is no type that the codec writes")
+
+
+def _reference(kind: type, definitions: dict[str, Any], tag: str | None) -> dict[str, Any]:
+    """A reference to a class's definition; as a member of a union it carries its tag."""
+    name = kind.__name__ if tag is None else f"{kind.__name__}.tagged"
+    if name not in definitions:
+        definitions[name] = {}  # stands in for itself while its fields are walked
+        definitions[name] = _definition(kind, definitions, tag)
+    return {"$ref": f"#/$defs/{name}"}
+
+
+def _definition(kind: Any, definitions: dict[str, Any], tag: str | None) -> dict[str, Any]:
+    hints = get_type_hints(kind)
+    properties = {field.name: _schema(hints[field.name], definitions) for field in fields(kind)}
+    required = [field.name for field in fields(kind) if field.default is NOTHING]
+    if tag is not None:
+        properties, required = {"type": {"const": tag}, **properties}, ["type", *required]
+    return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
