@@ -1,0 +1,270 @@
+"""From events to text: a pure fold, tested without a terminal, a model or an agent."""
+
+import inspect
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cognition import Cancelled, Completed, Failed, LimitReached, MalformedToolCall, ToolCall, Usage
+from interpreters import events
+from interpreters.cli.jsonl import TAGS
+from interpreters.cli.render import (
+    LONGEST_RESULT,
+    RENDERERS,
+    Piece,
+    View,
+    call_text,
+    render,
+    result_text,
+    usage_text,
+)
+from interpreters.events import Event
+
+EVENTS = {
+    kind for _, kind in inspect.getmembers(events, inspect.isclass) if issubclass(kind, Event) and kind is not Event
+}
+
+CALL = ToolCall("call-1-1-1", "calculate", {"expression": "17 * 23"})
+OTHER = ToolCall("call-1-1-2", "current_time")
+
+
+def happened(type_: type[Event], /, **fields: Any) -> Event:
+    return type_(session="s", turn=1, step=1, attempt=1, sequence=1, **fields)
+
+
+def text(*pieces: str) -> list[Event]:
+    return [happened(events.TextDelta, text=piece) for piece in pieces]
+
+
+def thought(*pieces: str) -> list[Event]:
+    return [happened(events.ReasoningDelta, text=piece) for piece in pieces]
+
+
+def model_call(*inside: Event) -> list[Event]:
+    asked = happened(events.ModelCallStarted, purpose="answer", messages=1)
+    ended = happened(
+        events.ModelCallFinished, finish_reason="stop", usage=Usage(input_tokens=10, output_tokens=5), seconds=0.5
+    )
+    return [asked, *inside, ended]
+
+
+def tool_result(call: ToolCall, content: str, status: str = "ok") -> Event:
+    return happened(events.ToolFinished, call_id=call.id, name=call.name, status=status, content=content, seconds=0.1)
+
+
+def turn(*inside: Event, outcome: object = None) -> list[Event]:
+    asked = happened(events.TurnStarted, text="What is 17 * 23?")
+    outcome = Completed("") if outcome is None else outcome
+    return [asked, *inside, happened(events.TurnFinished, outcome=outcome, usage=Usage(input_tokens=20))]
+
+
+def shown(happening: Iterable[Event], view: View | None = None) -> list[Piece]:
+    view = View(summary=False) if view is None else view
+    pieces: list[Piece] = []
+    for event in happening:
+        view, more = render(view, event)
+        pieces += more
+    return pieces
+
+
+def channel(name: str, pieces: Iterable[Piece]) -> str:
+    return "".join(piece.text for piece in pieces if piece.channel == name)
+
+
+def test_every_event_has_its_place_on_screen_and_its_json_tag() -> None:
+    """A new event has to be given a renderer and a tag."""
+    assert set(RENDERERS) == EVENTS
+    assert set(TAGS) == EVENTS
+    assert len(set(TAGS.values())) == len(TAGS)
+
+
+def test_a_turn_with_a_tool_call_reads_like_a_story() -> None:
+    """Thinking, the call, its result and the answer stand on lines of their own, the answer alone on its channel."""
+    pieces = shown(
+        turn(
+            *model_call(*thought("I need ", "a tool.")),
+            happened(events.ToolStarted, call=CALL),
+            tool_result(CALL, "391"),
+            *model_call(*text("17 * 23 ", "is 391.")),
+            outcome=Completed("17 * 23 is 391."),
+        )
+    )
+
+    assert channel("answer", pieces) == "17 * 23 is 391.\n"
+    assert channel("trace", pieces) == 'I need a tool.\n→ calculate(expression="17 * 23")\n← 391\n'
+    assert {piece.style for piece in pieces if "tool." in piece.text} == {"dim"}
+
+
+def test_thinking_stays_away_where_it_is_not_wanted() -> None:
+    """Without ``thinking`` the trace holds none of it, nor an empty line in its place."""
+    pieces = shown(turn(*model_call(*thought("Hm."), *text("Yes."))), View(thinking=False, summary=False))
+
+    assert pieces == [Piece("answer", "Yes."), Piece("answer", "\n")]
+
+
+@given(st.lists(st.sampled_from([*text("a", "b\n", "\n"), *thought("x", "y\n"), *model_call()])))
+def test_channels_never_share_a_line(inside: list[Event]) -> None:
+    """However text and thinking alternate, whoever begins to write finds the line of the other ended."""
+    written = {"answer": "", "trace": ""}
+    for piece in shown(turn(*inside)):
+        other = "trace" if piece.channel == "answer" else "answer"
+
+        assert written[other] == "" or written[other].endswith("\n")
+        written[piece.channel] += piece.text
+    assert all(not end or end.endswith("\n") for end in written.values())
+
+
+@given(st.lists(st.text(min_size=1), min_size=1))
+def test_the_answer_is_what_the_model_said(pieces: list[str]) -> None:
+    """Up to blank lines before it and a line break behind it nothing is added to a reply and nothing is lost."""
+    said = "".join(pieces)
+    answer = channel("answer", shown(turn(*model_call(*text(*pieces)))))
+    expected = said.lstrip("\n")
+
+    assert answer == (f"{expected}\n" if expected and not expected.endswith("\n") else expected)
+
+
+def test_a_warning_in_the_middle_leaves_the_answer_whole() -> None:
+    """What comes from outside while the model writes does not break the answer's line in a file."""
+    pieces = shown(turn(*model_call(*text("one "), happened(events.WarningRaised, message="odd"), *text("two"))))
+
+    assert channel("answer", pieces) == "one two\n"
+    assert channel("trace", pieces) == "\n! odd\n"
+
+
+def test_a_runtime_that_does_not_stream_shows_its_answer_too() -> None:
+    """An answer of which no delta came is shown when the turn ends."""
+    pieces = shown(turn(*model_call(), outcome=Completed("391")))
+
+    assert channel("answer", pieces) == "391\n"
+
+
+@pytest.mark.parametrize(
+    ("happening", "expected"),
+    [
+        (
+            [
+                happened(events.ToolStarted, call=CALL),
+                happened(events.ToolStarted, call=OTHER),
+                tool_result(OTHER, "noon"),
+                tool_result(CALL, "391"),
+            ],
+            '→ calculate(expression="17 * 23")\n→ current_time()\n← noon\n← calculate(expression="17 * 23"): 391\n',
+        ),
+        ([tool_result(CALL, "not allowed", "refused")], "← calculate: refused: not allowed\n"),
+        (
+            [happened(events.ToolStarted, call=CALL), tool_result(CALL, "no such file", "error")],
+            '→ calculate(expression="17 * 23")\n← error: no such file\n',
+        ),
+        (
+            [
+                happened(events.ToolStarted, call=CALL),
+                happened(events.ToolProgress, call=CALL, text="half"),
+                tool_result(CALL, "391"),
+            ],
+            '→ calculate(expression="17 * 23")\n  calculate: half\n← calculate(expression="17 * 23"): 391\n',
+        ),
+        (
+            [happened(events.CallMalformed, index=0, malformed=MalformedToolCall('{"name":', "it ends too early"))],
+            '✗ the model wrote a call that can\'t be read (it ends too early): {"name":\n',
+        ),
+        (
+            [happened(events.RetryPlanned, kind="rate_limit", message="busy", number=2, seconds=2.0)],
+            "! busy; trying again in 2 s (attempt 2)\n",
+        ),
+        (
+            [happened(events.RetryPlanned, kind="transient", message="busy", number=2, seconds=0.0)],
+            "! busy; trying again now (attempt 2)\n",
+        ),
+        (
+            [happened(events.ContextTrimmed, dropped=4, tokens=10, budget=10)],
+            "! the 4 oldest messages no longer fit and are left out\n",
+        ),
+        ([happened(events.LimitHit, limit="steps", detail="12 steps are used up")], "! 12 steps are used up\n"),
+    ],
+)
+def test_what_happens_beside_the_answer(happening: list[Event], expected: str) -> None:
+    """Each happening is a line on the trace, and a result says whose it is unless it stands under its call."""
+    pieces = shown(happening)
+
+    assert channel("trace", pieces) == expected
+    assert channel("answer", pieces) == ""
+
+
+@pytest.mark.parametrize(
+    ("status", "style"), [("ok", "plain"), ("error", "error"), ("refused", "error"), ("cancelled", "warning")]
+)
+def test_results_that_are_none_stand_out(status: str, style: str) -> None:
+    """A failed call is red, a cancelled one yellow."""
+    (piece,) = shown([tool_result(CALL, "x", status)])
+
+    assert piece.style == style
+
+
+@pytest.mark.parametrize(
+    ("outcome", "expected"),
+    [
+        (Completed("x", "length"), "! the answer was cut at the token limit; --max-tokens raises it\n"),
+        (LimitReached("steps"), "! the turn ended at its limit of steps; --max-steps raises it\n"),
+        (LimitReached("tool_calls"), "! the turn ended at its limit of tool calls\n"),
+        (Cancelled("the user asked to stop"), "! cancelled\n"),
+        (Failed("context_overflow", "too long"), "✗ the turn failed (context overflow): too long\n"),
+    ],
+)
+def test_a_turn_that_does_not_end_well_says_why(outcome: object, expected: str) -> None:
+    """The last line names what ended the turn and, where there is one, the option that helps."""
+    assert channel("trace", shown(turn(*model_call(*text("x")), outcome=outcome))) == expected
+
+
+def test_the_summary_adds_up_the_turn() -> None:
+    """Replies, tokens and time of all model calls of the turn stand on one line, and only of this turn."""
+    two_turns = [*turn(*model_call()), *turn(*model_call(), *model_call())]
+
+    *_, last = shown(two_turns, View())
+
+    assert last == Piece("trace", "2 replies, 20 tokens in, 0 out, 1.00 s in the model\n", "dim")
+    assert usage_text(1, Usage(30, 5, 10), 0.25) == "1 reply, 30 tokens in (10 reused), 5 out, 0.25 s in the model"
+
+
+@pytest.mark.parametrize(
+    ("call", "expected"),
+    [
+        (CALL, 'calculate(expression="17 * 23")'),
+        (OTHER, "current_time()"),
+        (ToolCall("c", "f", {"a": 1, "b": [True, None], "ä": "ö\n"}), 'f(a=1, b=[true, null], ä="ö\\n")'),
+        (ToolCall("c", "f", "[1"), "f([1)"),
+        (ToolCall("c", "f", {"a": "x" * 500}), f'f(a="{"x" * 119}… (502 characters))'),
+    ],
+)
+def test_a_call_is_one_line_whatever_it_holds(call: ToolCall, expected: str) -> None:
+    """Calls are written as one would write them, long arguments cut."""
+    assert call_text(call) == expected
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        ("391", "391"),
+        ("a\nb\n", "a\n  b"),
+        ("", "(nothing)"),
+        ("\n".join("123456789"), "1\n  2\n  3\n  4\n  5\n  6\n  … (3 more lines)"),
+        ("x" * 1000, f"{'x' * 400}\n  … (600 more characters)"),
+    ],
+)
+def test_long_results_are_shortened(content: str, expected: str) -> None:
+    """The first lines are shown, indented under the arrow, and what is left out is counted."""
+    assert result_text(content) == expected
+
+
+@given(st.text())
+def test_shortened_results_stay_short(content: str) -> None:
+    """No result takes more than its lines and characters, and -v shows all of it."""
+    most_lines, most_characters = LONGEST_RESULT
+    short = result_text(content)
+
+    assert len(short.splitlines()) <= most_lines + 1
+    assert len(short) <= most_characters + 3 * most_lines + 40
+    assert result_text(content, whole=True).split() == (content.split() or ["(nothing)"])

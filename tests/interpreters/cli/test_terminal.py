@@ -1,0 +1,149 @@
+"""Streams as terminals show them, and the two kinds of output over them."""
+
+import io
+from collections.abc import Mapping
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cognition import Completed, Usage
+from interpreters import events
+from interpreters.cli.screen import JsonLines, Output, Screen
+from interpreters.cli.terminal import ERASE_LINE, StatusLine, Terminal, bar, visible
+
+PLACE = {"session": "s", "turn": 1, "step": 1, "attempt": 1, "sequence": 1}
+
+
+class Tty(io.StringIO):
+    """A stream that says it is a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+class Broken(io.StringIO):
+    """A stream that nobody reads any more."""
+
+    def flush(self) -> None:
+        raise BrokenPipeError
+
+
+@pytest.mark.parametrize(
+    ("stream", "environment", "colours", "moves"),
+    [
+        (Tty(), {"TERM": "xterm"}, True, True),
+        (Tty(), {}, True, True),
+        (Tty(), {"TERM": "xterm", "NO_COLOR": "1"}, False, True),
+        (Tty(), {"TERM": "xterm", "NO_COLOR": ""}, True, True),
+        (Tty(), {"TERM": "dumb"}, False, False),
+        (io.StringIO(), {"TERM": "xterm"}, False, False),
+    ],
+)
+def test_colour_and_movement_are_for_terminals_that_want_them(
+    stream: io.StringIO, environment: Mapping[str, str], colours: bool, moves: bool
+) -> None:
+    """NO_COLOR, when it is not empty, takes the colour; TERM=dumb and files take both."""
+    terminal = Terminal(stream, environment)
+
+    assert (terminal.colours, terminal.moves) == (colours, moves)
+
+
+def test_a_style_is_one_escape_sequence_around_the_text() -> None:
+    """On a terminal errors are red, and a line break alone is not coloured."""
+    stream = Tty()
+    terminal = Terminal(stream, {})
+    terminal.write("no", "error")
+    terminal.write("\n", "error")
+    terminal.write("yes")
+
+    assert stream.getvalue() == "\x1b[31mno\x1b[0m\nyes"
+
+
+def test_text_can_not_steer_the_terminal() -> None:
+    """Escape sequences of a model or a file are shown on a terminal; a file gets them as they are."""
+    hostile = "\x1b]0;owned\x07 \x9b31m\r\n\tok\n"
+    screen, file = Tty(), io.StringIO(newline="")
+    Terminal(screen, {}).write(hostile)
+    Terminal(file, {}).write(hostile)
+
+    assert screen.getvalue() == "\\x1b]0;owned\\x07 \\x9b31m\n\tok\n"
+    assert file.getvalue() == hostile
+
+
+@given(st.text())
+def test_nothing_visible_controls(text: str) -> None:
+    """Whatever the text, no control character but tab and line feed gets through."""
+    assert not {char for char in visible(text) if (ord(char) < 32 or 127 <= ord(char) < 160) and char not in "\n\t"}
+
+
+@pytest.mark.parametrize(
+    ("done", "filled", "percent"), [(0.0, 0, "0%"), (0.5, 15, "50%"), (1.0, 30, "100%"), (7, 30, "100%")]
+)
+def test_a_bar_is_as_full_as_the_work_is_done(done: float, filled: int, percent: str) -> None:
+    """The bar has a fixed width and says the percentage."""
+    assert bar("loading", done) == f"loading {'█' * filled}{'░' * (30 - filled)} {percent:>4}"
+
+
+def test_a_status_line_leaves_nothing_behind() -> None:
+    """What comes and goes is erased before anything else is written; where lines can't move it is never drawn."""
+    terminal, file = Tty(), io.StringIO()
+    for stream in (terminal, file):
+        status = StatusLine(Terminal(stream, {}))
+        status.show("loading")
+        status.clear()
+        status.clear()
+
+    assert terminal.getvalue() == f"{ERASE_LINE}\x1b[2mloading\x1b[0m{ERASE_LINE}"
+    assert file.getvalue() == ""
+
+
+def test_a_screen_writes_the_answer_to_one_stream_and_the_rest_to_the_other() -> None:
+    """Without a terminal there is no thinking, no summary, no colour."""
+    out, err = io.StringIO(), io.StringIO()
+    screen = Screen(Terminal(out, {}), Terminal(err, {}))
+    tell(screen)
+
+    assert out.getvalue() == "391\n"
+    assert err.getvalue() == ""
+
+
+def test_verbose_shows_all_of_it_anywhere() -> None:
+    """-v brings thinking and summary to a file too."""
+    out, err = io.StringIO(), io.StringIO()
+    tell(Screen(Terminal(out, {}), Terminal(err, {}), verbose=True))
+
+    assert out.getvalue() == "391\n"
+    assert err.getvalue() == "Hm.\n1 reply, 1 tokens in, 0 out, 0.50 s in the model\n"
+
+
+def test_what_was_begun_is_ended_before_somebody_else_writes() -> None:
+    """A turn that breaks off in the middle of a line leaves the cursor at the beginning of the next."""
+    out = io.StringIO()
+    screen = Screen(Terminal(out, {}), Terminal(io.StringIO(), {}))
+    screen(events.TextDelta(text="39", **PLACE))
+    screen.clear()
+
+    assert out.getvalue() == "39\n"
+
+
+@pytest.mark.parametrize("kind", [Screen, JsonLines])
+def test_a_stream_that_fails_is_told_once_and_left_alone(kind: type[Screen | JsonLines]) -> None:
+    """An output never raises into the agent: it keeps the error, says so once, and writes no more."""
+    output = kind(Terminal(Broken(), {}), Terminal(io.StringIO(), {}))
+    told = []
+    output.on_failure = lambda: told.append(output.failure)
+    tell(output)
+
+    assert len(told) == 1
+    assert isinstance(output.failure, BrokenPipeError)
+
+
+def tell(output: Output) -> None:
+    """One short turn."""
+    output(events.TurnStarted(text="?", **PLACE))
+    output(events.ModelCallStarted(purpose="answer", messages=1, **PLACE))
+    output(events.ReasoningDelta(text="Hm.", **PLACE))
+    output(events.TextDelta(text="391", **PLACE))
+    output(events.ModelCallFinished(finish_reason="stop", usage=Usage(1), seconds=0.5, **PLACE))
+    output(events.TurnFinished(outcome=Completed("391"), usage=Usage(1), **PLACE))
