@@ -1,6 +1,6 @@
 """From a model's text to what it says, thinks and calls: one pure machine that reads any format given as data."""
 
-from cognition.parsing.formats import HERMES, PLAIN
+from cognition.parsing.formats import FORMATS, HERMES, PLAIN
 from cognition.parsing.outputs import (
     ArgumentsDelta,
     CallFinished,
@@ -16,6 +16,7 @@ from cognition.parsing.spec import CallFormat, FormatSpec, JsonFields, Parameter
 from cognition.parsing.state import ParserState
 
 __all__ = [
+    "FORMATS",
     "HERMES",
     "PLAIN",
     "ArgumentsDelta",

@@ -58,13 +58,22 @@ def decode(calls: CallFormat, raw: str, *, terminated: bool = True) -> list[Deco
     return [_from_value(calls, value, repairs, stripped) for value in values]
 
 
+def well_formed(calls: CallFormat, raw: str) -> bool:
+    """Whether a call's JSON is right as it stands, so that strings are where they seem to be."""
+    text = (raw.partition(calls.name_end)[2] if calls.shape == "named_json" else raw).strip()
+    try:
+        return calls.shape != "tagged_parameters" and bool(_strictly(text))
+    except (ValueError, RecursionError):
+        return False
+
+
 # ------------------------------------------------------------------------------------------------- reading JSON
 
 
 def _json_values(text: str, complete: bool) -> tuple[list[Value], tuple[str, ...]]:
     """The values that stand side by side in a text, or in its one list; else what mending makes of it."""
     try:
-        values = _listed(text) if text.startswith("[") else _side_by_side(text)
+        values = _strictly(text)
         if not values:
             raise _Unreadable("the list of calls is empty")
         return values, ()
@@ -76,6 +85,10 @@ def _json_values(text: str, complete: bool) -> tuple[list[Value], tuple[str, ...
             raise _Unreadable(f"not valid JSON: {error}") from None
     several = repaired.value if isinstance(repaired.value, list) else [repaired.value]
     return [Value(value, None) for value in several], repaired.repairs
+
+
+def _strictly(text: str) -> list[Value]:
+    return _listed(text) if text.startswith("[") else _side_by_side(text)
 
 
 def _listed(text: str) -> list[Value]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from cognition.messages import MalformedToolCall, ProposedCall
 from cognition.outcomes import FinishReason
-from cognition.parsing.decode import Decoded, decode
+from cognition.parsing.decode import Decoded, decode, well_formed
 from cognition.parsing.outputs import (
     ArgumentsDelta,
     CallFinished,
@@ -208,23 +208,23 @@ class Run:
     # ----------------------------------------------------------------------------------------------------- calls
 
     def _read_call(self, phase: InCall) -> bool:
-        plan, tentative = self.plan, phase.tentative
-        assert plan.calls is not None
-        text, start = self.text, self.at
-        limit = start + LONGEST_HEAD - length(phase.raw) if tentative else len(text)
-        if tentative and limit <= len(text):
-            text = text[:limit]
-        if plan.calls.shape == "tagged_parameters":
+        plan, tentative, start = self.plan, phase.tentative, self.at
+        room = LONGEST_HEAD - length(phase.raw) if tentative else len(self.text)
+        cut = tentative and start + room <= len(self.text)
+        text, start = (self.text[start : start + room], 0) if cut else (self.text, start)
+        if plan.tags:
             reading = scan_tags(plan, phase.scan, text, start, final=self.final)
         else:
             reading = scan_json(plan, phase.scan, text, start, final=self.final, tentative=tentative)
-        raw = added(phase.raw, text[start : reading.at])
-        self.at = reading.at
-        if tentative and not reading.name and (reading.ending or limit <= len(text)):
-            if not reading.ending:  # the head is too long: all of it was read
-                raw, self.at = added(phase.raw, text[start:]), len(text)
+        read = reading.at - start
+        if tentative and not reading.name and (reading.ending or cut):
+            read = read if reading.ending else room  # no call, or its head is too long for one
+            raw = added(phase.raw, text[start : start + read])
+            self.at += read
             self._release(raw)
             return True
+        raw = added(phase.raw, text[start : reading.at])
+        self.at += read
         if tentative and reading.name:
             self.visible = touched(self.visible)
             self.calls += 1
@@ -233,13 +233,11 @@ class Run:
             self.outputs.append(CallStarted(self.calls - 1, reading.name))
         if reading.arguments:
             self.outputs.append(ArgumentsDelta(self.calls - 1, reading.arguments))
-        self.phase = InCall(
-            raw, reading.scan, phase.outer, self.text[self.at :] if not reading.ending else "", tentative
-        )
-        if not reading.ending:
-            return len(text) < len(self.text)  # a call that was announced within the limit goes on after it
-        self._close(self.phase, reading.ending)
-        return True
+        if reading.ending:
+            self._close(InCall(raw, reading.scan, phase.outer), reading.ending)
+            return True
+        self.phase = InCall(raw, reading.scan, phase.outer, "" if cut else self.text[self.at :], tentative)
+        return cut  # announced within its head: there is more of it to read
 
     def _release(self, raw: Rope) -> None:
         """What looked like a call without markers is none: read it again, as text."""
@@ -264,7 +262,7 @@ class Run:
         calls = self.plan.calls
         assert calls is not None
         decoded = decode(calls, raw, terminated=terminated)
-        cut = "" if self.literal or _flawless(decoded) else self._first_marker(raw)
+        cut = "" if _flawless(decoded) else self._hidden_marker(raw, marker)
         if cut:
             place = raw.index(cut)
             shorter = decode(calls, raw[:place], terminated=self._ends_call(cut))
@@ -280,10 +278,14 @@ class Run:
         if marker and self.plan.meanings[marker] == "call_end":
             self.at += len(marker)
 
-    def _first_marker(self, raw: str) -> str:
-        """The marker that a call's text holds first, of those that end a call and stand in no tool's arguments."""
+    def _hidden_marker(self, raw: str, ending: str) -> str:
+        """The first marker in a call's text, where there is reason to think that it ended the call."""
         calls = self.plan.calls
         assert calls is not None
+        if self.literal or well_formed(calls, raw):
+            return ""
+        if self.final and not ending and self.reason in BROKEN_OFF:
+            return ""  # the string at hand is open because the reply broke off in it
         found = [marker for marker in (calls.end, calls.section_end, calls.start) if marker and marker in raw]
         return min(found, key=raw.index) if found else ""
 

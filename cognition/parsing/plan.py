@@ -115,8 +115,8 @@ class Plan:
         # Markers before single characters: at one place the longer one counts.
         self.outside = re.compile("|".join([*map(re.escape, self.in_call.texts), r"""["'{}\[\],:]"""]))
         """What matters outside of strings in a call's JSON."""
-        first = {re.escape(marker[0]) for marker in self.in_call.texts} | {'"', "'", "{", "}", r"\[", r"\]"}
-        self.skimmed = re.compile("|".join(sorted(first))).search
+        self.firsts = frozenset(marker[0] for marker in self.in_call.texts)
+        self.skimmed = re.compile("|".join(map(re.escape, sorted(self.firsts | set("\"'{}[]"))))).search
         """The same without commas and colons, and of markers the first character only."""
         self.head = Markers(()) if calls is None else Markers([*self.in_call.texts, calls.name_end, calls.id_start])
         """What ends a name that stands before its JSON, and the id behind it."""

@@ -167,11 +167,13 @@ def skim_json(plan: Plan, scan: Scan, text: str) -> Scan | None:
         sign, at = found.group(), found.end()
         if sign == '"':
             quote = sign
+        elif sign in plan.firsts:  # maybe a marker
+            return None
         elif sign in "{[":
             depth += 1
         elif sign in "}]" and depth > fields.level + 1:
             depth -= 1
-        else:  # the end of the arguments, or what may be a marker
+        else:  # the end of the arguments, or a single quote
             return None
     return scan if quote == scan.quote and depth == scan.depth else Scan(fields, depth, quote)
 
