@@ -7,9 +7,10 @@ from concurrent.futures import Future
 
 from attrs import field, frozen
 
-from cognition import ApprovalGiven, ApprovalRefused, AskApproval, EffectId, ToolCall
+from cognition import ApprovalGiven, ApprovalRefused, AskApproval, ConfigError, EffectId, ToolCall
 
 NOBODY = "nobody is here to approve it"
+NOT_ASKED = "the user could not be asked"
 
 
 @frozen
@@ -47,9 +48,16 @@ ends the turn without waiting for it."""
 
 
 def as_input(effect: AskApproval, answer: Answer) -> ApprovalGiven | ApprovalRefused:
-    """The input that tells the engine of an answer."""
+    """The input that tells the engine of an answer.
+
+    Raises:
+        ConfigError: it is none. (A function that returns nothing shall not refuse by that, nor one that returns "no"
+            allow.)
+    """
+    if not isinstance(answer, bool | Approval):
+        raise ConfigError(f"approve has to return True, False, an Approval or a Future, not {answer!r}")
     identity: EffectId = effect.effect_id
-    approval = answer if isinstance(answer, Approval) else Approval(answer is True)
+    approval = answer if isinstance(answer, Approval) else Approval(answer)
     if approval.allowed:
         return ApprovalGiven(identity, approval.always)
     return ApprovalRefused(identity, approval.reason, approval.always)

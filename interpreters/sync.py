@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Mapping
-from concurrent.futures import Future
+from concurrent.futures import CancelledError, Future
 from functools import partial
 from queue import Empty, SimpleQueue
 from typing import Any
@@ -34,34 +34,23 @@ from cognition import (
     CognitiveEngine,
     CogstepError,
     EffectId,
-    Failure,
     Input,
     ModelFailed,
-    ModelInterrupted,
-    ModelReplied,
     StartTimer,
     TimerFired,
     ToolCall,
     ToolFailed,
     TurnFinished,
-    Usage,
 )
-from cognition.parsing import (
-    ArgumentsDelta,
-    CallFinished,
-    CallMalformed,
-    CallStarted,
-    Output,
-    ReasoningDelta,
-    TextDelta,
-)
+from cognition.parsing import TextDelta
 from interpreters import events
-from interpreters.approvals import NOBODY, Answer, ApprovalRequest, Approve, as_input
+from interpreters.approvals import NOBODY, NOT_ASKED, Answer, ApprovalRequest, Approve, as_input
 from interpreters.clock import Clock, SystemClock
 from interpreters.context import ToolContext
 from interpreters.driver import Driver, Recorder
 from interpreters.errors import BusyError
 from interpreters.observers import Observers
+from interpreters.stream import BROKEN_OFF, ended, failed, show
 from interpreters.tools import Tool, describe, run_tool
 from interpreters.workers import Workers
 from runtime.protocol import Done, Generation, Runtime
@@ -133,6 +122,8 @@ class SyncInterpreter:
         self._contexts: dict[EffectId, ToolContext[Any]] = {}
         self._deadlines: dict[EffectId, tuple[float, Input]] = {}
         """When an effect is answered by the clock, and with what."""
+        self._questions: dict[EffectId, Future[Answer]] = {}
+        """Approvals that are asked for elsewhere."""
         self._turn: Turn | None = None
         self._generation: Generation | None = None
         self._seen: list[str] = []
@@ -228,6 +219,7 @@ class SyncInterpreter:
         self._calls.clear()
         self._deadlines.clear()
         self._contexts.clear()
+        self._questions.clear()
 
     # ---------------------------------------------------------------------------------------- where inputs come from
 
@@ -236,16 +228,17 @@ class SyncInterpreter:
         while True:
             if self._calls:
                 self._begin_calls()
+            due = self._due() if self._deadlines else None
+            if due is not None:
+                return due
             letter = self._look() if self._agenda else self._wait()
             match letter:
                 case None if self._agenda:
                     event = self._agenda.pop(next(iter(self._agenda)))()
                     if event is not None:
                         return event
-                case None:
-                    due = self._due()
-                    if due is not None:
-                        return due
+                case None:  # a deadline has come
+                    pass
                 case CancelRequest(turn=turn, reason=reason):
                     if turn is self._turn:  # else it came too late for its turn, and is not meant for this one
                         return CancelAsked(reason, "".join(self._seen))
@@ -304,6 +297,9 @@ class SyncInterpreter:
         context = self._contexts.pop(identity, None)
         if context is not None:
             context.cancel()
+        question = self._questions.pop(identity, None)
+        if question is not None:
+            question.cancel()
 
     def _note_end(self, decision: TurnFinished) -> None:
         self.finished = decision
@@ -326,56 +322,32 @@ class SyncInterpreter:
                 if isinstance(output, Done):
                     done = output
                     break
-                self._show(output)
+                if isinstance(output, TextDelta):
+                    self._seen.append(output.text)
+                if self.observers:
+                    show(output, self.observers)
         except CogstepError:  # a closed model, a script that doesn't fit: the embedding program's own fault
             raise
         except Exception as error:
-            return self._model_failed(effect, Failure(f"{type(error).__name__}: {error}"), Usage())
+            return failed(effect, error, self._read_by_somebody())
         finally:
             self._generation = None
             if done is None and generation is not None:  # the stream is left in its middle
                 generation.cancel()
         if done is None:
-            return self._model_failed(effect, Failure("the model's stream broke off without an end"), Usage())
+            return ModelFailed(effect.effect_id, BROKEN_OFF, self._read_by_somebody())
         if self.observers:
-            seconds = self._clock.monotonic() - started
             self.observers.emit(
-                events.ModelCallFinished, finish_reason=done.finish_reason, usage=done.usage, seconds=seconds
+                events.ModelCallFinished,
+                finish_reason=done.finish_reason,
+                usage=done.usage,
+                seconds=self._clock.monotonic() - started,
             )
-        return None if turn.is_cancelled() else self._ended(effect, done)
+        return None if turn.is_cancelled() else ended(effect, done, self._read_by_somebody())
 
-    def _ended(self, effect: CallModel, done: Done) -> Input:
-        if done.failure is not None:
-            return self._model_failed(effect, done.failure, done.usage)
-        if done.finish_reason == "cancelled":
-            return ModelInterrupted(effect.effect_id, done.text, done.usage)
-        return ModelReplied(
-            effect.effect_id, done.text, done.reasoning, done.calls, done.malformed, done.finish_reason, done.usage
-        )
-
-    def _model_failed(self, effect: CallModel, failure: Failure, usage: Usage) -> ModelFailed:
-        # Without observers nobody has read the beginning, so that the call can be made again unnoticed.
-        return ModelFailed(effect.effect_id, failure, "".join(self._seen) if self.observers else "", usage)
-
-    def _show(self, output: Output) -> None:
-        if isinstance(output, TextDelta):
-            self._seen.append(output.text)
-        if not self.observers:
-            return
-        emit = self.observers.emit
-        match output:
-            case TextDelta(text=text):
-                emit(events.TextDelta, text=text)
-            case ReasoningDelta(text=text):
-                emit(events.ReasoningDelta, text=text)
-            case CallStarted(index=index, name=name):
-                emit(events.CallStarted, index=index, name=name)
-            case ArgumentsDelta(index=index, text=text):
-                emit(events.ArgumentText, index=index, text=text)
-            case CallMalformed(index=index, malformed=malformed):
-                emit(events.CallMalformed, index=index, malformed=malformed)
-            case CallFinished():  # is told as ToolStarted, once it is allowed to run
-                pass
+    def _read_by_somebody(self) -> str:
+        """Of a reply that fails. Without observers nobody has read its beginning, so that it may be asked for again."""
+        return "".join(self._seen) if self.observers else ""
 
     # ---------------------------------------------------------------------------------------------------- the tools
 
@@ -444,14 +416,19 @@ class SyncInterpreter:
             raise
         except Exception as error:  # not asked is not allowed
             self.observers.warn(f"the approval of {effect.call.name} could not be asked: {describe(error)}")
-            return ApprovalRefused(effect.effect_id, "the user could not be asked")
+            return ApprovalRefused(effect.effect_id, NOT_ASKED)
         if isinstance(answer, Future):
+            self._questions[effect.effect_id] = answer
             answer.add_done_callback(partial(self._answered, effect))
             return None
         return None if turn.is_cancelled() else as_input(effect, answer)
 
     def _answered(self, effect: AskApproval, future: Future[Answer]) -> None:
-        if future.cancelled() or future.exception() is not None:
-            self._mailbox.put(ApprovalRefused(effect.effect_id, "the user could not be asked"))
-        else:
-            self._mailbox.put(as_input(effect, future.result()))
+        """A question asked elsewhere was settled there, on whatever thread."""
+        if self._questions.pop(effect.effect_id, None) is None:  # the turn was cancelled: nobody waits for it
+            return
+        try:
+            answer = as_input(effect, future.result())
+        except (CancelledError, Exception):
+            answer = ApprovalRefused(effect.effect_id, NOT_ASKED)
+        self._mailbox.put(answer)

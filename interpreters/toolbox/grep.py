@@ -95,6 +95,8 @@ def _in_child(root: str, paths: list[str], pattern: str, context: ToolContext[An
     for item in items:
         if isinstance(item, dict) and "invalid" in item:
             raise ToolError(f"invalid pattern: {pattern} ({item['invalid']})")
+    if too_slow and not items:
+        raise ToolError(f"the pattern takes too long: {pattern}; use a simpler one")
     if too_slow:
         items.append({"note": "[stopped: this pattern takes too long; use a simpler one]"})
     return items
