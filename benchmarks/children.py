@@ -11,7 +11,7 @@ import sys
 import tempfile
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import Any, Literal
 
 from attrs import define, field, frozen
 
@@ -44,6 +44,9 @@ class Row:
     maker: str = "peer"
     distributions: tuple[str, ...] = ()
     """What a peer needs of peers.txt, the one whose version is shown first; empty for what is in this repository."""
+
+
+Clock = Literal["cpu", "wall"]
 
 
 class ChildError(Exception):
@@ -119,8 +122,9 @@ class Figures:
         self.wall.append(answer["wall"])
         self.reached = answer["length"]
 
-    def median(self, clock: str) -> float:
-        return median(value for batch in getattr(self, clock) for value in batch)
+    def median(self, clock: Clock) -> float:
+        batches = self.cpu if clock == "cpu" else self.wall
+        return median(value for batch in batches for value in batch)
 
     def ratio(self, other: Figures) -> float:
         """This one's CPU time by the other's, as the median over rounds, each of which saw the same machine."""

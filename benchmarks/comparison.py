@@ -6,7 +6,7 @@ from collections import defaultdict
 
 from attrs import define, field
 
-from benchmarks.children import Child, ChildError, Figures, Row
+from benchmarks.children import Child, ChildError, Clock, Figures, Row
 from benchmarks.table import Progress, digits, table
 
 TURNS_A_ROUND = 3
@@ -95,7 +95,7 @@ class Comparison:
         return line + [_cell(cells[length], length, "wall") for length in self.lengths]
 
 
-def _cell(figures: Figures, length: int, clock: str) -> str:
+def _cell(figures: Figures, length: int, clock: Clock) -> str:
     if not figures.cpu:
         return "-"
     reached = f" (@{figures.reached})" if figures.reached < length else ""

@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 
 from benchmarks.peers.protocol import ANSWER, ARGUMENTS, TOOL
 from benchmarks.sessions import CONTEXT, new_engine, turn_inputs
-from cognition import AgentState, ModelRequest, ProposedCall, ToolMessage, TurnFinished
+from cognition import AgentState, ModelRequest, ProposedCall, ToolMessage, Transition, TurnFinished
 from interpreters import Agent, fakes, tool
 
 CALL = ProposedCall(TOOL, ARGUMENTS)
@@ -47,14 +47,13 @@ class Cogstep:
 
 class StepOnly:
     def begin(self) -> None:
-        self.engine, self.state, self.turns = new_engine(), AgentState(), 0
+        self.engine, self.latest, self.turns = new_engine(), Transition(AgentState()), 0
 
     def turn(self, text: str) -> str:
         self.turns += 1
         for event in turn_inputs(self.turns, text):
-            transition = self.engine.step(self.state, event)
-            self.state = transition.next_state
-        end = transition.decisions[-1]
+            self.latest = self.engine.step(self.latest.next_state, event)
+        end = self.latest.decisions[-1]
         return end.outcome.text if isinstance(end, TurnFinished) else repr(end)
 
 
