@@ -22,5 +22,5 @@ NEMOTRON_NANO = evolve(
     TOOL_CALLS_LIST,
     name="nemotron_nano",
     calls=CallFormat("json_object", section_start="<TOOLCALL>", section_end="</TOOLCALL>", separator=", "),
-    stops=("<SPECIAL_12>",),
+    stops=(),
 )

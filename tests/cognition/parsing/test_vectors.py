@@ -1,0 +1,293 @@
+"""Single replies with what has to come of them: faults of earlier systems, and the wire formats of model families."""
+
+from __future__ import annotations
+
+import pytest
+
+from cognition.messages import MalformedToolCall, ProposedCall
+from cognition.parsing import FormatSpec, Reply, parse_reply
+from cognition.parsing.formats import (
+    BARE_JSON,
+    GLM,
+    HERMES,
+    HERMES_THINKING,
+    LLAMA3,
+    MISTRAL,
+    MISTRAL_LIST,
+    QWEN3_CODER,
+    TOOL_CALLS_LIST,
+)
+from cognition.parsing.spec import CallFormat
+from tests.cognition.parsing.replies import read
+
+NOT_JSON = "not valid JSON: Expecting property name enclosed in double quotes: line 1 column 2 (char 1)"
+NO_NAME = 'the call has no name: "name" has to be the name of a tool'
+
+# The catalogue's items E.3, "theirs / ours": what cow_brain made of a reply, and what we make of it.
+EARLIER_SYSTEMS = {
+    "a tag in pieces (theirs: text held back by 11 characters)": (
+        HERMES,
+        "Hello <think>a</think>b",
+        Reply("Hello b", "a"),
+    ),
+    "a lone angle bracket (theirs: late)": (HERMES, "a < b and more text", Reply("a < b and more text")),
+    "two calls (theirs: only the first)": (
+        HERMES,
+        '<tool_call>{"name":"a","arguments":{}}</tool_call><tool_call>{"name":"b","arguments":{}}</tool_call>',
+        Reply(calls=(ProposedCall("a", "{}"), ProposedCall("b", "{}"))),
+    ),
+    "a bad call (theirs: silently lost)": (
+        HERMES,
+        "<tool_call>{bad}</tool_call>hi",
+        Reply("hi", malformed=(MalformedToolCall("{bad}", NOT_JSON),)),
+    ),
+    "a call without its end marker": (
+        HERMES,
+        '<tool_call>{"name":"a","arguments":{}}',
+        Reply(calls=(ProposedCall("a", "{}"),)),
+    ),
+    "an end marker in a string (theirs: block cut early, call lost)": (
+        HERMES,
+        '<tool_call>{"name":"a","arguments":{"x":"</tool_call>"}}</tool_call>',
+        Reply(calls=(ProposedCall("a", '{"x":"</tool_call>"}'),)),
+    ),
+    "arguments in a string": (
+        HERMES,
+        '<tool_call>{"name":"a","arguments":"{\\"x\\":1}"}</tool_call>',
+        Reply(calls=(ProposedCall("a", '{"x":1}', ("arguments in a string",)),)),
+    ),
+    "a list of calls with one that is none": (
+        HERMES,
+        '<tool_call>[{"name":"a"},{"foo":1},{"name":"b"}]</tool_call>',
+        Reply(
+            calls=(ProposedCall("a", "{}", ("no arguments",)), ProposedCall("b", "{}", ("no arguments",))),
+            malformed=(MalformedToolCall('{"foo":1}', NO_NAME),),
+        ),
+    ),
+    "a call hunted for in text": (
+        BARE_JSON,
+        'call {"name":"a","arguments":{}} now',
+        Reply("call  now", calls=(ProposedCall("a", "{}"),)),
+    ),
+    "the same text in a format with markers": (
+        HERMES,
+        'call {"name":"a","arguments":{}} now',
+        Reply('call {"name":"a","arguments":{}} now'),
+    ),
+    "single quotes (theirs: no call)": (
+        HERMES,
+        "<tool_call>{'name':'a'}</tool_call>",
+        Reply(calls=(ProposedCall("a", "{}", ("single quotes", "no arguments")),)),
+    ),
+    "a trailing comma (theirs: no call)": (
+        HERMES,
+        '<tool_call>{"name":"a",}</tool_call>',
+        Reply(calls=(ProposedCall("a", "{}", ("trailing comma", "no arguments")),)),
+    ),
+    "arguments that are a list (theirs: {})": (
+        HERMES,
+        '<tool_call>{"name":"a","arguments":[1]}</tool_call>',
+        Reply(
+            malformed=(
+                MalformedToolCall('{"name":"a","arguments":[1]}', "the arguments have to be a JSON object, not a list"),
+            )
+        ),
+    ),
+}
+
+Z = '{"q": "zebra"}'
+LOOKUP = (ProposedCall("lookup", Z),)
+
+FAMILIES = {
+    "Qwen3": (
+        HERMES,
+        f'<think>\n\n</think>\n\n<tool_call>\n{{"name": "lookup", "arguments": {Z}}}\n</tool_call><|im_end|>\n',
+        Reply(calls=LOOKUP),
+    ),
+    "a prompt that opened the reasoning": (HERMES_THINKING, "hm\n</think>\n\nHi", Reply("Hi", "hm")),
+    "MiniMax M1": (
+        FormatSpec("m1", calls=CallFormat("json_object", section_start="<tool_calls>", section_end="</tool_calls>")),
+        f'<tool_calls>\n{{"name": "lookup", "arguments": {Z}}}\n{{"name": "lookup", "arguments": {Z}}}\n</tool_calls>',
+        Reply(calls=LOOKUP * 2),
+    ),
+    "Apriel": (
+        TOOL_CALLS_LIST,
+        f'\n<tool_calls>[{{"name": "lookup", "arguments": {Z}}}]</tool_calls>\n<|end|>\n</s>',
+        Reply(calls=LOOKUP),
+    ),
+    "Apertus": (
+        FormatSpec(
+            "apertus",
+            calls=CallFormat("name_as_key", section_start="<|tools_prefix|>", section_end="<|tools_suffix|>"),
+        ),
+        f'<|tools_prefix|>[{{"lookup": {Z}}}, {{"lookup": {Z}}}]<|tools_suffix|>',
+        Reply(calls=LOOKUP * 2),
+    ),
+    "Llama 3": (LLAMA3, f'{{"name": "lookup", "parameters": {Z}}}<|eot_id|>', Reply(calls=LOOKUP)),
+    "Llama 3, built-in tool": (
+        LLAMA3,
+        f'<|python_tag|>{{"type": "function", "name": "lookup", "parameters": {Z}}}<|eom_id|>',
+        Reply(calls=LOOKUP),
+    ),
+    "Llama 3, other JSON": (LLAMA3, '{"name": "Bob", "age": 3}', Reply('{"name": "Bob", "age": 3}')),
+    "Llama 3, JSON that ends like a call": (LLAMA3, '{"name": "Bob"}', Reply('{"name": "Bob"}')),
+    "Mistral Nemo": (
+        MISTRAL_LIST,
+        f'[TOOL_CALLS][{{"name": "lookup", "arguments": {Z}, "id": "call00001"}}]</s>',
+        Reply(calls=LOOKUP),
+    ),
+    "Mistral Nemo with text behind its list": (
+        MISTRAL_LIST,
+        f'[TOOL_CALLS] [{{"name": "lookup", "arguments": {Z}}}] Done.</s>',
+        Reply("Done.", calls=LOOKUP),
+    ),
+    "Mistral Small 3.2": (MISTRAL, f"[TOOL_CALLS]lookup[CALL_ID]call00001[ARGS]{Z}</s>", Reply(calls=LOOKUP)),
+    "Devstral, two calls": (
+        MISTRAL,
+        f"Look.[TOOL_CALLS]lookup[ARGS]{Z}[TOOL_CALLS]lookup[ARGS]{Z}</s>",
+        Reply("Look.", calls=LOOKUP * 2),
+    ),
+    "Kimi K2": (
+        FormatSpec(
+            "kimi_k2",
+            calls=CallFormat(
+                "named_json",
+                start="<|tool_call_begin|>",
+                end="<|tool_call_end|>",
+                section_start="<|tool_calls_section_begin|>",
+                section_end="<|tool_calls_section_end|>",
+                name_start="functions.",
+                name_end="<|tool_call_argument_begin|>",
+                id_start=":",
+            ),
+        ),
+        "<|tool_calls_section_begin|><|tool_call_begin|>functions.lookup:0<|tool_call_argument_begin|>"
+        f"{Z}<|tool_call_end|><|tool_calls_section_end|>",
+        Reply(calls=LOOKUP),
+    ),
+    "DeepSeek R1": (
+        FormatSpec(
+            "deepseek_r1",
+            calls=CallFormat(
+                "named_json",
+                start="<｜tool▁call▁begin｜>",
+                end="<｜tool▁call▁end｜>",
+                section_start="<｜tool▁calls▁begin｜>",
+                section_end="<｜tool▁calls▁end｜>",
+                name_start="function<｜tool▁sep｜>",
+                name_end="\n```json\n",
+                body_end="\n```",
+            ),
+        ),
+        f"<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>lookup\n```json\n{Z}\n```"
+        "<｜tool▁call▁end｜><｜tool▁calls▁end｜>",
+        Reply(calls=LOOKUP),
+    ),
+    "Functionary": (
+        FormatSpec("functionary", calls=CallFormat("named_json", start="<function=", end="</function>", name_end=">")),
+        f"<function=lookup>{Z}</function>",
+        Reply(calls=LOOKUP),
+    ),
+    "Qwen3-Coder": (
+        QWEN3_CODER,
+        "<tool_call>\n<function=lookup>\n<parameter=q>\nzebra\n</parameter>\n</function>\n</tool_call><|im_end|>\n",
+        Reply(calls=LOOKUP),
+    ),
+    "Qwen3-Coder, a value that holds the end marker": (
+        QWEN3_CODER,
+        "<tool_call>\n<function=w>\n<parameter=q>\n</tool_call>\n</parameter>\n</function>\n</tool_call>",
+        Reply(calls=(ProposedCall("w", {"q": "</tool_call>"}),)),
+    ),
+    "Qwen3-Coder, a parameter that is not closed": (
+        QWEN3_CODER,
+        "<tool_call>\n<function=w>\n<parameter=q>\nx\n</function>\n</tool_call> Hi",
+        Reply(
+            "Hi",
+            malformed=(
+                MalformedToolCall(
+                    "<function=w>\n<parameter=q>\nx\n</function>",
+                    "the parameter that begins with '<parameter=q>\\nx\\n</function>\\n' is not closed",
+                ),
+            ),
+        ),
+    ),
+    "GLM 4.6": (
+        GLM,
+        "\n<think></think>\n<tool_call>lookup\n<arg_key>q</arg_key>\n<arg_value>zebra</arg_value>\n</tool_call>",
+        Reply(calls=LOOKUP),
+    ),
+    "GLM 4.7": (
+        GLM,
+        "</think><tool_call>lookup<arg_key>q</arg_key><arg_value>zebra</arg_value></tool_call><tool_call>now</tool_call>",
+        Reply(calls=(*LOOKUP, ProposedCall("now", "{}"))),
+    ),
+}
+
+UNUSUAL = {
+    "an empty call": (
+        HERMES,
+        "<tool_call>\n</tool_call>",
+        Reply(malformed=(MalformedToolCall("", "the call is empty"),)),
+    ),
+    "arguments under the other usual key": (
+        HERMES,
+        '<tool_call>{"name": "a", "parameters": {"x": 1}}</tool_call>',
+        Reply(calls=(ProposedCall("a", '{"x": 1}', ('"parameters" for "arguments"',)),)),
+    ),
+    "a name that is none": (
+        HERMES,
+        '<tool_call>{"name": 5, "arguments": {}}</tool_call>',
+        Reply(malformed=(MalformedToolCall('{"name": 5, "arguments": {}}', NO_NAME),)),
+    ),
+    "two calls between one pair of markers": (
+        HERMES,
+        '<tool_call>\n{"name": "a", "arguments": {}}\n{"name": "b", "arguments": {}}\n</tool_call>',
+        Reply(calls=(ProposedCall("a", "{}"), ProposedCall("b", "{}"))),
+    ),
+    "a list that holds an end marker in a string is wrong as a call, not as JSON": (
+        HERMES,
+        '<tool_call>{"name": "a", "arguments": ["</tool_call>"]}</tool_call>!',
+        Reply(
+            "!",
+            malformed=(
+                MalformedToolCall(
+                    '{"name": "a", "arguments": ["</tool_call>"]}', "the arguments have to be a JSON object, not a list"
+                ),
+            ),
+        ),
+    ),
+    "text where a call should stand": (
+        TOOL_CALLS_LIST,
+        f'<tool_calls>[{{"name": "lookup", "arguments": {Z}}}, oops]</tool_calls>',
+        Reply(calls=LOOKUP, malformed=(MalformedToolCall("oops]", "a call was expected here"),)),
+    ),
+    "a missing brace before the section's end": (
+        TOOL_CALLS_LIST,
+        f'<tool_calls>[{{"name": "lookup", "arguments": {Z}</tool_calls>',
+        Reply(calls=(ProposedCall("lookup", Z, ("missing closing brace",)),)),
+    ),
+    "half a surrogate pair is escaped, since it has no UTF-8": (
+        HERMES,
+        '<tool_call>{"name": "a", "arguments": {"x": "\ud800"}}</tool_call>',
+        Reply(calls=(ProposedCall("a", '{"x": "\\ud800"}'),)),
+    ),
+    "JSON nested deeper than can be read": (
+        HERMES,
+        f'<tool_call>{{"name": "a", "arguments": {"[" * 100_000}</tool_call>',
+        Reply(
+            malformed=(
+                MalformedToolCall(f'{{"name": "a", "arguments": {"[" * 100_000}', "the JSON is nested too deeply"),
+            )
+        ),
+    ),
+}
+
+VECTORS = {**EARLIER_SYSTEMS, **FAMILIES, **UNUSUAL}
+
+
+@pytest.mark.parametrize(("spec", "raw", "expected"), VECTORS.values(), ids=list(VECTORS))
+def test_a_reply_is_read_as_stated(spec: FormatSpec, raw: str, expected: Reply) -> None:
+    """The stated reply comes of it, whole and character by character."""
+    assert expected == parse_reply(spec, raw)
+    if len(raw) < 10_000:
+        assert read(spec, [raw]) == read(spec, raw)
