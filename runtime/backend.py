@@ -51,6 +51,9 @@ class Backend(Protocol):
     can_cut: bool
     """Whether ``truncate`` can keep a part of the cache; not so for recurrent and hybrid models."""
 
+    chunk: int
+    """Tokens of a prompt that are evaluated at once; an interruption takes effect within one chunk."""
+
     def tokenize(self, text: str, *, special: bool) -> list[int]:
         """The tokens of a text, nothing added. With ``special``, texts of special tokens become those tokens."""
 

@@ -10,11 +10,11 @@ from queue import SimpleQueue
 
 from attrs import define, field
 
-from cognition import ModelRequest
+from cognition import Failure, ModelRequest, Usage
 from cognition.parsing import Output
 from runtime.local import LocalEngine
 from runtime.owner import Owner
-from runtime.protocol import Done, ModelInfo
+from runtime.protocol import Done, ModelInfo, Timings
 
 
 @define(eq=False)
@@ -109,6 +109,9 @@ class LocalRuntime:
                     stopped=lambda: desk.closing or ticket.cancelled.is_set(),
                     submitted=submitted,
                 )
+            except BaseException as error:  # the caller has to hear of it, and the thread to go on
+                failure = Failure(f"{type(error).__name__}: {error}", kind="fatal")
+                done = Done("", "", (), (), "error", Usage(), Timings(), failure)
             finally:
                 desk.end()
             ticket.outputs.put(done)

@@ -132,7 +132,7 @@ class LlamaBackend:
         self._vocab = native.llama_model_get_vocab(self._model)
         self._memory = native.llama_get_memory(self._context)
         self._abort = _AbortFlag(self._context)
-        self._batch_size = params.n_batch
+        self.chunk = params.n_batch
         self._batch = native.llama_batch_init(params.n_batch, 0, 1)
         for i in range(params.n_batch):  # the same for every batch: one sequence, number 0
             self._batch.n_seq_id[i] = 1
@@ -143,7 +143,9 @@ class LlamaBackend:
         self._pieces: dict[int, bytes] = {}
         self.can_cut = not (native.llama_model_is_recurrent(self._model) or native.llama_model_is_hybrid(self._model))
         self.special = self._special_tokens()
-        self.metadata = self._metadata(path, size, native.llama_n_ctx(self._context), trained)
+        # llama.cpp rounds the length up; what was asked for is what callers plan with.
+        context = min(int(native.llama_n_ctx(self._context)), params.n_ctx)
+        self.metadata = self._metadata(path, size, context, trained)
 
     def _metadata(self, path: Path, size: int, context: int, trained: int) -> Metadata:
         template = native.llama_model_chat_template(self._model, None)
@@ -230,7 +232,7 @@ class LlamaBackend:
     def evaluate(self, tokens: Sequence[int]) -> int:
         done = 0
         while done < len(tokens):
-            chunk = tokens[done : done + self._batch_size]
+            chunk = tokens[done : done + self.chunk]
             result = self._decode(chunk)
             if result == 2:  # aborted: finished micro-batches stay in the cache; drop them with the rest
                 native.llama_memory_seq_rm(self._memory, 0, self._held, -1)

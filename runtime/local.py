@@ -39,6 +39,8 @@ class _Run:
     reused: int = 0
     generated: int = 0
     prefill_seconds: float = 0.0
+    prefilled: float = 0.0
+    """When prefill ended, on the monotonic clock."""
     first_token: float | None = None
     """When the first token was sampled, on the monotonic clock."""
     last_token: float | None = None
@@ -65,7 +67,7 @@ class _Run:
         reply = collect(self.outputs)
         if reason == "stop" and reply.calls:
             reason = "tool_calls"
-        decode = (self.last_token or 0.0) - (self.first_token or 0.0)
+        decode = 0.0 if self.last_token is None else self.last_token - self.prefilled
         waited = None if self.first_token is None else self.first_token - self.submitted
         return Done(
             text=reply.text,
@@ -197,7 +199,8 @@ class LocalEngine:
         run.reused = kept
         self._held = run.prompt[:kept]
         self._evaluate(run.prompt[kept:])
-        run.prefill_seconds = time.monotonic() - began
+        run.prefilled = time.monotonic()
+        run.prefill_seconds = run.prefilled - began
         return len(self._held) == len(run.prompt)
 
     def _decode(self, run: _Run) -> FinishReason:

@@ -78,7 +78,7 @@ class MlxBackend:
         self._interrupted = threading.Event()
         self._temperature = 0.0
         self._key = mx.random.key(0)
-        self._chunk = CPU_CHUNK if on_cpu else GPU_CHUNK
+        self.chunk = CPU_CHUNK if on_cpu else GPU_CHUNK
         self._added: dict[int, Any] = dict(self._tokenizer.get_added_tokens_decoder())
         self._read_piece = piece_reader(json.loads(self._tokenizer.to_str()))
         self.special = SpecialTokens(
@@ -150,7 +150,7 @@ class MlxBackend:
             if self._interrupted.is_set():
                 break
             # The last token goes alone: logits are wanted for it only, and a row of them is as long as the vocabulary.
-            chunk = tokens[done : min(done + self._chunk, last)] if done < last else tokens[last:]
+            chunk = tokens[done : min(done + self.chunk, last)] if done < last else tokens[last:]
             logits = self._model(mx.array([list(chunk)]), cache=self._cache)
             self._logits = logits[0, -1, :] if done == last else None
             mx.eval([layer.state for layer in self._cache], self._logits)

@@ -1,0 +1,41 @@
+"""The shipped model, loaded once for each backend and test session."""
+
+from collections.abc import Iterator
+from importlib.util import find_spec
+
+import pytest
+
+from runtime import load_model
+from runtime.handles import LocalRuntime
+
+PACKAGES = {"llama": "llama_cpp", "mlx": "mlx_lm"}
+
+BACKENDS = [pytest.param("llama", marks=pytest.mark.llama), pytest.param("mlx", marks=pytest.mark.mlx)]
+
+TINY_CONTEXT = 64
+
+
+def load_or_skip(backend: str, context_tokens: int | None = None) -> LocalRuntime:
+    if find_spec(PACKAGES[backend]) is None:
+        pytest.skip(f"the extra `{backend}` is not installed")
+    return load_model(backend=backend, context_tokens=context_tokens)  # type: ignore[arg-type]  # from BACKENDS
+
+
+@pytest.fixture(scope="session", params=BACKENDS)
+def runtime(request: pytest.FixtureRequest) -> Iterator[LocalRuntime]:
+    with load_or_skip(request.param) as loaded:
+        yield loaded
+
+
+@pytest.fixture(scope="session", params=BACKENDS)
+def tiny_runtime(request: pytest.FixtureRequest) -> Iterator[LocalRuntime]:
+    """One with a context of ``TINY_CONTEXT`` tokens."""
+    with load_or_skip(request.param, TINY_CONTEXT) as loaded:
+        yield loaded
+
+
+@pytest.fixture(params=BACKENDS)
+def own_runtime(request: pytest.FixtureRequest) -> Iterator[LocalRuntime]:
+    """One that a test may close."""
+    with load_or_skip(request.param) as loaded:
+        yield loaded

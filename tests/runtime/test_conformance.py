@@ -1,0 +1,454 @@
+"""What every runtime promises, held against the shipped model on each backend.
+
+Where a test needs a certain reply, the sampler is made to choose its tokens (``Script``): the rest of the way, from the
+template to the ``Done``, is the real one. Nothing here depends on what the present weights happen to write.
+"""
+
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from attrs import evolve
+
+from cognition import (
+    AssistantMessage,
+    Failure,
+    GenerationOptions,
+    History,
+    Message,
+    ModelRequest,
+    ProposedCall,
+    ToolCall,
+    ToolMessage,
+    ToolSpec,
+    Usage,
+    UserMessage,
+)
+from cognition.parsing import ReasoningDelta, TextDelta
+from runtime import Done, Runtime, RuntimeClosedError
+from runtime.handles import LocalGeneration, LocalRuntime
+from runtime.local import LocalEngine
+
+TINY_CONTEXT = 64
+
+MULTIPLY = ToolSpec(
+    "multiply",
+    "Multiply two numbers.",
+    {"type": "object", "properties": {"a": {"type": "integer"}, "b": {"type": "integer"}}, "required": ["a", "b"]},
+)
+QUESTION = UserMessage("m1", "What is 17 * 23?")
+LONG = UserMessage("m1", "word " * 60)
+"""More than two chunks of ``CHUNK`` tokens."""
+CHUNK = 32
+
+
+def ask(*messages: Message, system: str = "", tools: tuple[ToolSpec, ...] = (), **options: Any) -> ModelRequest:
+    return ModelRequest(system, History(messages or (QUESTION,)), tools, GenerationOptions(**options))
+
+
+def reply(runtime: LocalRuntime, request: ModelRequest) -> Done:
+    *_, done = runtime.submit(request)
+    assert isinstance(done, Done)
+    return done
+
+
+def engine_of(runtime: LocalRuntime) -> LocalEngine:
+    return runtime._owner.call(lambda engine: engine)
+
+
+@pytest.fixture
+def backend(runtime: LocalRuntime) -> Any:
+    return engine_of(runtime)._backend
+
+
+@pytest.fixture
+def script(backend: Any, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    """Makes the next reply this text, then the end of the turn."""
+    return lambda text: write_next(backend, monkeypatch, text)
+
+
+def write_next(backend: Any, monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    end = next(token for token in backend.special.control.values() if backend.is_end(token))
+    tokens = iter([*backend.tokenize(text, special=True), end])
+    monkeypatch.setattr(backend, "sample", lambda: next(tokens))
+
+
+@pytest.fixture
+def held(runtime: LocalRuntime) -> Iterator[threading.Event]:
+    """Keeps the owner's thread busy until the event is set, so that what is submitted has not begun."""
+    gate = threading.Event()
+    runtime._owner.put(lambda _engine: bool(gate.wait(60)))
+    yield gate
+    gate.set()
+
+
+def test_it_is_a_runtime(runtime: LocalRuntime) -> None:
+    """Runtimes and their generations have the protocol's methods."""
+    assert isinstance(runtime, Runtime)
+
+
+class TestStream:
+    def test_the_deltas_joined_are_the_text_and_the_reasoning(self, runtime: LocalRuntime) -> None:
+        """What was shown while it came is what the ``Done`` says."""
+        *outputs, done = runtime.submit(ask(tools=(MULTIPLY,)))
+        assert isinstance(done, Done)
+
+        assert done.text == "".join(output.text for output in outputs if isinstance(output, TextDelta))
+        assert done.reasoning == "".join(output.text for output in outputs if isinstance(output, ReasoningDelta))
+        assert done.text + done.reasoning != ""
+
+    def test_it_ends_with_one_done(self, runtime: LocalRuntime) -> None:
+        """After the ``Done`` there is nothing, however often one asks."""
+        generation = runtime.submit(ask(max_tokens=3))
+        outputs = list(generation)
+
+        assert [isinstance(output, Done) for output in outputs] == [False] * (len(outputs) - 1) + [True]
+        assert list(generation) == []
+
+    @pytest.mark.parametrize(
+        "text", ["naïve café", "日本語 and 한국어", "😀👩‍👩‍👧 done", "\u200b|\ufeff|", "ends in é"]
+    )
+    def test_characters_split_over_tokens_arrive_whole(
+        self, runtime: LocalRuntime, script: Callable[[str], None], text: str
+    ) -> None:
+        """Bytes of a character wait for each other: no delta holds a replacement character."""
+        script(text)
+        *outputs, done = runtime.submit(ask())
+        assert isinstance(done, Done)
+
+        assert done.text == text
+        assert not any("\ufffd" in output.text for output in outputs if isinstance(output, TextDelta))
+
+
+class TestFinish:
+    def test_stop(self, runtime: LocalRuntime, script: Callable[[str], None]) -> None:
+        """A reply that ends its turn ends with "stop", and the token that ends it counts as output."""
+        script("Yes.")
+        done = reply(runtime, ask())
+
+        assert (done.text, done.finish_reason, done.failure) == ("Yes.", "stop", None)
+        tokens = runtime._owner.call(lambda engine: engine._backend.tokenize("Yes.", special=True))
+        assert done.usage.output_tokens == len(tokens) + 1
+
+    def test_tool_calls(self, runtime: LocalRuntime, script: Callable[[str], None]) -> None:
+        """A reply that ends its turn with calls ends with "tool_calls"."""
+        script('<tool_call>\n{"name": "multiply", "arguments": {"a": 2, "b": 3}}\n</tool_call>')
+        done = reply(runtime, ask(tools=(MULTIPLY,)))
+
+        assert done.finish_reason == "tool_calls"
+        assert done.calls == (ProposedCall("multiply", '{"a": 2, "b": 3}'),)
+
+    def test_the_shipped_model_calls_a_tool(self, runtime: LocalRuntime) -> None:
+        """Pinned to what the shipped weights are trained for: the one question of the demo."""
+        done = reply(runtime, ask(tools=(MULTIPLY,)))
+
+        assert done.finish_reason == "tool_calls"
+        assert [(call.name, call.arguments_json) for call in done.calls] == [("multiply", '{"a": 17, "b": 23}')]
+
+    def test_a_broken_call_is_malformed_and_not_lost(
+        self, runtime: LocalRuntime, script: Callable[[str], None]
+    ) -> None:
+        """What was meant as a call comes back whole, and does not count as one."""
+        script('<tool_call>\n{"name": nothing at all\n</tool_call>')
+        done = reply(runtime, ask(tools=(MULTIPLY,)))
+
+        assert (done.finish_reason, done.calls, len(done.malformed)) == ("stop", (), 1)
+        assert "nothing at all" in done.malformed[0].raw
+
+    def test_length(self, runtime: LocalRuntime, script: Callable[[str], None]) -> None:
+        """The token limit is to the token."""
+        script("one two three four five six seven eight")
+        done = reply(runtime, ask(max_tokens=5))
+
+        assert (done.finish_reason, done.usage.output_tokens) == ("length", 5)
+
+    def test_the_end_of_the_context_is_a_length_too(
+        self, tiny_runtime: LocalRuntime, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Prompt and reply together never exceed the context."""
+        write_next(engine_of(tiny_runtime)._backend, monkeypatch, "word " * TINY_CONTEXT)
+        request = ask(max_tokens=10 * TINY_CONTEXT)
+        fits = TINY_CONTEXT - tiny_runtime.count_tokens(request)
+        done = reply(tiny_runtime, request)
+
+        assert (done.finish_reason, done.usage.output_tokens) == ("length", fits)
+
+    @pytest.mark.parametrize("too_many", [0, 1, 1000])
+    def test_context_overflow_states_needed_and_available(self, tiny_runtime: LocalRuntime, too_many: int) -> None:
+        """A prompt that leaves no room for a token is refused before anything is computed, with both numbers."""
+        empty = tiny_runtime.count_tokens(ask(UserMessage("m1", "")))
+        request = ask(UserMessage("m1", "5" * (TINY_CONTEXT - empty + too_many)))  # each digit is a token
+        done = reply(tiny_runtime, request)
+
+        needed = TINY_CONTEXT + too_many
+        assert tiny_runtime.count_tokens(request) == needed
+        assert done.failure is not None
+        assert evolve(done.failure, message="") == Failure(
+            "", "context_overflow", needed_tokens=needed, available_tokens=TINY_CONTEXT - 1
+        )
+        assert (done.finish_reason, done.usage) == ("error", Usage(needed, 0, 0))
+
+    def test_a_prompt_that_just_fits_is_answered_with_one_token(self, tiny_runtime: LocalRuntime) -> None:
+        """The last token of the context is used."""
+        empty = tiny_runtime.count_tokens(ask(UserMessage("m1", "")))
+        done = reply(tiny_runtime, ask(UserMessage("m1", "5" * (TINY_CONTEXT - empty - 1))))
+
+        assert (done.usage.input_tokens, done.usage.output_tokens) == (TINY_CONTEXT - 1, 1)
+
+    def test_a_failing_backend_fails_one_reply(self, runtime: LocalRuntime, monkeypatch: pytest.MonkeyPatch) -> None:
+        """What breaks in a job ends it as an error; the next one starts afresh and is right."""
+        before = reply(runtime, ask(max_tokens=8))
+
+        def broken() -> int:
+            raise ArithmeticError("the sampler is broken")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(engine_of(runtime)._backend, "sample", broken)
+            done = reply(runtime, ask(max_tokens=8))
+        after = reply(runtime, ask(max_tokens=8))
+
+        assert done.finish_reason == "error"
+        assert done.failure == Failure("ArithmeticError: the sampler is broken", kind="fatal")
+        assert (after.text, after.reasoning) == (before.text, before.reasoning)
+        assert after.usage.reused_tokens == 0
+
+
+class TestStopTexts:
+    TEXT = "The quick brown fox jumps over the lazy dog."
+
+    @pytest.mark.parametrize("stop", ["quick", "ck br", "x jum", " over ", "e lazy d", "dog.", "The", "T"])
+    def test_they_end_the_reply_wherever_tokens_cut_them(
+        self, runtime: LocalRuntime, script: Callable[[str], None], stop: str
+    ) -> None:
+        """The reply ends where the stop text begins; nothing of it is ever shown."""
+        script(self.TEXT)
+        *outputs, done = runtime.submit(ask(stop=(stop,)))
+        assert isinstance(done, Done)
+
+        expected = self.TEXT.partition(stop)[0]
+        assert (done.text.rstrip(), done.finish_reason) == (expected.rstrip(), "stop")
+        assert "".join(output.text for output in outputs if isinstance(output, TextDelta)) == done.text
+
+    def test_what_only_begins_like_one_is_shown(self, runtime: LocalRuntime, script: Callable[[str], None]) -> None:
+        """Text that was held back comes when it turns out to be none, and at the end."""
+        script(self.TEXT)
+        done = reply(runtime, ask(stop=("quick red", "dog. And")))
+
+        assert done.text == self.TEXT
+
+
+class TestUsage:
+    def test_count_tokens_is_what_a_reply_reports(self, runtime: LocalRuntime) -> None:
+        """The count before and the usage after are the same number."""
+        request = ask(system="You are terse.", tools=(MULTIPLY,), max_tokens=1)
+
+        assert runtime.count_tokens(request) == reply(runtime, request).usage.input_tokens
+
+    def test_a_request_that_extends_another_reuses_it(self, runtime: LocalRuntime) -> None:
+        """In a tool loop only what is new is computed: the call's text as it was written, and the result."""
+        first = reply(runtime, ask(UserMessage("m0", "Hello"), max_tokens=1))  # something else in the cache
+        request = ask(QUESTION, tools=(MULTIPLY,))
+        first = reply(runtime, request)
+        call = ToolCall("call-1-1-1", first.calls[0].name, first.calls[0].arguments_json)
+        second = reply(
+            runtime,
+            ask(
+                QUESTION,
+                AssistantMessage("m2", first.text, first.reasoning, (call,)),
+                ToolMessage("m3", call.id, call.name, "391"),
+                tools=(MULTIPLY,),
+            ),
+        )
+
+        assert first.usage.reused_tokens < first.usage.input_tokens
+        assert first.usage.input_tokens <= second.usage.reused_tokens < second.usage.input_tokens
+
+    def test_the_same_prompt_again_computes_one_token(self, runtime: LocalRuntime) -> None:
+        """All is reused but the last token, after which the model has to say something."""
+        done = [reply(runtime, ask(max_tokens=4)) for _ in range(2)][1]
+
+        assert done.usage.reused_tokens == done.usage.input_tokens - 1
+
+    def test_timings_add_up(self, runtime: LocalRuntime) -> None:
+        """All times are there, and the first token comes after prefill."""
+        timings = reply(runtime, ask(UserMessage("m1", "Something else"), max_tokens=4)).timings
+
+        assert timings.prefill_seconds > 0
+        assert timings.decode_seconds > 0
+        assert timings.time_to_first_token is not None
+        assert timings.time_to_first_token >= timings.prefill_seconds
+
+
+class TestSampling:
+    def test_greedy_repeats(self, runtime: LocalRuntime) -> None:
+        """At temperature 0 the same request gives the same reply, whatever was asked in between."""
+        first = reply(runtime, ask(max_tokens=24))
+        reply(runtime, ask(UserMessage("m1", "Hello"), max_tokens=4))
+        second = reply(runtime, ask(max_tokens=24))
+
+        assert (first.text, first.reasoning) == (second.text, second.reasoning)
+
+    def test_a_seed_repeats_and_no_seed_does_not(self, runtime: LocalRuntime) -> None:
+        """With a seed sampling repeats; without one each reply draws its own."""
+
+        def written(**options: Any) -> str:
+            done = reply(runtime, ask(UserMessage("m1", "Tell me"), temperature=2.0, max_tokens=16, **options))
+            return f"{done.reasoning}|{done.text}|{done.calls}|{done.malformed}"
+
+        assert written(seed=1) == written(seed=1)
+        assert len({written(seed=seed) for seed in range(4)}) > 1
+        assert len({written() for _ in range(4)}) > 1
+
+
+class TestCancel:
+    def expect_normal_replies(self, runtime: LocalRuntime) -> None:
+        first, second = (reply(runtime, ask(max_tokens=8)) for _ in range(2))
+        assert (first.text, first.reasoning) == (second.text, second.reasoning)
+        assert second.finish_reason in ("length", "stop")
+
+    def test_before_it_begins(self, runtime: LocalRuntime, held: threading.Event) -> None:
+        """What waits for its turn is cancelled without being computed."""
+        generation = runtime.submit(ask())
+        generation.cancel()
+        held.set()
+        (done,) = generation
+
+        assert isinstance(done, Done)
+        assert (done.finish_reason, done.text, done.usage) == ("cancelled", "", Usage())
+        self.expect_normal_replies(runtime)
+
+    @pytest.mark.parametrize("chunk", [1, 2])
+    def test_in_prefill(
+        self, runtime: LocalRuntime, backend: Any, held: threading.Event, monkeypatch: pytest.MonkeyPatch, chunk: int
+    ) -> None:
+        """A long prompt is left within a chunk; what was computed of it may be reused, and is right."""
+        generations: list[LocalGeneration] = []
+        name = "_decode" if hasattr(backend, "_decode") else "_model"  # what a backend calls for each chunk
+        compute = getattr(backend, name)
+        calls = 0
+
+        def cancelling(*arguments: Any, **options: Any) -> Any:
+            nonlocal calls
+            calls += 1
+            if calls == chunk:
+                generations[0].cancel()
+            return compute(*arguments, **options)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(backend, "chunk", CHUNK)
+            patch.setattr(backend, name, cancelling)
+            generations.append(runtime.submit(ask(LONG)))
+            held.set()
+            outputs = list(generations[0])
+        (done,) = outputs
+
+        assert isinstance(done, Done)
+        assert (done.finish_reason, done.usage.output_tokens) == ("cancelled", 0)
+        assert done.timings.time_to_first_token is None
+        assert calls <= chunk + 1
+        again = reply(runtime, ask(LONG, max_tokens=2))
+        assert again.usage.reused_tokens < again.usage.input_tokens - 1
+        self.expect_normal_replies(runtime)
+
+    def test_in_decode(
+        self, runtime: LocalRuntime, backend: Any, held: threading.Event, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """It stops at the next token; what had come is in the ``Done``, and the rest of the cache is reused."""
+        generations: list[LocalGeneration] = []
+        (token,) = backend.tokenize("a", special=False)
+        sampled = 0
+
+        def sample() -> int:
+            nonlocal sampled
+            sampled += 1
+            if sampled == 5:
+                generations[0].cancel()
+            return int(token)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(backend, "sample", sample)
+            generations.append(runtime.submit(ask()))
+            held.set()
+            *_, done = generations[0]
+
+        assert isinstance(done, Done)
+        assert (done.finish_reason, done.text, done.usage.output_tokens) == ("cancelled", "aaaaa", 5)
+        self.expect_normal_replies(runtime)
+
+    def test_after_the_end_it_does_nothing(self, runtime: LocalRuntime) -> None:
+        """A late cancel changes neither this reply nor the next."""
+        generation = runtime.submit(ask(max_tokens=2))
+        list(generation)
+        generation.cancel()
+        generation.cancel()
+
+        self.expect_normal_replies(runtime)
+
+
+class TestThreads:
+    def test_two_at_once_get_their_own_replies(self, runtime: LocalRuntime) -> None:
+        """Submitted together, each reply is what it would have been alone."""
+        requests = [ask(max_tokens=12), ask(UserMessage("m1", "Hello there"), max_tokens=12)]
+        alone = [reply(runtime, request) for request in requests]
+        together: dict[int, Done] = {}
+        start = threading.Barrier(2)
+
+        def work(index: int) -> None:
+            start.wait(60)
+            together[index] = reply(runtime, requests[index])
+
+        threads = [threading.Thread(target=work, args=(index,)) for index in range(2)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(60)
+
+        assert [(together[i].text, together[i].reasoning) for i in range(2)] == [
+            (done.text, done.reasoning) for done in alone
+        ]
+
+
+class TestDescribe:
+    def test_it_says_what_the_model_is(self, runtime: LocalRuntime) -> None:
+        """Of the shipped model: the Hermes format, derived from its template, and nothing to warn of."""
+        info = runtime.describe()
+
+        assert info.backend in ("llama.cpp", "mlx")
+        assert (info.format.name, info.context_tokens, info.warnings) == ("hermes", 2048, ())
+        assert set(info.features) == {"system", "thinking", "tools", "prefix_reuse"}
+        assert 0 < info.weight_bytes < 8 * 1024 * 1024
+        assert info.backend_version != ""
+
+
+class TestClose:
+    def test_twice(self, own_runtime: LocalRuntime) -> None:
+        """The second close does nothing, and its description stays."""
+        own_runtime.close()
+        own_runtime.close()
+
+        assert own_runtime.describe().format.name == "hermes"
+
+    def test_use_after_close(self, own_runtime: LocalRuntime) -> None:
+        """A closed runtime says that it is closed, and what to do."""
+        own_runtime.close()
+
+        with pytest.raises(RuntimeClosedError, match=r"closed; load it again with load_model\(\)"):
+            own_runtime.submit(ask())
+        with pytest.raises(RuntimeClosedError):
+            own_runtime.count_tokens(ask())
+
+    def test_what_waits_and_what_runs_end_as_cancelled(self, own_runtime: LocalRuntime) -> None:
+        """Closing ends every generation with its ``Done``; nobody waits for ever."""
+        running = own_runtime.submit(ask(LONG, max_tokens=1900, stop=("never",), temperature=2.0, seed=1))
+        waiting = own_runtime.submit(ask())
+        own_runtime.close()
+        done = [[output for output in generation if isinstance(output, Done)] for generation in (running, waiting)]
+
+        assert [[one.finish_reason for one in outputs] for outputs in done] == [["cancelled"], ["cancelled"]]
+
+    def test_a_generation_keeps_its_runtime(self, own_runtime: LocalRuntime) -> None:
+        """``for output in load_model().submit(...)`` works: nothing is closed under a running reply."""
+        generation = own_runtime.submit(ask(max_tokens=4))
+
+        assert generation._runtime is own_runtime
