@@ -30,10 +30,10 @@ from training.worlds import World, world
 
 # Each kind of episode: its maker and its share of the training.
 KINDS: dict[str, tuple[Maker, float]] = {
-    "single": (single, 30),
-    "parallel": (parallel, 22),
-    "sequence": (sequence, 20),
-    "error told": (told, 5),
+    "single": (single, 27),
+    "parallel": (parallel, 25),
+    "sequence": (sequence, 21),
+    "error told": (told, 4),
     "retry": (retry, 6),
     "not offered": (not_offered, 7),
     "no tool": (no_tool, 6),

@@ -67,13 +67,6 @@ def goal(tool: Tool) -> str:
     return f"{FAMILIES[tool.family].purpose} with {tool.name}"
 
 
-def about(tool: Tool, values: list[str]) -> str:
-    """What a call is about, for the thought before several calls: naming them in order makes each easier to write."""
-    if tool.family in OPERATIONS:
-        return f"{values[0]} {OPERATIONS[tool.family][0]} {values[1]}"
-    return values[0] if values else "now"
-
-
 def values_for(s: Source, tool: Tool) -> list[str]:
     key = tool.family
     return operands(s, tool.params[0].type, key) if key in OPERATIONS else FAMILIES[key].make(s)
@@ -204,7 +197,7 @@ def follow_up(s: Source, world: World, last: tuple[str, str] | None) -> tuple[To
 
 def parallel(s: Source, world: World, last: tuple[str, str] | None = None) -> Episode | None:
     """Two or three calls in one reply: different tools, or the same one with several values."""
-    count = s.choice([2, 2, 2, 2, 2, 2, 3])
+    count = s.choice([2, 2, 2, 2, 2, 2, 2, 2, 2, 3])
     if len(world.known) >= count and s.chance(0.6):
         tools = s.sample(world.known, count)
     else:
@@ -215,7 +208,7 @@ def parallel(s: Source, world: World, last: tuple[str, str] | None = None) -> Ep
     same = all(t is tools[0] for t in tools)
     text, values = _joint_request(s, tools, same)
     calls = tuple(call(t, v) for t, v in zip(tools, values, strict=True))
-    bad = s.randrange(count) if s.chance(0.1) else -1
+    bad = s.randrange(count) if s.chance(0.05) else -1
     shown, parts, carries = [], [], []
     for i, (tool, v) in enumerate(zip(tools, values, strict=True)):
         found = failure(s, tool.family, v) if i == bad else result(s, tool.family, v)
@@ -227,7 +220,6 @@ def parallel(s: Source, world: World, last: tuple[str, str] | None = None) -> Ep
             shown.append(tool_says(present(s, tool.family, found, v, plain=world.plain)))
             parts.append(say(tool.family, v, found))
     goals = f"{goal(tools[0])} {'twice' if count == 2 else 'three times'}" if same else " and ".join(map(goal, tools))
-    goals += ": " + "; ".join(map(about, tools, values))
     messages = [user(text), assistant(f"I should {goals}.", calls=calls), *shown, assistant(HAVE, " ".join(parts))]
     return Episode("parallel", messages, (calls,), tuple(carries))
 
@@ -350,7 +342,7 @@ def retry(s: Source, world: World, last: tuple[str, str] | None = None) -> Episo
     text, values = asked(s, tool)
     right = list(values)
     while right[0] == values[0] or not right[0]:
-        right[0] = near(s, values[0]) if s.chance(0.6) else values_for(s, tool)[0]
+        right[0] = near(s, values[0]) if s.chance(0.75) else values_for(s, tool)[0]
     if s.chance(0.6):
         hint = f"; did you mean {right[0]}?"
     else:

@@ -1,36 +1,48 @@
 """Scores the exported model free-running: greedy, one call after another, with the expected tool results fed back.
 
-A call counts only if every name and every argument of every step is exact and in order; an answer only if, besides, it
-says every result that the expected answer says. Refusals must call nothing and say "no tool"; small talk and tool names
-must match to the letter.
+The model runs as it runs in the package: through `runtime.load_model`, with its template and its parser. A call counts
+only if every name and every argument of every step is exact and in order; an answer only if, besides, it says every
+result that the expected answer says. Refusals must call nothing and say "no tool"; small talk and tool names must match
+to the letter.
 
 "Unseen values" are arbitrary letter strings and large numbers; "unseen phrasings" are the held-out branches of
 training/phrasings.py, which no training text is made from. The cases are seeded, so two runs ask the same things.
 
-    python -m training.evaluate                                 # the shipped GGUF, 60 cases a cell, with thinking
-    python -m training.evaluate --no-thinking --cases 40
-    python -m training.evaluate runtime/small_model/mlx         # the MLX weights
+    python -m training.evaluate                                 # the shipped model on llama.cpp, 60 cases a cell
+    python -m training.evaluate --backend mlx --cases 20
+    python -m training.evaluate --no-thinking
     python -m training.evaluate --worlds cli --kinds single --show 5
+    python -m training.evaluate training/runs/try/small-tools-qwen3-q8_0.gguf
 """
 
 import argparse
 import json
 import random
-import re
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
-from training.conversations import Conversation, conversation, render, without_thoughts
-from training.episodes import Call, Episode, Message, assistant, tool_says, user
+from cognition import (
+    AssistantMessage,
+    GenerationOptions,
+    History,
+    Message,
+    ModelRequest,
+    ToolCall,
+    ToolMessage,
+    ToolSpec,
+    UserMessage,
+)
+from runtime import Done, Runtime, load_model
+from training import episodes
+from training.conversations import Conversation, conversation
+from training.episodes import Call, Episode, assistant, tool_says, user
 from training.families import canonical
 from training.values import Source
 from training.worlds import schema
 
-SHIPPED = Path(__file__).parent.parent / "runtime" / "small_model" / "small-tools-qwen3-q8_0.gguf"
 SETS = {
     "seen": (False, False),
     "unseen values": (True, False),
@@ -42,51 +54,47 @@ KINDS = ["single", "parallel", "sequence", "error told", "retry", "follow-up", "
 KINDS += ["small talk", "tool names", "unseen tool"]
 REFUSALS = ("not offered", "no tool")
 VERBATIM = ("small talk", "tool names")
+LONGEST = 260  # tokens of a reply: the longest right one has some 150
 
-Generate = Callable[[str], str]
-
-
-# ------------------------------------------------------------------------------------------------------ generators
-
-
-def llama(path: Path) -> Generate:
-    """A greedy generator on a GGUF file."""
-    import llama_cpp
-
-    model = llama_cpp.Llama(str(path), n_ctx=2048, n_threads=1, n_threads_batch=1, verbose=False)
-    vocab = llama_cpp.llama_model_get_vocab(model._model.model)
-
-    def generate(prompt: str, limit: int = 260) -> str:
-        out: list[int] = []
-        ids = model.tokenize(prompt.encode(), add_bos=False, special=True)
-        if len(ids) + limit > 2048:
-            return ""
-        for token in model.generate(ids, temp=0.0):
-            if llama_cpp.llama_vocab_is_eog(vocab, token) or len(out) >= limit:
-                break
-            out.append(token)
-        return str(model.detokenize(out, special=True).decode("utf-8", "replace"))
-
-    return generate
+Schema = dict[str, Any]
+Ask = Callable[[list[Schema] | None, list[episodes.Message]], Done]
 
 
-def mlx(path: Path) -> Generate:
-    """A greedy generator on an MLX directory."""
-    from mlx_lm import load, stream_generate
-    from mlx_lm.sample_utils import make_sampler
-
-    model, tk = load(str(path))
-    greedy = make_sampler(temp=0.0)
-
-    def generate(prompt: str, limit: int = 260) -> str:
-        ids = tk.encode(prompt, add_special_tokens=False)
-        return "".join(x.text for x in stream_generate(model, tk, ids, max_tokens=limit, sampler=greedy))
-
-    return generate
+# -------------------------------------------------------------------------------------------- through the runtime
 
 
-def generator(path: Path) -> Generate:
-    return mlx(path) if path.is_dir() else llama(path)
+def history(messages: list[episodes.Message]) -> History:
+    """The recipe's messages as the package's: results find their calls by order."""
+    out: list[Message] = []
+    waiting: list[ToolCall] = []
+    for i, m in enumerate(messages):
+        if m["role"] == "user":
+            out.append(UserMessage(f"message-{i}", m["content"]))
+        elif m["role"] == "tool":
+            call = waiting.pop(0)
+            out.append(ToolMessage(f"message-{i}", call.id, call.name, m["content"]))
+        else:
+            calls = [c["function"] for c in m.get("tool_calls", [])]
+            waiting = [ToolCall(f"call-{i}-{j}", c["name"], c["arguments"]) for j, c in enumerate(calls)]
+            reasoning = m.get("reasoning_content", "")
+            out.append(AssistantMessage(f"message-{i}", m["content"], reasoning, tuple(waiting)))
+    return History(out)
+
+
+def asker(runtime: Runtime, *, thinking: bool) -> Ask:
+    """Asks the model for its next turn."""
+    options = GenerationOptions(max_tokens=LONGEST, thinking=None if thinking else False)
+
+    def ask(tools: list[Schema] | None, messages: list[episodes.Message]) -> Done:
+        system = messages[0]["content"] if messages[0]["role"] == "system" else ""
+        offered = [t["function"] for t in tools or []]
+        specs = (ToolSpec(t["name"], t["description"], t["parameters"]) for t in offered)
+        rest = history(messages[1:] if system else messages)
+        *_, done = runtime.submit(ModelRequest(system, rest, tuple(specs), options))
+        assert isinstance(done, Done)
+        return done
+
+    return ask
 
 
 # ---------------------------------------------------------------------------------------------------- one episode
@@ -96,47 +104,35 @@ def generator(path: Path) -> Generate:
 class Outcome:
     calls_right: bool
     said: str | None = None
-    valid: bool = True
     log: list[str] = field(default_factory=list)
 
 
-def parse(text: str) -> tuple[list[Call | None], str]:
-    """(calls, visible text); a call that is no JSON is None."""
-    body = text.split("</think>")[-1]
-    calls: list[Call | None] = []
-    for block in re.findall(r"<tool_call>\n?(.*?)\n?</tool_call>", body, re.S):
-        try:
-            calls.append(json.loads(block))
-        except ValueError:
-            calls.append(None)
-    if body.count("<tool_call>") > len(calls):
-        calls.append(None)
-    return calls, re.sub(r"<tool_call>.*?(</tool_call>|$)", "", body, flags=re.S).strip()
+def calls_of(reply: Done) -> list[Call | None]:
+    """The calls of a reply; None for what can't be read or had to be mended."""
+    read: list[Call | None] = [
+        None if c.repairs else {"name": c.name, "arguments": json.loads(c.arguments_json)} for c in reply.calls
+    ]
+    return read + [None] * len(reply.malformed)
 
 
 def play(
-    generate: Generate,
-    tools: list[dict[str, Any]] | None,
-    before: list[Message],
-    episode: list[Message],
-    thinking: bool,
+    ask: Ask, tools: list[Schema] | None, before: list[episodes.Message], episode: list[episodes.Message]
 ) -> Outcome:
     """Leads the model through one episode, handing it the expected tool results as long as its calls are right."""
-    history, i, log = before + episode[:1], 1, []
+    talk, i, log = before + episode[:1], 1, []
     while True:
-        text = generate(render(tools, history, prompt=True, thinking=thinking))
-        calls, said = parse(text)
-        log.append(text)
+        reply = ask(tools, talk)
+        calls = calls_of(reply)
+        log.append(f"({reply.reasoning.strip()}) {json.dumps(calls)} {reply.text.strip()}")
         expected = [c["function"] for c in episode[i].get("tool_calls", [])]
         if calls != expected:
-            return Outcome(False, None, None not in calls, log)
+            return Outcome(False, None, log)
         if not expected:
-            return Outcome(True, said, True, log)
-        thought = text.split("</think>")[0].split("<think>")[-1].strip("\n") if "</think>" in text else ""
-        history = [*history, assistant(thought if thinking else "", calls=tuple(expected))]
+            return Outcome(True, reply.text.strip(), log)
+        talk = [*talk, assistant(reply.reasoning, calls=tuple(expected))]
         i += 1
         while episode[i]["role"] == "tool":
-            history.append(episode[i])
+            talk.append(episode[i])
             i += 1
 
 
@@ -181,60 +177,53 @@ def place_of(c: Conversation, where: str) -> bool:
     return where != "cli" or not c.world.system
 
 
-def score(
-    generate: Generate, where: str, set_name: str, kind: str, count: int, thinking: bool, show: int
-) -> Counter[str]:
+def score(ask: Ask, where: str, set_name: str, kind: str, count: int, show: int) -> Counter[str]:
     total: Counter[str] = Counter()
     for c in cases(where, set_name, kind, count):
         last = c.episodes[-1]
         before = c.opening + [m for e in c.episodes[:-1] for m in e.messages]
-        outcome = play(generate, c.tools, without_thoughts(before), last.messages, thinking)
+        outcome = play(ask, c.tools, before, last.messages)
         fine = good(kind, last, outcome)
-        total.update(n=1, calls=outcome.calls_right, answer=fine, valid=outcome.valid)
+        total.update(n=1, calls=outcome.calls_right, answer=fine)
         if not fine and show > 0:
             show -= 1
             print("   asked:   ", last.messages[0]["content"], [t.name for t in c.world.tools])
-            print("   wrote:   ", *outcome.log, sep="\n      ")
+            print("   replied: ", "\n             ".join(outcome.log))
             print("   expected:", json.dumps(last.calls), last.answer)
     return total
 
 
-def table(
-    generate: Generate, worlds: list[str], sets: list[str], kinds: list[str], count: int, thinking: bool, show: int
-) -> None:
-    """Prints a Markdown table for each world, in percent: calls exact / answer right, or one number without calls."""
-    for where in worlds:
-        print(f"\n{WORLDS[where]}, {'with' if thinking else 'without'} thinking, {count} cases a cell\n")
-        print("| | " + " | ".join(sets) + " |\n|---|" + "---|" * len(sets), flush=True)
-        for kind in kinds:
-            if kind == "unseen tool" and where != "mixed":
-                continue
-            cells = []
-            for name in sets:
-                t = score(generate, where, name, kind, count, thinking, show)
-                calls, answer = round(100 * t["calls"] / t["n"]), round(100 * t["answer"] / t["n"])
-                cells.append(f"{answer}" if kind in REFUSALS + VERBATIM else f"{calls} / {answer}")
-            print(f"| {kind} | " + " | ".join(cells) + " |", flush=True)
+def table(ask: Ask, where: str, sets: list[str], kinds: list[str], count: int, show: int) -> None:
+    """Prints a Markdown table, in percent: calls exact / answer right, or one number for replies without calls."""
+    print("| | " + " | ".join(sets) + " |\n|---|" + "---|" * len(sets), flush=True)
+    for kind in kinds:
+        if kind == "unseen tool" and where != "mixed":
+            continue
+        cells = []
+        for name in sets:
+            t = score(ask, where, name, kind, count, show)
+            calls, answer = round(100 * t["calls"] / t["n"]), round(100 * t["answer"] / t["n"])
+            cells.append(f"{answer}" if kind in REFUSALS + VERBATIM else f"{calls} / {answer}")
+        print(f"| {kind} | " + " | ".join(cells) + " |", flush=True)
 
 
-def multiply_alone(generate: Generate, thinking: bool) -> str:
+def multiply_alone(ask: Ask) -> str:
     """The README's example in 192 variations: one tool, other descriptions, system prompts, numbers and wordings."""
     r, right, n = random.Random(17), 0, 0
     descriptions = ("Multiply two whole numbers.", "Multiply two numbers", "Multiply a by b.", "Return a times b.", "")
     systems = (None, "You are a helpful assistant.", "You are a careful assistant. Use tools when they help.")
     asks = ("What is {a} * {b}?", "what is {a} times {b}", "Multiply {a} by {b}.", "How much is {a} x {b}?")
-    declared = schema(canonical("multiply"))
+    declared = json.dumps(schema(canonical("multiply")))
     for description in (*descriptions, "Multiplies two integers and returns the product."):
+        tool = json.loads(declared)
+        tool["function"]["description"] = description
         for system in (*systems, "Answer briefly."):
+            before = [{"role": "system", "content": system}] if system else []
             for a, b in ((17, 23), (r.randint(2, 99), r.randint(2, 999))):
-                for ask in asks:
-                    tools = [json.loads(json.dumps(declared))]
-                    tools[0]["function"]["description"] = description
+                for wording in asks:
                     call = {"name": "multiply", "arguments": {"a": a, "b": b}}
-                    episode = [user(ask.format(a=a, b=b)), assistant("", calls=(call,)), tool_says(str(a * b))]
-                    episode.append(assistant("", f"{a} * {b} is {a * b}."))
-                    before = [{"role": "system", "content": system}] if system else []
-                    outcome = play(generate, tools, before, episode, thinking)
+                    episode = [user(wording.format(a=a, b=b)), assistant("", calls=(call,)), tool_says(str(a * b))]
+                    outcome = play(ask, [tool], before, [*episode, assistant("")])
                     right += bool(outcome.calls_right and str(a * b) in (outcome.said or ""))
                     n += 1
     return f"multiply alone: {right} of {n}"
@@ -244,7 +233,8 @@ def main() -> None:
     p = argparse.ArgumentParser(
         prog="python -m training.evaluate", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    p.add_argument("model", type=Path, nargs="?", default=SHIPPED, help="a GGUF file or an MLX directory")
+    p.add_argument("model", nargs="?", help="a GGUF file or an MLX directory; without it the shipped model")
+    p.add_argument("--backend", choices=["llama", "mlx"], help="for the shipped model, which is there for both")
     p.add_argument("--cases", type=int, default=60, help="of each cell")
     p.add_argument("--no-thinking", action="store_true")
     p.add_argument("--worlds", type=lambda s: s.split(","), default=list(WORLDS), help=", ".join(WORLDS))
@@ -252,9 +242,14 @@ def main() -> None:
     p.add_argument("--kinds", type=lambda s: s.split(","), default=KINDS, help=", ".join(KINDS))
     p.add_argument("--show", type=int, default=0, help="failures to print for each cell")
     a = p.parse_args()
-    start, generate, thinking = time.time(), generator(a.model), not a.no_thinking
-    table(generate, a.worlds, a.sets, a.kinds, a.cases, thinking, a.show)
-    print("\n" + multiply_alone(generate, thinking))
+    start = time.time()
+    with load_model(a.model, backend=a.backend, threads=1) as runtime:
+        ask, info = asker(runtime, thinking=not a.no_thinking), runtime.describe()
+        for where in a.worlds:
+            thinking = "without" if a.no_thinking else "with"
+            print(f"\n{WORLDS[where]}, {thinking} thinking, {a.cases} cases a cell, {info.backend}\n")
+            table(ask, where, a.sets, a.kinds, a.cases, a.show)
+        print("\n" + multiply_alone(ask))
     print(f"{time.time() - start:.0f} s")
 
 

@@ -29,6 +29,7 @@ from torch.nn import functional
 from training.batches import COPY_STEPS, Batch, TextBatches, copy_batch, ids_and_targets
 from training.model import Config, Model
 
+DEFAULTS = {"steps": 12_000, "lr": 5e-3, "decay": 0.5, "seed": 1, "processes": 2}
 WARM_UP = 60  # steps until the full learning rate
 AVERAGE = 0.005  # share of the newest weights in the running mean: a window of some 200 steps
 WEIGHT_DECAY = 0.03
@@ -145,7 +146,7 @@ def work(rank: int, a: argparse.Namespace) -> None:
     model = Model(Config(vocab=texts.vocab))
     optimiser = Optimiser(model, rank, a.processes)
     first, tokens = 0, 0
-    if a.init:
+    if a.init and not a.resume:
         model.load_state_dict(load_weights(a.init))
     mean = [p.detach().clone() for p in model.parameters()]
     if a.resume:
@@ -210,23 +211,24 @@ def arguments() -> argparse.Namespace:
     p = argparse.ArgumentParser(
         prog="python -m training.train", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    p.add_argument("--steps", type=int, default=12_000, help="of about 5,800 tokens with two processes; default 12000")
-    p.add_argument("--lr", type=float, default=5e-3, help="the peak; 5e-3 from nothing, 3e-3 to go on with --init")
-    p.add_argument("--decay", type=float, default=0.5, help="share of the steps over which it falls to zero at the end")
+    p.add_argument("--steps", type=int, help="of about 5,800 tokens with two processes (default 12000)")
+    p.add_argument("--lr", type=float, help="the peak (default 5e-3; 3e-3 is right to go on with --init)")
+    p.add_argument("--decay", type=float, help="share of the steps over which it falls to zero at the end (0.5)")
     p.add_argument("--out", default="training/runs/weights.pt", help="the checkpoint, rewritten as the training goes")
     p.add_argument("--init", help="start from these weights (.pt or model.safetensors), without the warm-up curriculum")
-    p.add_argument("--resume", help="go on with a stopped training; its settings come from the checkpoint")
-    p.add_argument("--seed", type=int, default=1)
-    p.add_argument("--processes", type=int, default=2, help="one for each free core")
+    p.add_argument("--resume", help="go on with a stopped training; what is not given comes from the checkpoint")
+    p.add_argument("--seed", type=int, help="of the start and of the texts (default 1)")
+    p.add_argument("--processes", type=int, help="one for each free core (default 2)")
     p.add_argument("--save-every", type=float, default=120, help="seconds between checkpoints")
     p.add_argument("--port", type=int, default=29_533, help="on which the processes meet (127.0.0.1)")
     a = p.parse_args()
     if a.init and a.resume:
         p.error("--init starts a new training and --resume goes on with an old one: give one of them")
-    if a.resume:
-        for key, value in torch.load(a.resume)["settings"].items():
+    settings = DEFAULTS | (torch.load(a.resume)["settings"] if a.resume else {})
+    for key, value in settings.items():
+        if getattr(a, key) is None:
             setattr(a, key, value)
-        a.out = a.resume
+    a.out = a.resume or a.out
     os.makedirs(os.path.dirname(a.out) or ".", exist_ok=True)
     return a
 

@@ -188,9 +188,8 @@ def decimal(value: float) -> str:
     """A number as a tool prints it: integers without a point, others with four or ten digits."""
     if value == int(value) and abs(value) < 1e15:
         return str(int(value))
-    long = (
-        int(abs(value) * 7) % 4 == 0
-    )  # neither random nor visible in the request: both lengths occur for any kind of call
+    # Neither random nor visible in the request: both lengths occur for any kind of call.
+    long = int(abs(value) * 7) % 8 == 0
     return f"{value:.10g}" if long else f"{value:.4f}".rstrip("0").rstrip(".")
 
 

@@ -1,6 +1,6 @@
 """What stands before the first request of a conversation: the tools, their schemas, a system prompt.
 
-The kinds of world and their shares are the narrowing that made so small a model useful: two in five
+The kinds of world and their shares are the narrowing that made so small a model useful: half of all
 conversations offer the command line's five tools, to the letter and in their order, without a system prompt.
 """
 
@@ -13,11 +13,11 @@ from training.grammar import expand
 from training.values import Source, cap, name, phrase, word
 
 SHARES = {
-    "cli": 0.4,  # the command line's tools, exactly
-    "later": 0.06,  # the same, followed by some of Write, Bash, remember, recall
+    "cli": 0.5,  # the command line's tools, exactly
+    "later": 0.05,  # the same, followed by some of Write, Bash, remember, recall
     "numbers": 0.24,  # one to four two-number functions, now and then beside other tools
-    "mixed": 0.2,  # one to six of the product's tools in any order
-    "odd": 0.06,  # other names, other descriptions, tools from outside
+    "mixed": 0.13,  # one to six of the product's tools in any order
+    "odd": 0.04,  # other names, other descriptions, tools from outside
     "none": 0.04,  # no tool at all
 }
 SYSTEM_SHARE = {"cli": 0.05, "later": 0.05}  # of conversations with a system prompt; elsewhere 0.4

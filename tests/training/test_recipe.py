@@ -8,9 +8,11 @@ from collections.abc import Iterator
 import jsonschema
 import pytest
 
+from cognition import AssistantMessage, MalformedToolCall, ProposedCall, ToolMessage, Usage
+from runtime import Done, Timings
 from training import check, phrasings, sequences
 from training.conversations import KINDS, Conversation, conversation, render, texts_of_one_world
-from training.evaluate import SETS, cases, parse
+from training.evaluate import SETS, calls_of, cases, history
 from training.families import FAMILIES
 from training.grammar import AFTER, BEFORE
 from training.values import Source
@@ -157,14 +159,28 @@ def test_the_cases_of_a_score_are_the_same_in_every_run(set_name: str) -> None:
     assert first == second
 
 
-def test_the_scorer_keeps_every_call_and_marks_what_is_no_json() -> None:
-    call = '<tool_call>\n{"name": "Read", "arguments": {"path": "a.txt"}}\n</tool_call>'
-    calls, text = parse(
-        f"<think>\nhm\n</think>\n\nOne moment.\n{call}\n<tool_call>\n{{oops}}\n</tool_call>\n<tool_call>"
+def test_the_scorer_marks_calls_that_cannot_be_read() -> None:
+    mended = ProposedCall("Read", '{"path": "b.txt"}', repairs=("trailing comma",))
+    reply = Done(
+        text="",
+        reasoning="",
+        calls=(ProposedCall("Read", '{"path": "a.txt"}'), mended),
+        malformed=(MalformedToolCall("{oops}", "no JSON"),),
+        finish_reason="tool_calls",
+        usage=Usage(),
+        timings=Timings(),
     )
 
-    assert calls == [{"name": "Read", "arguments": {"path": "a.txt"}}, None, None]
-    assert text == "One moment."
+    assert calls_of(reply) == [{"name": "Read", "arguments": {"path": "a.txt"}}, None, None]
+
+
+def test_the_scorer_hands_results_to_their_calls() -> None:
+    s = Source.seeded(2)
+    c = conversation(s, kind="parallel", where="cli", requests=1)
+    messages = list(history(c.messages))
+    asked = [call.id for m in messages if isinstance(m, AssistantMessage) for call in m.calls]
+
+    assert asked == [m.call_id for m in messages if isinstance(m, ToolMessage)]
 
 
 def test_every_tool_has_phrasings_for_training_and_held_out_ones() -> None:
