@@ -13,7 +13,7 @@ from cognition.handlers.hooks import complete
 from cognition.handlers.rejection import reject
 from cognition.inputs import ModelFailed, ModelInterrupted, ModelReplied, TimerFired
 from cognition.messages import AssistantMessage, MalformedToolCall, ToolCall, Usage
-from cognition.outcomes import Cancelled, Completed, ErrorKind, Failed, Failure, LimitReached
+from cognition.outcomes import Cancelled, Completed, ErrorKind, Failed, LimitReached
 from cognition.phases import ModelAttempt, Thinking, Waiting
 from cognition.retry import RETRIED, classify, delay
 from cognition.state import AgentState
@@ -63,7 +63,7 @@ def on_model_failed(setup: Setup, state: AgentState, event: ModelFailed) -> Tran
         draft.keep_partial(event.partial_text)
         draft.finish(Failed(kind, event.failure.message, event.partial_text))
     elif kind == "context_overflow" and not phase.attempt.trimmed:
-        _trim_and_retry(draft, phase.attempt, event.failure)
+        _trim_and_retry(draft, phase.attempt, event)
     elif kind in RETRIED and phase.attempt.number < setup.config.retry.attempts:
         _plan_retry(draft, phase.attempt, kind, event)
     else:
@@ -148,8 +148,13 @@ def _nudge(draft: Draft, event: ModelReplied) -> None:
     draft.go_on(event.at, ModelAttempt())
 
 
-def _trim_and_retry(draft: Draft, attempt: ModelAttempt, failure: Failure) -> None:
+def _trim_and_retry(draft: Draft, attempt: ModelAttempt, event: ModelFailed) -> None:
     """The estimate was too low: correct it by what the runtime says, so that ``fit`` drops turns, and try once more."""
+    exhausted = draft.exhausted(event.at)
+    if exhausted is not None:
+        draft.stop_at(exhausted)
+        return
+    failure = event.failure
     budget, estimate = draft.setup.budget, draft.setup.fixed + draft.size
     needed = failure.needed_tokens or 1.5 * max(draft.prompt_tokens(), budget)
     share = failure.available_tokens / budget if failure.available_tokens else 1.0
