@@ -10,6 +10,7 @@ from cognition.engine_tools import engine_tools
 from cognition.errors import ConfigError
 from cognition.features import Feature, HookPoint
 from cognition.policy import Policy
+from cognition.text_protocol import TextProtocol, instructions
 from cognition.tools import ToolSpec
 
 
@@ -87,6 +88,8 @@ class AgentConfig:
     """The model's context length: prompt and reply together."""
     features: tuple[Feature, ...] = ()
     """What the agent may do beside calling ``tools``; each adds tools that the engine carries out itself."""
+    protocol: TextProtocol = "native"
+    """How the model writes tool calls; a text protocol is for models whose template has no tools."""
     hooks: tuple[HookPoint, ...] = ()
     """Where the program wants to be asked."""
     recall_first: bool = False
@@ -96,6 +99,11 @@ class AgentConfig:
     def offered(self) -> tuple[ToolSpec, ...]:
         """Every tool that the model is told of: the program's, then those of the features."""
         return self.tools + engine_tools(self.features)
+
+    @property
+    def prompt(self) -> str:
+        """The system prompt as the model gets it: with a text protocol, the tools are described in it."""
+        return instructions(self.protocol, self.system, self.offered)
 
     def __attrs_post_init__(self) -> None:
         names = [tool.name for tool in self.offered]

@@ -41,8 +41,8 @@ def message_size(message: Message) -> float:
 
 def fixed_size(config: AgentConfig) -> float:
     """Estimated tokens of what stands before the messages: system prompt and tools."""
-    characters = len(config.system)
-    for tool in config.offered:
+    characters = len(config.prompt)
+    for tool in config.offered if config.protocol == "native" else ():
         characters += len(tool.name) + len(tool.description) + len(json.dumps(tool.parameters)) + 80
     return characters / CHARS_PER_TOKEN + 2 * MESSAGE_TOKENS
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from cognition.config import AgentConfig
 from cognition.context import fit, fixed_size, message_size, prompt_budget, result_limit, shorten
-from cognition.decisions import CallModel, ContextAssembled, Decision, LimitHit, TurnFinished
+from cognition.decisions import CallModel, ContextAssembled, Decision, LimitHit, RunHook, TurnFinished
 from cognition.engine_tools import engine_tools
 from cognition.history import History
 from cognition.ids import EffectId, effect_id
 from cognition.messages import AssistantMessage, Message, ToolCall, ToolMessage, ToolResult, UserMessage
-from cognition.outcomes import Failed, LimitKind, LimitReached, Outcome
-from cognition.phases import Idle, ModelAttempt, Phase, Thinking
+from cognition.outcomes import Completed, Failed, LimitKind, LimitReached, Outcome
+from cognition.phases import Hooked, Idle, ModelAttempt, Phase, Thinking
 from cognition.requests import ModelRequest, Purpose
 from cognition.state import AgentState, Counters, Spent, Window
 from cognition.tools import ToolSpec
@@ -22,13 +22,14 @@ FINAL_ANSWER_NOTE = "Stop calling tools now ({reason}). Answer with what you kno
 class Setup:
     """A configuration and what is derived from it once: shared by all steps of an engine, never changed."""
 
-    __slots__ = ("budget", "config", "engine_tools", "fixed", "offered", "result_limit", "tools")
+    __slots__ = ("budget", "config", "engine_tools", "fixed", "offered", "prompt", "result_limit", "tools")
 
     def __init__(self, config: AgentConfig) -> None:
         self.config = config
         self.offered = config.offered
         self.engine_tools = frozenset(tool.name for tool in engine_tools(config.features))
         self.tools: dict[str, ToolSpec] = {tool.name: tool for tool in self.offered}
+        self.prompt = config.prompt
         self.fixed = fixed_size(config)
         self.budget = prompt_budget(config)
         self.result_limit = result_limit(config)
@@ -36,8 +37,8 @@ class Setup:
     def request(self, history: History, window: Window, purpose: Purpose) -> ModelRequest:
         """The request for one model call; a final answer is asked for without tools."""
         config = self.config
-        tools = () if purpose == "final_answer" else self.offered
-        return ModelRequest(config.system, history.drop(window.first), tools, config.options)
+        tools = () if purpose == "final_answer" or config.protocol != "native" else self.offered
+        return ModelRequest(self.prompt, history.drop(window.first), tools, config.options, config.protocol)
 
 
 class Draft:
@@ -212,6 +213,15 @@ class Draft:
     def stop_at(self, limit: LimitKind) -> None:
         self.decide(LimitHit(limit, self.limit_detail(limit)))
         self.finish(LimitReached(limit))
+
+    def complete(self, outcome: Completed) -> None:
+        """End the turn with an answer, once the program had its say."""
+        if "stop" in self.setup.config.hooks:
+            identity = self.new_effect()
+            self.decide(RunHook(identity, "stop", outcome.text))
+            self.phase = Hooked(identity, "stop", outcome)
+        else:
+            self.finish(outcome)
 
     def finish(self, outcome: Outcome) -> None:
         """End the turn; nothing may be decided after it."""

@@ -62,6 +62,8 @@ class ProposedCall:
     arguments_json: str = field(converter=json_object_text, default="{}")
     repairs: tuple[str, ...] = ()
     """What had to be mended to read it, such as ``"trailing comma"``; empty for a well-formed call."""
+    confirm: bool = False
+    """The model itself wants the user to be asked."""
 
 
 @frozen

@@ -114,6 +114,8 @@ class CallSlot:
     status: CallStatus
     context: str = ""
     """What a hook wants the model to read with the result."""
+    confirm: bool = False
+    """The model itself wants the user to be asked."""
 
 
 @frozen
@@ -125,6 +127,8 @@ class Acting:
     """What of the same reply could not be read; the model is told after the results."""
     limit: LimitKind | None = None
     """A limit that was hit on the way; it ends the turn once every call has its result."""
+    answer: str = ""
+    """An answer that the reply gave beside its calls; it holds if they all succeed."""
 
 
 @frozen

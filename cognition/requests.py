@@ -8,6 +8,7 @@ from attrs import frozen
 
 from cognition.config import GenerationOptions
 from cognition.history import History
+from cognition.text_protocol import TextProtocol
 from cognition.tools import ToolSpec
 
 Purpose = Literal["answer", "repair", "final_answer"]
@@ -22,3 +23,5 @@ class ModelRequest:
     messages: History
     tools: tuple[ToolSpec, ...]
     options: GenerationOptions
+    protocol: TextProtocol = "native"
+    """Unless native, calls stand in the messages' text, and results are to be shown as text of the user."""

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from difflib import get_close_matches
 
+from attrs import frozen
+
 from cognition.context import shorten
 from cognition.decisions import AskApproval, CallTool, RunHook
 from cognition.draft import Draft
@@ -15,8 +17,8 @@ from cognition.features import HookPoint
 from cognition.guards import cycle_length, remember
 from cognition.handlers.engine_calls import start_engine_call, waits_for_worker
 from cognition.ids import EffectId
-from cognition.messages import MalformedToolCall, ToolCall, ToolResult
-from cognition.outcomes import LimitKind
+from cognition.messages import AssistantMessage, MalformedToolCall, ToolCall, ToolResult
+from cognition.outcomes import Completed, LimitKind
 from cognition.phases import (
     Acting,
     AwaitingAnswer,
@@ -37,28 +39,34 @@ MALFORMED_NOTE = "This tool call could not be read: {reason}\n{raw}\nSend it aga
 SOFT_LIMITS: frozenset[LimitKind] = frozenset({"steps", "tool_calls", "loop", "workers"})
 """Limits that leave room for a final answer; the others end the turn at once."""
 
+ReadCall = tuple[ToolCall, str, bool]
+"""A call, its fingerprint, and whether the model wants the user to be asked."""
+
+
+@frozen
+class Remainder:
+    """What a reply said beside its calls."""
+
+    malformed: tuple[MalformedToolCall, ...] = ()
+    answer: str = ""
+
+
 Open = type[Running] | type[AwaitingApproval] | type[AwaitingAnswer] | type[AwaitingHook]
 
 
-def begin_calls(
-    draft: Draft,
-    calls: tuple[ToolCall, ...],
-    marks: tuple[str, ...],
-    malformed: tuple[MalformedToolCall, ...],
-    now: float,
-) -> None:
-    """Start on the calls of a reply; ``marks`` are their fingerprints."""
+def begin_calls(draft: Draft, calls: tuple[ReadCall, ...], rest: Remainder, now: float) -> None:
+    """Start on the calls of a reply; ``rest`` is what else it said."""
     slots: list[CallSlot] = []
     limit: LimitKind | None = draft.exhausted(now)
-    for call, mark in zip(calls, marks, strict=True):
+    for call, mark, confirm in calls:
         draft.recent = remember(draft.recent, mark)
         status: CallStatus = Proposed()
         if limit is None and cycle_length(draft.recent):
             limit = "loop"
         if limit is not None:
             status = _not_run(draft, limit)
-        slots.append(CallSlot(call, status))
-    advance(draft, Acting(tuple(slots), malformed, limit), now)
+        slots.append(CallSlot(call, status, "", confirm))
+    advance(draft, Acting(tuple(slots), rest.malformed, limit, rest.answer), now)
 
 
 def find(phase: Phase, status: Open, identity: EffectId) -> tuple[Acting, int] | None:
@@ -72,7 +80,7 @@ def find(phase: Phase, status: Open, identity: EffectId) -> tuple[Acting, int] |
 
 def with_slot(phase: Acting, position: int, slot: CallSlot) -> Acting:
     slots = phase.slots
-    return Acting((*slots[:position], slot, *slots[position + 1 :]), phase.malformed, phase.limit)
+    return Acting((*slots[:position], slot, *slots[position + 1 :]), phase.malformed, phase.limit, phase.answer)
 
 
 def settle(draft: Draft, phase: Acting, position: int, result: ToolResult, now: float) -> None:
@@ -84,7 +92,7 @@ def settle(draft: Draft, phase: Acting, position: int, result: ToolResult, now: 
         identity = draft.new_effect()
         draft.decide(RunHook(identity, point, result.content, slot.call))
         status = AwaitingHook(identity, result)
-    advance(draft, with_slot(phase, position, CallSlot(slot.call, status, slot.context)), now)
+    advance(draft, with_slot(phase, position, CallSlot(slot.call, status, slot.context, slot.confirm)), now)
 
 
 def advance(draft: Draft, phase: Acting, now: float) -> None:
@@ -109,12 +117,12 @@ def advance(draft: Draft, phase: Acting, now: float) -> None:
                 continue
             else:
                 status = _begin(draft, tuple(slots), position)
-            slots[position] = slot = CallSlot(slot.call, status, slot.context)
+            slots[position] = slot = CallSlot(slot.call, status, slot.context, slot.confirm)
         if not isinstance(slot.status, Settled):
             if not concurrent:
                 break
             waiting = True
-    draft.phase = Acting(tuple(slots), phase.malformed, limit)
+    draft.phase = Acting(tuple(slots), phase.malformed, limit, phase.answer)
     results = [slot.status.result for slot in slots if isinstance(slot.status, Settled)]
     if len(results) == len(slots):
         _conclude(draft, draft.phase, results, now)
@@ -129,7 +137,8 @@ def judge(draft: Draft, slots: tuple[CallSlot, ...], position: int) -> CallStatu
     verdict = setup.config.policy.judge(call, tool, draft.remembered, draft.mode)
     if verdict.action == "deny":
         return refuse(draft, "this call is not permitted", verdict.reason)
-    if verdict.action == "ask" and not (call.name in setup.engine_tools and tool.read_only):
+    harmless = call.name in setup.engine_tools and tool.read_only
+    if slots[position].confirm or (verdict.action == "ask" and not harmless):
         identity = draft.new_effect()
         draft.decide(AskApproval(identity, call, verdict.reason))
         return AwaitingApproval(identity)
@@ -209,5 +218,9 @@ def _conclude(draft: Draft, phase: Acting, results: list[ToolResult], now: float
         content = f"{result.content}\n{slot.context}" if slot.context else result.content
         draft.record_result(slot.call, ToolResult(content, result.status))
     tell_malformed(draft, phase.malformed)
+    if phase.answer and all(result.status == "ok" for result in results) and not phase.malformed:
+        draft.append(AssistantMessage(draft.new_message_id(), phase.answer))
+        draft.complete(Completed(phase.answer))
+        return
     limit = phase.limit if phase.limit in SOFT_LIMITS else None
     draft.go_on(now, ModelAttempt("repair" if phase.malformed else "answer"), limit)

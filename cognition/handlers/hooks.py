@@ -54,16 +54,6 @@ def answer_user(draft: Draft, now: float) -> None:
         draft.ask_model(ModelAttempt(), new_step=True)
 
 
-def complete(draft: Draft, outcome: Completed) -> None:
-    """End the turn with an answer, once the program had its say."""
-    if "stop" in draft.setup.config.hooks:
-        identity = draft.new_effect()
-        draft.decide(RunHook(identity, "stop", outcome.text))
-        draft.phase = Hooked(identity, "stop", outcome)
-    else:
-        draft.finish(outcome)
-
-
 def on_hook_returned(setup: Setup, state: AgentState, event: HookReturned) -> Transition:
     phase = state.phase
     if isinstance(phase, Hooked) and phase.effect_id == event.effect_id:
@@ -107,11 +97,11 @@ def _around_call(draft: Draft, phase: Acting, position: int, event: HookReturned
         changed = slot.call
         if event.arguments_json is not None:
             changed = ToolCall(changed.id, changed.name, event.arguments_json)
-        phase = with_slot(phase, position, CallSlot(changed, Proposed(), context))
+        phase = with_slot(phase, position, CallSlot(changed, Proposed(), context, slot.confirm))
         status = _before_call(draft, phase, position, event)
     else:
         changed, status = slot.call, _after_call(slot, event)
-    advance(draft, with_slot(phase, position, CallSlot(changed, status, context)), event.at)
+    advance(draft, with_slot(phase, position, CallSlot(changed, status, context, slot.confirm)), event.at)
 
 
 def _before_call(draft: Draft, phase: Acting, position: int, event: HookReturned) -> CallStatus:

@@ -5,11 +5,10 @@ from __future__ import annotations
 from attrs import evolve
 
 from cognition.context import measured_scale
-from cognition.decisions import RetryPlanned, StartTimer
+from cognition.decisions import Remember, RetryPlanned, StartTimer
 from cognition.draft import Draft, Setup
 from cognition.guards import fingerprint
-from cognition.handlers.batch import begin_calls, tell_malformed
-from cognition.handlers.hooks import complete
+from cognition.handlers.batch import ReadCall, Remainder, begin_calls, tell_malformed
 from cognition.handlers.rejection import reject
 from cognition.inputs import ModelFailed, ModelInterrupted, ModelReplied, TimerFired
 from cognition.messages import AssistantMessage, MalformedToolCall, ToolCall, Usage
@@ -17,6 +16,7 @@ from cognition.outcomes import Cancelled, Completed, ErrorKind, Failed, LimitRea
 from cognition.phases import ModelAttempt, Thinking, Waiting
 from cognition.retry import RETRIED, classify, delay
 from cognition.state import AgentState
+from cognition.text_protocol import RETRY_NOTE, read_text
 from cognition.transition import Transition
 
 NUDGES = 2
@@ -37,18 +37,21 @@ def on_model_replied(setup: Setup, state: AgentState, event: ModelReplied) -> Tr
         draft.append(AssistantMessage(draft.new_message_id(), event.text, event.reasoning))
         draft.finish(LimitReached(attempt.limit, event.text))
         return draft.seal()
-    calls, marks, malformed = _readable(draft, event)
+    said = event if setup.config.protocol == "native" else _as_calls(draft, event)
+    calls, malformed = _readable(draft, said)
     if calls:
         draft.repairs = 0
-        draft.append(AssistantMessage(draft.new_message_id(), event.text, event.reasoning, calls))
-        begin_calls(draft, calls, marks, malformed, event.at)
+        asked = tuple(call for call, _, _ in calls)
+        draft.append(AssistantMessage(draft.new_message_id(), event.text, said.reasoning, asked))
+        beside = "" if said is event else said.text
+        begin_calls(draft, calls, Remainder(malformed, beside), event.at)
     elif malformed:
-        _send_back(draft, event, malformed)
-    elif event.text.strip():
-        draft.append(AssistantMessage(draft.new_message_id(), event.text, event.reasoning))
-        complete(draft, Completed(event.text, event.finish_reason))
+        _send_back(draft, said, malformed)
+    elif said.text.strip():
+        draft.append(AssistantMessage(draft.new_message_id(), event.text, said.reasoning))
+        draft.complete(Completed(said.text, event.finish_reason))
     else:
-        _nudge(draft, event)
+        _nudge(draft, said)
     return draft.seal()
 
 
@@ -102,25 +105,31 @@ def _count_reply(draft: Draft, usage: Usage, *, calibrate: bool) -> None:
         draft.scale = measured_scale(draft.setup.fixed + draft.size, usage.input_tokens)
 
 
-def _readable(
-    draft: Draft, event: ModelReplied
-) -> tuple[tuple[ToolCall, ...], tuple[str, ...], tuple[MalformedToolCall, ...]]:
-    """The reply's calls with ids of ours, their fingerprints, and what can't be read.
+def _as_calls(draft: Draft, event: ModelReplied) -> ModelReplied:
+    """A reply in a text protocol as the reply that a model with native tools would have given."""
+    reading = read_text(draft.setup.config.protocol, event.text, draft.setup.tools)
+    for text in reading.remember:
+        draft.decide(Remember(text))
+    reasoning = "\n".join(part for part in (event.reasoning, reading.reasoning) if part)
+    return evolve(event, text=reading.answer, reasoning=reasoning, calls=reading.calls, malformed=reading.malformed)
+
+
+def _readable(draft: Draft, event: ModelReplied) -> tuple[tuple[ReadCall, ...], tuple[MalformedToolCall, ...]]:
+    """The reply's calls with ids of ours and their fingerprints, and what can't be read.
 
     A call whose arguments are no JSON object counts as malformed, whoever parsed the reply.
     """
-    calls: list[ToolCall] = []
-    marks: list[str] = []
+    calls: list[ReadCall] = []
     malformed = list(event.malformed)
     for proposed in event.calls:
         call = ToolCall(draft.new_call_id(len(calls) + 1), proposed.name, proposed.arguments_json)
         try:
-            marks.append(fingerprint(call))
+            mark = fingerprint(call)
         except (ValueError, RecursionError) as error:  # RecursionError: arguments nested thousands deep
             malformed.append(MalformedToolCall(f"{proposed.name} {proposed.arguments_json}", str(error)))
         else:
-            calls.append(call)
-    return tuple(calls), tuple(marks), tuple(malformed)
+            calls.append((call, mark, proposed.confirm))
+    return tuple(calls), tuple(malformed)
 
 
 def _send_back(draft: Draft, event: ModelReplied, malformed: tuple[MalformedToolCall, ...]) -> None:
@@ -132,8 +141,11 @@ def _send_back(draft: Draft, event: ModelReplied, malformed: tuple[MalformedTool
             Failed("bad_output", f"the model's tool calls stayed unreadable: {malformed[0].reason}", event.text)
         )
         return
-    draft.append(AssistantMessage(draft.new_message_id(), event.text, event.reasoning))
-    tell_malformed(draft, malformed)
+    if draft.setup.config.protocol == "native":
+        draft.append(AssistantMessage(draft.new_message_id(), event.text, event.reasoning))
+        tell_malformed(draft, malformed)
+    else:  # the convention itself was missed: repeating the bad reply would teach it
+        draft.note(RETRY_NOTE.format(reason=malformed[0].reason))
     draft.go_on(event.at, ModelAttempt("repair"))
 
 

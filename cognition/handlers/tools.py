@@ -30,7 +30,7 @@ def on_approval_given(setup: Setup, state: AgentState, event: ApprovalGiven) -> 
     if event.always:
         draft.remembered = (*draft.remembered, Rule("allow", slot.call.name))
     status = _run_as_approved(draft, phase.slots, position)
-    advance(draft, with_slot(phase, position, CallSlot(slot.call, status, slot.context)), event.at)
+    advance(draft, with_slot(phase, position, CallSlot(slot.call, status, slot.context, slot.confirm)), event.at)
     return draft.seal()
 
 
@@ -43,7 +43,7 @@ def on_approval_refused(setup: Setup, state: AgentState, event: ApprovalRefused)
     if event.always:
         draft.remembered = (*draft.remembered, Rule("deny", slot.call.name, event.reason))
     status = refuse(draft, "the user refused this call", event.reason)
-    advance(draft, with_slot(phase, position, CallSlot(slot.call, status, slot.context)), event.at)
+    advance(draft, with_slot(phase, position, CallSlot(slot.call, status, slot.context, slot.confirm)), event.at)
     return draft.seal()
 
 

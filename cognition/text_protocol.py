@@ -1,0 +1,214 @@
+r"""Tool calls for models without native ones: a convention in plain text, told in the system prompt and read here.
+
+``short_keys``: the reply is a JSON object, or an array of them, bare or in a fence::
+
+    {"t": "I need the size", "a": "read", "i": {"path": "x"}}      a call
+    {"f": "It is 3 kB."}                                           the final answer
+
+``t`` is a thought, ``a`` the tool, ``i`` its input, ``f`` the final answer, ``c`` asks that the user confirms the call,
+``r`` is something to remember. Several keys may stand together and none is lost; an ``f`` beside an ``a`` holds once
+the tool has succeeded.
+
+``tool_tags``: ``<tool>read</tool><args>{"path": "x"}</args>``, as often as needed. In both, an answer may stand in
+``<response>...</response>``, and text that is none of this is an answer too: only what begins like the convention and
+can't be read is an error.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from attrs import frozen
+
+from cognition.messages import MalformedToolCall, ProposedCall
+from cognition.tools import ToolSpec
+
+TextProtocol = Literal["native", "short_keys", "tool_tags"]
+"""How the model writes calls: by its own template, or by one of the conventions above."""
+
+KEYS = frozenset("taifcr")
+FENCE = re.compile(r"```(?:json)?\s*\n(.*?)```", re.DOTALL)
+OBJECT_START = re.compile(r"""\{\s*["'][taifcr]["']\s*:""")
+ATTEMPT = re.compile(r"""\s*(?:```(?:json)?\s*)?(?:\[\s*)?\{\s*["'][taifcr]["']\s*:""")
+"""What begins like this was meant as the convention."""
+MOST_OBJECTS = 64
+"""So many objects are looked for in prose; each attempt may read to the end of the text."""
+TAGGED = re.compile(r"<tool>\s*(.*?)\s*</tool>\s*(?:<args>(.*?)</args>)?", re.DOTALL)
+RESPONSE = re.compile(r"<response>(.*?)(?:</response>|\Z)", re.DOTALL)
+
+RETRY_NOTE = "Your reply could not be read: {reason}. Reply again in the agreed form."
+"""How an unreadable reply is told to the model; the reply itself is not repeated."""
+
+INSTRUCTIONS: Mapping[TextProtocol, str] = {
+    "native": "",
+    "short_keys": (
+        "You can use tools. Reply with one JSON object and nothing else: "
+        '{"t": your thought, "a": tool name, "i": its input object} to call a tool, or {"f": your answer} to answer. '
+        "For several calls reply with an array of objects. The tools:"
+    ),
+    "tool_tags": (
+        "You can use tools. To call one, write <tool>name</tool><args>{input as JSON}</args>; "
+        "to answer, write <response>your answer</response>. The tools:"
+    ),
+}
+
+
+def _mended(text: str) -> Any:
+    """The JSON value that a text was meant to be, or None."""
+    from cognition.parsing.repair import repair_json  # only here: the core alone imports no parser, and faster so
+
+    mended = repair_json(text)
+    return None if mended is None else mended.value
+
+
+@frozen
+class Reading:
+    """What a reply in a text protocol says."""
+
+    answer: str = ""
+    reasoning: str = ""
+    calls: tuple[ProposedCall, ...] = ()
+    malformed: tuple[MalformedToolCall, ...] = ()
+    remember: tuple[str, ...] = ()
+
+
+def instructions(protocol: TextProtocol, system: str, tools: tuple[ToolSpec, ...]) -> str:
+    """The system prompt that tells a model the convention and the tools."""
+    if protocol == "native" or not tools:
+        return system
+    described = (f"- {tool.name}: {tool.description} Input: {json.dumps(tool.parameters)}" for tool in tools)
+    return "\n\n".join(part for part in (system, "\n".join((INSTRUCTIONS[protocol], *described))) if part)
+
+
+def read_text(protocol: TextProtocol, text: str, tools: Mapping[str, ToolSpec]) -> Reading:
+    """What a reply says. Everything that does not begin like the convention is an answer, JSON included."""
+    if protocol == "tool_tags":
+        return _read_tags(text, tools)
+    found = _objects(text)
+    if not found:
+        if ATTEMPT.match(text) and _mended(text.strip()) is None:  # else it is JSON, and an answer
+            return Reading(malformed=(MalformedToolCall(text, "it begins like a call and is no complete JSON"),))
+        return Reading(answer=_answer(text))
+    objects, around = found
+    reading = _from_objects(objects, tools)
+    thoughts = "\n".join(part for part in (around, reading.reasoning) if part)
+    return Reading(reading.answer, thoughts, reading.calls, reading.malformed, reading.remember)
+
+
+def _answer(text: str) -> str:
+    marked = RESPONSE.search(text)
+    return marked.group(1).strip() if marked else text
+
+
+def _objects(text: str) -> tuple[list[dict[str, Any]], str] | None:
+    """The objects of the convention in a text, and what stands around them; None if there are none."""
+    for candidate, around in (*((m.group(1), FENCE.sub("", text)) for m in FENCE.finditer(text)), (text, "")):
+        values = _listed(_mended(candidate.strip()))
+        if values and all(_is_ours(value) for value in values):
+            fenced = candidate is not text
+            return (_in_fences(text) if fenced else values), around.strip()
+    return _objects_in_prose(text)
+
+
+def _listed(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]
+
+
+def _in_fences(text: str) -> list[dict[str, Any]]:
+    """The objects of all fences, in order."""
+    objects: list[dict[str, Any]] = []
+    for match in FENCE.finditer(text):
+        objects += [value for value in _listed(_mended(match.group(1).strip())) if _is_ours(value)]
+    return objects
+
+
+def _objects_in_prose(text: str) -> tuple[list[dict[str, Any]], str] | None:
+    decoder, objects, prose, position = json.JSONDecoder(strict=False), [], [], 0
+    for _ in range(MOST_OBJECTS):
+        start = OBJECT_START.search(text, position)
+        if start is None:
+            break
+        try:
+            value, end = decoder.raw_decode(text, start.start())
+        except (ValueError, RecursionError):
+            end, value = start.end(), None
+        if _is_ours(value):
+            prose.append(text[position : start.start()])
+            objects.append(value)
+        else:
+            prose.append(text[position:end])
+        position = end
+    prose.append(text[position:])
+    return (objects, "".join(prose).strip()) if objects else None
+
+
+def _is_ours(value: Any) -> bool:
+    """Whether an object is of the convention: only its keys, of its types, and something to do or to say."""
+    return (
+        isinstance(value, dict)
+        and bool(value)
+        and value.keys() <= KEYS
+        and all(isinstance(value.get(key, ""), str) for key in "tafr")
+        and isinstance(value.get("c", False), bool)
+        and not value.keys() <= {"i", "c"}
+    )
+
+
+def _from_objects(objects: list[dict[str, Any]], tools: Mapping[str, ToolSpec]) -> Reading:
+    calls: list[ProposedCall] = []
+    malformed: list[MalformedToolCall] = []
+    for item in objects:
+        if "a" in item:
+            arguments, problem = _arguments(item["a"], item.get("i", {}), tools)
+            if arguments is None:
+                malformed.append(MalformedToolCall(json.dumps(item, ensure_ascii=False), problem))
+            else:
+                calls.append(ProposedCall(item["a"], arguments, confirm=item.get("c", False)))
+
+    def said(key: str) -> tuple[str, ...]:
+        return tuple(item[key] for item in objects if item.get(key))
+
+    return Reading("\n".join(said("f")), "\n".join(said("t")), tuple(calls), tuple(malformed), said("r"))
+
+
+def _arguments(name: str, value: Any, tools: Mapping[str, ToolSpec]) -> tuple[dict[str, Any] | None, str]:
+    """The input of a call as an object: as it stands, as JSON in a text, or as the one text that the tool takes."""
+    if isinstance(value, str):
+        mended = _mended(value) if value.lstrip().startswith("{") else None
+        if isinstance(mended, dict):
+            return mended, ""
+        properties = tools[name].parameters.get("properties", {}) if name in tools else {}
+        texts = [key for key, schema in properties.items() if schema.get("type") == "string"]
+        if len(texts) == len(properties) == 1:
+            return {texts[0]: value}, ""
+        return None, f"the input of {name!r} must be a JSON object"
+    if isinstance(value, dict):
+        return value, ""
+    return None, f"the input of {name!r} must be a JSON object, not {type(value).__name__}"
+
+
+def _read_tags(text: str, tools: Mapping[str, ToolSpec]) -> Reading:
+    calls: list[ProposedCall] = []
+    malformed: list[MalformedToolCall] = []
+    for match in TAGGED.finditer(text):
+        name, raw = match.group(1), match.group(2)
+        arguments, problem = ({}, "") if raw is None or not raw.strip() else _arguments(name, raw.strip(), tools)
+        if arguments is None:
+            malformed.append(MalformedToolCall(match.group(0), problem))
+        else:
+            calls.append(ProposedCall(name, arguments))
+    rest = TAGGED.sub("", text)
+    if not calls and not malformed and "<tool>" in text.lstrip()[:6]:
+        return Reading(malformed=(MalformedToolCall(text, "<tool> is not closed"),))
+    marked = RESPONSE.search(rest)
+    if calls or malformed:
+        return Reading(
+            marked.group(1).strip() if marked else "",
+            RESPONSE.sub("", rest).strip(),
+            tuple(calls),
+            tuple(malformed),
+        )
+    return Reading(answer=_answer(text))

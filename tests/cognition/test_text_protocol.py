@@ -1,0 +1,252 @@
+"""Calls in plain text, for models without native ones: what is read, what is an answer, what goes back to the model."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from cognition import (
+    ApprovalGiven,
+    AskApproval,
+    AssistantMessage,
+    CallModel,
+    CallTool,
+    Completed,
+    Failed,
+    HookReturned,
+    Remember,
+    RunHook,
+    ToolFailed,
+    ToolReturned,
+    ToolSpec,
+    TurnFinished,
+    Usage,
+    UserMessage,
+    UserSpoke,
+)
+from cognition.text_protocol import INSTRUCTIONS, Reading, TextProtocol, instructions, read_text
+from tests.cognition.session import Session, effect, engine_with, replied
+
+SHELL = ToolSpec(
+    "shell",
+    "Run a command.",
+    {"type": "object", "properties": {"command": {"type": "string"}}, "required": ["command"]},
+)
+MOVE = ToolSpec("move", "", {"type": "object", "properties": {"a": {"type": "string"}, "b": {"type": "string"}}})
+TOOLS = {tool.name: tool for tool in (SHELL, MOVE)}
+LS = [("shell", {"command": "ls"})]
+
+
+def calls(reading: Reading) -> list[tuple[str, dict[str, Any]]]:
+    import json
+
+    return [(call.name, json.loads(call.arguments_json)) for call in reading.calls]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ('{"t": "look", "a": "shell", "i": {"command": "ls"}}', LS),
+        ('```json\n{"a": "shell", "i": {"command": "ls"}}\n```', LS),
+        ('```\n{"a": "shell", "i": {"command": "ls"}}\n```', LS),
+        ('I will look.\n```json\n{"a": "shell", "i": {"command": "ls"}}\n```\nOne moment.', LS),
+        ('Sure! {"a": "shell", "i": {"command": "ls"}} Done.', LS),
+        ('{"a": "shell", "i": "ls"}', LS),
+        ('{"a": "shell", "i": "{\\"command\\": \\"ls\\"}"}', LS),
+        ("{'a': 'shell', 'i': {'command': 'ls'},}", LS),
+        ('{"a": "shell", "i": {"command": "echo \\"}\\""}}', [("shell", {"command": 'echo "}"'})]),
+        ('{"a": "shell", "i": {"command": "a\nb"}}', [("shell", {"command": "a\nb"})]),
+        ('{"a": "unknown"}', [("unknown", {})]),
+        (
+            '[{"a": "shell", "i": "ls"}, {"a": "move", "i": {"a": "x", "b": "y"}}]',
+            [*LS, ("move", {"a": "x", "b": "y"})],
+        ),
+        ('```json\n{"a": "shell", "i": "ls"}\n```\nand\n```json\n{"a": "shell", "i": "ls"}\n```', LS * 2),
+        ('First {"a": "shell", "i": "ls"} then {"a": "shell", "i": "ls"}', LS * 2),
+    ],
+)
+def test_short_keys_are_read_in_every_shape(text: str, expected: list[tuple[str, dict[str, Any]]]) -> None:
+    """Plain, fenced, in prose, as an array with every action kept, with line breaks in strings (3.2 item 5)."""
+    reading = read_text("short_keys", text, TOOLS)
+
+    assert expected == calls(reading)
+    assert reading.malformed == ()
+    assert reading.answer == ""
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "The answer is 42.",
+        '{"name": "Ann", "age": 3}',
+        '{"a": 1, "f": 2}',
+        '{"i": {"x": 1}}',
+        '{"c": true}',
+        "{}",
+        "[]",
+        "[1, 2]",
+        "null",
+        'Use {"a": 5} in your file.',
+        "if (x) { return {a: 1}; }",
+        '```json\n{"result": [1, 2]}\n```',
+        "```python\nprint({'a': 1})\n```",
+        "a < b and <tools> are fine",
+    ],
+)
+@pytest.mark.parametrize("protocol", ["short_keys", "tool_tags"])
+def test_a_plain_answer_is_never_taken_for_a_failed_call(protocol: TextProtocol, text: str) -> None:
+    assert Reading(answer=text) == read_text(protocol, text, TOOLS)
+
+
+def test_no_key_is_lost_when_several_stand_together() -> None:
+    """Thought, call, answer, note and confirmation of one object all arrive (3.2 item 7)."""
+    reading = read_text(
+        "short_keys", '{"t": "hm", "a": "shell", "i": "ls", "f": "Done.", "c": true, "r": "likes ls"}', TOOLS
+    )
+
+    assert calls(reading) == LS
+    assert reading.calls[0].confirm
+    assert (reading.answer, reading.reasoning, reading.remember) == ("Done.", "hm", ("likes ls",))
+
+
+def test_text_around_calls_is_thought_and_a_marked_response_is_the_answer() -> None:
+    assert "Sure!" in read_text("short_keys", 'Sure! {"a": "shell", "i": "ls"}', TOOLS).reasoning
+    assert read_text("short_keys", "<response> Hi. </response>", TOOLS).answer == "Hi."
+    assert read_text("tool_tags", "Hm.<response>Hi.", TOOLS).answer == "Hi."
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ('{"a": "shell", "i": {"command": "l', "no complete JSON"),
+        ('```json\n{"t": "x", "a": "she', "no complete JSON"),
+        ('{"a": "shell", "i": [1]}', "must be a JSON object, not list"),
+        ('{"a": "move", "i": "x to y"}', "must be a JSON object"),
+    ],
+)
+def test_what_was_meant_as_a_call_and_can_not_be_read_is_malformed(text: str, reason: str) -> None:
+    reading = read_text("short_keys", text, TOOLS)
+
+    assert reading.calls == ()
+    assert reason in reading.malformed[0].reason
+
+
+@pytest.mark.parametrize(
+    ("text", "expected", "problems"),
+    [
+        ('<tool>shell</tool><args>{"command": "ls"}</args>', LS, 0),
+        ("<tool>shell</tool>\n<args>ls</args>", LS, 0),
+        ("Hm.<tool>shell</tool><args>ls</args> and <tool> now </tool>", [*LS, ("now", {})], 0),
+        ("<tool>move</tool><args>x</args><tool>shell</tool><args>ls</args>", LS, 1),
+        ("<tool>shell", [], 1),
+        ("<tool>move</tool><args>[1]</args>", [], 1),
+    ],
+)
+def test_tool_tags_are_read(text: str, expected: list[tuple[str, dict[str, Any]]], problems: int) -> None:
+    reading = read_text("tool_tags", text, TOOLS)
+
+    assert expected == calls(reading)
+    assert problems == len(reading.malformed)
+
+
+def test_an_answer_beside_tagged_calls_is_kept() -> None:
+    reading = read_text("tool_tags", "Hm.<tool>shell</tool><args>ls</args><response>Ok.</response>", TOOLS)
+
+    assert (calls(reading), reading.answer, reading.reasoning) == (LS, "Ok.", "Hm.")
+
+
+@given(st.text(st.sampled_from("{}[]\"'taifcr: ,\\\n`json<>/")), st.sampled_from(["short_keys", "tool_tags"]))
+@example("{" * 3000, "short_keys")
+@example('{"a":' * 2000, "short_keys")
+@example("[" * 100_000, "short_keys")
+@example("<tool>" * 2000, "tool_tags")
+def test_hostile_text_is_read_as_something(text: str, protocol: TextProtocol) -> None:
+    """Whatever a model writes, reading it raises nothing and loses nothing."""
+    reading = read_text(protocol, text, TOOLS)
+
+    assert text == "" or reading != Reading()
+
+
+def test_the_system_prompt_tells_the_convention_and_the_tools() -> None:
+    told = instructions("short_keys", "Be brief.", (SHELL,))
+
+    assert told.startswith("Be brief.\n\n" + INSTRUCTIONS["short_keys"])
+    assert '- shell: Run a command. Input: {"type": "object"' in told
+    assert instructions("short_keys", "Be brief.", ()) == "Be brief."
+    assert instructions("native", "Be brief.", (SHELL,)) == "Be brief."
+
+
+def test_a_turn_in_a_text_protocol() -> None:
+    """The request offers no native tools; history keeps what the model wrote; the outcome has the answer alone."""
+    session = Session(engine_with(SHELL, protocol="short_keys"))
+    (ask,) = session(UserSpoke("What is here?"))
+    assert isinstance(ask, CallModel)
+    assert (ask.request.tools, ask.request.protocol) == ((), "short_keys")
+    assert ask.request == session.engine.build_prompt(session.state)
+
+    remember, run = session(replied("1.1.0", '{"t": "look", "a": "shell", "i": "ls", "r": "curious"}'))
+    session(ToolReturned(effect("1.1.1"), "a.txt"))
+    end = session(replied("1.2.0", '{"f": "One file."}'))
+
+    assert Remember("curious") == remember
+    assert isinstance(run, CallTool)
+    assert run.call.arguments == {"command": "ls"}
+    assert (TurnFinished(Completed("One file."), Usage()),) == end
+    assert AssistantMessage("m4", '{"f": "One file."}') == session.state.history[-1]
+
+
+def test_an_answer_beside_a_call_holds_once_the_call_succeeded() -> None:
+    """``f`` fires after the tool finished (3.2 item 7); if it failed, the model hears of that instead."""
+    reply = '{"a": "shell", "i": "ls", "f": "Listed."}'
+    for event, expected in (
+        (ToolReturned(effect("1.1.1"), "a.txt"), TurnFinished),
+        (ToolFailed(effect("1.1.1"), "no"), CallModel),
+    ):
+        session = Session(engine_with(SHELL, protocol="short_keys"))
+        session(UserSpoke("List"))
+        session(replied("1.1.0", reply))
+
+        (decision,) = session(event)
+
+        assert expected is type(decision)
+    session = Session(engine_with(SHELL, protocol="short_keys", hooks=("stop",)))
+    session(UserSpoke("List"))
+    session(replied("1.1.0", reply))
+    (hook,) = session(ToolReturned(effect("1.1.1"), "a.txt"))
+    assert RunHook(effect("1.1.2"), "stop", "Listed.") == hook
+    assert (TurnFinished(Completed("Listed."), Usage()),) == session(HookReturned(effect("1.1.2")))
+    assert AssistantMessage("m4", "Listed.") == session.state.history[-1]
+
+
+def test_a_model_may_want_the_user_to_be_asked() -> None:
+    session = Session(engine_with(SHELL, protocol="short_keys"))
+    session(UserSpoke("List"))
+
+    (ask,) = session(replied("1.1.0", '{"a": "shell", "i": "ls", "c": true}'))
+    (run,) = session(ApprovalGiven(effect("1.1.1")))
+
+    assert isinstance(ask, AskApproval)
+    assert isinstance(run, CallTool)
+
+
+def test_unreadable_replies_are_sent_back_twice_and_stay_out_of_history() -> None:
+    """The bad output is in the journal, as the input it was; repeating it to the model would teach it."""
+    session = Session(engine_with(SHELL, protocol="short_keys"))
+    session(UserSpoke("List"))
+    bad = '{"a": "shell", "i": {"command": "l'
+    for step in (1, 2):
+        (ask,) = session(replied(f"1.{step}.0", bad))
+        assert isinstance(ask, CallModel)
+        assert ask.purpose == "repair"
+        assert all(bad not in message.text for message in ask.request.messages if isinstance(message, UserMessage))
+        assert [UserMessage] * (step + 1) == [type(message) for message in ask.request.messages]
+
+    (end,) = session(replied("1.3.0", bad))
+
+    assert isinstance(end, TurnFinished)
+    assert isinstance(end.outcome, Failed)
+    assert end.outcome.kind == "bad_output"
