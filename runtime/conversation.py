@@ -7,7 +7,7 @@ from typing import Any
 
 from attrs import frozen
 
-from cognition import AssistantMessage, Message, ModelRequest, ToolCall, ToolSpec, UserMessage
+from cognition import AssistantMessage, Message, ModelRequest, ToolCall, ToolMessage, ToolSpec, UserMessage
 from runtime.protection import Shield
 
 Entry = dict[str, Any]
@@ -47,7 +47,8 @@ def entries(request: ModelRequest, shield: Shield, shape: Shape) -> list[Entry]:
     def call_id(original: str) -> str:
         return short.setdefault(original, f"call{len(short):05d}") if shape.short_ids else original
 
-    made: list[Entry] = [_entry(message, shield, shape, call_id) for message in request.messages]
+    one = _entry if request.protocol == "native" else _text_entry
+    made: list[Entry] = [one(message, shield, shape, call_id) for message in request.messages]
     if request.system:
         system = shield.text(request.system)
         if shape.fold_system:
@@ -88,6 +89,15 @@ def _entry(message: Message, shield: Shield, shape: Shape, call_id: Callable[[st
         "name": shield.text(message.name),
         "content": shield.text(message.content),
     }
+
+
+def _text_entry(message: Message, shield: Shield, shape: Shape, call_id: Callable[[str], str]) -> Entry:
+    """With a text protocol a reply's text holds its calls, and a result is told in the user's role."""
+    if isinstance(message, AssistantMessage):
+        return {"role": "assistant", "content": shield.text(message.text)}
+    if isinstance(message, ToolMessage):
+        return {"role": "user", "content": shield.text(f"Result of {message.name}:\n{message.content}")}
+    return _entry(message, shield, shape, call_id)
 
 
 def _call(call: ToolCall, shield: Shield, shape: Shape, call_id: Callable[[str], str]) -> Entry:
