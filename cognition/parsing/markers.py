@@ -20,7 +20,7 @@ class Markers:
     longest: int
     """Length of the longest marker; at most one character less is ever held back."""
 
-    sign: Callable[[str], re.Match[str] | None]
+    sign: Callable[..., re.Match[str] | None]
     """Finds the first place where a marker could begin: none in most chunks, and the quickest to find out."""
 
     def __init__(self, markers: Iterable[str]) -> None:

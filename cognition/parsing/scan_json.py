@@ -85,7 +85,7 @@ def scan_json(plan: Plan, scan: Scan, text: str, start: int, *, final: bool, ten
         found = outside.search(text, at)
         stop = found.start() if found else size
         if held < at and not final:  # one look serves until a string has led past it
-            unsure = in_call.held(text, at, size)
+            unsure = in_call.held(text, at, size) if in_call.sign(text, at) else None
             held = size if unsure is None else unsure
         if held <= stop and not final:
             found, stop = None, held
@@ -138,9 +138,20 @@ def scan_json(plan: Plan, scan: Scan, text: str, start: int, *, final: bool, ten
                 role, name = ("skipped", name) if name else ("gap", key)  # a second name is one too many
         elif role == "arguments":
             said.append(sign)
-    fields = _changed(fields, role, level, key, token, name, reached)
-    if fields is not scan.fields or depth != scan.depth or quote != scan.quote or escaped != scan.escaped:
+    if (
+        role != fields.role
+        or token is not fields.token
+        or key != fields.key
+        or name != fields.name
+        or reached != fields.reached
+        or level != fields.level
+    ):
+        fields = Fields(role, level, key, token, name, fields.waiting, reached, fields.announced)
         scan = Scan(fields, depth, quote, escaped)
+    elif depth != scan.depth or quote != scan.quote or escaped != scan.escaped:
+        scan = Scan(fields, depth, quote, escaped)
+    if not said and (fields.announced or not fields.name):
+        return Reading(scan, at, "", "", ending)
     return _reading(scan, fields, at, said, ending, tentative)
 
 
@@ -150,14 +161,21 @@ def skim_json(plan: Plan, scan: Scan, text: str) -> Scan | None:
     It says nothing that ``scan_json`` would not say; it is here for speed, since such a chunk comes with each token.
     """
     fields, quote, depth = scan.fields, scan.quote, scan.depth
-    if fields.role != "arguments" or not fields.announced or scan.escaped or "\\" in text:
+    if fields.role != "arguments" or not fields.announced or scan.escaped:
         return None
-    at = 0
+    at, size, escapes = 0, len(text), "\\" in text
     while True:
         if quote:
-            at = text.find(quote, at) + 1
-            if not at:
+            if escapes:
+                match = INSIDE[quote].match(text, at)
+                at = match.end() if match else size
+                if at < size and text[at] != quote:  # the chunk ends within an escape
+                    return None
+            else:
+                at = text.find(quote, at)
+            if at < 0 or at == size:
                 break
+            at += 1
             quote = ""
             if depth == fields.level:  # the arguments were a string, and end here
                 return None
@@ -191,13 +209,6 @@ def _reading(scan: Scan, fields: Fields, at: int, said: list[str], ending: str, 
         kept = Fields(fields.role, fields.level, fields.key, fields.token, "", waiting, fields.reached)
         scan = Scan(kept, scan.depth, scan.quote, scan.escaped)
     return Reading(scan, at, "", "", ending)
-
-
-def _changed(fields: Fields, role: Role, level: int, key: str, token: Rope, name: str, reached: bool) -> Fields:
-    same = role == fields.role and key == fields.key and name == fields.name and level == fields.level
-    if same and token is fields.token and reached == fields.reached:
-        return fields
-    return Fields(role, level, key, token, name, fields.waiting, reached, fields.announced)
 
 
 def _role_of(plan: Plan, key: str) -> Role:
