@@ -8,7 +8,8 @@ A template says how it writes a reply into the conversation, and that is how the
     + a reply with calls         ...<|im_start|>assistant\n<tool_call>\n{"name": NAME, ...}\n</tool_call>...
 
 The differences give the markers. Each finding is then proved: the probes' replies are parsed with it, and what does not
-come back is dropped with a warning. Formats that this can't find (tagged parameters, channels) have written specs.
+come back is dropped with a warning. Shapes of calls that comparing does not find are looked for among the written
+formats, with the same proof.
 """
 
 from __future__ import annotations
@@ -16,12 +17,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator
-from itertools import combinations_with_replacement
+from itertools import chain, combinations_with_replacement
 from typing import Any
 
 from attrs import evolve, frozen
 
-from cognition.parsing import HERMES, PLAIN, CallFormat, FormatSpec, JsonFields, ReasoningMarkers, parse_reply
+from cognition.parsing import PLAIN, CallFormat, FormatSpec, JsonFields, ReasoningMarkers, parse_reply
+from cognition.parsing.formats import FORMATS
 from runtime.errors import TemplateError
 
 Apply = Callable[..., str]
@@ -94,7 +96,7 @@ def derive(apply: Apply, source: str) -> Derived:
     else:
         warnings.append("the chat template has no place for tools: the model is not told of them")
     spec = FormatSpec("derived", reasoning=reasoning, calls=calls, stops=stops)
-    for known in (HERMES, PLAIN):
+    for known in FORMATS.values():
         if evolve(spec, name=known.name) == known:
             spec = known
     return Derived(spec, tuple(features), tuple(warnings), text_arguments)
@@ -209,7 +211,9 @@ def _proved_calls(
         two = prober.reply(_assistant("", tool_calls=_calls(VALUE, OTHER_VALUE, as_text=as_text)), tools=True)
         if one is None:
             continue
-        for calls in _candidates(one, two, end_of_turn):
+        for calls in chain(
+            _candidates(one, two, end_of_turn), (known.calls for known in FORMATS.values() if known.calls)
+        ):
             if _reads_back(spec(calls, one), one.reply, "", "", [VALUE]) and (
                 two is None or _reads_back(spec(calls, two), two.reply, "", "", [VALUE, OTHER_VALUE])
             ):
@@ -246,6 +250,8 @@ def _candidates(one: _Probe, two: _Probe | None, end_of_turn: str) -> Iterator[C
                 fields=fields,
             )
     if before or not after:  # marks around all calls, or none at all
+        if before.endswith("[") and after.startswith("]"):  # a list of calls: the parser reads its brackets as JSON
+            before, after = before[:-1].strip(), after[1:].strip()
         yield CallFormat("json_object", section_start=before, section_end=after, separator=between, fields=fields)
 
 

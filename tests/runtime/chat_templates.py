@@ -1,0 +1,153 @@
+"""Small chat templates of our own making, each with one habit of the families out there."""
+
+HERMES_LIKE = """\
+{%- if tools %}<|im_start|>system
+{% if messages[0].role == 'system' %}{{ messages[0].content }}
+
+{% endif %}Tools:{% for tool in tools %}
+
+{{ tool | tojson }}{% endfor %}<|im_end|>
+{% elif messages[0].role == 'system' %}<|im_start|>system
+{{ messages[0].content }}<|im_end|>
+{% endif %}
+{%- for message in messages if message.role != 'system' %}
+{%- if message.role == 'tool' %}<|im_start|>user
+<tool_response>
+{{ message.content }}
+</tool_response><|im_end|>
+{% else %}<|im_start|>{{ message.role }}
+{% if message.reasoning_content %}<think>
+{{ message.reasoning_content }}
+</think>
+
+{% endif %}{{ message.content }}
+{%- for call in message.tool_calls or [] %}{{ '\\n' if not loop.first or message.content }}<tool_call>
+{"name": "{{ call.function.name }}", "arguments": {{ call.function.arguments | tojson }}}
+</tool_call>{% endfor %}<|im_end|>
+{% endif %}
+{%- endfor %}
+{%- if add_generation_prompt %}<|im_start|>assistant
+{% if enable_thinking is defined and not enable_thinking %}<think>
+
+</think>
+
+{% endif %}{% endif %}"""
+
+OPENS_REASONING = """\
+{%- for message in messages %}[{{ message.role | upper }}]
+{% if message.role == 'assistant' %}<reasoning>
+{{ message.reasoning_content or '' }}
+</reasoning>
+
+{% endif %}{{ message.content }}<|end|>
+{% endfor %}{% if add_generation_prompt %}[ASSISTANT]
+<reasoning>
+{% endif %}"""
+"""Like the thinking editions of Qwen3: the generation prompt has already begun the reasoning."""
+
+FORGETS_REASONING = """\
+{{- bos_token }}{% for message in messages %}<|{{ message.role }}|>{{ message.content.split('</think>')[-1] }}<|end|>
+{%- endfor %}{% if add_generation_prompt %}<|assistant|><think>
+{% endif %}"""
+"""Like the distilled R1: it opens the reasoning, and never shows old reasoning again."""
+
+OTHER_TAGS = """\
+{%- if tools %}TOOLS {{ tools | tojson }}
+{% endif %}{% for message in messages %}<|{{ message.role }}|>{{ message.content }}
+{%- for call in message.tool_calls or [] %}<|call|>
+{{- {'tool': call.function.name, 'parameters': call.function.arguments} | tojson }}<|/call|>{% endfor %}<|eot|>
+{%- endfor %}{% if add_generation_prompt %}<|assistant|>{% endif %}"""
+"""Other markers and other keys, nothing between calls."""
+
+LIST_IN_SECTION = """\
+{%- if tools %}[AVAILABLE_TOOLS]{{ tools | tojson }}[/AVAILABLE_TOOLS]{% endif %}
+{%- for message in messages %}
+{%- if message.role == 'assistant' and message.tool_calls %}[TOOL_CALLS][
+{%- for call in message.tool_calls %}
+{{- {'name': call.function.name, 'arguments': call.function.arguments} | tojson }}{{ ', ' if not loop.last }}
+{%- endfor %}]</s>
+{%- elif message.role == 'assistant' %}{{ message.content }}</s>
+{%- else %}[INST]{{ message.content }}[/INST]{% endif %}
+{%- endfor %}"""
+"""Like older Mistrals: one list of calls behind a marker; no generation prompt of its own."""
+
+SECTION_AND_TAGS = """\
+{%- if tools %}{{ tools | tojson }}{% endif %}
+{%- for message in messages %}<|{{ message.role }}|>{{ message.content }}
+{%- if message.tool_calls %}<calls>
+{% for call in message.tool_calls %}<call>
+{{- {'name': call.function.name, 'arguments': call.function.arguments} | tojson }}</call>
+{% endfor %}</calls>{% endif %}<|eot|>
+{%- endfor %}{% if add_generation_prompt %}<|assistant|>{% endif %}"""
+"""Markers around each call and around all of them."""
+
+BARE_JSON = """\
+{%- if tools %}{{ tools | tojson }}{% endif %}
+{%- for message in messages %}<|start|>{{ message.role }}<|body|>
+{%- if message.tool_calls %}
+{%- if message.tool_calls | length > 1 %}{{ raise_exception('one call at a time') }}{% endif %}
+{%- set call = message.tool_calls[0].function %}
+{{- '{"name": "' + call.name + '", "parameters": ' + call.arguments | tojson + '}' }}
+{%- else %}{{ message.content }}{% endif %}<|eot|>
+{%- endfor %}{% if add_generation_prompt %}<|start|>assistant<|body|>{% endif %}"""
+"""Like Llama 3.1: a call is the reply's JSON, and there is only one."""
+
+TEXT_ARGUMENTS = """\
+{%- if tools %}{{ tools | tojson }}{% endif %}
+{%- for message in messages %}<|{{ message.role }}|>{{ message.content }}
+{%- for call in message.tool_calls or [] %}
+{{- '<call>{"name": "' + call.function.name + '", "arguments": ' + call.function.arguments + '}</call>' }}
+{%- endfor %}<|eot|>
+{%- endfor %}{% if add_generation_prompt %}<|assistant|>{% endif %}"""
+"""It concatenates the arguments, so they have to be text."""
+
+TAGGED_PARAMETERS = """\
+{%- if tools %}{{ tools | tojson }}{% endif %}
+{%- for message in messages %}<|{{ message.role }}|>{{ message.content }}
+{%- for call in message.tool_calls or [] %}<call>{{ call.function.name }}
+{%- for key, value in call.function.arguments | items %}<key>{{ key }}</key><value>{{ value }}</value>{% endfor %}
+{{- '</call>' }}{% endfor %}<|eot|>
+{%- endfor %}{% if add_generation_prompt %}<|assistant|>{% endif %}"""
+"""A shape that derivation does not know yet."""
+
+NO_TOOLS = """\
+{%- for message in messages %}<|{{ message.role }}|>{{ message.content }}<|eot|>
+{%- endfor %}{% if add_generation_prompt %}<|assistant|>{% endif %}"""
+
+STRICT = """\
+{%- for message in messages %}
+{%- if message.role == 'system' %}{{ raise_exception('System role not supported') }}{% endif %}
+{%- if (message.role == 'user') != (loop.index0 % 2 == 0) %}{{ raise_exception('Roles must alternate') }}{% endif %}
+{{- '<' + message.role + '>' + message.content + '</turn>' }}
+{%- endfor %}{% if add_generation_prompt %}<assistant>{% endif %}"""
+"""Like the first Gemmas: no system role, and user and assistant take turns."""
+
+NINE_LETTER_IDS = """\
+{%- if tools %}{{ tools | tojson }}{% endif %}
+{%- for message in messages %}<|{{ message.role }}|>
+{%- if message.role == 'tool' %}
+{%- if message.tool_call_id | length != 9 %}{{ raise_exception('ids have length 9') }}{% endif %}
+{{- message.tool_call_id }}:{% endif %}
+{{- message.content }}
+{%- for call in message.tool_calls or [] %}
+{%- if call.id | length != 9 %}{{ raise_exception('ids have length 9') }}{% endif %}
+{{- '<call>' + {'name': call.function.name, 'arguments': call.function.arguments, 'id': call.id} | tojson + '</call>' }}
+{%- endfor %}<|eot|>
+{%- endfor %}{% if add_generation_prompt %}<|assistant|>{% endif %}"""
+"""Like Mistral's: ids of nine letters and digits or nothing."""
+
+LIKE_A_WRITTEN_FORMAT = """\
+{%- if tools %}{{ tools | tojson }}{% endif %}
+{%- for message in messages %}<|im_start|>{{ message.role }}
+{{ message.content }}
+{%- for call in message.tool_calls or [] %}
+<tool_call>
+<function={{ call.function.name }}>
+{% for key, value in call.function.arguments | items %}<parameter={{ key }}>
+{{ value if value is string else value | tojson }}
+</parameter>
+{% endfor %}</function>
+</tool_call>{% endfor %}<|im_end|>
+{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant
+{% endif %}"""
+"""Calls with tagged parameters, as Qwen3-Coder writes them."""
