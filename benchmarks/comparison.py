@@ -44,9 +44,9 @@ class Comparison:
             for row in self.rows:
                 self._start(row)
             rounds = -(-turns // TURNS_A_ROUND)
-            for length in self.lengths:
-                for number in range(1, rounds + 1):
-                    self.say(f"history of {length} turns, round {number} of {rounds}")
+            for number in range(1, rounds + 1):
+                for length in self.lengths:
+                    self.say(f"round {number} of {rounds}, history of {length} turns")
                     for name in list(self._children):
                         self._measure(name, length)
         finally:
@@ -88,7 +88,7 @@ class Comparison:
         line = [row.name, self.versions[row.name] if row is not FLOOR else ""]
         line += [_cell(cells[length], length, "cpu") for length in self.lengths]
         both = cells[first].cpu and cells[last].cpu
-        line.append(digits(cells[last].median("cpu") / cells[first].median("cpu")) if both else "-")
+        line.append(digits(cells[last].ratio(cells[first])) if both else "-")
         for length in dict.fromkeys([first, last]):
             ours = self.figures.get((COGSTEP.name, length), Figures())
             line.append(digits(cells[length].ratio(ours)) if cells[length].cpu and ours.cpu else "-")

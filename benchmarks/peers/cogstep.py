@@ -14,11 +14,12 @@ from benchmarks.sessions import CONTEXT, new_engine, turn_inputs
 from cognition import AgentState, ModelRequest, ProposedCall, ToolMessage, Transition, TurnFinished
 from interpreters import Agent, fakes, tool
 
-CALL = ProposedCall(TOOL, ARGUMENTS)
+CALL = fakes.Reply(calls=ProposedCall(TOOL, ARGUMENTS))
+FINAL = fakes.Reply(ANSWER)
 
 
-def model(request: ModelRequest) -> str | ProposedCall:
-    return ANSWER if isinstance(request.messages[-1], ToolMessage) else CALL
+def model(request: ModelRequest) -> fakes.Reply:
+    return FINAL if isinstance(request.messages[-1], ToolMessage) else CALL
 
 
 def multiply(a: int, b: int) -> int:

@@ -14,18 +14,14 @@ from benchmarks.peers.protocol import ANSWER, ARGUMENTS, TOOL
 
 class LastMessageModel(BaseChatModel):
     calls: int = 0
-
-    @property
-    def _llm_type(self) -> str:
-        return "last-message"
+    _llm_type = "last-message"
 
     def bind_tools(self, tools: Any, **options: Any) -> LastMessageModel:
         return self
 
     def _generate(self, messages: list[AnyMessage], *_: Any, **options: Any) -> ChatResult:
-        if isinstance(messages[-1], ToolMessage):
-            reply = AIMessage(ANSWER)
-        else:
+        reply = AIMessage(ANSWER)
+        if not isinstance(messages[-1], ToolMessage):
             self.calls += 1
             reply = AIMessage("", tool_calls=[{"name": TOOL, "args": ARGUMENTS, "id": f"call-{self.calls}"}])
         return ChatResult(generations=[ChatGeneration(message=reply)])
@@ -54,10 +50,10 @@ class LangGraph:
     async def lengthen(self, turns: int) -> None:
         user, call, result, answer = self.messages[-4:]
         for number in range(turns):
-            identity, of = f"copy-{number}", {"id": f"copy-{number}"}
-            copied = [user, call.model_copy(update={"tool_calls": [call.tool_calls[0] | of]})]
-            copied += [result.model_copy(update={"tool_call_id": identity}), answer]
-            self.messages += [m.model_copy(update={"id": f"{identity}-{i}"}) for i, m in enumerate(copied)]
+            name = f"copy-{number}"
+            asked = call.model_copy(update={"tool_calls": [call.tool_calls[0] | {"id": name}]})
+            copied = [user, asked, result.model_copy(update={"tool_call_id": name}), answer]
+            self.messages += [m.model_copy(update={"id": f"{name}-{i}"}) for i, m in enumerate(copied)]
 
 
 def peer() -> LangGraph:

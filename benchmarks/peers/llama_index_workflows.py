@@ -10,14 +10,11 @@ from workflows.events import Event, StartEvent, StopEvent
 from benchmarks.peers.protocol import ANSWER, ARGUMENTS, TOOL
 
 
-class Think(Event):
-    pass
+class Think(Event): ...
 
 
 class CallTool(Event):
-    id: str
-    a: int
-    b: int
+    call: dict[str, Any]
 
 
 async def note(context: Context, message: dict[str, Any]) -> None:
@@ -36,14 +33,15 @@ class Calculator(Workflow):
         messages = await context.store.get("messages")
         if messages[-1]["role"] == "tool":
             await note(context, {"role": "assistant", "content": ANSWER})
-            return StopEvent(result=ANSWER)
+            return StopEvent(ANSWER)
         call = {"id": f"call-{len(messages)}", "name": TOOL, "arguments": ARGUMENTS}
         await note(context, {"role": "assistant", "content": "", "tool_calls": [call]})
-        return CallTool(id=call["id"], **ARGUMENTS)
+        return CallTool(call=call)
 
     @step
     async def multiply(self, context: Context, event: CallTool) -> Think:
-        await note(context, {"role": "tool", "id": event.id, "content": str(event.a * event.b)})
+        a, b = event.call["arguments"].values()
+        await note(context, {"role": "tool", "id": event.call["id"], "content": str(a * b)})
         return Think()
 
 
@@ -57,8 +55,7 @@ class LlamaIndexWorkflows:
 
     async def lengthen(self, turns: int) -> None:
         messages = await self.context.store.get("messages")
-        copies = [dict(message) for _ in range(turns) for message in messages[-4:]]
-        await self.context.store.set("messages", messages + copies)
+        await self.context.store.set("messages", messages + [dict(m) for _ in range(turns) for m in messages[-4:]])
 
 
 def peer() -> LlamaIndexWorkflows:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from agents import Agent, ModelResponse, Runner, Usage, function_tool, set_tracing_disabled
+from agents import Agent, ModelResponse, Runner, Usage, function_tool
 from agents.models.interface import Model
 from openai.types.responses import ResponseFunctionToolCall, ResponseOutputMessage, ResponseOutputText
 
@@ -19,14 +19,12 @@ class LastItemModel(Model):
         if input[-1].get("type") == "function_call_output":
             text = ResponseOutputText(text=ANSWER, type="output_text", annotations=[], logprobs=[])
             name = f"message-{self.calls}"
-            reply: Any = ResponseOutputMessage(
-                id=name, type="message", role="assistant", status="completed", content=[text]
-            )
+            about = {"id": name, "type": "message", "role": "assistant", "status": "completed"}
+            reply: Any = ResponseOutputMessage(**about, content=[text])
         else:
             name = f"call-{self.calls}"
-            reply = ResponseFunctionToolCall(
-                id=name, call_id=name, type="function_call", name=TOOL, arguments=ARGUMENTS_JSON
-            )
+            about = {"id": name, "call_id": name, "type": "function_call"}
+            reply = ResponseFunctionToolCall(**about, name=TOOL, arguments=ARGUMENTS_JSON)
         return ModelResponse(output=[reply], usage=Usage(), response_id=None)
 
     def stream_response(self, *_: Any, **options: Any) -> Any:
@@ -41,7 +39,6 @@ def multiply(a: int, b: int) -> int:
 
 class OpenAIAgents:
     def __init__(self) -> None:
-        set_tracing_disabled(True)
         self.agent = Agent(name="calculator", tools=[multiply], model=LastItemModel())
 
     def begin(self) -> None:
@@ -53,11 +50,10 @@ class OpenAIAgents:
         return str(result.final_output)
 
     async def lengthen(self, turns: int) -> None:
-        latest = self.items[-4:]
-        for number in range(turns):
+        for number, latest in enumerate([self.items[-4:]] * turns):
             for place, item in enumerate(latest):
                 new = {"id": f"copy-{number}-{place}", "call_id": f"copy-{number}"}
-                self.items.append(item | {key: value for key, value in new.items() if key in item})
+                self.items.append(item | {key: new[key] for key in new if key in item})
 
 
 def peer() -> OpenAIAgents:
