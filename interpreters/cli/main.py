@@ -28,12 +28,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code. Prints; never raises for what the user can mend."""
     _prepare_streams()
     try:
-        options = parser().parse_args(arguments)
-        code = _dispatch(options)
-        _flush()
+        code = _run(arguments)
+        sys.stdout.flush()
         return code
-    except SystemExit as end:  # --help, --version, wrong usage
-        return _leave(end.code if isinstance(end.code, int) else UNUSABLE)
     except KeyboardInterrupt:
         return INTERRUPTED
     except Terminated:
@@ -50,6 +47,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if not isinstance(error, CogstepError):
             raise
         return _complain(str(error))
+
+
+def _run(arguments: Sequence[str] | None) -> int:
+    try:
+        options = parser().parse_args(arguments)
+    except SystemExit as end:  # --help, --version, wrong usage
+        return end.code if isinstance(end.code, int) else UNUSABLE
+    return _dispatch(options)
 
 
 def _dispatch(options: argparse.Namespace) -> int:
@@ -81,25 +86,18 @@ def _complain(message: str, code: int = UNUSABLE) -> int:
 
 def _prepare_streams() -> None:
     """Let no closed stream and no character that a terminal can't show end a session."""
+    if sys.stdin is None:  # as after `<&-`
+        sys.stdin = open(os.devnull)  # noqa: SIM115 - for as long as the process lives
     if sys.stdout is None:
-        sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - for as long as the process lives
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - as above
     if sys.stderr is None:
         sys.stderr = open(os.devnull, "w")  # noqa: SIM115 - as above
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):  # a test may have put something simpler in its place
             stream.reconfigure(errors="backslashreplace")
-
-
-def _flush() -> None:
-    sys.stdout.flush()
-
-
-def _leave(code: int) -> int:
-    try:
-        _flush()
-    except OSError as error:
-        return _mute(PIPE_CLOSED if isinstance(error, BrokenPipeError) else UNUSABLE)
-    return code
+    if hasattr(sys.stdin, "reconfigure"):
+        # In the C locale Python would let bytes that are no text through, and the model would be asked nonsense.
+        sys.stdin.reconfigure(errors="strict")
 
 
 def _mute(code: int) -> int:

@@ -82,6 +82,11 @@ class Parser(argparse.ArgumentParser):
         options.setdefault("formatter_class", argparse.RawDescriptionHelpFormatter)
         super().__init__(allow_abbrev=False, **options)
 
+    def _print_message(self, message: str, file: Any = None) -> None:
+        """As argparse does it, but a disk that is full or a pipe that is closed is no secret."""
+        if message:
+            (file or sys.stderr).write(message)
+
     def error(self, message: str) -> NoReturn:
         print(f"{self.prog}: {one_line(message)} (see {self.prog} --help)", file=sys.stderr)
         raise SystemExit(UNUSABLE)

@@ -19,8 +19,6 @@ def run(options: argparse.Namespace) -> int:
 def read_prompt(text: str) -> str:
     """What is asked; ``-`` reads it from stdin."""
     if text == "-":
-        if sys.stdin is None:
-            raise CommandError("stdin is closed, so that no prompt can be read from it")
         try:
             text = sys.stdin.read().rstrip("\n")
         except UnicodeDecodeError as error:

@@ -66,7 +66,10 @@ class Terminal:
         if self.is_terminal:
             text = visible(text)
         colour = COLOURS[style] if self.colours else ""
-        self.stream.write(f"{colour}{text}{RESET}" if colour and text.strip("\n") else text)
+        body = text.rstrip("\n")
+        if colour and body:  # the line break stays outside: a colour that is on when a line is scrolled in fills it
+            text = f"{colour}{body}{RESET}{text[len(body) :]}"
+        self.stream.write(text)
         self.stream.flush()
 
 
@@ -80,7 +83,8 @@ class StatusLine:
         self._terminal = terminal
         self._lock = threading.Lock()
         self._ended: threading.Event | None = None
-        self._drawn = False
+        self._drawn = ""
+        """What stands there now."""
 
     def show(self, label: str) -> None:
         """Draw a line now, such as a progress bar."""
@@ -101,7 +105,7 @@ class StatusLine:
             self._ended = None
         with self._lock:  # the spinner's thread is not in the middle of a frame
             if self._drawn:
-                self._drawn = False
+                self._drawn = ""
                 self._put(ERASE_LINE)
 
     def _spin(self, label: str, ended: threading.Event) -> None:
@@ -116,7 +120,9 @@ class StatusLine:
         with self._lock:
             if ended is not None and ended.is_set():  # cleared while this frame was on its way
                 return
-            self._drawn = True
+            if text == self._drawn:  # loading reports more often than the bar moves
+                return
+            self._drawn = text
             dim, reset = (COLOURS["dim"], RESET) if self._terminal.colours else ("", "")
             self._put(f"{ERASE_LINE}{dim}{visible(text)}{reset}")
 

@@ -55,9 +55,10 @@ def test_a_style_is_one_escape_sequence_around_the_text() -> None:
     terminal = Terminal(stream, {})
     terminal.write("no", "error")
     terminal.write("\n", "error")
+    terminal.write("never\n", "error")
     terminal.write("yes")
 
-    assert stream.getvalue() == "\x1b[31mno\x1b[0m\nyes"
+    assert stream.getvalue() == "\x1b[31mno\x1b[0m\n\x1b[31mnever\x1b[0m\nyes"
 
 
 def test_text_can_not_steer_the_terminal() -> None:
@@ -90,6 +91,7 @@ def test_a_status_line_leaves_nothing_behind() -> None:
     terminal, file = Tty(), io.StringIO()
     for stream in (terminal, file):
         status = StatusLine(Terminal(stream, {}))
+        status.show("loading")
         status.show("loading")
         status.clear()
         status.clear()
