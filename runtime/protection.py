@@ -1,26 +1,26 @@
 """Text from users, files and tools can't become control tokens.
 
 Where content holds the text of a control token, such as ``<|im_end|>``, a placeholder stands for it while the template
-is rendered: one character of Unicode's private use plane that occurs nowhere in the request. The rendered prompt is
-then tokenised around the placeholders, with special tokens on, and what they stand for with special tokens off. A
-prompt without such text has no placeholders and is tokenised in one piece, exactly as it would be without this module.
+is rendered: one character of a private use plane of Unicode. The prompt is then tokenised around the placeholders, with
+special tokens on, and what they stand for with special tokens off. A prompt without such text has no placeholders, so
+it is tokenised in one piece, exactly as it would be without this module. (Around a placeholder the pieces are tokenised
+apart; SentencePiece tokenizers may put a space before them.)
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from attrs import frozen
 
-from cognition import ModelRequest, UserMessage
 from runtime.backend import Backend, SpecialTokens
 
 FIRST_PLACEHOLDER, LAST_PLACEHOLDER = 0xF0000, 0xFFFFD
 """Supplementary Private Use Area-A: 65,534 characters to which Unicode will never give a meaning."""
 
-_PRIVATE = re.compile(f"[{chr(FIRST_PLACEHOLDER)}-{chr(LAST_PLACEHOLDER)}]")
+PRIVATE = f"[{chr(FIRST_PLACEHOLDER)}-{chr(LAST_PLACEHOLDER)}]"
 
 
 def control_texts(special: SpecialTokens, template_source: str) -> frozenset[str]:
@@ -35,14 +35,15 @@ def control_texts(special: SpecialTokens, template_source: str) -> frozenset[str
 
 
 class Shield:
-    """Puts placeholders into the content of one request."""
+    """Puts placeholders into the content of one request.
 
-    def __init__(self, control: Iterable[str], request: ModelRequest) -> None:
+    Private characters that the content itself holds get placeholders too: so every one in the prompt is a placeholder.
+    """
+
+    def __init__(self, control: Iterable[str]) -> None:
         # The longest first: where one control text is the start of another, the whole of it is meant.
         texts = sorted(control, key=len, reverse=True)
-        self._pattern = re.compile("|".join(map(re.escape, texts))) if texts else None
-        self._taken = set(_PRIVATE.findall("".join(_all_texts(request)))) if texts else set()
-        self._next = FIRST_PLACEHOLDER
+        self._pattern = re.compile("|".join((*map(re.escape, texts), PRIVATE)))
         self._placeholders: dict[str, str] = {}
 
     @property
@@ -52,8 +53,6 @@ class Shield:
 
     def text(self, content: str) -> str:
         """The content with a placeholder for each control text."""
-        if self._pattern is None or not self._pattern.search(content):
-            return content
         return self._pattern.sub(lambda match: self._placeholder(match[0]), content)
 
     def data(self, value: Any) -> Any:
@@ -70,22 +69,8 @@ class Shield:
 
     def _placeholder(self, text: str) -> str:
         if text not in self._placeholders:
-            while chr(self._next) in self._taken:
-                self._next += 1
-            self._placeholders[text] = chr(self._next)
-            self._next += 1
+            self._placeholders[text] = chr(FIRST_PLACEHOLDER + len(self._placeholders))
         return self._placeholders[text]
-
-
-def _all_texts(request: ModelRequest) -> Iterator[str]:
-    """Everything of a request in which a private use character may stand."""
-    yield request.system
-    for message in request.messages:
-        if isinstance(message, UserMessage):
-            yield message.text
-        else:
-            yield str(message)
-    yield str(request.tools)
 
 
 @frozen

@@ -156,7 +156,7 @@ class ChatTemplate:
         Raises:
             TemplateError: it refuses every form.
         """
-        shield = Shield(self._control, request)
+        shield = Shield(self._control)
         tools = tool_entries(request.tools, shield) or None
         options: dict[str, Any] = {}
         if request.options.thinking is not None:
@@ -169,7 +169,7 @@ class ChatTemplate:
             except TemplateError as error:
                 refusal = refusal or error  # the refusal of the plain form says most
             else:
-                return Rendered(text, shield.literals, self._spec_for(text), bent.notes())
+                return Rendered(text, shield.literals, self._spec_for(text, request), bent.notes())
         raise TemplateError(f"{refusal}; no other form of the conversation was accepted either") from refusal
 
     def format_spec(self) -> FormatSpec:
@@ -201,9 +201,14 @@ class ChatTemplate:
     def _derived(self) -> Derived:
         return derive(self.apply, self.source)
 
-    def _spec_for(self, prompt: str) -> FormatSpec:
-        """The format with ``opened`` as this very prompt has it: templates open or close reasoning by their options."""
+    def _spec_for(self, prompt: str, request: ModelRequest) -> FormatSpec:
+        """The format with ``opened`` as this very prompt has it: templates open or close reasoning by their options.
+
+        With a text protocol the text is the core's to read, calls and all.
+        """
         spec = self._derived.spec
+        if request.protocol != "native":
+            spec = evolve(spec, calls=None)
         if spec.reasoning is None:
             return spec
         opened = prompt.rstrip().endswith(spec.reasoning.start.strip())

@@ -19,7 +19,7 @@ HISTORY = History(
 
 def made(**protocol: Any) -> list[dict[str, Any]]:
     request = ModelRequest("", HISTORY, (), GenerationOptions(), **protocol)
-    return entries(request, Shield((), request), Shape())
+    return entries(request, Shield(()), Shape())
 
 
 def test_native_calls_and_results_have_roles_of_their_own() -> None:

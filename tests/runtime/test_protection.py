@@ -20,7 +20,7 @@ from cognition import (
 )
 from runtime.backend import SpecialTokens
 from runtime.handles import LocalRuntime
-from runtime.protection import FIRST_PLACEHOLDER, Shield, control_texts
+from runtime.protection import FIRST_PLACEHOLDER, LAST_PLACEHOLDER, Shield, control_texts
 
 CONTROL = ("<|im_end|>", "<|im_start|>", "<tool_call>", "</think>", "</tool_call>", "<think>", "</tool_response>")
 
@@ -62,30 +62,31 @@ class TestShield:
     @given(contents)
     def test_placeholders_stand_for_what_they_replace(self, content: str) -> None:
         """Put back, they give the content; while they stand in, it holds no control text."""
-        shield = Shield(CONTROL, ask(UserMessage("m1", content)))
+        shield = Shield(CONTROL)
         shielded = shield.text(content)
 
         assert restored(shielded, shield.literals) == content
         assert not any(text in shielded for text in CONTROL)
 
     @given(contents)
-    def test_a_placeholder_occurs_nowhere_in_the_request(self, content: str) -> None:
-        """Private characters that the content uses itself are not taken for placeholders."""
-        shield = Shield(CONTROL, ask(UserMessage("m1", content)))
-        shield.text(content)
+    def test_every_private_character_is_a_placeholder(self, content: str) -> None:
+        """Private characters that the content uses itself are not taken for something else."""
+        shield = Shield(CONTROL)
+        shielded = shield.text(content)
 
-        assert not any(placeholder in content for placeholder in shield.literals)
+        private = {char for char in shielded if FIRST_PLACEHOLDER <= ord(char) <= LAST_PLACEHOLDER}
+        assert private == shield.literals.keys()
 
     def test_content_without_control_texts_is_left_alone(self) -> None:
         """Ordinary content has no placeholders, so it is tokenised as it is."""
-        shield = Shield(CONTROL, ask(UserMessage("m1", "a < b > c |im_end| <tool call>")))
+        shield = Shield(CONTROL)
 
         assert shield.text("a < b > c |im_end| <tool call>") == "a < b > c |im_end| <tool call>"
         assert shield.literals == {}
 
     def test_data_is_shielded_with_its_keys(self) -> None:
         """Nested data keeps its shape and its other values."""
-        shield = Shield(("<x>",), ask())
+        shield = Shield(("<x>",))
         shielded = shield.data({"<x>": ["a<x>", 5, None, {"b": True}]})
 
         (placeholder,) = shield.literals

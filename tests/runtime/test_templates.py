@@ -15,6 +15,7 @@ from cognition import (
     ToolSpec,
     UserMessage,
 )
+from cognition.parsing import HERMES
 from runtime import TemplateError
 from runtime.templates import FALLBACK_TEMPLATE, ChatTemplate
 from tests.runtime import chat_templates
@@ -112,6 +113,14 @@ class TestRender:
             TemplateError, match=r"syntax error in line 2 .*; use the template of the model's publisher"
         ):
             ChatTemplate("a\n{% if %}")
+
+
+    def test_with_a_text_protocol_calls_stay_in_the_text(self) -> None:
+        """The core reads them there; reasoning is told apart all the same."""
+        request = ModelRequest("", History((HELLO,)), (), GenerationOptions(), protocol="tool_tags")
+        spec = ChatTemplate(chat_templates.HERMES_LIKE).render(request).format
+
+        assert (spec.calls, spec.reasoning) == (None, HERMES.reasoning)
 
 
 class TestBending:
