@@ -15,7 +15,6 @@ never carried out. Any other damage is an error that names the line.
 
 from __future__ import annotations
 
-import contextlib
 import fcntl
 import json
 import os
@@ -153,7 +152,7 @@ class Journal:
         self.path = path
         self._descriptor = descriptor
         self._fsync = fsync
-        self._size = os.fstat(descriptor).st_size
+        self._size = 0
         self._seq = 0
         self._decisions = DecisionWriter()
 
@@ -180,20 +179,9 @@ class Journal:
             raise JournalWriteError(
                 f"can't be opened for writing ({error.strerror}); choose another place", path=path
             ) from error
+        journal = cls(path, descriptor, fsync)
         try:
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError as error:
-                raise JournalLockedError(
-                    "another session is being recorded here; choose another name", path=path
-                ) from error
-            if os.fstat(descriptor).st_size > 0:
-                raise JournalExistsError(
-                    "the file exists, and a recording is never overwritten; choose another name or delete it",
-                    path=path,
-                )
-            journal = cls(path, descriptor, fsync)
-            journal._put(
+            journal._begin(
                 {
                     "format": FORMAT,
                     "version": PROTOCOL_VERSION,
@@ -201,14 +189,26 @@ class Journal:
                     "engine": ENGINES.get(type(engine)) or f"{type(engine).__module__}.{type(engine).__qualname__}",
                     "config": None if config is None else to_data(config),
                     "created": time.time() if created is None else created,
-                },
-                force=fsync != "never",
+                }
             )
         except BaseException:
-            with contextlib.suppress(OSError):  # a write that failed beyond repair has closed it
-                os.close(descriptor)
+            journal.close()
             raise
         return journal
+
+    def _begin(self, header: dict[str, Any]) -> None:
+        try:
+            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            raise JournalLockedError(
+                "another session is being recorded here; choose another name", path=self.path
+            ) from error
+        if os.fstat(self._descriptor).st_size > 0:
+            raise JournalExistsError(
+                "the file exists, and a recording is never overwritten; choose another name or delete it",
+                path=self.path,
+            )
+        self._put(header, force=self._fsync != "never")
 
     def write(self, event: Input, transition: Transition) -> None:
         """Append an input with its decisions.

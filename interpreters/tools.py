@@ -17,11 +17,13 @@ from __future__ import annotations
 import functools
 import inspect
 import json
+import operator
 import re
 from collections.abc import Callable, Mapping
 from datetime import date, datetime
 from decimal import Decimal
 from enum import Enum
+from functools import partial
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, get_args, get_origin, get_type_hints, overload
 from uuid import UUID
@@ -255,7 +257,7 @@ def _parameters(
 
 def _annotated(function: Callable[..., Any]) -> Callable[..., Any]:
     """What carries the annotations: of a partial its function, of an object its ``__call__``."""
-    if isinstance(function, functools.partial):
+    if isinstance(function, partial):
         return _annotated(function.func)
     return function if inspect.isroutine(function) else type(function).__call__
 
@@ -338,5 +340,6 @@ def _converter() -> Converter:
         raise TypeError(f"no member of {kind} takes {value!r}")  # the schema has let it pass, so that one does
 
     converter.register_structure_hook_func(lambda kind: get_origin(kind) in UNIONS, union)
-    converter.register_structure_hook_func(lambda kind: kind is Any, lambda value, _: value)
+    for kind in (Any, None, type(None)):
+        converter.register_structure_hook_func(partial(operator.is_, kind), lambda value, _: value)
     return converter

@@ -1,0 +1,362 @@
+"""Cancellation: in any phase, from anywhere, the turn ends at once with one truthful outcome, and the session goes on.
+
+Nothing here sleeps: whoever cancels waits for a sign that the turn has come to the place that is tested.
+"""
+
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from contextlib import contextmanager
+from pathlib import Path
+from queue import SimpleQueue
+from typing import Any
+
+import pytest
+
+from cognition import Cancelled, Completed, Failure, Idle, ModelRequest, ToolMessage, Usage
+from interpreters import Agent, ApprovalRequest, ToolContext, events, fakes, replay, tool
+from interpreters.events import Event
+from interpreters.fakes import Hold, Reply, Script, ScriptedModel, call
+
+PATIENCE = 60
+"""Seconds after which a test that hangs fails; no test waits that long."""
+
+
+@contextmanager
+def once(sign: threading.Event, action: Callable[[], object]) -> Iterator[None]:
+    """Do something on another thread as soon as the sign is there."""
+
+    def wait() -> None:
+        assert sign.wait(PATIENCE)
+        action()
+
+    thread = threading.Thread(target=wait)
+    thread.start()
+    yield
+    thread.join(PATIENCE)
+
+
+def results(agent: Agent) -> list[tuple[str, str]]:
+    return [(m.content, m.status) for m in agent.state.history if isinstance(m, ToolMessage)]
+
+
+# --------------------------------------------------------------------------------------------------- phase by phase
+
+
+def test_cancel_in_the_model_s_stream() -> None:
+    """What the user has read stays, in the outcome and in the history."""
+    hold = Hold()
+    with Agent(ScriptedModel([Reply("Once upon a ", hold=hold), "Hello again."])) as agent:
+        with once(hold.reached, lambda: agent.cancel("enough")):
+            result = agent.run("Tell me a story.")
+
+        assert Cancelled("enough", "Once upon a ") == result.outcome
+        assert ("", False, Idle()) == (result.text, result.ok, agent.state.phase)
+        assert [getattr(m, "text", "") for m in result.messages] == ["Tell me a story.", "Once upon a "]
+        assert agent.run("Hi!").text == "Hello again."
+
+
+def test_cancel_in_a_signal_handler() -> None:
+    """Ctrl-C: the handler interrupts the thread that waits for the model, and may take no lock that this one holds."""
+    hold = Hold()
+    with Agent(ScriptedModel([Reply("Once", hold=hold), "Hello again."])) as agent:
+        before = signal.signal(signal.SIGINT, lambda number, frame: agent.cancel("Ctrl-C"))
+        try:
+            with once(hold.reached, lambda: os.kill(os.getpid(), signal.SIGINT)):
+                assert Cancelled("Ctrl-C", "Once") == agent.run("Tell me a story.").outcome
+        finally:
+            signal.signal(signal.SIGINT, before)
+
+        assert agent.run("Hi!").text == "Hello again."
+
+
+def test_an_interrupt_that_nobody_handles_closes_the_turn_and_goes_on_up() -> None:
+    """A script without a handler gets its ``KeyboardInterrupt``; the session is left in order, and the model stops."""
+    hold = Hold()
+    with Agent(ScriptedModel([Reply("Once", hold=hold), "Hello again."])) as agent:
+        with (
+            once(hold.reached, lambda: os.kill(os.getpid(), signal.SIGINT)),
+            pytest.raises(KeyboardInterrupt),
+        ):
+            agent.run("Tell me a story.")
+
+        assert Idle() == agent.state.phase
+        assert agent.run("Hi!").text == "Hello again."
+
+
+def test_cancel_in_a_tool_that_looks() -> None:
+    """A tool that checks its context leaves at once."""
+    running, left = threading.Event(), threading.Event()
+    hints: SimpleQueue[None] = SimpleQueue()
+
+    @tool
+    def work(context: ToolContext[Any]) -> str:
+        running.set()
+        hints.get(timeout=PATIENCE)
+        try:
+            context.check()
+        finally:
+            left.set()
+        return "done"
+
+    with Agent(ScriptedModel([call("work"), "Hello again."]), tools=[work]) as agent:
+        with once(running, lambda: (agent.cancel("stop"), hints.put(None))):
+            assert Cancelled("stop") == agent.run("Work!").outcome
+        assert results(agent) == [("The call was cancelled.", "cancelled")]
+        assert left.wait(PATIENCE)
+        assert agent.run("Hi!").text == "Hello again."
+
+
+def test_a_tool_that_ignores_a_cancellation_keeps_nobody_waiting() -> None:
+    """The turn is over while the tool still runs; what it gives later changes nothing."""
+    running, release = threading.Event(), threading.Event()
+
+    @tool
+    def stubborn() -> str:
+        running.set()
+        assert release.wait(PATIENCE)
+        return "late"
+
+    with Agent(ScriptedModel([call("stubborn"), "Hello again."]), tools=[stubborn]) as agent:
+        with once(running, lambda: agent.cancel()):
+            assert Cancelled() == agent.run("Work!").outcome
+        assert not release.is_set()
+        release.set()
+        assert agent.run("Hi!").text == "Hello again."
+        assert results(agent) == [("The call was cancelled.", "cancelled")]
+
+
+def test_cancel_from_inside_a_tool_on_the_session_s_thread() -> None:
+    """A read-only call alone runs there; its context knows at once, and what it returns is not taken."""
+    seen: list[bool] = []
+    agents: list[Agent] = []
+
+    @tool(read_only=True)
+    def look(context: ToolContext[Any]) -> str:
+        agents[0].cancel("seen enough")
+        seen.append(context.cancelled)
+        context.progress("nobody hears this")
+        return "done"
+
+    with Agent(ScriptedModel([call("look")]), tools=[look]) as agent:
+        agents.append(agent)
+        assert Cancelled("seen enough") == agent.run("Look!").outcome
+
+    assert seen == [True]
+    assert results(agent) == [("The call was cancelled.", "cancelled")]
+
+
+def test_cancel_while_calls_run_together() -> None:
+    """Each open call gets its one result; one that was done keeps its own."""
+    running = threading.Barrier(3, timeout=PATIENCE)
+    ready, release = threading.Event(), threading.Event()
+    finished: list[Event] = []
+
+    @tool(read_only=True)
+    def look(n: int) -> int:
+        running.wait()
+        if n > 0:
+            assert release.wait(PATIENCE)
+        return n
+
+    def watch(event: Event) -> None:
+        if isinstance(event, events.ToolFinished):
+            finished.append(event)
+            ready.set()
+
+    model = ScriptedModel([[call("look", n=n) for n in range(3)]])
+    with Agent(model, tools=[look], observers=[watch]) as agent:
+        with once(ready, lambda: agent.cancel()):
+            assert Cancelled() == agent.run("Look!").outcome
+        release.set()
+
+    assert [("0", "ok"), *[("The call was cancelled.", "cancelled")] * 2] == results(agent)
+    assert [getattr(event, "status", "") for event in finished] == ["ok", "cancelled", "cancelled"]
+
+
+def test_cancel_at_a_question_that_is_asked_elsewhere() -> None:
+    """The turn ends without an answer; the question is withdrawn."""
+    asked = threading.Event()
+    questions: list[tuple[ApprovalRequest, Future[Any]]] = []
+
+    @tool(approval=True)
+    def pay() -> str:
+        return "paid"
+
+    def approve(request: ApprovalRequest) -> Future[Any]:
+        questions.append((request, Future()))
+        asked.set()
+        return questions[0][1]
+
+    with Agent(ScriptedModel([call("pay"), "Hello again."]), tools=[pay], approve=approve) as agent:
+        with once(asked, lambda: agent.cancel()):
+            assert Cancelled() == agent.run("Pay!").outcome
+        assert (questions[0][0].cancelled, questions[0][1].cancelled()) == (True, True)
+        assert agent.run("Hi!").text == "Hello again."
+        assert results(agent) == [("The call was cancelled.", "cancelled")]
+
+
+def test_cancel_at_a_question_on_the_session_s_thread() -> None:
+    """Whoever asks there may cancel instead of answering, as Ctrl-C at a prompt does; the call must not run."""
+    agents: list[Agent] = []
+
+    @tool(approval=True)
+    def pay() -> str:
+        raise AssertionError("this must not run")
+
+    def approve(request: ApprovalRequest) -> bool:
+        agents[0].cancel("Ctrl-C")
+        return request.cancelled
+
+    with Agent(ScriptedModel([call("pay")]), tools=[pay], approve=approve) as agent:
+        agents.append(agent)
+        assert Cancelled("Ctrl-C") == agent.run("Pay!").outcome
+
+
+class PatientClock(fakes.FakeClock):
+    """Time does not pass: whoever waits waits for a letter."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.waiting = threading.Event()
+
+    def receive(self, mailbox: SimpleQueue[Any], seconds: float | None) -> Any:
+        self.waiting.set()
+        return mailbox.get(timeout=PATIENCE)
+
+
+def test_cancel_while_a_retry_waits() -> None:
+    """The wait ends at once, and the model is not called again."""
+    clock = PatientClock()
+    with Agent(ScriptedModel([Failure("slow down", kind="rate_limit"), "Hello again."]), clock=clock) as agent:
+        with once(clock.waiting, lambda: agent.cancel("no more")):
+            assert Cancelled("no more") == agent.run("Hi?").outcome
+        assert agent.run("Hi!").text == "Hello again."
+
+
+# ------------------------------------------------------------------------------------------------- at the wrong time
+
+
+def test_without_a_turn_there_is_nothing_to_cancel() -> None:
+    """And nothing is kept for the next turn."""
+    with Agent(ScriptedModel(["Hello!"])) as agent:
+        assert agent.cancel() is False
+        assert Completed("Hello!") == agent.run("Hi!").outcome
+        assert agent.cancel() is False
+
+
+def test_a_cancellation_that_comes_too_late_does_not_hit_the_next_turn() -> None:
+    """It arrives with the end of its own turn."""
+    agents: list[Agent] = []
+
+    def late(event: Event) -> None:
+        if isinstance(event, events.TurnFinished) and event.turn == 1:
+            assert agents[0].cancel("too late")
+
+    with Agent(ScriptedModel(["one", "two"]), observers=[late]) as agent:
+        agents.append(agent)
+        assert [Completed("one"), Completed("two")] == [agent.run("hi").outcome, agent.run("hi").outcome]
+
+
+def test_cancelling_twice_is_cancelling_once() -> None:
+    hold = Hold()
+    with Agent(ScriptedModel([Reply("Once", hold=hold), "Hello again."])) as agent:
+        with once(hold.reached, lambda: (agent.cancel("first"), agent.cancel("second"))):
+            assert Cancelled("first", "Once") == agent.run("Tell me a story.").outcome
+        assert agent.run("Hi!").text == "Hello again."
+
+
+def test_closing_an_agent_ends_its_turn() -> None:
+    """From another thread, while the model writes."""
+    hold = Hold()
+    agent = Agent(ScriptedModel([Reply("Once", hold=hold)]))
+    with once(hold.reached, agent.close):
+        assert Cancelled("the agent was closed", "Once") == agent.run("Tell me a story.").outcome
+
+
+def test_a_runtime_that_stops_by_itself_is_told_apart() -> None:
+    """Nobody cancelled: the outcome says that the model call was interrupted."""
+    stopped = Reply("Once", finish_reason="cancelled", usage=Usage(5, 1))
+    with Agent(ScriptedModel([stopped])) as agent:
+        result = agent.run("Tell me a story.")
+
+    assert (Cancelled("the model call was interrupted", "Once"), Usage(5, 1)) == (result.outcome, result.usage)
+
+
+# ---------------------------------------------------------------------------------------------------- systematically
+
+
+def rich_session(observer: Callable[[Event], object], journal: Path) -> Agent:
+    """A turn with everything in it: a retry, reasoning, text, two calls at once, an approval, and an answer."""
+
+    @tool(read_only=True)
+    def look(n: int, context: ToolContext[Any]) -> int:
+        context.progress(f"looking at {n}")
+        return n
+
+    @tool(approval=True)
+    def pay(amount: int, context: ToolContext[Any]) -> str:
+        context.progress("paying")
+        return f"paid {amount}"
+
+    script: list[Script] = [
+        Failure("try again", kind="transient"),
+        Reply("I look.", [call("look", n=1), call("look", n=2)], reasoning="Which ones?", chunk=3),
+        call("look", n=3),
+        call("pay", amount=5),
+        Reply("All is paid.", chunk=4),
+    ]
+
+    replies = iter(script)
+
+    def next_reply(request: ModelRequest) -> Any:
+        return "Hello again." if "Hi!" in str(request.messages[-1]) else next(replies)
+
+    def endless() -> Iterator[Script]:
+        while True:
+            yield next_reply
+
+    return Agent(
+        ScriptedModel(endless()),
+        tools=[look, pay],
+        approve=lambda request: True,
+        observers=[observer],
+        clock=fakes.FakeClock(),
+        journal=journal,
+        fsync="never",
+    )
+
+
+def test_cancel_at_every_event_of_a_turn(tmp_path: Path) -> None:
+    """Wherever it comes, there is one end, no thread and no open call is left, and the journal tells the same."""
+    seen: list[Event] = []
+    with rich_session(seen.append, tmp_path / "whole.jsonl") as agent:
+        assert Completed("All is paid.") == agent.run("Go!").outcome
+    total = len(seen)
+    assert total > 30
+    before = set(threading.enumerate())
+
+    for stop in range(1, total):
+        told: list[Event] = []
+        agents: list[Agent] = []
+
+        def cancel_there(event: Event, told: list[Event] = told, agents: list[Agent] = agents) -> None:
+            told.append(event)
+            if len(told) == stop:  # noqa: B023 - called within this round of the loop only
+                agents[0].cancel(f"at event {stop}")  # noqa: B023 - as above
+
+        journal = tmp_path / f"{stop}.jsonl"
+        with rich_session(cancel_there, journal) as agent:
+            agents.append(agent)
+            outcome = agent.run("Go!").outcome
+            ends = [event for event in told if isinstance(event, events.TurnFinished)]
+            assert isinstance(outcome, Cancelled), f"cancelled at event {stop}: {told[stop - 1]}"
+            assert (f"at event {stop}", 1, Idle()) == (outcome.reason, len(ends), agent.state.phase)
+            assert told[-1] is ends[0]
+            assert agent.run("Hi!").text == "Hello again."
+            state = agent.state
+        report = replay(journal).raise_for_divergence()
+        assert (state, 2) == (report.state, report.turns)
+    assert set() == set(threading.enumerate()) - before

@@ -1,0 +1,192 @@
+"""What observers are told: every event in its place, tagged, and never at the run's expense."""
+
+import threading
+from typing import Any
+
+import pytest
+
+from cognition import Completed, Failure, MalformedToolCall, Policy, Rule, ToolMessage, Usage
+from interpreters import Agent, ToolContext, events, fakes, tool
+from interpreters.events import Event
+from interpreters.fakes import Reply, ScriptedModel, call
+
+
+@tool(read_only=True)
+def multiply(a: int, b: int) -> int:
+    """Multiply two whole numbers."""
+    return a * b
+
+
+def names(told: list[Event]) -> list[str]:
+    return [type(event).__name__ for event in told]
+
+
+def test_a_turn_is_told_in_order() -> None:
+    """From the user's message to the outcome, deltas included."""
+    told: list[Event] = []
+    model = ScriptedModel(
+        [
+            Reply("I multiply.", call("multiply", a=17, b=23), reasoning="Two numbers.", usage=Usage(20, 9)),
+            Reply("It is 391.", chunk=5),
+        ]
+    )
+
+    with Agent(model, tools=[multiply], observers=[told.append], session="s1") as agent:
+        agent.run("What is 17 * 23?")
+
+    expected = (
+        "TurnStarted ModelCallStarted ReasoningDelta TextDelta CallStarted ArgumentText ModelCallFinished "
+        "ToolStarted ToolFinished ModelCallStarted TextDelta TextDelta ModelCallFinished TurnFinished"
+    )
+    assert expected.split() == names(told)
+    assert list(range(1, 15)) == [event.sequence for event in told]
+    assert {("s1", 1, 1)} == {(event.session, event.turn, event.attempt) for event in told}
+    assert [event.step for event in told] == [1] * 9 + [2] * 5
+    finished = told[8]
+    assert isinstance(finished, events.ToolFinished)
+    assert (
+        finished.call_id,
+        finished.name,
+        finished.status,
+        finished.content,
+    ) == ("call-1-1-1", "multiply", "ok", "391")
+    last = told[-1]
+    assert isinstance(last, events.TurnFinished)
+    assert (Completed("It is 391."), Usage(20, 9)) == (last.outcome, last.usage)
+
+
+def test_deltas_join_to_the_reply_and_the_arguments() -> None:
+    """What is streamed is what stands in the history."""
+    told: list[Event] = []
+    reply = Reply("I multiply these.", call("multiply", a=17, b=23), reasoning="Two numbers.", chunk=4)
+
+    with Agent(ScriptedModel([reply, "Done."]), tools=[multiply], observers=[told.append]) as agent:
+        agent.run("What is 17 * 23?")
+
+    assert "".join(e.text for e in told if isinstance(e, events.TextDelta)) == "I multiply these.Done."
+    assert "".join(e.text for e in told if isinstance(e, events.ArgumentText)) == '{"a": 17, "b": 23}'
+
+
+def test_every_call_is_finished_once_also_one_that_never_ran() -> None:
+    """Refused by policy, unknown, wrong: each with the status and the words that the model gets."""
+    told: list[Event] = []
+    policy = Policy(rules=(Rule("deny", "pay", "not today"),))
+
+    @tool
+    def pay() -> str:
+        raise AssertionError
+
+    calls = [call("pay"), call("multply", a=1, b=1), call("multiply", a="1", b=1), call("multiply", a=2, b=1)]
+    model = ScriptedModel([calls, "Done."])
+    with Agent(model, tools=[multiply, pay], policy=policy, observers=[told.append]) as agent:
+        agent.run("Go!")
+        results = [m for m in agent.state.history if isinstance(m, ToolMessage)]
+
+    finished = {e.call_id: (e.status, e.content) for e in told if isinstance(e, events.ToolFinished)}
+    assert {m.call_id: (m.status, m.content.removeprefix("Error: ")) for m in results} == finished
+    assert [m.status for m in results] == ["refused", "error", "error", "ok"]
+    assert sum(isinstance(e, events.ToolFinished) for e in told) == 4
+    assert sum(isinstance(e, events.ToolStarted) for e in told) == 2
+
+
+def test_retries_limits_approvals_and_unreadable_calls_are_told() -> None:
+    """Each of the rarer events, with what it is about."""
+    told: list[Event] = []
+
+    @tool(approval=True)
+    def pay(amount: int) -> str:
+        return "paid"
+
+    model = ScriptedModel(
+        [
+            Failure("slow down", status=429, retry_after=2.0),
+            Reply(malformed=(MalformedToolCall("{", "unclosed"),)),
+            call("pay", amount=1),
+            call("pay", amount=1),
+            call("pay", amount=1),
+            "I stop.",
+        ]
+    )
+    with Agent(
+        model, tools=[pay], approve=lambda request: True, observers=[told.append], clock=fakes.FakeClock()
+    ) as agent:
+        agent.run("Pay!")
+
+    def only(kind: type[Event]) -> list[Any]:
+        return [event for event in told if isinstance(event, kind)]
+
+    assert [(e.kind, e.number, e.seconds) for e in only(events.RetryPlanned)] == [("rate_limit", 2, 2.0)]
+    assert [(e.attempt, e.purpose) for e in only(events.ModelCallStarted)[1:3]] == [(2, "answer"), (1, "repair")]
+    assert [e.malformed.reason for e in only(events.CallMalformed)] == ["unclosed"]
+    assert [e.call.name for e in only(events.ApprovalAsked)] == ["pay", "pay"]
+    assert [e.limit for e in only(events.LimitHit)] == ["loop"]
+
+
+def test_a_context_that_is_cut_is_told() -> None:
+    """When old turns no longer fit, and only then."""
+    told: list[Event] = []
+    long = "word " * 300
+    with Agent(ScriptedModel([long] * 6, context_tokens=2048), observers=[told.append]) as agent:
+        for _ in range(6):
+            agent.run(long)
+
+    trimmed = [event for event in told if isinstance(event, events.ContextTrimmed)]
+    assert trimmed
+    assert all(event.dropped > 0 and event.tokens <= event.budget for event in trimmed)
+
+
+@pytest.mark.parametrize("read_only", [True, False])
+def test_progress_comes_on_the_session_s_thread(read_only: bool) -> None:
+    """Wherever the tool runs, observers need no lock, and the progress comes before the result."""
+    told: list[tuple[str, bool]] = []
+    main = threading.current_thread()
+
+    @tool(read_only=read_only)
+    def work(context: ToolContext[Any]) -> str:
+        context.progress("half")
+        context.progress("all")
+        return "done"
+
+    def watch(event: Event) -> None:
+        if isinstance(event, events.ToolProgress | events.ToolFinished):
+            text = event.text if isinstance(event, events.ToolProgress) else event.content
+            told.append((text, threading.current_thread() is main))
+
+    with Agent(ScriptedModel([call("work"), "Done."]), tools=[work], observers=[watch]) as agent:
+        agent.run("Go!")
+
+    assert told == [("half", True), ("all", True), ("done", True)]
+
+
+def test_an_observer_that_fails_is_dropped_with_a_warning(caplog: pytest.LogCaptureFixture) -> None:
+    """The others hear of it and go on hearing; the turn is as if it had never been there."""
+    told: list[Event] = []
+    calls: list[Event] = []
+
+    def broken(event: Event) -> None:
+        calls.append(event)
+        raise OSError("the window is gone")
+
+    with Agent(ScriptedModel(["Hello!", "Again!"]), observers=[broken, told.append]) as agent:
+        assert agent.run("Hi!").text == "Hello!"
+        assert agent.run("Hi!").text == "Again!"
+
+    warnings = [event.message for event in told if isinstance(event, events.WarningRaised)]
+    assert len(calls) == 1
+    assert warnings == ["an observer was dropped because it failed on TurnStarted: OSError: the window is gone"]
+    assert warnings == [record.getMessage() for record in caplog.records]
+    assert {"TurnStarted", "TextDelta", "TurnFinished"} <= set(names(told))
+
+
+def test_observers_that_all_fail_harm_nothing() -> None:
+    """Also not in the middle of the warning about one of them."""
+
+    def broken(event: Event) -> None:
+        raise ValueError
+
+    def broken_by_warnings(event: Event) -> None:
+        if isinstance(event, events.WarningRaised):
+            raise ValueError
+
+    with Agent(ScriptedModel(["Hello!"]), observers=[broken, broken_by_warnings]) as agent:
+        assert agent.run("Hi!").text == "Hello!"

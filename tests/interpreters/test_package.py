@@ -1,0 +1,34 @@
+"""The package as it is imported."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import interpreters
+
+ROOT = Path(interpreters.__file__).parent.parent
+
+
+def test_every_public_name_is_there() -> None:
+    """The lazy names lead to what they say."""
+    for name in interpreters.__all__:
+        assert getattr(interpreters, name) is not None
+    assert set(interpreters.__all__) <= set(dir(interpreters))
+    assert interpreters.replay.__name__ == "replay"
+
+
+def test_importing_the_package_loads_no_backend_and_nothing_that_is_not_used() -> None:
+    """In a fresh process: after the import, and after the whole facade is used."""
+    script = """
+import sys
+import interpreters
+early = [name for name in ("interpreters.agent", "cattrs", "cognition.engine") if name in sys.modules]
+from interpreters import Agent, fakes, replay, tool
+with Agent(fakes.ScriptedModel(["Hello!"])) as agent:
+    assert agent.run("Hi!").text == "Hello!"
+backends = {"llama_cpp", "mlx", "mlx_lm", "numpy", "jinja2", "huggingface_hub", "transformers"} & set(sys.modules)
+print(early, sorted(backends))
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=ROOT)
+
+    assert done.stdout == "[] []\n"
