@@ -64,7 +64,7 @@ def begin_calls(draft: Draft, calls: tuple[ReadCall, ...], rest: Remainder, now:
         if limit is None and cycle_length(draft.recent):
             limit = "loop"
         if limit is not None:
-            status = _not_run(draft, limit)
+            status = not_run(draft, limit)
         slots.append(CallSlot(call, status, "", confirm))
     advance(draft, Acting(tuple(slots), rest.malformed, limit, rest.answer), now)
 
@@ -78,9 +78,11 @@ def find(phase: Phase, status: Open, identity: EffectId) -> tuple[Acting, int] |
     return None
 
 
-def with_slot(phase: Acting, position: int, slot: CallSlot) -> Acting:
+def with_slot(phase: Acting, position: int, slot: CallSlot, limit: LimitKind | None = None) -> Acting:
+    """The batch with another slot, and with the limit that was met on the way, unless it met one before."""
     slots = phase.slots
-    return Acting((*slots[:position], slot, *slots[position + 1 :]), phase.malformed, phase.limit, phase.answer)
+    changed = (*slots[:position], slot, *slots[position + 1 :])
+    return Acting(changed, phase.malformed, phase.limit or limit, phase.answer)
 
 
 def settle(draft: Draft, phase: Acting, position: int, result: ToolResult, now: float) -> None:
@@ -110,9 +112,9 @@ def advance(draft: Draft, phase: Acting, now: float) -> None:
             break
         if isinstance(slot.status, Proposed):
             if limit is None:
-                limit = _reached(draft, slot.call)
+                limit = reached(draft, slot.call, now)
             if limit is not None:
-                status: CallStatus = _not_run(draft, limit)
+                status: CallStatus = not_run(draft, limit)
             elif waiting and _is_worker(draft, slot.call) and waits_for_worker(slot.call, slots[:position]):
                 continue
             else:
@@ -189,11 +191,12 @@ def _is_worker(draft: Draft, call: ToolCall) -> bool:
     return call.name == SPAWN_WORKER.name and call.name in draft.setup.engine_tools
 
 
-def _reached(draft: Draft, call: ToolCall) -> LimitKind | None:
-    """The limit that lets no further call of this reply run."""
+def reached(draft: Draft, call: ToolCall, now: float) -> LimitKind | None:
+    """The limit that lets no further call of this reply run. Asked anew at each start: time passes, and others ran."""
+    exhausted = draft.exhausted(now)
+    if exhausted is not None:
+        return exhausted
     limits = draft.setup.config.limits
-    if draft.refusals >= limits.refusals:
-        return "refusals"
     if limits.tool_calls is not None and draft.tool_calls >= limits.tool_calls:
         return "tool_calls"
     if limits.workers is not None and draft.workers >= limits.workers and _is_worker(draft, call):
@@ -201,7 +204,7 @@ def _reached(draft: Draft, call: ToolCall) -> LimitKind | None:
     return None
 
 
-def _not_run(draft: Draft, limit: LimitKind) -> Settled:
+def not_run(draft: Draft, limit: LimitKind) -> Settled:
     return Settled(ToolResult(f"Not run: {draft.limit_detail(limit)}.", "error"))
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from cognition.decisions import Recall, RunHook
 from cognition.draft import Draft, Setup
 from cognition.features import HookPoint
-from cognition.handlers.batch import advance, find, judge, refuse, with_slot
+from cognition.handlers.batch import advance, find, judge, not_run, reached, refuse, with_slot
 from cognition.handlers.rejection import reject
 from cognition.inputs import HookReturned
 from cognition.messages import ToolCall, ToolResult, UserMessage
-from cognition.outcomes import Cancelled, Completed
+from cognition.outcomes import Cancelled, Completed, LimitKind
 from cognition.phases import (
     Acting,
     AwaitingHook,
@@ -93,15 +93,16 @@ def _around_call(draft: Draft, phase: Acting, position: int, event: HookReturned
     slot = phase.slots[position]
     before = isinstance(slot.status, AwaitingHook) and slot.status.result is None
     context = "\n".join(part for part in (slot.context, event.context) if part)
+    limit: LimitKind | None = None
     if before:
-        changed = slot.call
+        changed, limit = slot.call, reached(draft, slot.call, event.at)
         if event.arguments_json is not None:
             changed = ToolCall(changed.id, changed.name, event.arguments_json)
         phase = with_slot(phase, position, CallSlot(changed, Proposed(), context, slot.confirm))
-        status = _before_call(draft, phase, position, event)
+        status = _before_call(draft, phase, position, event) if limit is None else not_run(draft, limit)
     else:
         changed, status = slot.call, _after_call(slot, event)
-    advance(draft, with_slot(phase, position, CallSlot(changed, status, context, slot.confirm)), event.at)
+    advance(draft, with_slot(phase, position, CallSlot(changed, status, context, slot.confirm), limit), event.at)
 
 
 def _before_call(draft: Draft, phase: Acting, position: int, event: HookReturned) -> CallStatus:

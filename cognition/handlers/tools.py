@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cognition.draft import Draft, Setup
-from cognition.handlers.batch import advance, find, refuse, run, settle, with_slot
+from cognition.handlers.batch import advance, find, not_run, reached, refuse, run, settle, with_slot
 from cognition.handlers.rejection import reject
 from cognition.inputs import ApprovalGiven, ApprovalRefused, ToolFailed, ToolReturned
 from cognition.messages import ToolResult
@@ -29,8 +29,10 @@ def on_approval_given(setup: Setup, state: AgentState, event: ApprovalGiven) -> 
     draft, slot = Draft(setup, state), phase.slots[position]
     if event.always:
         draft.remembered = (*draft.remembered, Rule("allow", slot.call.name))
-    status = _run_as_approved(draft, phase.slots, position)
-    advance(draft, with_slot(phase, position, CallSlot(slot.call, status, slot.context, slot.confirm)), event.at)
+    draft.refusals = 0
+    limit = reached(draft, slot.call, event.at)
+    status = _run_as_approved(draft, phase.slots, position) if limit is None else not_run(draft, limit)
+    advance(draft, with_slot(phase, position, CallSlot(slot.call, status, slot.context, slot.confirm), limit), event.at)
     return draft.seal()
 
 
@@ -53,7 +55,6 @@ def _run_as_approved(draft: Draft, slots: tuple[CallSlot, ...], position: int) -
     verdict = draft.setup.config.policy.judge(call, draft.setup.tools[call.name], draft.remembered, draft.mode)
     if verdict.action == "deny":
         return refuse(draft, "this call is not permitted any more", verdict.reason)
-    draft.refusals = 0
     return run(draft, slots, position)
 
 

@@ -22,6 +22,7 @@ from cognition import (
     Failed,
     Failure,
     GenerationOptions,
+    HookReturned,
     Idle,
     LimitHit,
     LimitReached,
@@ -414,6 +415,59 @@ def test_time_that_ran_out_while_waiting_ends_the_turn() -> None:
 
     assert isinstance(hit, LimitHit)
     assert TurnFinished(LimitReached("seconds"), Usage()) == end
+
+
+def test_time_that_ran_out_while_the_user_was_asked_lets_nothing_run() -> None:
+    """An approval comes too late when the turn's time is over; neither that call nor the next one runs (law L6)."""
+    session = Session(engine_with(DELETE, WRITE, limits=Limits(seconds=5.0)))
+    session(UserSpoke("Clean up", at=100.0))
+    session(replied("1.1.0", "", ProposedCall("delete"), ProposedCall("write"), at=101.0))
+
+    decisions = session(ApprovalGiven(effect("1.1.1"), at=105.0))
+
+    detail = "the limit of 5 seconds is reached"
+    assert (LimitHit("seconds", detail), TurnFinished(LimitReached("seconds"), Usage())) == decisions
+    assert [(f"Not run: {detail}.", "error")] * 2 == session.results
+
+
+def test_time_that_runs_out_between_two_calls_lets_the_second_one_not_run() -> None:
+    session = Session(engine_with(WRITE, limits=Limits(seconds=5.0)))
+    session(UserSpoke("Work", at=100.0))
+    session(replied("1.1.0", "", ProposedCall("write"), ProposedCall("write", {"n": 2}), at=101.0))
+
+    decisions = session(ToolReturned(effect("1.1.1"), "ok", at=105.0))
+
+    assert [LimitHit, TurnFinished] == [type(d) for d in decisions]
+    assert session.results == [("ok", "ok"), ("Not run: the limit of 5 seconds is reached.", "error")]
+
+
+def test_a_call_that_was_approved_after_others_used_up_the_limit_does_not_run() -> None:
+    """Calls that are asked about count when they start, not when they are proposed (law L6)."""
+    peek = ToolSpec("peek", read_only=True, approval=True)
+    session = Session(engine_with(peek, MULTIPLY, limits=Limits(tool_calls=1)))
+    session(UserSpoke("Work"))
+    session(replied("1.1.0", "", ProposedCall("peek"), ProposedCall("multiply")))
+    session(ToolReturned(effect("1.1.2"), "ok"))
+
+    hit, final = session(ApprovalGiven(effect("1.1.1")))
+
+    assert LimitHit("tool_calls", "the limit of 1 tool calls is reached") == hit
+    assert isinstance(final, CallModel)
+    assert final.purpose == "final_answer"
+    assert session.results[0] == ("Not run: the limit of 1 tool calls is reached.", "error")
+
+
+def test_calls_that_a_hook_looked_at_after_others_used_up_the_limit_do_not_run() -> None:
+    session = Session(engine_with(MULTIPLY, limits=Limits(tool_calls=1), hooks=("before_tool",)))
+    session(UserSpoke("Work"))
+    session(replied("1.1.0", "", ProposedCall("multiply"), ProposedCall("multiply", {"n": 2})))
+    session(HookReturned(effect("1.1.1")))
+
+    session(HookReturned(effect("1.1.2")))
+    hit, _ = session(ToolReturned(effect("1.1.3"), "ok"))
+
+    assert LimitHit("tool_calls", "the limit of 1 tool calls is reached") == hit
+    assert session.results[1] == ("Not run: the limit of 1 tool calls is reached.", "error")
 
 
 def test_an_unreadable_call_goes_back_to_the_model_at_most_twice() -> None:
