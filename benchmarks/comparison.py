@@ -10,7 +10,7 @@ from benchmarks.children import Child, ChildError, Clock, Figures, Row
 from benchmarks.table import Progress, digits, table
 
 TURNS_A_ROUND = 3
-"""Few, since each timed turn makes the history longer."""
+"""At least; few, since each timed turn makes the history longer. Fast rows take more (``peers/measure.py``)."""
 
 FLOOR = Row("floor (a loop over dicts)", "floor")
 STEP = Row("cogstep (engine.step only)", "cogstep", "step_only")

@@ -29,7 +29,7 @@ def arguments() -> argparse.Namespace:
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         epilog="""examples:
-  python benchmarks/turn.py                                everything; the first time some minutes, then about two
+  python benchmarks/turn.py                                everything: two to five minutes; the first time longer
   python benchmarks/turn.py --peers none                   cogstep and the floor alone: no installation, seconds
   python benchmarks/turn.py --peers burr,langgraph --turns 60
   python benchmarks/turn.py --peers none --lengths 10,10000
@@ -45,7 +45,7 @@ def arguments() -> argparse.Namespace:
         "--turns",
         type=int,
         default=30,
-        help=f"timed turns of each row at each length, in rounds of {TURNS_A_ROUND} (default: %(default)s)",
+        help=f"timed turns of each row at each length, at least, in rounds of {TURNS_A_ROUND} (default: %(default)s)",
     )
     parser.add_argument(
         "--journal",

@@ -1,7 +1,7 @@
 """The child process of one row: measures one peer when it is told to, and is quiet in between.
 
 It reads one JSON object a line, ``{"length": 100, "turns": 5}``, and answers each with one: the history that was really
-there, how it came to be, and for each timed turn the milliseconds of process CPU and of the wall clock.
+there, and for each timed turn the milliseconds of process CPU and of the wall clock.
 
     python -m benchmarks.peers.measure benchmarks.peers.floor peer pydantic-ai-slim
 """
@@ -31,6 +31,10 @@ WARM_TURNS = 3
 """Turns just before the timed ones, part of the history: they warm up what a new history has made cold."""
 WARM_SECONDS = 0.02
 """How long turns are taken in another conversation first: the process has slept while the others had their round."""
+TIMED_SECONDS = 0.01
+"""How long turns are timed in a round, so that fast ones don't hang on one moment of a busy machine. A history may grow
+by a tenth meanwhile; then another conversation is begun."""
+CONVERSATIONS = 20
 
 
 class Measure:
@@ -42,32 +46,44 @@ class Measure:
         self.overhead = self._overhead()
 
     async def batch(self, length: int, turns: int) -> dict[str, Any]:
-        """So many timed turns on a new history of ``length`` turns."""
-        peer = self.peer
-        peer.begin()
+        """At least so many timed turns on histories of ``length`` turns; more of them where they are fast."""
+        await self._warm_up()
+        gc.collect()
+        samples: list[tuple[float, float]] = []
+        timed, reached = 0.0, 0
+        for _ in range(CONVERSATIONS):
+            reached = await self._begin_at(length)
+            for number in range(max(turns, length // 10)):
+                samples.append(await self._turn(reached + number))
+                timed += samples[-1][1]
+                if timed > TIMED_SECONDS and number + 1 >= turns:
+                    break
+            if timed > TIMED_SECONDS or reached < length:
+                break
+        cpu, wall = self.overhead
+        return {
+            "length": reached,
+            "cpu": [1000 * max(sample[0] - cpu, 0.0) for sample in samples],
+            "wall": [1000 * max(sample[1] - wall, 0.0) for sample in samples],
+        }
+
+    async def _warm_up(self) -> None:
+        self.peer.begin()
         await self._walk(0, WARM_TURNS, None)
         await self._walk(WARM_TURNS, 10_000, WARM_SECONDS)
-        gc.collect()
-        peer.begin()
-        seeded = hasattr(peer, "lengthen")
-        target = max(length - WARM_TURNS, 0)
-        taken = 0
-        if seeded and target > 1:
+
+    async def _begin_at(self, length: int) -> int:
+        """A new conversation that has so many turns, or as many as there was time for; how many it has."""
+        self.peer.begin()
+        taken, target = 0, max(length - WARM_TURNS, 0)
+        if hasattr(self.peer, "lengthen") and target > 1:
             await self._turn(0)
-            copying: Any = peer.lengthen(target - 1)
+            copying: Any = self.peer.lengthen(target - 1)
             if self.waits:
                 await copying
             taken = target
         taken = await self._walk(taken, target, WALK_SECONDS)
-        taken = await self._walk(taken, taken + length - target, None)
-        samples = [await self._turn(length + number) for number in range(turns)]
-        cpu, wall = self.overhead
-        return {
-            "length": taken,
-            "seeded": seeded,
-            "cpu": [1000 * max(sample[0] - cpu, 0.0) for sample in samples],
-            "wall": [1000 * max(sample[1] - wall, 0.0) for sample in samples],
-        }
+        return await self._walk(taken, taken + length - target, None)
 
     async def _walk(self, taken: int, target: int, seconds: float | None) -> int:
         """Take turns, untimed, until there are ``target`` or the time is over; how many there are then."""
