@@ -67,8 +67,9 @@ class MlxBackend:
             self._model = _load_weights(path, files.config)
             self._tokenizer = _load_tokenizer(path)
         except Exception as error:  # whatever MLX meets in foreign files: its errors have no base class of their own
+            reason = str(error).partition("\n")[0].strip() or "no reason given"
             raise ModelFileError(
-                f"MLX can't load {path} ({type(error).__name__}: {error}); fetch it again, or update mlx-lm",
+                f"MLX can't load {path} ({type(error).__name__}: {reason}); fetch it again, or update mlx-lm",
                 spec=str(path),
             ) from error
         self._caches: Any = importlib.import_module("mlx_lm.models.cache")

@@ -109,6 +109,8 @@ def _shipped(backend: BackendName | None) -> Source:
 
 
 def _local(path: Path, spec: str) -> Source:
+    if not spec.strip():
+        raise ModelSpecError(f"an empty text names no model; use {FORMS}", spec=spec)
     try:
         if path.is_dir():
             return Source("mlx", _mlx_directory(path, spec))
@@ -117,7 +119,7 @@ def _local(path: Path, spec: str) -> Source:
     except PermissionError as error:
         raise ModelFileError(f"{path} may not be read ({error.strerror}); see to its permissions", spec=spec) from error
     scheme = re.match(r"([A-Za-z][A-Za-z0-9+_-]+):", spec)  # two letters at least: one may be a drive
-    if scheme or not spec.strip():
+    if scheme:
         raise ModelSpecError(f"{spec!r} names no model in a form that is known; use {FORMS}", spec=spec)
     hint = ""
     if re.fullmatch(r"[\w.-]+/[\w.-]+", spec) and not spec.endswith(".gguf"):

@@ -15,10 +15,20 @@ BACKENDS = [pytest.param("llama", marks=pytest.mark.llama), pytest.param("mlx", 
 TINY_CONTEXT = 64
 
 
-def load_or_skip(backend: str, context_tokens: int | None = None) -> LocalRuntime:
+def installed_or_skip(backend: str) -> str:
     if find_spec(PACKAGES[backend]) is None:
         pytest.skip(f"the extra `{backend}` is not installed")
+    return backend
+
+
+def load_or_skip(backend: str, context_tokens: int | None = None) -> LocalRuntime:
+    installed_or_skip(backend)
     return load_model(backend=backend, context_tokens=context_tokens)  # type: ignore[arg-type]  # from BACKENDS
+
+
+@pytest.fixture(params=BACKENDS)
+def backend_name(request: pytest.FixtureRequest) -> str:
+    return installed_or_skip(request.param)
 
 
 @pytest.fixture(scope="session", params=BACKENDS)

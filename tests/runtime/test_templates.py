@@ -114,7 +114,6 @@ class TestRender:
         ):
             ChatTemplate("a\n{% if %}")
 
-
     def test_with_a_text_protocol_calls_stay_in_the_text(self) -> None:
         """The core reads them there; reasoning is told apart all the same."""
         request = ModelRequest("", History((HELLO,)), (), GenerationOptions(), protocol="tool_tags")

@@ -1,0 +1,212 @@
+"""The loop that all local models share, on a backend of a few lines: no model, and every corner within reach."""
+
+import threading
+from collections.abc import Callable, Sequence
+
+import pytest
+
+from cognition import Failure, GenerationOptions, History, ModelRequest, UserMessage
+from cognition.parsing import Output, TextDelta
+from runtime import Done
+from runtime.backend import BackendError, Metadata, SpecialTokens
+from runtime.local import LocalEngine
+
+END = 256
+"""The token that ends a turn; the others are the bytes of UTF-8."""
+
+TEMPLATE = "{% for message in messages %}{{ message.role[0] }}{{ message.content }}\n{% endfor %}a"
+
+
+class ByteBackend:
+    """Tokens are bytes; what it says next is written down beforehand."""
+
+    def __init__(self, *, template: str | None = TEMPLATE, can_cut: bool = True, context: int = 100) -> None:
+        self.metadata = Metadata("bytes", "test", "1", "", context, 0, template)
+        self.special = SpecialTokens({"<end>": END}, {})
+        self.can_cut = can_cut
+        self.chunk = 8
+        self.cache: list[int] = []
+        self.evaluated: list[int] = []
+        """All tokens that were computed, in order."""
+        self.says: list[int] = []
+        self.interrupted = threading.Event()
+        self.fail: Exception | None = None
+
+    def tokenize(self, text: str, *, special: bool) -> list[int]:
+        return list(text.encode("utf-8"))
+
+    def piece(self, token: int) -> bytes:
+        return b"<end>" if token == END else bytes([token])
+
+    def is_end(self, token: int) -> bool:
+        return token == END
+
+    def truncate(self, length: int) -> int:
+        if length < len(self.cache) and not self.can_cut:
+            length = 0
+        del self.cache[length:]
+        return len(self.cache)
+
+    def start(self, options: GenerationOptions) -> None:
+        self.interrupted.clear()
+
+    def evaluate(self, tokens: Sequence[int]) -> int:
+        if self.fail is not None:
+            raise self.fail
+        if self.interrupted.is_set():
+            return 0
+        self.cache += tokens
+        self.evaluated += tokens
+        return len(tokens)
+
+    def sample(self) -> int:
+        return self.says.pop(0)
+
+    def interrupt(self) -> None:
+        self.interrupted.set()
+
+    def close(self) -> None:
+        self.cache.clear()
+
+
+def ask(text: str, **options: object) -> ModelRequest:
+    return ModelRequest("", History((UserMessage("m1", text),)), (), GenerationOptions(**options))  # type: ignore[arg-type]
+
+
+def run(
+    backend: ByteBackend,
+    engine: LocalEngine,
+    text: str,
+    says: str | bytes = "",
+    stopped: Callable[[], bool] = lambda: False,
+    **options: object,
+) -> tuple[Done, list[Output]]:
+    backend.says = [*(says.encode() if isinstance(says, str) else says), END]
+    outputs: list[Output] = []
+    return engine.run(ask(text, **options), emit=outputs.append, stopped=stopped, submitted=0.0), outputs
+
+
+def test_only_what_is_new_is_computed() -> None:
+    """A prompt that goes on from the cache is evaluated from there."""
+    backend = ByteBackend()
+    engine = LocalEngine(backend)
+    run(backend, engine, "one", "yes")
+    backend.evaluated.clear()
+    done, _ = run(backend, engine, "one two", "yes")
+
+    assert bytes(backend.evaluated) == b" two\nayes"
+    assert (done.usage.input_tokens, done.usage.reused_tokens) == (len("uone two\na"), len("uone"))
+
+
+@pytest.mark.parametrize("prompt", ["one two", "other"])
+def test_a_cache_that_can_not_be_cut_starts_afresh_and_says_so(prompt: str) -> None:
+    """Nothing is reused wrongly, usage says that nothing was, and the description warns of it."""
+    backend = ByteBackend(can_cut=False)
+    engine = LocalEngine(backend)
+    run(backend, engine, "one", "yes")
+    backend.evaluated.clear()
+    done, _ = run(backend, engine, prompt, "yes")
+
+    assert bytes(backend.evaluated) == f"u{prompt}\nayes".encode()
+    assert done.usage.reused_tokens == 0
+    assert any("can't be cut" in warning for warning in engine.info.warnings)
+    assert "prefix_reuse" not in engine.info.features
+
+
+def test_broken_bytes_are_shown_as_such_and_end_with_the_reply() -> None:
+    """A character that never gets whole becomes a replacement character, at the latest at the end."""
+    backend = ByteBackend()
+    done, outputs = run(backend, LocalEngine(backend), "x", b"a\xf0\x9fb\xc3")
+
+    assert done.text == "a\ufffdb\ufffd"
+    assert "".join(output.text for output in outputs if isinstance(output, TextDelta)) == done.text
+
+
+def test_a_stop_text_leaves_its_tokens_in_the_cache() -> None:
+    """They were said and evaluated, so that a prompt which holds them reuses them."""
+    backend = ByteBackend()
+    done, _ = run(backend, LocalEngine(backend), "x", "one. two", stop=(". t",))
+
+    assert (done.text, done.finish_reason) == ("one", "stop")
+    assert bytes(backend.cache) == b"ux\naone. "
+
+
+def test_a_backend_that_fails_starts_afresh() -> None:
+    """After an error nothing is known of the cache, so nothing of it is used."""
+    backend = ByteBackend()
+    engine = LocalEngine(backend)
+    run(backend, engine, "one", "yes")
+    backend.fail = BackendError("llama_decode returned -3")
+    failed, _ = run(backend, engine, "one two", "yes")
+    backend.fail = None
+    backend.evaluated.clear()
+    done, _ = run(backend, engine, "one two", "yes")
+
+    assert failed.failure == Failure("BackendError: llama_decode returned -3", kind="fatal")
+    assert (failed.finish_reason, failed.usage.output_tokens) == ("error", 0)
+    assert (done.finish_reason, done.usage.reused_tokens) == ("stop", 0)
+    assert bytes(backend.evaluated) == b"uone two\nayes"
+
+
+def test_a_template_that_refuses_fails_the_reply() -> None:
+    """The refusal is told; nothing is computed."""
+    backend = ByteBackend(template=TEMPLATE + "{{ raise_exception('no x') if messages[-1].content == 'x' }}")
+    done, _ = run(backend, LocalEngine(backend), "x")
+
+    assert done.finish_reason == "error"
+    assert done.failure is not None
+    assert "no x" in done.failure.message
+    assert backend.evaluated == []
+
+
+def test_interrupted_while_it_decodes() -> None:
+    """An interruption within a step ends the reply with what had come."""
+    backend = ByteBackend()
+    done, _ = run(
+        backend, LocalEngine(backend), "x", "yes", stopped=lambda: len(backend.says) == 2 and not backend.interrupt()
+    )
+
+    assert (done.finish_reason, done.text) == ("cancelled", "ye")
+
+
+def test_an_interruption_from_before_is_no_interruption() -> None:
+    """``start`` wipes out what was meant for the reply before."""
+    backend = ByteBackend()
+    backend.interrupt()
+    done, _ = run(backend, LocalEngine(backend), "x", "yes")
+
+    assert (done.finish_reason, done.text) == ("stop", "yes")
+
+
+def test_a_cancel_between_queue_and_start_is_not_lost() -> None:
+    """The flag is looked at again after ``start`` has wiped out the interruption."""
+    backend = ByteBackend()
+    asked: list[bool] = []
+
+    def stopped() -> bool:
+        asked.append(True)
+        if len(asked) == 1:
+            backend.interrupt()  # the caller's cancel: flag and interruption, just after the first look
+            return False
+        return True
+
+    done, _ = run(backend, LocalEngine(backend), "x", "yes", stopped=stopped)
+
+    assert (done.finish_reason, backend.evaluated) == ("cancelled", [])
+
+
+def test_without_a_template_the_fallback_is_used_and_said() -> None:
+    """The description warns, and the prompt is ChatML."""
+    backend = ByteBackend(template=None)
+    engine = LocalEngine(backend)
+
+    assert any("no chat template" in warning for warning in engine.info.warnings)
+    assert bytes(engine.prompt(ask("Hi"))) == b"<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n"
+
+
+def test_a_missing_first_token_is_put_in_front() -> None:
+    """Where the backend names one, and the template does not write it itself."""
+    backend = ByteBackend()
+    backend.metadata = Metadata("bytes", "test", "1", "", 100, 0, TEMPLATE, leading_bos=7)
+
+    assert LocalEngine(backend).prompt(ask("x")) == [7, *b"ux\na"]

@@ -1,0 +1,88 @@
+"""One thread owns a model: jobs run one after another, what breaks in one stays there, and closing is clean."""
+
+import threading
+
+import pytest
+
+from runtime import RuntimeClosedError
+from runtime.owner import Owner
+
+
+def made(**changes: object) -> Owner[list[str]]:
+    return Owner(changes.get("load", list), changes.get("free", lambda _engine: None), name="test")  # type: ignore[arg-type]
+
+
+def test_loading_jobs_and_freeing_happen_on_one_thread() -> None:
+    """Backends may keep what belongs to a thread."""
+    threads: list[int] = []
+
+    def load() -> list[str]:
+        threads.append(threading.get_ident())
+        return []
+
+    owner = made(load=load, free=lambda _engine: threads.append(threading.get_ident()))
+    owner.call(lambda _engine: threads.append(threading.get_ident()))
+    owner.close()
+
+    assert len(threads) == 3
+    assert len(set(threads)) == 1
+    assert threads[0] != threading.get_ident()
+
+
+def test_jobs_run_in_the_order_in_which_they_came() -> None:
+    """The queue is fair."""
+    owner = made()
+    for name in "abc":
+        owner.put(lambda engine, name=name: engine.append(name))  # type: ignore[misc]
+
+    assert owner.call(list) == ["a", "b", "c"]
+    owner.close()
+
+
+def test_an_exception_fails_its_call_and_not_the_thread() -> None:
+    """The caller gets it; the next job runs."""
+    owner = made()
+
+    with pytest.raises(ZeroDivisionError):
+        owner.call(lambda _engine: 1 // 0)
+    assert owner.call(len) == 0
+    owner.close()
+
+
+def test_a_failed_load_is_told_to_who_waits() -> None:
+    """``ready`` holds the error, and nothing can be put."""
+
+    def load() -> list[str]:
+        raise OSError("no such model")
+
+    owner = made(load=load)
+
+    with pytest.raises(OSError, match="no such model"):
+        owner.ready.result(60)
+    with pytest.raises(RuntimeClosedError):
+        owner.put(lambda _engine: None)
+    owner.close()
+
+
+def test_closing_ends_the_thread_after_the_queued_jobs() -> None:
+    """What was put before the close still runs; what comes after is refused."""
+    ran: list[int] = []
+    owner = made()
+    for number in range(3):
+        owner.put(lambda _engine, number=number: ran.append(number))  # type: ignore[misc]
+    owner.close()
+    owner.close()
+
+    assert ran == [0, 1, 2]
+    assert not owner._thread.is_alive()
+    with pytest.raises(RuntimeClosedError, match="'test' is closed"):
+        owner.call(len)
+
+
+def test_closing_from_its_own_thread_does_not_wait_for_itself() -> None:
+    """A garbage collection may end a runtime on any thread, this one too."""
+    owner = made()
+    owner.call(lambda _engine: owner.close())
+    owner._thread.join(60)
+
+    assert not owner._thread.is_alive()
