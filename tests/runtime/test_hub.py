@@ -89,7 +89,7 @@ def test_several_files_without_a_favourite_are_named() -> None:
 
 def test_a_repository_without_a_model() -> None:
     """It says what would have been one."""
-    with pytest.raises(ModelNotFoundError, match="neither a GGUF file nor config.json with safetensors"):
+    with pytest.raises(ModelNotFoundError, match=r"neither a GGUF file nor config.json with safetensors"):
         _choose(["README.md"], None, "hf:owner/repo")
 
 

@@ -282,7 +282,8 @@ class TestLife:
         code = (
             "from runtime import load_model; from cognition import *; "
             f"model = load_model(backend={backend_name!r}); "
-            "list(model.submit(ModelRequest('', History((UserMessage('m', 'Hi'),)), (), GenerationOptions(max_tokens=2))))"
+            "request = ModelRequest('', History((UserMessage('m', 'Hi'),)), (), GenerationOptions(max_tokens=2)); "
+            "list(model.submit(request))"
         )
         done = subprocess.run(
             [sys.executable, "-c", code + close], cwd=ROOT, capture_output=True, text=True, check=False
