@@ -351,6 +351,8 @@ RESULTS: dict[str, Callable[[Source, list[str]], str]] = {
     "Write": lambda s, v: s.choice(["ok", "written", "saved", "done", f"wrote {s.randint(1, 400)} bytes"]),
 }
 
+ENDS_IN_NEWLINE = ("Read", "Bash")  # their text mostly does, and the tool hands it on as it is
+
 NOTHING_FOUND = {
     "Glob": ("No files match.", "no files found", "no matches"),
     "Grep": ("No lines match.", "no matches", "none"),
@@ -371,7 +373,7 @@ def present(s: Source, key: str, text: str, values: list[str], *, plain: bool) -
         return options[0] if plain or s.chance(0.6) else s.choice(options)
     rows = text.split("\n")
     if plain or s.chance(0.8):
-        return text
+        return text + "\n" if key in ENDS_IN_NEWLINE and s.chance(0.6) else text
     if key in ("Glob", "Grep"):
         return dumps(rows) if s.chance(0.5) else dumps({s.choice(["files", "matches", "result"]): rows})
     if len(rows) > 1:

@@ -4,11 +4,13 @@ import itertools
 import json
 import re
 from collections.abc import Iterator
+from pathlib import Path
 
 import jsonschema
 import pytest
 
 from cognition import AssistantMessage, MalformedToolCall, ProposedCall, ToolMessage, Usage
+from interpreters.toolbox import standard_tools
 from runtime import Done, Timings
 from training import check, phrasings, sequences
 from training.conversations import KINDS, Conversation, conversation, render, texts_of_one_world
@@ -127,6 +129,15 @@ def test_the_command_lines_tools_are_declared_to_the_letter() -> None:
         '{"type": "function", "function": {"name": "Grep", "description": "Search files for a pattern.", '
         '"parameters": {"type": "object", "properties": {"pattern": {"type": "string"}, "path": {"type": "string"}}, '
         '"required": ["pattern"]}}}',
+    ]
+
+
+def test_the_command_line_offers_what_the_model_has_seen_most(tmp_path: Path) -> None:
+    specs = [tool.spec for tool in standard_tools(tmp_path)]
+    offered = [{"name": x.name, "description": x.description, "parameters": x.parameters} for x in specs]
+
+    assert [json.dumps(x["function"]) for x in world(Source.seeded(1), "cli").schemas] == [
+        json.dumps(x) for x in offered
     ]
 
 
