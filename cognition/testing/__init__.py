@@ -1,0 +1,28 @@
+"""The laws of the agent core as checks that any engine can be held to; for tests, imported by nothing else.
+
+``laws`` and ``explore`` come from here. What needs Hypothesis is imported by its own name:
+``cognition.testing.machine`` and ``cognition.testing.strategies``.
+"""
+
+from cognition.testing.explore import Exploration, explore
+from cognition.testing.laws import Law, LawViolation, laws
+from cognition.testing.situations import ANY, default_alphabet, moves
+from cognition.testing.story import Story, tell
+from cognition.testing.world import Edge, Turn, World, advance
+
+__all__ = [
+    "ANY",
+    "Edge",
+    "Exploration",
+    "Law",
+    "LawViolation",
+    "Story",
+    "Turn",
+    "World",
+    "advance",
+    "default_alphabet",
+    "explore",
+    "laws",
+    "moves",
+    "tell",
+]

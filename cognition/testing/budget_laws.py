@@ -1,0 +1,114 @@
+"""L6, how long a turn may go on: a pure check of one step."""
+
+from __future__ import annotations
+
+from cognition.decisions import (
+    AskApproval,
+    CallModel,
+    CallTool,
+    Decision,
+    SessionClosed,
+    SpawnWorker,
+    TurnFinished,
+)
+from cognition.inputs import HookReturned, Input
+from cognition.outcomes import LimitReached
+from cognition.phases import Closed, Idle
+from cognition.testing.subject import Found, Problem, Subject
+from cognition.testing.world import Edge, Turn, count, is_rejected
+
+
+def bounded(subject: Subject, edge: Edge) -> Found:
+    """L6: one outcome a turn, as its last decision, with nothing left in flight; no budget is overdrawn."""
+    if is_rejected(edge.transition):
+        return None
+    turn = count(edge.before, edge.input)
+    decisions, phase = edge.transition.decisions, edge.transition.next_state.phase
+    ends = [place for place, decision in enumerate(decisions) if type(decision) is TurnFinished]
+    if not ends:
+        if turn is not None and isinstance(phase, Idle | Closed):
+            return Problem("the turn is over and no TurnFinished was decided")
+        return _overdrawn(subject, turn, edge.input, decisions) if turn is not None else None
+    if len(ends) > 1:
+        return Problem(f"the turn was finished {len(ends)} times")
+    if turn is None:
+        return Problem("a turn was finished, and none was under way")
+    if any(type(decision) is not SessionClosed for decision in decisions[ends[0] + 1 :]):
+        return Problem("TurnFinished is not the turn's last decision")
+    if not isinstance(phase, Idle | Closed):
+        return Problem(f"the turn is finished and the phase is {type(phase).__name__}")
+    if edge.after.open:
+        return Problem(f"the turn is finished and {edge.after.open[0].effect_id} is still in flight")
+    finished = decisions[ends[0]]
+    assert isinstance(finished, TurnFinished)
+    if finished.usage != turn.usage:
+        return Problem(f"the turn's usage is {turn.usage}, and {finished.usage} was reported")
+    problem = _overdrawn(subject, turn, edge.input, decisions)
+    return problem or _invented(subject, turn, edge.input.at, finished)
+
+
+def _overdrawn(subject: Subject, turn: Turn, event: Input, decisions: tuple[Decision, ...]) -> Found:
+    """What is started although the budget for it is used up."""
+    if subject.config is None or not decisions:
+        return None
+    limits = subject.config.limits
+    calls, workers, refusals = turn.calls, turn.workers, turn.refusals
+    spent = _spent(subject, turn, event.at)
+    for decision in decisions:
+        if isinstance(decision, CallTool):
+            calls, refusals = calls + 1, 0
+            if limits.tool_calls is not None and calls > limits.tool_calls:
+                return Problem(f"{decision.call.id} is run as call {calls} of a turn that may run {limits.tool_calls}")
+        elif isinstance(decision, CallModel):
+            if turn.replies > limits.steps:
+                return Problem(f"the model is called after {turn.replies} replies; the limit is {limits.steps} and one")
+            if turn.replies == limits.steps and decision.request.tools:
+                return Problem(f"after {turn.replies} replies, the limit, the model is called with tools")
+            if turn.continued > limits.hook_continuations and isinstance(event, HookReturned):
+                return Problem(f"a hook asks for the {turn.continued}th time to go on, and the turn does")
+        elif isinstance(decision, SpawnWorker):
+            workers += 1
+            if limits.workers is not None and workers > limits.workers:
+                return Problem(f"worker {workers} of a turn that may have {limits.workers} is spawned")
+        elif not isinstance(decision, AskApproval):
+            continue
+        if spent is not None and not isinstance(decision, AskApproval):
+            return Problem(f"{type(decision).__name__} {decision.effect_id} is decided though {spent} are used up")
+        if refusals >= limits.refusals and not subject.config.features:  # what the engine does itself is not seen
+            return Problem(f"{type(decision).__name__} is decided after {refusals} refusals in a row, the limit")
+    return None
+
+
+def _spent(subject: Subject, turn: Turn, now: float) -> str | None:
+    """The budget of tokens, cost or time that leaves no room for anything more."""
+    assert subject.config is not None
+    limits, usage = subject.config.limits, turn.usage
+    for name, limit, used in (
+        ("input_tokens", limits.input_tokens, usage.input_tokens),
+        ("output_tokens", limits.output_tokens, usage.output_tokens),
+        ("cost", limits.cost, usage.cost),
+        ("seconds", limits.seconds, now - turn.started_at),
+    ):
+        if limit is not None and used >= limit:
+            return name
+    return None
+
+
+def _invented(subject: Subject, turn: Turn, now: float, finished: TurnFinished) -> Found:
+    """A limit that ends a turn is one that was reached; refusals and loops can't be told from outside."""
+    if subject.config is None or not isinstance(finished.outcome, LimitReached):
+        return None
+    limits, limit = subject.config.limits, finished.outcome.limit
+    features = subject.config.features  # what the engine does itself counts as a call, and is not seen from outside
+    reached = {
+        "steps": turn.replies >= limits.steps,
+        "tool_calls": limits.tool_calls is not None and (turn.calls >= limits.tool_calls or bool(features)),
+        "workers": limits.workers is not None and turn.workers >= limits.workers,
+        "input_tokens": limits.input_tokens is not None and turn.usage.input_tokens >= limits.input_tokens,
+        "output_tokens": limits.output_tokens is not None and turn.usage.output_tokens >= limits.output_tokens,
+        "cost": limits.cost is not None and turn.usage.cost >= limits.cost,
+        "seconds": limits.seconds is not None and now - turn.started_at >= limits.seconds,
+    }
+    if not reached.get(limit, True):
+        return Problem(f"the turn ended at the limit of {limit}, which was not reached")
+    return None

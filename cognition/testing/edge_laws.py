@@ -1,0 +1,246 @@
+"""The laws that one step can break, each as a pure check: a step in, what is wrong with it out, or None.
+
+L5 and L6 have modules of their own, ``permission_laws`` and ``budget_laws``.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from cognition.codec import from_data, to_data
+from cognition.context import message_size
+from cognition.decisions import (
+    EFFECT_TYPES,
+    CallModel,
+    CallTool,
+    CancelEffect,
+    Decision,
+    Effect,
+    Rejected,
+)
+from cognition.engine_tools import SPAWN_WORKER
+from cognition.errors import CodecError
+from cognition.history import History
+from cognition.inputs import Input
+from cognition.messages import AssistantMessage, Message, ToolCall, ToolMessage, UserMessage
+from cognition.requests import ModelRequest
+from cognition.testing.subject import Found, Problem, Subject, batch_of
+from cognition.testing.world import Edge, World, belongs, count
+
+UNREADABLE = (CodecError, TypeError, ValueError, KeyError, RecursionError)
+"""What a value that can't be recorded raises on the way to JSON and back."""
+
+
+def encoding(value: Any, kind: Any = None) -> str:
+    """The JSON text of a value: two values that read the same are the same to every replay."""
+    return json.dumps(to_data(value, kind))
+
+
+# ------------------------------------------------------------------------------------------------------------- L1 pure
+
+
+def purity(subject: Subject, world: World, event: Input) -> Found:
+    """L1: step twice from here; both transitions are equal, and neither argument has changed."""
+    state = world.state
+    before = encoding(state), encoding(event)
+    try:
+        first = subject.engine.step(state, event)
+        second = subject.engine.step(state, event)
+    except Exception:  # L2's matter
+        return None
+    for what, old, new in zip(("state", "input"), before, (encoding(state), encoding(event)), strict=True):
+        if old != new:
+            return Problem(f"step changed its argument: the {what} was\n    {old}\n  and is\n    {new}")
+    if first != second:
+        return Problem(f"equal arguments gave different transitions:\n    {first}\n    {second}")
+    return None
+
+
+# ------------------------------------------------------------------------------------------------------------ L2 total
+
+
+def totality(subject: Subject, edge: Edge) -> Found:
+    """L2: no exception; what does not belong changes nothing and is rejected once; ids of effects are never reused."""
+    if edge.error is not None:
+        return Problem(f"step raised {edge.error}")
+    decisions, place = edge.transition.decisions, belongs(edge.before, edge.input)
+    rejections = sum(type(decision) is Rejected for decision in decisions)
+    if rejections or place is False:
+        name = type(edge.input).__name__
+        if place and hasattr(edge.input, "effect_id"):
+            return Problem(f"{name} answers an effect in flight and was rejected")
+        if rejections != 1 or len(decisions) != 1:
+            return Problem(f"{name} does not belong here, and what was decided is not one Rejected and nothing else")
+        if edge.transition.next_state != edge.before.state:
+            return Problem(f"{name} was rejected and changed the state")
+        return None
+    known = {effect.effect_id for effect in (*edge.before.open, *edge.before.over)}
+    for decision in decisions:
+        if isinstance(decision, EFFECT_TYPES):
+            if decision.effect_id in known:
+                return Problem(f"the effect id {decision.effect_id} is given a second time")
+            known.add(decision.effect_id)
+    return None
+
+
+# --------------------------------------------------------------------------------------------------------- L3 answered
+
+
+def unpaired(messages: Sequence[Message]) -> str | None:
+    """What parts a call from its result in a conversation: each call's one result follows directly, in call order."""
+    due: list[str] = []
+    for message in messages:
+        if isinstance(message, ToolMessage):
+            if not due:
+                return f"there is a result of {message.call_id}, which no call before it waits for"
+            if message.call_id != due[0]:
+                return f"the result of {message.call_id} stands where that of {due[0]} is due"
+            due.pop(0)
+            continue
+        if due:
+            return f"{due[0]} has no result"
+        if isinstance(message, AssistantMessage):
+            due = [call.id for call in message.calls]
+    return f"{due[0]} has no result" if due else None
+
+
+def answered(subject: Subject, edge: Edge) -> Found:
+    """L3: in each request every call of a reply has exactly one result, directly after it and in call order."""
+    for decision in edge.transition.decisions:
+        if isinstance(decision, CallModel):
+            problem = unpaired(tuple(decision.request.messages))
+            if problem is not None:
+                return Problem(f"in the request of {decision.effect_id}, {problem}")
+    return None
+
+
+# ---------------------------------------------------------------------------------------------------------- L4 ordered
+
+
+def ordered(subject: Subject, edge: Edge) -> Found:
+    """L4: a call runs after all calls before it, unless it and all of them back to the open one are read-only."""
+    if not any(type(decision) is CallTool for decision in edge.transition.decisions):
+        return None
+    history = edge.transition.next_state.history
+    turn = count(edge.before, edge.input)
+    ran = list(turn.ran) if turn is not None else []
+    answered_id = getattr(edge.input, "effect_id", None)
+    open_ = [
+        (effect.effect_id, call)
+        for effect in edge.before.open
+        if effect.effect_id != answered_id and (call := _call_of(effect)) is not None
+    ]
+    for decision in edge.transition.decisions:
+        if isinstance(decision, CallTool):
+            call = decision.call
+            batch = [other.id for other in batch_of(history, call)]
+            if not batch:
+                return Problem(f"{call.id} runs and stands in no reply of the history")
+            for _, other in open_:
+                if not _together(subject, history, call, other):
+                    return Problem(f"{call.id} runs while {other.id} is open, and not all are read-only")
+            for other_call in ran:
+                behind = other_call.id in batch and batch.index(other_call.id) > batch.index(call.id)
+                if behind and not _together(subject, history, call, other_call):
+                    return Problem(f"{call.id} runs after {other_call.id}, which stands behind it in the reply")
+            ran.append(call)
+        if isinstance(decision, CancelEffect):
+            open_ = [(identity, other) for identity, other in open_ if identity != decision.effect_id]
+        elif isinstance(decision, EFFECT_TYPES) and (asked := _call_of(decision)) is not None:
+            open_.append((decision.effect_id, asked))
+    return None
+
+
+def _call_of(effect: Effect) -> ToolCall | None:
+    """The call that an effect is about, in whatever way: it is then open."""
+    call: ToolCall | None = getattr(effect, "call", None)
+    return call
+
+
+def _together(subject: Subject, history: History, one: ToolCall, other: ToolCall) -> bool:
+    """Whether two calls stand in a contiguous run of read-only calls; without a configuration nobody can tell.
+
+    A worker counts as read-only here: what it does, it does in a state of its own and under its own policy.
+    """
+    if subject.config is None:
+        return True
+    batch = batch_of(history, one)
+    places = sorted(place for place, call in enumerate(batch) if call.id in (one.id, other.id))
+    if len(places) != 2:
+        return False
+    between = [subject.tools.get(call.name) for call in batch[places[0] : places[1] + 1]]
+    return all(tool is not None and (tool.read_only or tool is SPAWN_WORKER) for tool in between)
+
+
+# ------------------------------------------------------------------------------------------------------ L7 cancellable
+
+
+def cancels_what_is_open(subject: Subject, edge: Edge) -> Found:
+    """L7, of every step: what is cancelled was in flight."""
+    open_ = {effect.effect_id for effect in edge.before.open}
+    for decision in edge.transition.decisions:
+        if isinstance(decision, EFFECT_TYPES):
+            open_.add(decision.effect_id)
+        elif isinstance(decision, CancelEffect):
+            if decision.effect_id not in open_:
+                return Problem(f"{decision.effect_id} is cancelled and was not in flight")
+            open_.discard(decision.effect_id)
+    return None
+
+
+# --------------------------------------------------------------------------------------------------------- L8 faithful
+
+
+def recorded(subject: Subject, edge: Edge) -> Found:
+    """L8: the input and the decisions come back equal from their JSON."""
+    for value, kind in ((edge.input, Input), *((decision, Decision) for decision in edge.transition.decisions)):
+        problem = not_faithful(value, kind)
+        if problem is not None:
+            return Problem(problem)
+    return None
+
+
+def not_faithful(value: Any, kind: Any) -> str | None:
+    """What is lost or refused on the way to JSON and back."""
+    try:
+        text = encoding(value, kind)
+        back = from_data(json.loads(text), kind)
+    except UNREADABLE as error:
+        return f"{type(value).__name__} can't be recorded: {type(error).__name__}: {error}"
+    return None if back == value else f"{value}\n  comes back from its JSON as\n    {back}"
+
+
+# ------------------------------------------------------------------------------------------------------------- L9 fits
+
+
+def fitting(subject: Subject, edge: Edge) -> Found:
+    """L9: each request fits, begins at a turn, and has the system prompt and the newest user message whole."""
+    state = edge.transition.next_state
+    for decision in edge.transition.decisions:
+        if isinstance(decision, CallModel):
+            problem = _misfit(subject, decision.request, state.history, state.window.scale)
+            if problem is not None:
+                return Problem(f"the request of {decision.effect_id} {problem}")
+    return None
+
+
+def _misfit(subject: Subject, request: ModelRequest, history: History, scale: float) -> str | None:
+    shown = tuple(request.messages)
+    newest = next((m for m in reversed(history) if isinstance(m, UserMessage) and m.origin == "user"), None)
+    if newest is not None and newest not in shown:
+        return f"lacks the newest user message or a part of it: {newest}"
+    first = shown[0] if shown else None
+    if not isinstance(first, UserMessage) or first.origin != "user":
+        return f"does not begin at a turn but with {first}"
+    if len(shown) > len(history) or shown != history[len(history) - len(shown) :]:
+        return "leaves out messages between those that it shows, or shows what is not in history"
+    if subject.config is None:
+        return None
+    if request.system != subject.config.prompt:
+        return f"has another system prompt than the configuration: {request.system!r}"
+    size = (subject.fixed + sum(map(message_size, shown))) * scale
+    if int(size) > subject.budget:
+        return f"has about {int(size)} tokens, and {subject.budget} fit"
+    return None

@@ -1,0 +1,225 @@
+"""Breadth-first search over all interleavings of a small alphabet of inputs, with every law checked on the way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+from attrs import evolve, frozen
+
+from cognition.codec import from_data, to_data
+from cognition.engine import CognitiveEngine
+from cognition.inputs import Input
+from cognition.state import AgentState
+from cognition.testing.laws import Law, LawViolation, laws, violation_of
+from cognition.testing.situations import default_alphabet, moves, situation
+from cognition.testing.subject import Problem, Subject
+from cognition.testing.world import Edge, World, is_rejected, take
+
+CHUNK = 64
+"""Worlds that are expanded in one go: what is handed to another process at once."""
+
+THE_WORLD_ITSELF = -1
+"""Stands for a move where a law is broken by a situation and not by a step."""
+
+
+@frozen
+class Exploration:
+    """What a search has seen."""
+
+    states: int
+    """Distinct situations that were held to every law, with every step from them."""
+    transitions: int
+    """Steps taken from them, misplaced inputs included."""
+    depth: int
+    """Inputs on the shortest way to the farthest of them."""
+    complete: bool
+    """True when there is nothing more to find: all that the alphabet can lead to was seen."""
+    violation: LawViolation | None = None
+    """The first broken law, with a shortest way to it. The search ends there."""
+
+
+@frozen
+class Chunk:
+    """What came of expanding some worlds of a level: plain values, so that another process can send them."""
+
+    worlds: int
+    transitions: int
+    steps: tuple[tuple[int, int, bytes], ...]
+    """Each step to a new situation: the world's place in its level, the move taken, the situation."""
+    broken: tuple[int, int, str] | None = None
+    """Where a law is broken: the world's place, the move or ``THE_WORLD_ITSELF``, and the law's name."""
+
+
+Spread = Callable[[Callable[[range], Chunk], Sequence[range]], Iterable[Chunk]]
+"""Like ``map``: applies the function to each range and gives the results in order."""
+
+
+def explore(
+    engine: CognitiveEngine,
+    alphabet: Sequence[Input] | None = None,
+    limit: int = 10_000,
+    *,
+    on_progress: Callable[[Exploration], None] | None = None,
+    spread: Spread = map,
+) -> Exploration:
+    """Go everywhere that the alphabet leads to, nearest first, and hold every situation and step to all laws.
+
+    Situations are identified up to the names of things, as ``situation`` says. With each one are tried: all inputs of
+    the alphabet, the answers to all effects in flight in any order, late, duplicate, foreign and mismatched answers.
+
+    Args:
+        engine: Any engine; the search begins at ``AgentState()``.
+        alphabet: Inputs, with ``ANY`` as the id of the effect that they answer. Without it ``default_alphabet``.
+        limit: After so many situations no new ones are taken up; all that were are held to the laws.
+        on_progress: Called now and then with what was seen so far.
+        spread: Applies a function to parts of the work. A ``map`` over forked processes uses several cores; the
+            function reads the search as it stands when it is called.
+
+    Returns:
+        How far the search came, and the first violation with a shortest way to it.
+    """
+    letters = default_alphabet(getattr(engine, "config", None)) if alphabet is None else tuple(alphabet)
+    search = _Search(engine, laws(engine), letters, limit)
+    level: list[_Found] = [_Found(World(), 0)]
+    search.seen.add(situation(level[0].world))
+    states = transitions = depth = 0
+    while level:
+        following: list[_Found] = []
+        parts = [range(start, min(start + CHUNK, len(level))) for start in range(0, len(level), CHUNK)]
+        for chunk in spread(lambda part, level=level: search.expand(level, part), parts):  # type: ignore[misc]  # bound
+            states, transitions = states + chunk.worlds, transitions + chunk.transitions
+            if chunk.broken is not None:
+                violation = search.violation(level, *chunk.broken)
+                return Exploration(states, transitions, depth, False, violation)
+            following += search.take_up(level, chunk)
+            if on_progress is not None:
+                on_progress(Exploration(states, transitions, depth, False))
+        level, depth = following, depth + bool(following)
+    return Exploration(states, transitions, depth, not search.full)
+
+
+@frozen
+class _Found:
+    """A world that was reached, its number among all, and the step by which it was reached first."""
+
+    world: World
+    number: int
+    edge: Edge | None = None
+
+
+class _Search:
+    """What an exploration knows while it runs: the situations seen, and the way to each."""
+
+    def __init__(self, engine: CognitiveEngine, laws: Sequence[Law], alphabet: tuple[Input, ...], limit: int) -> None:
+        self.engine, self.subject, self.alphabet, self.limit = engine, Subject.of(engine), alphabet, limit
+        self.laws = {law.name: law for law in laws}
+        # L8 is left out of the steps: it is checked once a situation, on the step by which it was found.
+        self.step_checks = [(law, check) for law in laws for check in law.edges if law.name != "L8"]
+        self.totality = [(law, check) for law, check in self.step_checks if law.name == "L2"]
+        self.state_checks = [(law, check) for law in laws for check in law.states]
+        self.record_checks = [(law, check) for law in laws for check in law.edges if law.name == "L8"]
+        self.seen: set[bytes] = set()
+        self.parents: list[int] = [0]
+        self.taken: list[int] = [THE_WORLD_ITSELF]
+        self.full = False
+
+    def take_up(self, level: Sequence[_Found], chunk: Chunk) -> Iterator[_Found]:
+        """The situations of a chunk that are new, with their worlds: stepping again is cheaper than sending them."""
+        place_of_moves, tried = THE_WORLD_ITSELF, list[Input]()
+        for place, move, digest in chunk.steps:
+            if digest in self.seen:
+                continue
+            if len(self.seen) >= self.limit:
+                self.full = True
+                continue
+            self.seen.add(digest)
+            before = level[place]
+            if place != place_of_moves:
+                place_of_moves, tried = place, moves(before.world, self.alphabet)
+            edge = take(self.engine, before.world, tried[move])
+            self.parents.append(before.number)
+            self.taken.append(move)
+            yield _Found(edge.after, len(self.parents) - 1, edge)
+
+    def expand(self, level: Sequence[_Found], part: range) -> Chunk:
+        """Hold the worlds of a part of a level to all laws, and every step from them."""
+        steps: list[tuple[int, int, bytes]] = []
+        transitions = 0
+        for done, place in enumerate(part):
+            found = level[place]
+            world = found.world
+            stored = to_data(world.state)
+            twin = from_data(stored, AgentState)
+            name = self._broken_by(found)
+            if name is not None:
+                return Chunk(done + 1, transitions, (), (place, THE_WORLD_ITSELF, name))
+            tried = moves(world, self.alphabet)
+            for move, event in enumerate(tried):
+                transitions += 1
+                edge = take(self.engine, world, event)
+                name = self._broken_at(edge)
+                if name is not None:
+                    return Chunk(done + 1, transitions, (), (place, move, name))
+                if edge.after is not world and not self.full:
+                    digest = situation(edge.after)
+                    if digest not in self.seen:
+                        steps.append((place, move, digest))
+            if world.state != twin or tried != moves(world, self.alphabet):
+                return Chunk(done + 1, transitions, (), (place, self._changing(world, stored, tried), "L1"))
+        return Chunk(len(part), transitions, tuple(steps))
+
+    def _broken_at(self, edge: Edge) -> str | None:
+        """The law that a step breaks. Whether arguments were changed is seen once a world."""
+        rejected = edge.error is not None or is_rejected(edge.transition)
+        for law, check in self.totality if rejected else self.step_checks:
+            if check(self.subject, edge) is not None:
+                return law.name
+        if edge.error is None and self.engine.step(edge.before.state, edge.input) != edge.transition:
+            return "L1"
+        return None
+
+    def _broken_by(self, found: _Found) -> str | None:
+        """The law that a situation breaks."""
+        for law, state_check in self.state_checks:
+            if state_check(self.subject, found.world) is not None:
+                return law.name
+        if found.edge is not None:
+            for law, check in self.record_checks:
+                if check(self.subject, found.edge) is not None:
+                    return law.name
+        return None
+
+    def _changing(self, world: World, stored: object, tried: Sequence[Input]) -> int:
+        """The move whose step changes its arguments; the state is read afresh for each."""
+        for move, event in enumerate(tried):
+            fresh = evolve(world, state=from_data(stored, AgentState))
+            if self.laws["L1"].before(fresh, event) is not None:
+                return move
+        return THE_WORLD_ITSELF
+
+    def violation(self, level: Sequence[_Found], place: int, move: int, name: str) -> LawViolation:
+        """The error for what ``expand`` found, its way taken again from the beginning."""
+        law, edges = self.laws[name], self._way(level[place].number)
+        world = edges[-1].after if edges else World()
+        problem: Problem | None = None
+        if move == THE_WORLD_ITSELF:
+            problem = law.state(world) or (law.step(edges[-1]) if edges else None)
+        else:
+            event = moves(world, self.alphabet)[move]
+            problem = law.before(world, event)
+            edges.append(take(self.engine, world, event))
+            problem = problem or law.step(edges[-1])
+        return violation_of(law, problem or Problem("the same steps do not lead to the same again"), edges)
+
+    def _way(self, number: int) -> list[Edge]:
+        """The steps from the beginning to a situation, taken again."""
+        chosen: list[int] = []
+        while number:
+            chosen.append(self.taken[number])
+            number = self.parents[number]
+        edges: list[Edge] = []
+        world = World()
+        for move in reversed(chosen):
+            edges.append(take(self.engine, world, moves(world, self.alphabet)[move]))
+            world = edges[-1].after
+        return edges

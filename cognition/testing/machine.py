@@ -1,0 +1,64 @@
+"""A Hypothesis state machine that drives any engine through arbitrary interleavings and holds each step to all laws."""
+
+from __future__ import annotations
+
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
+
+from cognition.engine import CognitiveEngine
+from cognition.features import Mode
+from cognition.inputs import CancelAsked, ModeChanged, SessionReset, ShutdownAsked, UserSpoke
+from cognition.phases import Closed, Idle
+from cognition.testing.laws import laws
+from cognition.testing.search import Walk
+from cognition.testing.situations import MODES
+from cognition.testing.strategies import answers, misplaced, texts
+from cognition.testing.subject import Subject
+
+
+def machine(engine: CognitiveEngine, *, leave_out: tuple[str, ...] = ()) -> type[RuleBasedStateMachine]:
+    """The state machine for an engine; its attribute ``TestCase`` is a test that pytest and unittest run.
+
+    Each step is held to all ten laws but those named in ``leave_out`` (such as ``"L2"``), and raises ``LawViolation``
+    with the run so far where it breaks one.
+    """
+    checked = [law for law in laws(engine) if law.name not in leave_out]
+    config = Subject.of(engine).config
+
+    class EngineMachine(RuleBasedStateMachine):
+        def __init__(self) -> None:
+            super().__init__()
+            self.walk = Walk(checked)
+
+        @precondition(lambda self: isinstance(self.walk.world.state.phase, Idle))
+        @rule(text=texts)
+        def the_user_speaks(self, text: str) -> None:
+            self.walk.take(UserSpoke(text))
+
+        @precondition(lambda self: self.walk.world.open)
+        @rule(data=st.data())
+        def an_effect_is_answered(self, data: st.DataObject) -> None:
+            effect = data.draw(st.sampled_from(self.walk.world.open))
+            self.walk.take(data.draw(answers(effect, config)))
+
+        @rule(data=st.data())
+        def something_comes_that_does_not_belong(self, data: st.DataObject) -> None:
+            self.walk.take(data.draw(misplaced(self.walk.world, config)))
+
+        @precondition(lambda self: not isinstance(self.walk.world.state.phase, Idle | Closed))
+        @rule(seen=st.just("") | texts)
+        def the_user_cancels(self, seen: str) -> None:
+            self.walk.take(CancelAsked("", seen))
+
+        @precondition(lambda self: not isinstance(self.walk.world.state.phase, Closed))
+        @rule(mode=st.sampled_from(MODES))
+        def the_user_chooses_a_mode(self, mode: Mode) -> None:
+            self.walk.take(ModeChanged(mode))
+
+        @precondition(lambda self: not isinstance(self.walk.world.state.phase, Closed))
+        @rule(for_good=st.integers(0, 3))
+        def the_session_ends(self, for_good: int) -> None:
+            self.walk.take(ShutdownAsked() if for_good == 3 else SessionReset())
+
+    EngineMachine.__name__ = f"{type(engine).__name__}Machine"
+    return EngineMachine

@@ -1,0 +1,210 @@
+"""The inputs of an exploration, and when two worlds are the same situation."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from hashlib import blake2b
+from typing import Any
+
+from attrs import evolve
+
+from cognition.codec import to_data
+from cognition.config import AgentConfig
+from cognition.decisions import CallModel, Effect
+from cognition.engine_tools import engine_tools
+from cognition.features import Mode
+from cognition.ids import EffectId
+from cognition.inputs import (
+    ApprovalGiven,
+    ApprovalRefused,
+    CancelAsked,
+    HookReturned,
+    Input,
+    MemoryRecalled,
+    ModeChanged,
+    ModelFailed,
+    ModelInterrupted,
+    ModelReplied,
+    PlanReviewed,
+    QuestionAnswered,
+    SessionReset,
+    ShutdownAsked,
+    TimerFired,
+    ToolFailed,
+    ToolReturned,
+    UserSpoke,
+    WorkerFailed,
+    WorkerFinished,
+    WorkerStalled,
+)
+from cognition.messages import MalformedToolCall, ProposedCall, ToolCall, Usage
+from cognition.outcomes import Failure
+from cognition.testing.world import ANSWERS, World, addressed
+
+ANY = EffectId("*")
+"""In an alphabet, the id of the effect that an input answers: each effect in flight that it can answer gets it."""
+
+FOREIGN = EffectId("999999.9.9")
+"""An id that no exploration gets to."""
+
+
+def default_alphabet(config: AgentConfig | None = None) -> tuple[Input, ...]:
+    """What can happen, in few inputs: enough for an engine with these tools to get everywhere.
+
+    A reply with text, with nothing, with each tool called alone, with each two called together, with an unknown and an
+    unreadable call; failures that are waited out, trimmed for, given up on or cut short; results good and bad;
+    approvals given and refused, once and for all; timers; cancel, reset and shutdown.
+    """
+    tools = config.tools if config is not None else ()
+    calls = [ProposedCall(tool.name) for tool in tools]
+    engine_calls = [
+        ProposedCall(tool.name, text)
+        for tool in (engine_tools(config.features) if config is not None else ())
+        for text in ENGINE_ARGUMENTS[tool.name]
+    ]
+    pairs = [(one, evolve(other, arguments_json='{"n": 2}')) for one in calls[:2] for other in calls[:2]]
+    replies = [
+        ModelReplied(ANY, "Done.", usage=Usage(0, 5)),
+        ModelReplied(ANY, reasoning="Hmm."),
+        ModelReplied(ANY, calls=(ProposedCall("nowhere"),)),
+        ModelReplied(ANY, malformed=(MalformedToolCall("{", "cut"),)),
+        *(ModelReplied(ANY, calls=(call,), usage=Usage(0, 5)) for call in (*calls[2:], *engine_calls)),
+        *(ModelReplied(ANY, calls=pair) for pair in pairs),
+    ]
+    if len(engine_calls) > 1:
+        replies.append(ModelReplied(ANY, calls=tuple(engine_calls[-2:])))
+    failures = [
+        ModelFailed(ANY, Failure("busy", kind="rate_limit", retry_after=1.0)),
+        ModelFailed(ANY, Failure("too long", kind="context_overflow"), usage=Usage(0, 5)),
+        ModelFailed(ANY, Failure("no", kind="fatal")),
+        ModelFailed(ANY, Failure("reset", kind="transient"), "Do"),
+    ]
+    return (
+        UserSpoke("Hello"),
+        *replies,
+        *failures,
+        ModelInterrupted(ANY),
+        ToolReturned(ANY, "ok"),
+        ToolFailed(ANY, "no"),
+        ApprovalGiven(ANY),
+        ApprovalGiven(ANY, always=True),
+        ApprovalRefused(ANY, "no"),
+        ApprovalRefused(ANY, always=True),
+        QuestionAnswered(ANY, (("yes",),)),
+        PlanReviewed(ANY, True),
+        PlanReviewed(ANY, False, "shorter"),
+        MemoryRecalled(ANY, ("a note",)),
+        WorkerFinished(ANY, "found", Usage(0, 5)),
+        WorkerFailed(ANY, "lost"),
+        WorkerStalled(ANY),
+        *(HOOK_ANSWERS if config is not None and config.hooks else ()),
+        TimerFired(ANY),
+        *(ModeChanged(mode) for mode in (MODES if config is not None and "plan" in config.features else ())),
+        CancelAsked(),
+        SessionReset(),
+        ShutdownAsked(),
+    )
+
+
+ENGINE_ARGUMENTS: Mapping[str, tuple[str, ...]] = {
+    "ask_user": ('{"questions": [{"question": "Really?", "options": ["yes", "no"]}]}', "{}"),
+    "update_tasks": ('{"tasks": [{"title": "Look", "status": "in_progress"}]}',),
+    "enter_plan_mode": ("{}",),
+    "submit_plan": ('{"steps": ["look", "write"]}',),
+    "finish_step": ("{}",),
+    "remember": ('{"text": "a note"}',),
+    "recall": ('{"query": "notes"}',),
+    "spawn_worker": ('{"name": "one", "objective": "look"}', '{"name": "two", "objective": "do", "after": ["one"]}'),
+}
+"""For each tool that an engine carries out itself, calls of it that do something."""
+
+MODES: tuple[Mode, ...] = ("default", "careful", "auto", "plan")
+
+HOOK_ANSWERS = (
+    HookReturned(ANY),
+    HookReturned(ANY, "refuse", "not so"),
+    HookReturned(ANY, arguments_json='{"n": 3}', context="by a hook"),
+    HookReturned(ANY, "go_on", "not yet"),
+)
+
+
+def moves(world: World, alphabet: Sequence[Input]) -> list[Input]:
+    """What is tried in this world, well-placed and not.
+
+    Every input of the alphabet that answers nothing; every answer for each effect in flight that it can answer; the
+    first answer to each effect that is just over (late and duplicate answers), to an effect in flight that it can't
+    answer, and to one that never was.
+    """
+    found: list[Input] = []
+    misfit: Input | None = None
+    for letter in alphabet:
+        if getattr(letter, "effect_id", None) is None:
+            found.append(letter)
+            continue
+        kind, fits = type(letter), False
+        for effect in world.open:
+            if kind in ANSWERS[type(effect)]:  # by type alone: an answer of a wrong shape is worth a try
+                fits = True
+                found.append(addressed(letter, effect.effect_id))
+        misfit = misfit or (None if fits else letter)
+    for effect in world.over:
+        late = next((letter for letter in alphabet if type(letter) in ANSWERS[type(effect)]), None)
+        if late is not None:
+            found.append(addressed(late, effect.effect_id))
+    if misfit is not None:
+        found += [
+            addressed(misfit, identity) for identity in (*(effect.effect_id for effect in world.open[:1]), FOREIGN)
+        ]
+    return found
+
+
+def situation(world: World) -> bytes:
+    """Equal for worlds that differ in names only: a digest of 16 bytes.
+
+    What is left out, and why nothing is lost by it:
+
+    - *The names.* Ids of messages, calls and effects are numbered in the order in which they occur. An engine gives
+      ids and compares them, and which text an id has decides nothing; that two things have the same id is kept.
+    - *The counters* that ids are made of, for the same reason, and so the turn's number: the only other thing that it
+      decides is the jitter of a retry's delay, of which no law speaks.
+    - *The usage of all turns together*, which is added to and read by nobody.
+    - *The request* of a model call in flight: the laws have judged it in the step that decided it.
+    - *Effects that are over*: an engine does not see them other than through its state. Late answers are tried for
+      those of the shortest way to a situation.
+
+    The history is kept with all texts. Two different situations have the same digest with a probability of 2**-128 for
+    each pair.
+    """
+    data = to_data(world.state)
+    data.pop("counters", None)
+    data.pop("total", None)
+    text = json.dumps([data, [_effect(effect) for effect in world.open], _account(world)])
+    names: dict[str, str] = {}
+
+    def rename(match: re.Match[str]) -> str:
+        return names.setdefault(match[0][-len(match[1]) :], str(len(names)))
+
+    return blake2b(NAMES.sub(rename, text).encode(), digest_size=16).digest()
+
+
+NAMES = re.compile(r'"(?:id|effect_id|call_id)": "((?:[^"\\]|\\.)*)"')
+"""Every field with an id. Within a text quotes are escaped, so what looks like such a field there is not one."""
+
+
+def _effect(effect: Effect) -> Any:
+    return [effect.purpose, {"effect_id": effect.effect_id}] if isinstance(effect, CallModel) else to_data(effect)
+
+
+def _account(world: World) -> list[Any]:
+    """What is counted from outside; for an engine that counts right it adds nothing to the state."""
+    turn = world.turn
+    granted: list[Any] = to_data((world.granted, world.changed), tuple[tuple[ToolCall, ...], tuple[ToolCall, ...]])
+    if turn is None:
+        return granted
+    ran = [{"id": call.id} for call in turn.ran]
+    usage = turn.usage
+    used = [usage.input_tokens, usage.output_tokens, usage.reused_tokens, usage.cost]
+    counts = (turn.started_at, turn.replies, turn.calls, turn.refusals, turn.workers, turn.continued)
+    return [granted, counts, used, ran]

@@ -1,0 +1,246 @@
+"""The laws of a situation: what would come of it if ... Each takes steps of its own and leaves the world as it is."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable
+
+from attrs import evolve
+
+from cognition.codec import from_data
+from cognition.decisions import (
+    AskApproval,
+    AskUser,
+    CallModel,
+    CallTool,
+    CancelEffect,
+    Effect,
+    Recall,
+    ReviewPlan,
+    RunHook,
+    SpawnWorker,
+    StartTimer,
+    TurnFinished,
+)
+from cognition.ids import EffectId
+from cognition.inputs import (
+    ApprovalGiven,
+    CancelAsked,
+    HookReturned,
+    Input,
+    MemoryRecalled,
+    ModelReplied,
+    PlanReviewed,
+    QuestionAnswered,
+    TimerFired,
+    ToolReturned,
+    UserSpoke,
+    WorkerFinished,
+)
+from cognition.messages import Message, ToolCall, ToolMessage
+from cognition.outcomes import Cancelled
+from cognition.phases import Closed, Idle
+from cognition.state import AgentState
+from cognition.testing.edge_laws import UNREADABLE, answered, encoding, unpaired
+from cognition.testing.subject import Found, Problem, Subject
+from cognition.testing.world import Edge, World, is_rejected, take
+
+MOST_STEPS = 200
+"""Benign answers have to lead to idle in this many steps. Far above what is needed: one for each effect in flight and
+call of the reply, and one answer."""
+SILENT_REPLIES = 3
+"""A turn whose model says nothing is nudged twice, and ends with the third such reply at the latest."""
+
+
+def answer(effect: Effect, at: float = 0.0) -> Input:
+    """What happens when all goes well: the model answers in text, tools return, the user agrees, hooks let pass."""
+    match effect:
+        case CallModel(effect_id=identity):
+            return ModelReplied(identity, "Done.", at=at)
+        case CallTool(effect_id=identity, call=call):
+            return ToolReturned(identity, f"the result of {call.id}", at=at)
+        case AskApproval(effect_id=identity):
+            return ApprovalGiven(identity, at=at)
+        case AskUser(effect_id=identity, questions=questions):
+            return QuestionAnswered(identity, tuple(question.options[:1] for question in questions), at=at)
+        case ReviewPlan(effect_id=identity):
+            return PlanReviewed(identity, True, at=at)
+        case Recall(effect_id=identity):
+            return MemoryRecalled(identity, ("a note",), at=at)
+        case SpawnWorker(effect_id=identity, worker=worker):
+            return WorkerFinished(identity, f"the result of {worker.name}", at=at)
+        case RunHook(effect_id=identity):
+            return HookReturned(identity, at=at)
+        case StartTimer(effect_id=identity):
+            return TimerFired(identity, at=at)
+
+
+def in_turn(world: World) -> bool:
+    return not isinstance(world.state.phase, Idle | Closed)
+
+
+# ------------------------------------------------------------------------------------------------------------ L2 total
+
+
+def nothing_happened(subject: Subject, world: World) -> Found:
+    """L2: None as input, "nothing happened", gives a transition."""
+    try:
+        subject.engine.step(world.state, None)
+    except Exception as error:  # whatever it is: totality is what is tested
+        return Problem(f"step raised {type(error).__name__}: {error} on None as input")
+    return None
+
+
+# --------------------------------------------------------------------------------------------------------- L3 answered
+
+
+def any_arrival_order(subject: Subject, world: World) -> Found:
+    """L3: whatever order the results of the calls in flight arrive in, history is the same.
+
+    Both orders of each two neighbours are tried; every order is made of such exchanges. Approvals are no results: when
+    a budget runs out, it is the call that was approved last that can't run.
+    """
+    calls = [effect for effect in world.open if isinstance(effect, CallTool | SpawnWorker | Recall | AskUser)]
+    for place, first in enumerate(calls[:-1]):
+        forward = _settle(subject, world, (first, calls[place + 1]))
+        backward = _settle(subject, world, (calls[place + 1], first))
+        one, other = forward[-1].after.state.history, backward[-1].after.state.history
+        if one != other:
+            return Problem(
+                f"history depends on whether {first.effect_id} or {calls[place + 1].effect_id} is answered first:\n"
+                f"    {_results(one)}\n    {_results(other)}",
+                tuple(backward),
+            )
+    return None
+
+
+def _settle(subject: Subject, world: World, first: Iterable[Effect]) -> list[Edge]:
+    """Answer these effects, then the rest of the batch, in order."""
+    edges: list[Edge] = []
+    for effect in first:
+        edges.append(take(subject.engine, world, answer(effect)))
+        world = edges[-1].after
+    while len(edges) < MOST_STEPS:
+        rest = [effect for effect in world.open if not isinstance(effect, CallModel | StartTimer)]
+        if not rest or edges[-1].error is not None:
+            break
+        edges.append(take(subject.engine, world, answer(rest[0])))
+        world = edges[-1].after
+    return edges
+
+
+def _results(messages: Iterable[Message]) -> str:
+    return ", ".join(f"{m.call_id}={m.content!r}" for m in messages if isinstance(m, ToolMessage))
+
+
+# ------------------------------------------------------------------------------------------------------ L7 cancellable
+
+
+def cancellable(subject: Subject, world: World) -> Found:
+    """L7: cancelling ends the turn in one step, stops all that is in flight, closes every call, and talk can go on."""
+    edge = take(subject.engine, world, CancelAsked("enough"))
+    if not in_turn(world) or edge.error is not None:
+        return None  # not cancellable, or L2's matter
+    problem = _cancelled(world, edge)
+    if problem is not None:
+        return Problem(problem, (edge,))
+    edges = [edge, take(subject.engine, edge.after, UserSpoke("Go on."))]
+    while not any(isinstance(decision, CallModel | TurnFinished) for decision in edges[-1].transition.decisions):
+        world = edges[-1].after
+        if not world.open or edges[-1].error is not None:
+            return Problem("after a cancellation, the user's next message leads to no model call", tuple(edges))
+        edges.append(take(subject.engine, world, answer(world.open[0])))
+    found = answered(subject, edges[-1])
+    return None if found is None else Problem(f"after a cancellation, {found.text}", tuple(edges))
+
+
+def _cancelled(world: World, edge: Edge) -> str | None:
+    decisions, state = edge.transition.decisions, edge.transition.next_state
+    if is_rejected(edge.transition):
+        return "a turn is under way and cancelling it is rejected"
+    if not isinstance(state.phase, Idle):
+        return f"after a cancellation the phase is {type(state.phase).__name__}"
+    stopped = [decision.effect_id for decision in decisions if isinstance(decision, CancelEffect)]
+    for effect in world.open:
+        if stopped.count(effect.effect_id) != 1:
+            times = stopped.count(effect.effect_id)
+            return f"{type(effect).__name__} {effect.effect_id} is in flight and is cancelled {times} times"
+    last = decisions[-1] if decisions else None
+    if not isinstance(last, TurnFinished) or not isinstance(last.outcome, Cancelled):
+        return f"the cancelled turn does not end as cancelled but with {last}"
+    results = {m.call_id: m.status for m in state.history if isinstance(m, ToolMessage)}
+    for effect in world.open:
+        call: ToolCall | None = getattr(effect, "call", None)
+        if call is not None and results.get(call.id) != "cancelled":
+            return f"the open call {call.id} has {results.get(call.id, 'no result')!r}, not 'cancelled'"
+    return unpaired(tuple(state.history))
+
+
+# --------------------------------------------------------------------------------------------------------- L8 faithful
+
+
+def stored_and_read(subject: Subject, world: World) -> Found:
+    """L8: the state comes back equal from its JSON, and goes on from there as the live one does.
+
+    With purity (L1) this makes the fold over a journal's inputs equal to the live state, step by step.
+    """
+    try:
+        stored: AgentState = from_data(json.loads(encoding(world.state)), AgentState)
+    except UNREADABLE as error:
+        return Problem(f"the state can't be recorded: {type(error).__name__}: {error}")
+    if stored != world.state:
+        return Problem(f"{world.state}\n  comes back from its JSON as\n    {stored}")
+    twin = evolve(world, state=stored)
+    for event in [answer(effect) for effect in world.open] or [UserSpoke("Hello")]:
+        live, again = take(subject.engine, world, event), take(subject.engine, twin, event)
+        if live.transition != again.transition:
+            return Problem(f"a stored state goes on otherwise than the live one: {again.transition}", (live,))
+    return None
+
+
+# ------------------------------------------------------------------------------------------------------------ L10 alive
+
+
+def alive(subject: Subject, world: World) -> Found:
+    """L10: something is always in flight until the turn is over, and benign answers lead there."""
+    edges: list[Edge] = []
+    started = world
+    while in_turn(world):
+        if not world.open:
+            return Problem(f"nothing is in flight and the phase is {type(world.state.phase).__name__}", tuple(edges))
+        if len(edges) >= MOST_STEPS:
+            return Problem(f"{MOST_STEPS} benign answers do not lead to idle", tuple(edges[:8]))
+        edges.append(take(subject.engine, world, answer(world.open[0], _now(started))))
+        if edges[-1].error is not None:
+            return None  # L2's matter
+        world = edges[-1].after
+    return None
+
+
+def nudged_at_most_twice(subject: Subject, world: World) -> Found:
+    """L10: replies without text and calls end the turn with the third at the latest."""
+    calls = [effect for effect in world.open if isinstance(effect, CallModel)]
+    if not calls:
+        return None
+    edges: list[Edge] = []
+    for silent in SILENT:
+        call = next((effect for effect in world.open if isinstance(effect, CallModel)), None)
+        if call is None:
+            return Problem("a reply without text and calls leaves the turn without a model call", tuple(edges))
+        edges.append(take(subject.engine, world, silent(call.effect_id)))
+        world = edges[-1].after
+        if edges[-1].error is not None or not in_turn(world):
+            return None
+    return Problem(f"{SILENT_REPLIES} replies without text and calls do not end the turn", tuple(edges))
+
+
+SILENT: tuple[Callable[[EffectId], ModelReplied], ...] = (
+    ModelReplied,
+    lambda identity: ModelReplied(identity, reasoning="Hmm."),
+    lambda identity: ModelReplied(identity, " \n"),
+)
+"""A reply of each silent kind: nothing, only reasoning, only white space."""
+
+
+def _now(world: World) -> float:
+    return world.turn.started_at if world.turn is not None else 0.0

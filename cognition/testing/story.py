@@ -1,0 +1,154 @@
+"""Runs as stories: one line for each input and each decision, so that a violated law can be read, not only raised."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import attrs
+from attrs import frozen
+
+from cognition.decisions import CallModel, Decision
+from cognition.engine import CognitiveEngine
+from cognition.history import History
+from cognition.inputs import Input
+from cognition.messages import AssistantMessage, Message, ProposedCall, ToolCall, ToolMessage, UserMessage
+from cognition.testing.world import Edge, World, take
+
+LONGEST_TEXT = 40
+"""Characters of a text that a story shows."""
+NAME_WIDTH = 17
+"""Columns for the name of an input or decision: the longest is ``ContextAssembled``."""
+
+
+NAMELESS = ("text", "content", "message", "call", "calls", "outcome", "failure", "point", "mode")
+"""Fields that say what they are by what they hold."""
+
+
+@frozen
+class Scene:
+    """One input and what was decided on it."""
+
+    input: Input
+    decisions: tuple[Decision, ...] = ()
+    error: str | None = None
+    """What the engine raised instead of deciding."""
+
+
+@frozen
+class Story:
+    """A run of an engine from the beginning of a session. Its text has one numbered line an input, then its decisions.
+
+    >>> from cognition import EchoEngine, UserSpoke
+    >>> print(tell(EchoEngine(), [UserSpoke("Hello")]))  # doctest: +SKIP
+      1     UserSpoke                 "Hello"
+         -> TurnFinished              Completed("Echo: Hello")
+    """
+
+    scenes: tuple[Scene, ...] = ()
+
+    @property
+    def inputs(self) -> tuple[Input, ...]:
+        """What has to be fed to an engine for the same run."""
+        return tuple(scene.input for scene in self.scenes)
+
+    def __str__(self) -> str:
+        return "\n".join(line for number, scene in enumerate(self.scenes, 1) for line in _lines(number, scene))
+
+
+def story_of(edges: Iterable[Edge]) -> Story:
+    """The story of steps that were already taken."""
+    return Story(tuple(Scene(edge.input, edge.transition.decisions, edge.error) for edge in edges))
+
+
+def tell(engine: CognitiveEngine, inputs: Sequence[Input], start: World | None = None) -> Story:
+    """The story of feeding these inputs to an engine."""
+    world, edges = start or World(), []
+    for event in inputs:
+        edge = take(engine, world, event)
+        edges.append(edge)
+        world = edge.after
+    return story_of(edges)
+
+
+def shortened(text: str, limit: int = LONGEST_TEXT) -> str:
+    """The text in quotes, on one line, with what is beyond ``limit`` characters counted."""
+    quoted = json.dumps(text[:limit], ensure_ascii=False)
+    return quoted if len(text) <= limit else f'{quoted[:-1]}…" (+{len(text) - limit})'
+
+
+def describe(value: Input | Decision) -> str:
+    """One line for an input or decision: its name, the effect's id, and what distinguishes it."""
+    identity = getattr(value, "effect_id", None)
+    if isinstance(value, CallModel):
+        details = f"{value.purpose}: {_messages(value.request.messages)}"
+    else:
+        details = ", ".join(_fields(value))
+    return f"{type(value).__name__:<{NAME_WIDTH}} {identity or '':<7} {details}"
+
+
+def _lines(number: int, scene: Scene) -> list[str]:
+    lines = [f"{number:>3}     {describe(scene.input)}".rstrip()]
+    lines += [f"     -> {describe(decision)}".rstrip() for decision in scene.decisions]
+    if scene.error is not None:
+        lines.append(f"     -> raised {scene.error}")
+    elif not scene.decisions:
+        lines.append("     -> nothing")
+    return lines
+
+
+def _fields(value: Any) -> list[str]:
+    """The fields that differ from their defaults, as ``name=value``; a first text stands without its name."""
+    shown = []
+    for field in attrs.fields(type(value)):
+        item = getattr(value, field.name)
+        if field.name == "effect_id" or item in ("", (), None) or item is False or item == _default(field):
+            continue
+        text = _value(item)
+        shown.append(text if field.name in NAMELESS else f"{field.name}={text}")
+    return shown
+
+
+def _default(field: attrs.Attribute[Any]) -> Any:
+    factory = getattr(field.default, "factory", None)
+    return field.default if factory is None else factory()
+
+
+def _value(item: Any) -> str:
+    match item:
+        case str():
+            return shortened(item)
+        case ToolCall(id=identity):
+            return f"{_call(item)} as {identity}"
+        case ProposedCall():
+            return _call(item)
+        case tuple():
+            return "[" + ", ".join(_value(part) for part in item) + "]"
+        case float():
+            return f"{item:g}"
+        case _ if attrs.has(type(item)):
+            return f"{type(item).__name__}({', '.join(_fields(item))})"
+        case _:
+            return str(item)
+
+
+def _call(call: ToolCall | ProposedCall) -> str:
+    arguments = call.arguments_json
+    return f"{call.name}({arguments if len(arguments) <= LONGEST_TEXT else arguments[:LONGEST_TEXT] + '…'})"
+
+
+def _messages(messages: History) -> str:
+    """The messages of a request, each in a few characters: what is missing or twice is then seen at a glance."""
+    return " | ".join(_message(message) for message in messages[-6:]) if len(messages) else "no messages"
+
+
+def _message(message: Message) -> str:
+    match message:
+        case UserMessage(text=text, origin=origin):
+            return f"{origin} {shortened(text, 16)}"
+        case AssistantMessage(text=text, calls=calls):
+            said = " ".join(filter(None, (shortened(text, 16) if text else "", ", ".join(call.id for call in calls))))
+            return f"assistant {said or 'nothing'}"
+        case ToolMessage(call_id=call_id, status=status):
+            return f"{call_id} {status}"

@@ -1,0 +1,368 @@
+"""Hypothesis strategies: configurations, inputs for a world (well-placed and not), runs, and states reached by runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
+
+from attrs import evolve
+from hypothesis import strategies as st
+from hypothesis.strategies import DrawFn, SearchStrategy
+
+from cognition.config import AgentConfig, GenerationOptions, Limits, RetryPolicy
+from cognition.decisions import (
+    AskApproval,
+    AskUser,
+    CallModel,
+    CallTool,
+    Effect,
+    Recall,
+    ReviewPlan,
+    RunHook,
+    SpawnWorker,
+    StartTimer,
+)
+from cognition.engine import CognitiveEngine
+from cognition.ids import EffectId
+from cognition.inputs import (
+    ApprovalGiven,
+    ApprovalRefused,
+    CancelAsked,
+    EffectAnswer,
+    HookReturned,
+    Input,
+    MemoryRecalled,
+    ModeChanged,
+    ModelFailed,
+    ModelInterrupted,
+    ModelReplied,
+    PlanReviewed,
+    QuestionAnswered,
+    SessionReset,
+    ShutdownAsked,
+    TimerFired,
+    ToolFailed,
+    ToolReturned,
+    UserSpoke,
+    WorkerFailed,
+    WorkerFinished,
+    WorkerStalled,
+)
+from cognition.messages import MalformedToolCall, ProposedCall, Usage
+from cognition.outcomes import Failure
+from cognition.phases import Closed, Idle
+from cognition.policy import Policy, Rule
+from cognition.state import AgentState
+from cognition.testing.situations import ENGINE_ARGUMENTS, MODES, moves
+from cognition.testing.subject import Subject
+from cognition.testing.world import ANSWERS, Edge, World, take
+from cognition.tools import ToolSpec
+
+# -------------------------------------------------------------------------------------------------------------- values
+
+HUGE = "long " * 4000
+"""20,000 characters: more than a small context holds."""
+ODD_TEXTS = ("", " \n", "\x00", "\ud800", "<|im_end|>", "call-1-1-1", "1.1.0", '"id": "m1"', HUGE)
+"""Texts that something could trip over: empty, blank, no character, half of one, a marker, what looks like our ids."""
+
+texts: SearchStrategy[str] = st.sampled_from(("Hello", "Done.")) | st.text(max_size=8) | st.sampled_from(ODD_TEXTS)
+"""What users, models and tools say."""
+
+arguments: SearchStrategy[str] = st.sampled_from(
+    ("{}", '{"n": 1}', '{"n":1}', '{ "n": 2 }', '{"path": "/tmp/x", "text": "\\u00e9"}')
+) | st.sampled_from(("", "{", "[1]", "null", "7", '{"n": NaN}', '{"n": 1, "n": 2}', '{"a":' * 2000, "1" * 5000))
+"""Arguments of calls, as a model writes them: good ones, and ones that are no JSON object."""
+
+tokens: SearchStrategy[int] = st.sampled_from((0, 1, 10, 1000, 10**9))
+usages: SearchStrategy[Usage] = st.just(Usage()) | st.builds(
+    Usage, tokens, tokens, tokens, st.sampled_from((0.0, 0.001, 5.0))
+)
+"""What model calls used."""
+
+
+def failures() -> SearchStrategy[Failure]:
+    """Failed model calls of every kind, as runtimes and providers report them."""
+    kinds = ("rate_limit", "context_overflow", "auth", "transient", "fatal", "offline", "modality", "bad_output")
+    known = st.builds(
+        Failure,
+        st.just("failed"),
+        st.sampled_from(kinds),
+        retry_after=st.sampled_from((None, -1.0, 0.0, 2.0, 1e9)),
+        needed_tokens=st.sampled_from((None, 0, 1, 5000, 10**9)),
+        available_tokens=st.sampled_from((None, 0, 1, 100, 10**9)),
+    )
+    reported = st.builds(
+        Failure,
+        st.sampled_from(("", "Rate limit reached", "maximum context length is 8192 tokens", "connection reset")),
+        status=st.sampled_from((None, 0, 200, 400, 401, 413, 422, 429, 500, 503, 529, 10**6)),
+        code=st.sampled_from(("", "context_length_exceeded", "invalid_api_key")),
+    )
+    return known | reported
+
+
+# ------------------------------------------------------------------------------------------------------ configurations
+
+
+def tools() -> SearchStrategy[ToolSpec]:
+    """Tools of every kind, of a few names, so that some are much alike."""
+    return st.builds(
+        ToolSpec,
+        st.sampled_from(("look", "looks", "write", "files.list", "files.delete")),
+        read_only=st.booleans(),
+        idempotent=st.booleans(),
+        approval=st.booleans(),
+    )
+
+
+def policies() -> SearchStrategy[Policy]:
+    """Policies whose rules meet the names of ``tools``."""
+    actions = st.sampled_from(("allow", "ask", "deny"))
+    patterns = st.sampled_from(("*", "look", "look*", "write", "files.*", "files.delete"))
+    rules = st.builds(Rule, actions, patterns, st.sampled_from(("", "not here")))
+    return st.builds(Policy, st.lists(rules, max_size=3).map(tuple), actions)
+
+
+def limits() -> SearchStrategy[Limits]:
+    """Budgets so small that runs of a few inputs meet them, and none at all."""
+    few = st.integers(1, 4)
+    return st.builds(
+        Limits,
+        steps=few,
+        tool_calls=st.none() | few,
+        refusals=few,
+        input_tokens=st.none() | st.sampled_from((1, 100, 2000)),
+        output_tokens=st.none() | st.sampled_from((1, 100, 2000)),
+        cost=st.none() | st.sampled_from((0.001, 1.0)),
+        seconds=st.none() | st.sampled_from((1.0, 60.0)),
+    )
+
+
+def configs() -> SearchStrategy[AgentConfig]:
+    """Whole configurations, small contexts among them."""
+    return st.builds(
+        AgentConfig,
+        system=st.sampled_from(("", "Be brief.")),
+        tools=st.lists(tools(), max_size=4, unique_by=lambda tool: tool.name).map(tuple),
+        options=st.just(GenerationOptions(max_tokens=100)),
+        limits=st.just(Limits()) | limits(),
+        policy=st.just(Policy()) | policies(),
+        retry=st.builds(RetryPolicy, attempts=st.integers(1, 3)),
+        context_tokens=st.sampled_from((200, 600, 4096)),
+        features=_some_of(("questions", "tasks", "plan", "memory", "workers")),
+        hooks=_some_of(("session_start", "user_message", "before_tool", "after_tool", "worker_stop", "stop")),
+        recall_first=st.booleans(),
+    )
+
+
+def _some_of(names: tuple[str, ...]) -> SearchStrategy[tuple[str, ...]]:
+    return st.just(()) | st.lists(st.sampled_from(names), unique=True).map(tuple)
+
+
+# -------------------------------------------------------------------------------------------------------------- inputs
+
+# Strategies are built once for each set of tool names, addressed to nobody: to build them takes as long as many draws.
+NOBODY = EffectId("")
+
+
+def replies(config: AgentConfig | None = None, effect_id: EffectId = NOBODY) -> SearchStrategy[ModelReplied]:
+    """Replies of a model to this call, sensible and hostile: several calls, unknown tools, unreadable arguments."""
+    return _replies(_names(config)).map(lambda reply: evolve(reply, effect_id=effect_id))
+
+
+@cache
+def _replies(names: tuple[str, ...]) -> SearchStrategy[ModelReplied]:
+    nobody, known = st.just(NOBODY), st.sampled_from(names or ("nowhere",))
+    own = [ProposedCall(name, text) for name in names for text in ENGINE_ARGUMENTS.get(name, ())]
+    sensible = st.builds(ProposedCall, known, st.sampled_from(("{}", '{"n": 1}')))
+    if own:
+        sensible |= st.sampled_from(own)
+    hostile = st.builds(ProposedCall, known | st.sampled_from(("nowhere", "")), arguments)
+    malformed = st.builds(MalformedToolCall, texts, st.just("it could not be read"))
+    calling = st.builds(ModelReplied, nobody, calls=st.lists(sensible, min_size=1, max_size=3).map(tuple), usage=usages)
+    answering = st.builds(ModelReplied, nobody, text=texts, usage=usages)
+    anything = st.builds(
+        ModelReplied,
+        nobody,
+        text=texts,
+        reasoning=st.just("") | texts,
+        calls=st.lists(hostile, max_size=4).map(tuple),
+        malformed=st.just(()) | st.lists(malformed, max_size=2).map(tuple),
+        finish_reason=st.sampled_from(("stop", "tool_calls", "length", "cancelled", "error")),
+        usage=usages,
+    )
+    return st.one_of(calling, calling, answering, anything)
+
+
+def answers(effect: Effect, config: AgentConfig | None = None) -> SearchStrategy[EffectAnswer]:
+    """Whatever can come of an effect."""
+    if isinstance(effect, AskUser):
+        return _choices(effect)
+    return _answers(type(effect).__name__, _names(config)).map(lambda event: evolve(event, effect_id=effect.effect_id))
+
+
+@cache
+def _answers(kind: str, names: tuple[str, ...]) -> SearchStrategy[EffectAnswer]:
+    nobody = st.just(NOBODY)
+    by_kind: dict[type[Effect], tuple[SearchStrategy[Any], ...]] = {
+        CallModel: (
+            _replies(names),
+            _replies(names),
+            _replies(names),
+            st.builds(ModelFailed, nobody, failures(), st.just("") | texts, usages),
+            st.builds(ModelInterrupted, nobody, texts, usages),
+        ),
+        CallTool: (st.builds(ToolReturned, nobody, texts), st.builds(ToolFailed, nobody, texts)),
+        AskApproval: (
+            st.builds(ApprovalGiven, nobody, st.booleans()),
+            st.builds(ApprovalRefused, nobody, st.sampled_from(("", "no")), st.booleans()),
+        ),
+        ReviewPlan: (st.builds(PlanReviewed, nobody, st.booleans(), texts),),
+        Recall: (st.builds(MemoryRecalled, nobody, st.lists(texts, max_size=2).map(tuple)),),
+        SpawnWorker: (
+            st.builds(WorkerFinished, nobody, texts, usages),
+            st.builds(WorkerFailed, nobody, texts, usages),
+            st.builds(WorkerStalled, nobody, texts, usages),
+        ),
+        RunHook: (
+            st.builds(
+                HookReturned,
+                nobody,
+                st.sampled_from(("continue", "refuse", "go_on")),
+                texts,
+                st.none() | arguments,
+                st.just("") | texts,
+            ),
+        ),
+        StartTimer: (st.builds(TimerFired, nobody),),
+    }
+    return next(st.one_of(found) for effect, found in by_kind.items() if effect.__name__ == kind)
+
+
+def _choices(effect: AskUser) -> SearchStrategy[QuestionAnswered]:
+    """Answers to these questions; where several are allowed, all of them."""
+    one_each = st.tuples(*(st.sampled_from([(option,) for option in q.options]) for q in effect.questions))
+    all_allowed = st.just(tuple(q.options if q.multiple else q.options[-1:] for q in effect.questions))
+    return st.builds(QuestionAnswered, st.just(effect.effect_id), one_each | all_allowed)
+
+
+def _names(config: AgentConfig | None) -> tuple[str, ...]:
+    return tuple(tool.name for tool in config.offered) if config is not None else ()
+
+
+@st.composite
+def well_placed(draw: DrawFn, world: World, config: AgentConfig | None = None) -> Input:
+    """An input that belongs here: most often an answer to an effect in flight, else what the user may do."""
+    rare = draw(RARELY)
+    event: Input
+    if world.open and not rare:
+        event = draw(answers(draw(st.sampled_from(world.open)), config))
+    elif isinstance(world.state.phase, Idle) and not rare:
+        event = draw(MESSAGES)
+    else:
+        event = draw(ENDS if isinstance(world.state.phase, Idle | Closed) else CANCELS | ENDS)
+    return _dated(draw, event, world)
+
+
+@st.composite
+def misplaced(draw: DrawFn, world: World, config: AgentConfig | None = None) -> Input:
+    """An input that does not belong here: stale, foreign, duplicate, mismatched, or out of phase."""
+    event: Input
+    kind = draw(st.sampled_from(("late", "foreign", "mismatched", "out of phase")))
+    if kind == "late" and world.over:
+        event = draw(answers(draw(st.sampled_from(world.over)), config))
+    elif kind == "mismatched" and world.open:
+        effect = draw(st.sampled_from(world.open))
+        wrong = [event for event in _any_answer(effect.effect_id) if type(event) not in ANSWERS[type(effect)]]
+        event = draw(st.sampled_from(wrong))
+    elif kind == "out of phase":
+        event = CancelAsked() if isinstance(world.state.phase, Idle) else draw(MESSAGES)
+    else:
+        taken = {effect.effect_id for effect in world.open}
+        event = draw(st.sampled_from(_any_answer(draw(FOREIGN_IDS.filter(lambda identity: identity not in taken)))))
+    return _dated(draw, event, world)
+
+
+RARELY = st.integers(0, 9).map(lambda number: number == 9)
+MESSAGES: SearchStrategy[UserSpoke] = st.builds(UserSpoke, texts)
+CANCELS: SearchStrategy[Input] = st.builds(CancelAsked, st.sampled_from(("", "enough")), st.just("") | texts)
+ENDS: SearchStrategy[Input] = st.sampled_from(
+    (*(ModeChanged(mode) for mode in MODES), SessionReset(), SessionReset(), ShutdownAsked())
+)
+FOREIGN_IDS = st.sampled_from(
+    [EffectId(text) for text in ("0.0.0", "1.1.0", "7.7.7", "", "1.1.1.1", "\u00b9.1.0", "9" * 50)]
+)
+DELAYS = st.sampled_from((0.0, 0.0, 0.0, 0.5, 30.0, 1000.0))
+"""Seconds after the turn's beginning."""
+
+
+def _dated(draw: DrawFn, event: Any, world: World) -> Input:
+    start = world.turn.started_at if world.turn is not None else 0.0
+    dated: Input = evolve(event, at=start + draw(DELAYS))
+    return dated
+
+
+def _any_answer(identity: EffectId) -> list[EffectAnswer]:
+    """One answer of each type under this id."""
+    return [
+        ModelReplied(identity, "Done."),
+        ModelFailed(identity, Failure("busy", kind="transient")),
+        ModelInterrupted(identity),
+        ToolReturned(identity, "ok"),
+        ToolFailed(identity, "no"),
+        ApprovalGiven(identity),
+        ApprovalRefused(identity),
+        QuestionAnswered(identity, (("yes",),)),
+        PlanReviewed(identity, True),
+        MemoryRecalled(identity),
+        WorkerFinished(identity, "found"),
+        WorkerFailed(identity, "lost"),
+        WorkerStalled(identity),
+        HookReturned(identity),
+        TimerFired(identity),
+    ]
+
+
+def inputs(
+    world: World, config: AgentConfig | None = None, alphabet: Sequence[Input] | None = None
+) -> SearchStrategy[Input]:
+    """An input for this world, three in four of them well-placed; of an alphabet where one is given."""
+    if alphabet is not None:
+        return st.sampled_from(moves(world, alphabet))
+    return _inputs(world, config)
+
+
+@st.composite
+def _inputs(draw: DrawFn, world: World, config: AgentConfig | None) -> Input:
+    off = draw(st.integers(0, 3)) == 3
+    return draw(misplaced(world, config) if off else well_placed(world, config))
+
+
+# ---------------------------------------------------------------------------------------------------------------- runs
+
+
+def runs(
+    engine: CognitiveEngine, *, alphabet: Sequence[Input] | None = None, max_inputs: int = 12
+) -> SearchStrategy[list[Edge]]:
+    """Runs of an engine from the beginning of a session, each a list of steps."""
+    subject = Subject.of(engine)
+
+    @st.composite
+    def run(draw: DrawFn) -> list[Edge]:
+        world, edges = World(), list[Edge]()
+        for _ in range(draw(st.integers(0, max_inputs))):
+            edges.append(take(engine, world, draw(inputs(world, subject.config, alphabet))))
+            world = edges[-1].after
+        return edges
+
+    return run()
+
+
+def worlds(engine: CognitiveEngine, *, alphabet: Sequence[Input] | None = None) -> SearchStrategy[World]:
+    """Worlds that runs of this engine lead to."""
+    return runs(engine, alphabet=alphabet).map(lambda edges: edges[-1].after if edges else World())
+
+
+def states(engine: CognitiveEngine, *, alphabet: Sequence[Input] | None = None) -> SearchStrategy[AgentState]:
+    """States that runs of this engine reach: never built by hand, so all of them can occur."""
+    return worlds(engine, alphabet=alphabet).map(lambda world: world.state)

@@ -1,0 +1,71 @@
+"""The engine under test and what the laws need to know of its configuration, looked up once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from attrs import evolve, frozen
+
+from cognition.config import AgentConfig
+from cognition.context import fixed_size, prompt_budget
+from cognition.engine import CognitiveEngine
+from cognition.messages import AssistantMessage, Message, ToolCall
+from cognition.policy import Rule
+from cognition.testing.world import Edge
+from cognition.tools import ToolSpec
+
+
+@frozen
+class Problem:
+    """What is wrong, and the steps that show it beyond those that led to where it was looked for."""
+
+    text: str
+    more: tuple[Edge, ...] = ()
+
+
+Found = Problem | None
+"""What every check gives: what is wrong, or None."""
+
+
+@frozen(eq=False)
+class Subject:
+    """An engine with its configuration. Laws that need one are checked as far as it goes when there is none."""
+
+    engine: CognitiveEngine
+    config: AgentConfig | None = None
+    """The engine's attribute ``config``, if it is an ``AgentConfig``."""
+    tools: Mapping[str, ToolSpec] = {}
+    """All that the model is told of, by name: the program's and those of the features."""
+    fixed: float = 0.0
+    """Estimated tokens of what stands before the messages."""
+    budget: int = 0
+    """Tokens that a prompt may have."""
+
+    @classmethod
+    def of(cls, engine: CognitiveEngine) -> Subject:
+        config = getattr(engine, "config", None)
+        if not isinstance(config, AgentConfig):
+            return cls(engine)
+        tools = {tool.name: tool for tool in config.offered}
+        return cls(engine, config, tools, fixed_size(config), prompt_budget(config))
+
+    def stricter(self, rule: Rule) -> Subject | None:
+        """The same engine with one rule more; None if its class can't be built from a configuration alone."""
+        if self.config is None:
+            return None
+        policy = evolve(self.config.policy, rules=(*self.config.policy.rules, rule))
+        config = evolve(self.config, policy=policy)
+        try:
+            engine = type(self.engine)(config)  # type: ignore[call-arg]  # tried, and its result is looked at
+        except Exception:  # a constructor of the user's, which may want anything
+            return None
+        return Subject.of(engine) if getattr(engine, "config", None) == config else None
+
+
+def batch_of(messages: Sequence[Message], call: ToolCall) -> tuple[ToolCall, ...]:
+    """The calls of the newest reply in which a call of this id stands; empty if none does."""
+    for position in range(len(messages) - 1, -1, -1):
+        message = messages[position]
+        if isinstance(message, AssistantMessage) and any(other.id == call.id for other in message.calls):
+            return message.calls
+    return ()

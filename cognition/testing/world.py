@@ -1,0 +1,293 @@
+"""A session seen from outside: the state, the effects in flight, and what the turn has used so far.
+
+Everything here is read off inputs and decisions alone, so it holds for any ``CognitiveEngine``. It is what an
+interpreter would know, and what the laws are checked against.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from attrs import evolve, frozen
+
+from cognition.decisions import (
+    EFFECT_TYPES,
+    AskApproval,
+    AskUser,
+    CallModel,
+    CallTool,
+    CancelEffect,
+    Effect,
+    Recall,
+    Rejected,
+    Remember,
+    ReviewPlan,
+    RunHook,
+    SpawnWorker,
+    StartTimer,
+    TurnFinished,
+)
+from cognition.engine import CognitiveEngine
+from cognition.engine_tools import REMEMBER, SPAWN_WORKER
+from cognition.ids import EffectId
+from cognition.inputs import (
+    ApprovalGiven,
+    ApprovalRefused,
+    CancelAsked,
+    HookReturned,
+    Input,
+    MemoryRecalled,
+    ModeChanged,
+    ModelFailed,
+    ModelInterrupted,
+    ModelReplied,
+    PlanReviewed,
+    QuestionAnswered,
+    SessionReset,
+    ShutdownAsked,
+    TimerFired,
+    ToolFailed,
+    ToolReturned,
+    UserSpoke,
+    WorkerFailed,
+    WorkerFinished,
+    WorkerStalled,
+)
+from cognition.messages import ToolCall, Usage
+from cognition.phases import Closed, Idle
+from cognition.state import AgentState
+from cognition.transition import Transition
+
+ANSWERS: Mapping[type[Effect], tuple[type[Input], ...]] = {
+    CallModel: (ModelReplied, ModelFailed, ModelInterrupted),
+    CallTool: (ToolReturned, ToolFailed),
+    AskApproval: (ApprovalGiven, ApprovalRefused),
+    AskUser: (QuestionAnswered,),
+    ReviewPlan: (PlanReviewed,),
+    Recall: (MemoryRecalled,),
+    SpawnWorker: (WorkerFinished, WorkerFailed, WorkerStalled),
+    RunHook: (HookReturned,),
+    StartTimer: (TimerFired,),
+}
+"""For each effect, the inputs that answer it."""
+
+REMEMBERED_EFFECTS = 3
+"""So many effects that are over are kept in a world: the sources of late and duplicate answers."""
+
+
+@frozen
+class Turn:
+    """What the turn under way has used, counted from outside."""
+
+    started_at: float = 0.0
+    replies: int = 0
+    calls: int = 0
+    """Tool calls that were let run."""
+    refusals: int = 0
+    """Refusals by the user since a call last ran or was approved."""
+    workers: int = 0
+    """Workers that were spawned."""
+    continued: int = 0
+    """How often a hook asked the turn to go on instead of completing."""
+    usage: Usage = Usage()
+    ran: tuple[ToolCall, ...] = ()
+    """The calls of the newest reply that were let run, in the order in which they were."""
+
+
+@frozen
+class World:
+    """A session between two inputs, as its interpreter sees it."""
+
+    state: AgentState = AgentState()
+    open: tuple[Effect, ...] = ()
+    """In flight: decided, and neither answered by an accepted input nor cancelled."""
+    over: tuple[Effect, ...] = ()
+    """The last ``REMEMBERED_EFFECTS`` effects that are no longer in flight, oldest first."""
+    granted: tuple[ToolCall, ...] = ()
+    """Calls of the newest reply that the user approved and that have not been let run yet."""
+    changed: tuple[ToolCall, ...] = ()
+    """Calls of the newest reply to which a hook gave other arguments, as it left them."""
+    turn: Turn | None = None
+    """None between turns."""
+
+
+@frozen
+class Edge:
+    """One step of an engine: where it was, what happened, what it decided, where it is."""
+
+    before: World
+    input: Input
+    transition: Transition
+    after: World
+    error: str | None = None
+    """What ``step`` raised; the transition is then one that changes nothing."""
+
+
+def advance(engine: CognitiveEngine, world: World, input: Input) -> tuple[Transition, World]:
+    """Take one step. Raises whatever the engine's ``step`` raises."""
+    transition = engine.step(world.state, input)
+    return transition, after(world, input, transition)
+
+
+def take(engine: CognitiveEngine, world: World, input: Input) -> Edge:
+    """Take one step and keep what an engine raises as data, since raising breaks a law like any other."""
+    try:
+        transition, following = advance(engine, world, input)
+    except Exception as error:  # whatever it is: totality is what is tested
+        return Edge(world, input, Transition(world.state), world, f"{type(error).__name__}: {error}")
+    return Edge(world, input, transition, following)
+
+
+def is_rejected(transition: Transition) -> bool:
+    """Whether the engine said that the input did not belong."""
+    return any(type(decision) is Rejected for decision in transition.decisions)
+
+
+def count(world: World, event: Input) -> Turn | None:
+    """The turn's account once an accepted input is in and before anything is decided."""
+    if isinstance(event, UserSpoke):
+        return Turn(event.at)
+    turn = world.turn
+    if turn is None:
+        return None
+    match event:
+        case ModelReplied(usage=usage):
+            return evolve(turn, replies=turn.replies + 1, usage=turn.usage + usage, ran=())
+        case ModelFailed() | ModelInterrupted() | WorkerFinished() | WorkerFailed() | WorkerStalled():
+            return evolve(turn, usage=turn.usage + event.usage)
+        case ApprovalGiven():
+            return evolve(turn, refusals=0)
+        case ApprovalRefused():
+            return evolve(turn, refusals=turn.refusals + 1)
+        case HookReturned(verdict="go_on"):
+            hook = answered_effect(world, event)
+            at_stop = isinstance(hook, RunHook) and hook.point == "stop"
+            return evolve(turn, continued=turn.continued + 1) if at_stop else turn
+        case _:
+            return turn
+
+
+def answered_effect(world: World, event: Input) -> Effect | None:
+    """The effect in flight that an input names, if it names one."""
+    identity: EffectId | None = getattr(event, "effect_id", None)
+    if identity is not None:
+        for effect in world.open:
+            if effect.effect_id == identity:
+                return effect
+    return None
+
+
+def granted_by(world: World, event: Input) -> tuple[ToolCall, ...]:
+    """The calls that the user lets run once this input is in."""
+    if isinstance(event, ModelReplied):
+        return ()
+    if isinstance(event, ApprovalGiven):
+        effect = answered_effect(world, event)
+        if isinstance(effect, AskApproval):
+            return (*world.granted, effect.call)
+    return world.granted
+
+
+def changed_by(world: World, event: Input) -> tuple[ToolCall, ...]:
+    """The calls with other arguments than the model's once this input is in."""
+    if isinstance(event, ModelReplied):
+        return ()
+    if isinstance(event, HookReturned) and event.arguments_json is not None:
+        effect = answered_effect(world, event)
+        if isinstance(effect, RunHook) and effect.point == "before_tool" and effect.call is not None:
+            others = tuple(call for call in world.changed if call.id != effect.call.id)
+            return (*others, ToolCall(effect.call.id, effect.call.name, event.arguments_json))
+    return world.changed
+
+
+def after(world: World, event: Input, transition: Transition) -> World:
+    """The world after a step: what it decided is in flight, what was answered or cancelled is not."""
+    state = transition.next_state
+    if is_rejected(transition):
+        return world if state is world.state else evolve(world, state=state)
+    open_, over = list(world.open), list(world.over)
+    turn, granted, changed = count(world, event), granted_by(world, event), changed_by(world, event)
+    identity: EffectId | None = getattr(event, "effect_id", None)
+    if identity is not None:
+        _close(identity, open_, over)
+    for decision in transition.decisions:
+        if isinstance(decision, EFFECT_TYPES):
+            open_.append(decision)
+        match decision:
+            case CallTool(call=call):
+                granted = tuple(other for other in granted if other.id != call.id)
+                if turn is not None:
+                    turn = evolve(turn, calls=turn.calls + 1, refusals=0, ran=(*turn.ran, call))
+            case SpawnWorker():
+                granted = _used(granted, SPAWN_WORKER.name)
+                if turn is not None:
+                    turn = evolve(turn, workers=turn.workers + 1)
+            case Remember():
+                granted = _used(granted, REMEMBER.name)
+            case CancelEffect(effect_id=cancelled):
+                _close(cancelled, open_, over)
+            case TurnFinished():
+                turn, granted, changed = None, (), ()
+            case _:
+                pass
+    return World(state, tuple(open_), tuple(over[-REMEMBERED_EFFECTS:]), granted, changed, turn)
+
+
+def _used(granted: tuple[ToolCall, ...], name: str) -> tuple[ToolCall, ...]:
+    """What is still granted after the first call of this name was carried out by the engine itself."""
+    for place, call in enumerate(granted):
+        if call.name == name:
+            return (*granted[:place], *granted[place + 1 :])
+    return granted
+
+
+def _close(identity: EffectId, open_: list[Effect], over: list[Effect]) -> None:
+    for position, effect in enumerate(open_):
+        if effect.effect_id == identity:
+            over.append(open_.pop(position))
+            return
+
+
+def addressed(event: Input, identity: EffectId) -> Input:
+    """The same answer, to another effect; an input that answers none is an error."""
+    changed: Input = evolve(event, effect_id=identity)  # type: ignore[arg-type]  # the answers have it
+    return changed
+
+
+def can_answer(event: Input, effect: Effect) -> bool:
+    """Whether an input is an answer to this effect, its id aside.
+
+    Questions are answered one by one, with one choice each unless several are allowed.
+    """
+    if type(event) not in ANSWERS[type(effect)]:
+        return False
+    if isinstance(event, QuestionAnswered) and isinstance(effect, AskUser):
+        return len(event.answers) == len(effect.questions) and all(
+            len(chosen) == 1 or (question.multiple and len(chosen) > 1)
+            for question, chosen in zip(effect.questions, event.answers, strict=True)
+        )
+    return True
+
+
+def belongs(world: World, event: Input) -> bool | None:
+    """Whether an input has its place here; None where that is the engine's to say.
+
+    An answer belongs to an effect in flight that it can answer, a user's message between turns, and a cancellation
+    within one; a change of mode, a reset and a shutdown belong until the session is closed.
+    """
+    phase = world.state.phase
+    if isinstance(phase, Closed):
+        return False
+    identity: EffectId | None = getattr(event, "effect_id", None)
+    if identity is not None:
+        effect = answered_effect(world, event)
+        return effect is not None and can_answer(event, effect)
+    match event:
+        case UserSpoke():
+            return isinstance(phase, Idle)
+        case CancelAsked():
+            return not isinstance(phase, Idle)
+        case ModeChanged() | SessionReset() | ShutdownAsked():
+            return True
+        case _:
+            return None
