@@ -370,7 +370,7 @@ def touched(flow: Flow) -> Flow:
     """A marker stands here."""
     if flow.touching:
         return flow
-    return Flow(flow.started, True, flow.blank if flow.started else EMPTY)
+    return Flow(flow.started, True, flow.blank)
 
 
 def _flawless(decoded: list[Decoded]) -> bool:

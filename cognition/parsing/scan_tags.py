@@ -30,7 +30,7 @@ def scan_tags(plan: Plan, scan: Scan, text: str, start: int, *, final: bool) -> 
         at = stop
         if not marker:
             break
-        if role != "arguments" and marker in plan.in_call.texts:
+        if marker in plan.in_call.texts:
             name = name or joined(token).strip()
             ending = marker
             break

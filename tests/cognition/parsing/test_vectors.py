@@ -256,6 +256,19 @@ UNUSUAL = {
             ),
         ),
     ),
+    "arguments in a string, with a blank behind it": (
+        HERMES,
+        '<tool_call>{"name": "a", "arguments": "{}" }</tool_call>',
+        Reply(calls=(ProposedCall("a", "{}", ("arguments in a string",)),)),
+    ),
+    "a start marker after arguments that are none": (
+        MISTRAL,
+        f"[TOOL_CALLS]f[ARGS], [TOOL_CALLS]lookup[ARGS]{Z}",
+        Reply(
+            calls=LOOKUP,
+            malformed=(MalformedToolCall("f[ARGS],", "not valid JSON: Expecting value: line 1 column 1 (char 0)"),),
+        ),
+    ),
     "text where a call should stand": (
         TOOL_CALLS_LIST,
         f'<tool_calls>[{{"name": "lookup", "arguments": {Z}}}, oops]</tool_calls>',
