@@ -124,7 +124,7 @@ class Plan:
         self.tags = _tag_markers(calls, self.in_call.texts)
         self.first = _first_fields(spec)
         opened = spec.reasoning is not None and spec.reasoning.opened
-        self.fresh = ParserState(InReasoning() if opened else InText(), text=Flow(touching=opened))
+        self.fresh = ParserState(InReasoning() if opened else InText())
 
     def _looked_for(self, phase: type[Phase]) -> list[str]:
         return [marker for marker, meaning in self.meanings.items() if MOVES[phase][meaning] != PLAIN]

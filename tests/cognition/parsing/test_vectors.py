@@ -138,8 +138,8 @@ FAMILIES = {
     ),
     "Mistral Nemo with text behind its list": (
         MISTRAL_LIST,
-        f'[TOOL_CALLS] [{{"name": "lookup", "arguments": {Z}}}] Done.</s>',
-        Reply("Done.", calls=LOOKUP),
+        f'[TOOL_CALLS] [{{"name": "lookup", "arguments": {Z}}}], as asked.</s>',
+        Reply(", as asked.", calls=LOOKUP),
     ),
     "Mistral Small 3.2": (MISTRAL, f"[TOOL_CALLS]lookup[CALL_ID]call00001[ARGS]{Z}</s>", Reply(calls=LOOKUP)),
     "Devstral, two calls": (
