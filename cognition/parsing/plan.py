@@ -16,7 +16,6 @@ from cognition.parsing.spec import CallFormat, FormatSpec
 from cognition.parsing.state import (
     Ended,
     Fields,
-    Flow,
     InCall,
     InReasoning,
     InSection,
