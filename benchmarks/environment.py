@@ -81,7 +81,7 @@ def _install(requirements: list[str], say: Progress) -> None:
             if line.startswith(("Collecting ", "Installing ")):
                 say.detail(line.strip())
             if line.startswith("ERROR"):
-                last = last or line.strip()
+                last = last or line.strip().split(" (from versions")[0]
         if process.wait() != 0:
             raise InstallError(last.removeprefix("ERROR: ") or f"pip ended with code {process.returncode}")
     finally:
