@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import subprocess
-import termios
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -71,10 +69,8 @@ def on_terminal(tmp_path: Path, environment: dict[str, str]) -> OnTerminal:
     def run(*arguments: str, command: Sequence[str] = COMMAND, typed: Typed = (), **more: str) -> tuple[str, int]:
         master, slave = os.openpty()
         process = subprocess.Popen(
-            [*command, *arguments], env={**environment, **more}, cwd=tmp_path, stdin=slave, stdout=slave, stderr=slave,
-            # With a session of its own and this as its terminal, a typed Ctrl-C is the signal that it is to users.
-            start_new_session=True, preexec_fn=lambda: fcntl.ioctl(slave, termios.TIOCSCTTY, 0),
-        )  # fmt: skip
+            [*command, *arguments], env={**environment, **more}, cwd=tmp_path, stdin=slave, stdout=slave, stderr=slave
+        )
         os.close(slave)
         try:
             screen = _converse(master, list(typed))

@@ -42,9 +42,9 @@ BACKENDS = [
 """Each backend that is installed."""
 
 
-def scripted(script: str = "") -> tuple[str, ...]:
-    """A command like ``COMMAND`` whose model and tools a piece of code has set."""
-    code = textwrap.dedent(SCRIPTED).replace("{script}", textwrap.dedent(script).strip())
+def scripted(*scripts: str) -> tuple[str, ...]:
+    """A command like ``COMMAND`` whose model and tools pieces of code have set."""
+    code = textwrap.dedent(SCRIPTED).replace("{script}", "\n".join(map(textwrap.dedent, scripts)).strip())
     return (sys.executable, "-c", code)
 
 
