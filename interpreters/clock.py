@@ -8,6 +8,10 @@ from typing import Protocol, TypeVar
 
 Letter = TypeVar("Letter")
 
+LONGEST_WAIT = 0.5
+"""Seconds of one wait for the system. Python runs a signal's handler when a wait ends or is interrupted; a signal that
+comes in the microseconds before the wait begins interrupts nothing, and would be seen at the next letter only."""
+
 
 class Clock(Protocol):
     """Where an interpreter gets its time from; ``fakes.FakeClock`` is another one."""
@@ -19,7 +23,10 @@ class Clock(Protocol):
         """Seconds since some moment; never goes back."""
 
     def receive(self, mailbox: SimpleQueue[Letter], seconds: float | None) -> Letter | None:
-        """The next letter; None when so many seconds pass without one. Without ``seconds`` it waits for ever."""
+        """The next letter, or None: at the latest after so many seconds, but whoever waits looks again anyway.
+
+        Without ``seconds`` there is no latest moment.
+        """
 
 
 class SystemClock:
@@ -33,7 +40,6 @@ class SystemClock:
 
     def receive(self, mailbox: SimpleQueue[Letter], seconds: float | None) -> Letter | None:
         try:
-            # Longer waits than this overflow the platform's timeout; the caller looks again after each.
-            return mailbox.get(timeout=None if seconds is None else min(max(seconds, 0.0), 1_000_000.0))
+            return mailbox.get(timeout=LONGEST_WAIT if seconds is None else min(max(seconds, 0.0), LONGEST_WAIT))
         except Empty:
             return None

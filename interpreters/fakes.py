@@ -39,6 +39,7 @@ from cognition.parsing import (
     TextDelta,
 )
 from interpreters.approvals import Answer, ApprovalRequest
+from interpreters.clock import LONGEST_WAIT, SystemClock
 from runtime.errors import RuntimeClosedError
 from runtime.protocol import Done, ModelInfo, Timings
 
@@ -70,7 +71,11 @@ class Hold:
 
     def wait(self) -> None:
         self.reached.set()
-        self._gate.get()
+        while True:
+            try:
+                return self._gate.get(timeout=LONGEST_WAIT)
+            except Empty:  # the next wait lets a signal's handler in, see LONGEST_WAIT
+                pass
 
 
 def _calls(value: ProposedCall | Iterable[ProposedCall]) -> tuple[ProposedCall, ...]:
@@ -262,7 +267,7 @@ class FakeClock:
 
     def receive(self, mailbox: SimpleQueue[Letter], seconds: float | None) -> Letter | None:
         if seconds is None:  # no time limit: only another thread can end this wait
-            return mailbox.get()
+            return SystemClock().receive(mailbox, None)
         try:
             return mailbox.get_nowait()
         except Empty:

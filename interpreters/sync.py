@@ -237,7 +237,7 @@ class SyncInterpreter:
                     event = self._agenda.pop(next(iter(self._agenda)))()
                     if event is not None:
                         return event
-                case None:  # a deadline has come
+                case None:  # a deadline has come, or a long wait is to be begun again
                     pass
                 case CancelRequest(turn=turn, reason=reason):
                     if turn is self._turn:  # else it came too late for its turn, and is not meant for this one

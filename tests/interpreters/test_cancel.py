@@ -17,6 +17,7 @@ import pytest
 
 from cognition import Cancelled, Completed, Failure, Idle, ModelRequest, ToolMessage, Usage
 from interpreters import Agent, ApprovalRequest, ToolContext, events, fakes, replay, tool
+from interpreters.clock import SystemClock
 from interpreters.events import Event
 from interpreters.fakes import Hold, Reply, Script, ScriptedModel, call
 
@@ -224,7 +225,7 @@ class PatientClock(fakes.FakeClock):
 
     def receive(self, mailbox: SimpleQueue[Any], seconds: float | None) -> Any:
         self.waiting.set()
-        return mailbox.get(timeout=PATIENCE)
+        return SystemClock().receive(mailbox, None)
 
 
 def test_cancel_while_a_retry_waits() -> None:
