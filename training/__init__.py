@@ -4,7 +4,7 @@ Nothing here is imported by the package, and none of it runs in CI but the fast 
 tells what the model is and is not, how it was trained and how well it does. From the lowest module to the highest:
 
     values          random names, numbers, paths, notes
-    phrasings       how people ask: a grammar for each kind of request, with held-out branches
+    phrasings       how people ask: a grammar for each kind of request, with held-out branches; small_talk
     grammar         from a branch to a request: choices, politeness, typos
     families        the tools: declarations, results, answers
     worlds          what a conversation can see: tools, schemas, a system prompt

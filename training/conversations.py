@@ -30,16 +30,16 @@ from training.worlds import World, world
 
 # Each kind of episode: its maker and its share of the training.
 KINDS: dict[str, tuple[Maker, float]] = {
-    "single": (single, 27),
-    "parallel": (parallel, 25),
-    "sequence": (sequence, 21),
+    "single": (single, 24),
+    "parallel": (parallel, 22),
+    "sequence": (sequence, 19),
     "error told": (told, 4),
-    "retry": (retry, 6),
-    "not offered": (not_offered, 7),
-    "no tool": (no_tool, 6),
-    "small talk": (small_talk, 4),
-    "tool names": (tool_names, 3),
-    "unseen tool": (foreign, 0.6),
+    "retry": (retry, 8),
+    "not offered": (not_offered, 9),
+    "no tool": (no_tool, 8),
+    "small talk": (small_talk, 7),
+    "tool names": (tool_names, 2),
+    "unseen tool": (foreign, 0.5),
 }
 EPISODES = [1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 2, 3]  # how many requests a conversation has
 EASY = ["single", "single", "single", "no tool", "small talk"]  # the start of a training

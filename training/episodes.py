@@ -10,7 +10,8 @@ from typing import Any
 
 from training.families import ARITHMETIC, FAMILIES, OPERATIONS, Tool, dumps, operands, present, result, say
 from training.grammar import branch, expand, request
-from training.phrasings import NO_TOOL, SMALL_TALK, TOOL_NAMES_HELD, TOOL_NAMES_TRAIN
+from training.phrasings import NO_TOOL
+from training.small_talk import SMALL_TALK, TOOL_NAMES_HELD, TOOL_NAMES_TRAIN
 from training.values import EXTENSIONS, LANGUAGES, Source, cap, city, name, number, path, phrase, word
 from training.worlds import World
 
@@ -134,7 +135,8 @@ def _decorated(s: Source, text: str) -> str:
 
 def small_talk(s: Source, world: World, last: tuple[str, str] | None = None) -> Episode:
     kind = s.choice(SMALL_TALK)
-    text = _decorated(s, expand(s, kind.held if s.unseen_phrasings else kind.train))
+    train = kind.simple if s.chance(0.35) else kind.train
+    text = _decorated(s, expand(s, kind.held if s.unseen_phrasings else train))
     return Episode("small talk", [user(text), assistant(kind.thought, kind.answer)])
 
 
@@ -198,7 +200,10 @@ def follow_up(s: Source, world: World, last: tuple[str, str] | None) -> tuple[To
 def parallel(s: Source, world: World, last: tuple[str, str] | None = None) -> Episode | None:
     """Two or three calls in one reply: different tools, or the same one with several values."""
     count = s.choice([2, 2, 2, 2, 2, 2, 2, 2, 2, 3])
-    if len(world.known) >= count and s.chance(0.6):
+    lists = [t for t in world.known if t.family in ("Read", "calculate")]
+    if lists and s.chance(0.25):
+        tools = [s.choice(lists)] * count
+    elif len(world.known) >= count and s.chance(0.65):
         tools = s.sample(world.known, count)
     else:
         repeatable = [t for t in world.known if t.family not in ("current_time", "Write", "remember")]

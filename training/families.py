@@ -33,6 +33,7 @@ from training.values import (
     pattern,
     phrase,
     search_text,
+    shortened,
     stem,
     time_stamp,
     word,
@@ -401,9 +402,9 @@ def _sentence(key: str, values: list[str], text: str) -> str:
     rows = text.split("\n")
     match key:
         case "calculate":
-            return f"{values[0]} is {text}"
+            return f"{values[0]} is {shortened(text)}"
         case "add" | "subtract" | "multiply" | "divide":
-            return f"{values[0]} {OPERATIONS[key][0]} {values[1]} is {text}"
+            return f"{values[0]} {OPERATIONS[key][0]} {values[1]} is {shortened(text)}"
         case "current_time":
             return f"It is {text}"
         case "get_weather":

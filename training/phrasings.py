@@ -385,6 +385,37 @@ NO_TOOL = _phrasings(
     i [feed|walk] the {word}
     i [connect|pair] my [phone|printer|speaker] [to the {word}|]
     q should I [buy|sell|wear] [the|a] {word} [today|]
+    i [sell|rent|return] my {word} [for me|]
+    i [bake|cook|make] [a|some] {word} [for dinner|for {name}|]
+    i [charge|unlock|restart] my [phone|laptop|car]
+    i [invite|marry|hire|thank] {name} [for me|]
+    i recommend [a book|a film|a restaurant|a hotel] [about {word}|in {city}|]
+    i [sort|delete|upload] my [photos|pictures|videos]
+    i [count|measure|weigh] the {word}
+    i [guess|choose|pick] [a {word}|a card|a color] [for me|]
+    i [dance|jump|laugh|smile] [with me|for me|]
+    i [bring|give] me [a|some] {word}
+    i [vote|pray|fight] for {name}
+    i [fold|iron|dry] [my|the] {word}
+    i [sign|fill in] the {word} [form|contract]
+    q what should I [eat|drink|wear|watch] [tonight|today|]
+    q where can I [buy|find|park] [a|the] {word} [in {city}|]
+    q how do I get to {city}
+    q how many people live in {city}
+    q when was {name} born
+    q who [invented|discovered|painted] the {word}
+    q which [team|song|movie] is the best
+    q do you [like|love|hate] {word}
+    q is {name} [at home|ill|married|your friend]
+    q how much does [a|the] {word} cost [in {city}|]
+    q what is the best [way|train|bus] to {city}
+    q what language do they speak in {city}
+    q what color is the {word}
+    q can you [drive|swim|cook|dance|see me|hear me]
+    q why did {name} [leave|call|cry]
+    s I [want|need] [a|some] new {word}
+    s I am [hungry|tired|bored|sad|cold]
+    s my {word} is [broken|lost|too small]
     """,
     """
     i [get|buy] me a ticket to {city}
@@ -397,70 +428,3 @@ NO_TOOL = _phrasings(
     q can a {word} {word}
     """,
 )
-
-
-@dataclass(frozen=True)
-class SmallTalk:
-    """One kind of small talk; the thought names the kind, so that the answer is chosen before its first word."""
-
-    train: str
-    held: str
-    thought: str
-    answer: str
-
-
-SMALL_TALK = (
-    SmallTalk(
-        "[hello|hi|hello there my friend|hi again|good to see you|nice to meet you|yo|hiya|morning|hey|hey there"
-        "|hi there|good morning|good evening|hello there|good day|howdy] [you|my friend|]",
-        "[hello assistant|good afternoon|greetings]",
-        "The user says hello.",
-        "Hello! How can I help you?",
-    ),
-    SmallTalk(
-        "[thanks|thank you|thanks so much|that helped, thanks|thx|that is great, thank you|thank you kindly"
-        "|much appreciated|thanks a lot|many thanks|great, thanks|thank you very much|perfect, thank you|ok thanks"
-        "|cool, thanks] [for your help|for that|]",
-        "[thanks again|thank you so much|great job, thank you]",
-        "The user says thanks.",
-        "You are welcome!",
-    ),
-    SmallTalk(
-        "[bye|goodbye|have a nice day|take care|I have to go|see you soon|so long|good bye|see you|see you later"
-        "|good night|bye bye|talk to you later|that is all for today]",
-        "[bye for now|see you tomorrow]",
-        "The user says goodbye.",
-        "Goodbye!",
-    ),
-    SmallTalk(
-        "[who are you|what are you|who am I talking to|what should I call you|are you an assistant|are you a program"
-        "|who made you|introduce yourself|what is your name|what's your name|tell me about yourself"
-        "|are you a [robot|human|model|person]|which model are you]",
-        "[and who are you|so what are you|do you have a name]",
-        "The user asks who I am.",
-        "I am a small demo model that can call tools.",
-    ),
-    SmallTalk(
-        "[how are you|how are you doing|how do you feel|is everything ok|how is your day|how have you been|are you well"
-        "|are you ok|how do you do|how is it going|what's up] [today|]",
-        "[how are you now|and how are you|are you doing ok]",
-        "The user asks how I am.",
-        "I am fine, thank you!",
-    ),
-    SmallTalk(
-        "[ok|cool|nice|that is good|sounds good|okay|that works|understood|got it|awesome|good|I see|great|very good"
-        "|all right|fine|well done|perfect|wow]",
-        "[ok good|ok, cool|nice one]",
-        "The user agrees.",
-        "Is there anything else?",
-    ),
-)
-
-TOOL_NAMES_TRAIN = (
-    "[what can you do for me|what do you do|which functions do you have|what tools do you know|tell me about your tools"
-    "|name your tools|what are your abilities|what can you help with|how do you work|do you have tools"
-    "|do you have any tools|what can you do|which tools do you have|help|what tools [are available|do you have"
-    "|can you use]|how can you help me|list your tools|show me your tools|what are you able to do|what can I ask you"
-    "|what are your tools]"
-)
-TOOL_NAMES_HELD = "[what else can you do|which tools can you use|tell me what you can do|tell me your tools]"

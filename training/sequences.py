@@ -100,7 +100,7 @@ def chain(s: Source, world: World) -> Episode | None:
         return None  # long expressions are for single requests
     found1 = result(s, tool1.family, values1)
     whole = tool2.params[0].type == "integer"
-    if whole and "." in found1:
+    if (whole and "." in found1) or len(found1) > 10:
         return None
     n = number(s) if s.chance(0.3) and not whole else str(abs(integer(s)))
     n = "3" if float(n) == 0 else n

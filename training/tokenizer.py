@@ -19,7 +19,7 @@ from pathlib import Path
 
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
 
-from training import phrasings, values
+from training import phrasings, small_talk, values
 from training.conversations import HEAD, TAIL, texts_of_one_world
 from training.families import FAMILIES
 from training.grammar import BEFORE
@@ -75,8 +75,8 @@ def word_counts(documents: list[str]) -> collections.Counter[str]:
     for w in [x for words in (*lists, values.VERBS, values.SMALL_WORDS, tool_names) for x in words]:
         counts[w] += 60
     grammars = [text for p in (*phrasings.TOOLS.values(), phrasings.NO_TOOL) for _, text in p.train + p.held]
-    grammars += [t.train + t.held for t in phrasings.SMALL_TALK]
-    grammars += [phrasings.TOOL_NAMES_TRAIN, phrasings.TOOL_NAMES_HELD, *SYSTEM, *BEFORE["i"]]
+    grammars += [t.train + t.held for t in small_talk.SMALL_TALK]
+    grammars += [small_talk.TOOL_NAMES_TRAIN, small_talk.TOOL_NAMES_HELD, *SYSTEM, *BEFORE["i"]]
     for w in set(re.findall("[A-Za-z]+", " ".join(grammars))):
         counts[w] += 40
     return counts

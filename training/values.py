@@ -185,12 +185,14 @@ def expression(s: Source) -> str:
 
 
 def decimal(value: float) -> str:
-    """A number as a tool prints it: integers without a point, others with four or ten digits."""
-    if value == int(value) and abs(value) < 1e15:
-        return str(int(value))
-    # Neither random nor visible in the request: both lengths occur for any kind of call.
-    long = int(abs(value) * 7) % 8 == 0
-    return f"{value:.10g}" if long else f"{value:.4f}".rstrip("0").rstrip(".")
+    """A number as the command line's `calculate` prints it: ten significant digits."""
+    return str(int(value)) if value == int(value) and abs(value) < 1e15 else f"{value:.10g}"
+
+
+def shortened(text: str) -> str:
+    """A number as the answer says it: more than four decimals are cut off. Copying ten digits that repeat fails."""
+    whole, point, decimals = text.partition(".")
+    return f"about {whole}.{decimals[:4]}" if point and len(decimals) > 4 and "e" not in text else text
 
 
 def evaluate(text: str) -> str:
@@ -205,6 +207,8 @@ def evaluate(text: str) -> str:
 
 
 def stem(s: Source) -> str:
+    if s.chance(0.08):
+        return s.choice("abcdefghijklmnopqrstuvwxyz") + s.choice(["", "", "1", "2"])
     base = letters(s) if s.chance(0.2) or s.unseen_values else word(s)
     if s.chance(0.2):
         base += s.choice("_-") + word(s)

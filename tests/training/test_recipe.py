@@ -12,7 +12,7 @@ import pytest
 from cognition import AssistantMessage, MalformedToolCall, ProposedCall, ToolMessage, Usage
 from interpreters.toolbox import standard_tools
 from runtime import Done, Timings
-from training import check, phrasings, sequences
+from training import check, phrasings, sequences, small_talk
 from training.conversations import KINDS, Conversation, conversation, render, texts_of_one_world
 from training.evaluate import SETS, calls_of, cases, history
 from training.families import FAMILIES
@@ -46,8 +46,8 @@ TAILS = {
     "copy": (sequences.COPY, sequences.COPY_HELD),
     "to a file": (sequences.TO_FILE, sequences.TO_FILE_HELD),
     "to the notes": (sequences.TO_NOTES, sequences.TO_NOTES_HELD),
-    "tool names": (phrasings.TOOL_NAMES_TRAIN, phrasings.TOOL_NAMES_HELD),
-    **{talk.thought: (talk.train, talk.held) for talk in phrasings.SMALL_TALK},
+    "tool names": (small_talk.TOOL_NAMES_TRAIN, small_talk.TOOL_NAMES_HELD),
+    **{talk.thought: (talk.train, talk.held) for talk in small_talk.SMALL_TALK},
 }
 GRAMMARS = {
     **{name: ([b for _, b in p.train], [b for _, b in p.held]) for name, p in phrasings.TOOLS.items()},
