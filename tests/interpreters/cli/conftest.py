@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import io
 import os
 import subprocess
-from collections.abc import Iterator, Sequence
+import sys
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from interpreters.cli import session
+from interpreters.cli.main import main
+from interpreters.fakes import Script, ScriptedModel
 from tests.interpreters.cli.processes import COMMAND, ROOT, Cogstep, OnTerminal, Start
 
 
@@ -33,6 +38,31 @@ def cogstep(tmp_path: Path, environment: dict[str, str]) -> Cogstep:
             [*command, *arguments], cwd=tmp_path, env=environment, stderr=subprocess.PIPE, text=True, check=False,
             **options,
         )  # fmt: skip
+
+    return run
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Cogstep:
+    """Like ``cogstep``, in this process: 0.01 s instead of 0.4 s, for all that needs no streams or signals of its own.
+
+    ``replies`` scripts the model, ``without`` names modules that are not installed.
+    """
+    monkeypatch.chdir(tmp_path)
+
+    def run(
+        *arguments: str, replies: Iterable[Script] | None = None, input: str = "", without: Sequence[str] = ()
+    ) -> subprocess.CompletedProcess[str]:
+        with monkeypatch.context() as patch:
+            patch.setattr(sys, "stdin", io.StringIO(input))
+            if replies is not None:
+                patch.setattr(session, "load_model", lambda *_, **__: ScriptedModel(iter(replies)))
+            for name in without:
+                patch.setitem(sys.modules, name, None)  # Python's own way to say that there is no such module
+            capsys.readouterr()
+            code = main(arguments)
+            printed = capsys.readouterr()
+            return subprocess.CompletedProcess(arguments, code, printed.out, printed.err)
 
     return run
 

@@ -48,13 +48,6 @@ def scripted(*scripts: str) -> tuple[str, ...]:
     return (sys.executable, "-c", code)
 
 
-def without(*modules: str) -> tuple[str, ...]:
-    """A command like ``COMMAND`` on a machine where these modules are not installed."""
-    # None in sys.modules is Python's own way to say so.
-    missing = f"import sys; sys.modules.update(dict.fromkeys({modules!r}))"
-    return (sys.executable, "-c", f"{missing}; from interpreters.cli.main import main; sys.exit(main())")
-
-
 Cogstep = Callable[..., "subprocess.CompletedProcess[str]"]
 Start = Callable[..., "subprocess.Popen[str]"]
 OnTerminal = Callable[..., tuple[str, int]]

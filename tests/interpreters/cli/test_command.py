@@ -6,23 +6,25 @@ what exactly it says is pinned, for each file and backend, in the end-to-end tes
 
 from __future__ import annotations
 
-import io
+import itertools
 import json
 import os
 import resource
 import shlex
 import subprocess
 import sys
+from collections.abc import Iterable
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
+from cognition import Failure, ModelRequest
 from interpreters.cli import options
-from interpreters.cli.main import main
 from interpreters.cli.options import parser
+from interpreters.fakes import Reply, Script, call
 from runtime.specs import SMALL_MODEL
-from tests.interpreters.cli.processes import BACKENDS, Cogstep, scripted, without
+from tests.interpreters.cli.processes import BACKENDS, Cogstep, scripted
 
 QUESTION = "What is 17 * 23?"
 
@@ -75,11 +77,11 @@ def test_each_help_page_teaches_with_two_examples(page: str) -> None:
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_the_main_job(backend: str, cogstep: Cogstep, tmp_path: Path) -> None:
+def test_the_main_job(backend: str, cogstep: Cogstep, here: Cogstep, tmp_path: Path) -> None:
     """A real model calls a real tool and answers; the recording replays without either."""
     ran = cogstep("run", QUESTION, "--backend", backend, "--record", "s.jsonl")
-    replayed = cogstep("replay", "s.jsonl")
-    as_json = cogstep("replay", "s.jsonl", "--json")
+    replayed = here("replay", "s.jsonl")
+    as_json = here("replay", "s.jsonl", "--json")
 
     assert ran.returncode == 0, ran.stderr
     assert "391" in ran.stdout
@@ -92,9 +94,9 @@ def test_the_main_job(backend: str, cogstep: Cogstep, tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["s.jsonl"]  # no state directory, no cache
 
 
-def test_json_prints_events_and_nothing_else(cogstep: Cogstep) -> None:
+def test_json_prints_events_and_nothing_else(here: Cogstep) -> None:
     """Each line of stdout is an event, from the first of the turn to its last."""
-    run = cogstep("run", "?", "--json", command=scripted('replies = [call("calculate", expression="17 * 23"), "391"]'))
+    run = here("run", "?", "--json", replies=[call("calculate", expression="17 * 23"), "391"])
     kinds = [json.loads(line)["type"] for line in run.stdout.splitlines()]
 
     assert (run.returncode, run.stderr) == (0, "")
@@ -102,13 +104,13 @@ def test_json_prints_events_and_nothing_else(cogstep: Cogstep) -> None:
     assert kinds.count("tool_finished") == 1
 
 
-def test_a_divergence_shows_both_sides(cogstep: Cogstep, tmp_path: Path) -> None:
+def test_a_divergence_shows_both_sides(here: Cogstep, tmp_path: Path) -> None:
     """A recording in which one decision was changed exits with 1 and names the record."""
-    cogstep("run", "?", "--record", "s.jsonl", command=scripted())
+    here("run", "?", "--record", "s.jsonl", replies=["391"])
     path = tmp_path / "s.jsonl"
     path.write_text(path.read_text().replace('"purpose":"answer"', '"purpose":"repair"'))
-    run = cogstep("replay", "s.jsonl")
-    data = json.loads(cogstep("replay", "s.jsonl", "--json").stdout)
+    run = here("replay", "s.jsonl")
+    data = json.loads(here("replay", "s.jsonl", "--json").stdout)
 
     assert run.returncode == 1
     assert "record 1 (line 2) differs at decisions" in run.stdout
@@ -117,10 +119,9 @@ def test_a_divergence_shows_both_sides(cogstep: Cogstep, tmp_path: Path) -> None
     assert (data["same"], data["divergence"]["record"]) == (False, 1)
 
 
-def test_a_prompt_can_come_from_stdin(cogstep: Cogstep) -> None:
+def test_a_prompt_can_come_from_stdin(here: Cogstep) -> None:
     """``-`` reads all of it."""
-    script = 'replies = [lambda request: f"asked {request.messages[-1].text!r}"]'
-    run = cogstep("run", "-", command=scripted(script), input="two\nlines\n")
+    run = here("run", "-", replies=[lambda request: f"asked {request.messages[-1].text!r}"], input="two\nlines\n")
 
     assert run.stdout == "asked 'two\\nlines'\n"
 
@@ -133,37 +134,40 @@ def test_a_prompt_can_come_from_stdin(cogstep: Cogstep) -> None:
         (["--no-tools"], ""),
     ],
 )
-def test_tools_come_in_their_own_order(arguments: list[str], expected: str, cogstep: Cogstep) -> None:
+def test_tools_come_in_their_own_order(arguments: list[str], expected: str, here: Cogstep) -> None:
     """The model is shown the tools in the order it was trained on, and no system prompt."""
-    script = "replies = [lambda request: request.system + ' '.join(tool.name for tool in request.tools) + '.']"
-    run = cogstep("run", "?", *arguments, command=scripted(script))
+    shown: list[ModelRequest] = []
+    here("run", "?", *arguments, replies=[lambda request: shown.append(request) or "fine"])
+    (request,) = shown
 
-    assert run.stdout == f"{expected}.\n"
+    assert request.system == ""
+    assert " ".join(tool.name for tool in request.tools) == expected
 
 
 @pytest.mark.parametrize(
     ("replies", "code", "expected"),
     [
-        ('["fine"]', 0, ""),
-        ('[Reply("cut", finish_reason="length")]', 0, "--max-tokens raises it"),
-        ('itertools.repeat(call("calculate", expression="1"))', 1, "the turn ended at its limit"),
-        ('[fakes.Failure("no key", kind="auth")]', 1, "the turn failed (auth): no key"),
+        (["fine"], 0, ""),
+        ([Reply("cut", finish_reason="length")], 0, "--max-tokens raises it"),
+        (itertools.repeat(call("calculate", expression="1")), 1, "the turn ended at its limit"),
+        ([Failure("no key", kind="auth")], 1, "the turn failed (auth): no key"),
     ],
 )
-def test_the_exit_code_says_how_the_turn_ended(replies: str, code: int, expected: str, cogstep: Cogstep) -> None:
+def test_the_exit_code_says_how_the_turn_ended(
+    replies: Iterable[Script], code: int, expected: str, here: Cogstep
+) -> None:
     """0 for an answer, 1 for a failure or a limit, with the reason on stderr."""
-    run = cogstep("run", "?", command=scripted(f"replies = {replies}"))
+    run = here("run", "?", replies=replies)
 
     assert run.returncode == code
     assert expected in run.stderr
-    assert "Traceback" not in run.stderr
 
 
-def test_a_chat_from_a_pipe(cogstep: Cogstep) -> None:
+def test_a_chat_from_a_pipe(here: Cogstep) -> None:
     """Messages are lines of stdin; commands are not sent to the model; the conversation goes on until /reset."""
-    script = "replies = (lambda request, n=n: f'{n}: {len(request.messages)} messages' for n in itertools.count(1))"
+    replies = (lambda request, n=n: f"{n}: {len(request.messages)} messages" for n in itertools.count(1))
     typed = 'one\n/tools\n"""\ntwo\nlines\n"""\n/reset\n/nope\n\n/help\nthree\n/quit\nnever\n'
-    run = cogstep("chat", command=scripted(script), input=typed)
+    run = here("chat", replies=replies, input=typed)
 
     assert (run.returncode, run.stdout) == (0, "1: 1 messages\n2: 3 messages\n3: 1 messages\n")
     assert "current_time" in run.stderr
@@ -211,17 +215,9 @@ def test_a_chat_from_a_pipe(cogstep: Cogstep) -> None:
         ("doctor --seconds soon", "expected a whole number from 1"),
     ],
 )
-def test_what_is_wrong_is_one_line(
-    line: str, expected: str, wrong_files: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_is_wrong_is_one_line(line: str, expected: str, here: Cogstep, wrong_files: Path) -> None:
     """Exit code 2, one line on stderr that names the trouble and what helps, no traceback."""
-    monkeypatch.chdir(wrong_files)
-    monkeypatch.setattr(sys, "stdin", io.StringIO())
-    # In this process: a process for each line took twenty seconds.
-    code = main(shlex.split(line))
-    printed = capsys.readouterr()
-
-    assert expected in single_line(subprocess.CompletedProcess(line, code, printed.out, printed.err))
+    assert expected in single_line(here(*shlex.split(line)))
 
 
 @pytest.fixture
@@ -238,9 +234,9 @@ def wrong_files(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_what_exists_is_never_overwritten(cogstep: Cogstep, wrong_files: Path) -> None:
+def test_what_exists_is_never_overwritten(here: Cogstep, wrong_files: Path) -> None:
     """A refused recording leaves the file as it was."""
-    cogstep("run", "x", "--record", "there.jsonl")
+    here("run", "x", "--record", "there.jsonl")
 
     assert (wrong_files / "there.jsonl").read_text() == "something\n"
 
@@ -255,17 +251,17 @@ def test_what_exists_is_never_overwritten(cogstep: Cogstep, wrong_files: Path) -
     ],
 )
 def test_an_extra_that_is_missing_is_named(
-    missing: list[str], arguments: list[str], expected: str, cogstep: Cogstep
+    missing: list[str], arguments: list[str], expected: str, here: Cogstep
 ) -> None:
     """The line is the one to type."""
-    assert expected in single_line(cogstep("run", "x", *arguments, command=without(*missing)))
+    assert expected in single_line(here("run", "x", *arguments, without=missing))
 
 
 @pytest.mark.llama
 @pytest.mark.skipif(not find_spec("llama_cpp"), reason="no llama_cpp")
-def test_a_context_that_is_too_short_is_named(cogstep: Cogstep) -> None:
+def test_a_context_that_is_too_short_is_named(here: Cogstep) -> None:
     """An option that doesn't fit the model is found before anything is asked."""
-    assert "max_tokens" in single_line(cogstep("run", "x", "--max-tokens", "1000000"))
+    assert "max_tokens" in single_line(here("run", "x", "--max-tokens", "1000000"))
 
 
 @pytest.mark.llama
@@ -283,21 +279,21 @@ def test_a_model_without_a_chat_template_works_with_a_warning(cogstep: Cogstep, 
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full")
-def test_a_full_disk_under_the_recording_is_one_line(cogstep: Cogstep) -> None:
+def test_a_full_disk_under_the_recording_is_one_line(here: Cogstep) -> None:
     """Not even the header fits: nothing is asked."""
-    line = single_line(cogstep("run", "?", "--record", "/dev/full", command=scripted()))
+    line = single_line(here("run", "?", "--record", "/dev/full", replies=["391"]))
 
     assert "No space left on device" in line
 
 
-def test_a_disk_that_fills_up_keeps_what_was_recorded(cogstep: Cogstep, tmp_path: Path) -> None:
+def test_a_disk_that_fills_up_keeps_what_was_recorded(cogstep: Cogstep, here: Cogstep, tmp_path: Path) -> None:
     """The turn ends at the record that does not fit; those before it replay."""
     script = 'replies = [call("calculate", expression="17 * 23"), "x" * 10_000]'
     run = cogstep(
         "run", "?", "--record", "s.jsonl", command=scripted(script),
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (8_000, 8_000)),
     )  # fmt: skip
-    replayed = cogstep("replay", "s.jsonl")
+    replayed = here("replay", "s.jsonl")
 
     assert run.returncode == 2
     assert "s.jsonl: the record could not be written (File too large)" in run.stderr.splitlines()[-1]
@@ -308,14 +304,16 @@ def test_a_disk_that_fills_up_keeps_what_was_recorded(cogstep: Cogstep, tmp_path
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full")
 @pytest.mark.parametrize("arguments", [["run", "?", "--record", "s.jsonl"], ["run", "?", "--json"], ["--help"]])
-def test_a_full_disk_under_the_output_is_one_line(arguments: list[str], cogstep: Cogstep, tmp_path: Path) -> None:
+def test_a_full_disk_under_the_output_is_one_line(
+    arguments: list[str], cogstep: Cogstep, here: Cogstep, tmp_path: Path
+) -> None:
     """The turn is cancelled, and the recording of it is complete."""
     with open("/dev/full", "w") as full:
         line = single_line(cogstep(*arguments, command=scripted(), stdout=full))
 
     assert "No space left on device" in line
     if "--record" in arguments:
-        assert "1 turn" in cogstep("replay", "s.jsonl").stdout
+        assert "1 turn" in here("replay", "s.jsonl").stdout
 
 
 @pytest.mark.parametrize(
@@ -333,13 +331,13 @@ def test_a_reader_that_has_gone_is_no_news(arguments: list[str], cogstep: Cogste
     assert (run.returncode, run.stderr) == (141, "")
 
 
-def test_closed_streams_are_no_trouble(cogstep: Cogstep) -> None:
+def test_closed_streams_are_no_trouble(cogstep: Cogstep, here: Cogstep) -> None:
     """With stdin, stdout and stderr closed there is nothing to read and nowhere to write, and the turn runs."""
     command = shlex.join([*scripted(), "run", "?", "--record", "s.jsonl"])
     run = cogstep("-c", f"{command} <&- >&- 2>&-", command=("sh",))
 
     assert run.returncode == 0
-    assert "1 turn" in cogstep("replay", "s.jsonl").stdout
+    assert "1 turn" in here("replay", "s.jsonl").stdout
 
 
 def test_a_prompt_that_is_no_text_is_one_line(cogstep: Cogstep, tmp_path: Path) -> None:
@@ -370,9 +368,9 @@ def test_the_doctor_tries_each_backend_for_real(cogstep: Cogstep, tmp_path: Path
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_doctor_finds_that_nothing_works(cogstep: Cogstep) -> None:
+def test_the_doctor_finds_that_nothing_works(here: Cogstep) -> None:
     """Without a backend it exits with 1 and says what to install."""
-    run = cogstep("doctor", command=without("llama_cpp", "mlx_lm"))
+    run = here("doctor", without=["llama_cpp", "mlx_lm"])
 
     assert run.returncode == 1
     assert "llama.cpp: not installed" in run.stdout
