@@ -211,6 +211,8 @@ def text_of(value: Any, name: str) -> str:
     """
     if isinstance(value, str):
         return value
+    if type(value) is int:  # the commonest of the others, and three times as fast as through JSON
+        return str(value)
     try:
         if not isinstance(value, int | float | bool | None):
             value = _converter().unstructure(value)

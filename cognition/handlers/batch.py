@@ -218,8 +218,9 @@ def _unknown_tool(name: str, known: tuple[str, ...]) -> str:
 def _conclude(draft: Draft, phase: Acting, results: list[ToolResult], now: float) -> None:
     """All calls have their results: write them down in call order and ask the model again."""
     for slot, result in zip(phase.slots, results, strict=True):
-        content = f"{result.content}\n{slot.context}" if slot.context else result.content
-        draft.record_result(slot.call, ToolResult(content, result.status))
+        if slot.context:
+            result = ToolResult(f"{result.content}\n{slot.context}", result.status)
+        draft.record_result(slot.call, result)
     tell_malformed(draft, phase.malformed)
     if phase.answer and all(result.status == "ok" for result in results) and not phase.malformed:
         draft.append(AssistantMessage(draft.new_message_id(), phase.answer))
