@@ -233,6 +233,12 @@ class Journal:
         descriptor, self._descriptor = self._descriptor, -1
         os.close(descriptor)
 
+    def __enter__(self) -> Journal:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
     def _put(self, value: dict[str, Any], *, force: bool) -> None:
         if self._descriptor < 0:
             raise JournalWriteError("the journal is closed", path=self.path)

@@ -55,7 +55,7 @@ class Workspace:
             ToolError: there is none, it is no text, or it can't be read; says which.
         """
         real = self.inside(path)
-        if not real.exists():
+        if not os.path.lexists(real):  # unlike Path.exists it takes a name that is too long for one that is not there
             raise self.missing(path, real)
         content, size = read_bytes(real, path, READ_LIMIT)
         if b"\0" in content:
@@ -199,7 +199,7 @@ def read_bytes(real: Path, path: str, limit: int) -> tuple[bytes, int]:
     try:
         status = os.fstat(descriptor)
         if stat.S_ISDIR(status.st_mode):
-            raise ToolError(f"{path} is a directory")
+            raise ToolError(f"{path or '.'} is a directory")
         if not stat.S_ISREG(status.st_mode):
             raise ToolError(f"not a text file: {path}")
         with open(descriptor, "rb", closefd=False) as file:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
 import time
 from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +41,7 @@ def grep_files(files: Workspace, pattern: str, path: str | None, context: ToolCo
     if MEANS_SOMETHING.search(pattern):
         items: Iterable[Any] = _in_child(str(files.root), paths, pattern, context)
     else:
-        items = search.search(str(files.root), paths, lambda line: pattern in line)
+        items = search.search(str(files.root), paths, partial(_contains, context, pattern))
     lines: list[str] = []
     for item in items:
         context.check()
@@ -50,15 +52,20 @@ def grep_files(files: Workspace, pattern: str, path: str | None, context: ToolCo
     return "\n".join([*(lines or ["No lines match."]), *notes])
 
 
+def _contains(context: ToolContext[Any], pattern: str, line: str) -> bool:
+    context.check()
+    return pattern in line
+
+
 def _paths(files: Workspace, path: str | None, context: ToolContext[Any]) -> tuple[list[str], list[str]]:
     """The files to search, relative to the root, and notes on what was left out."""
     if path is None or path in ("", ".", "./"):
         parts: tuple[str, ...] = ("**", "*")
     else:
         real = files.inside(path)
-        if real.is_file():
+        if os.path.isfile(real):
             return [str(real.relative_to(files.root))], []
-        if real.is_dir():
+        if os.path.isdir(real):
             parts = (*real.relative_to(files.root).parts, "**", "*")
         elif WILD.search(path):
             parts = files.parts(path)
