@@ -37,7 +37,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return TERMINATED
     except BrokenPipeError:
         return _mute(PIPE_CLOSED)
-    except OSError as error:  # stdout on a full disk; every file of the user's is caught where its name is known
+    except OSError as error:
+        if error.filename is not None:
+            return _complain(f"{error.filename}: {reason_of(error)}")
+        # Without a name it is stdout, as on a full disk.
         return _mute(_complain(f"cannot write the output: {reason_of(error)}; free some space or write elsewhere"))
     except CommandError as error:
         return _complain(str(error), error.code)

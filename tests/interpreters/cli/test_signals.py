@@ -88,7 +88,7 @@ CALLING = 'replies = [Reply("", call("calculate", expression="17 * 23"), reasoni
 
 
 def settled(screen: str) -> str:
-    """What stays of it: the lines as they are after the last time each was erased. On a slow machine spinners appear."""
+    """What stays of it: each line as it is after it was erased the last time. On a slow machine spinners appear."""
     return "\n".join(line.split(ERASE_LINE)[-1] for line in screen.split("\n"))
 
 
