@@ -1,8 +1,12 @@
 """The package as it is imported."""
 
+import doctest
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
+
+import pytest
 
 import interpreters
 
@@ -21,6 +25,8 @@ def test_importing_the_package_loads_no_backend_and_nothing_that_is_not_used() -
     """In a fresh process: after the import, and after the whole facade is used."""
     script = """
 import sys
+import pytest
+
 import interpreters
 early = [name for name in ("interpreters.agent", "cattrs", "cognition.engine") if name in sys.modules]
 from interpreters import Agent, fakes, replay, tool
@@ -32,3 +38,12 @@ print(early, sorted(backends))
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=ROOT)
 
     assert done.stdout == "[] []\n"
+
+
+@pytest.mark.parametrize("name", ["agent", "context", "fakes"])
+def test_the_examples_of_docstrings_run(name: str) -> None:
+    """What a docstring shows is what happens."""
+    outcome = doctest.testmod(import_module(f"interpreters.{name}"))
+
+    assert outcome.failed == 0
+    assert outcome.attempted > 0
