@@ -29,6 +29,10 @@ Watcher = Callable[[AgentState, Input, Transition], None]
 class Recorder(Protocol):
     """Where inputs and decisions are written, such as a ``Journal``."""
 
+    @property
+    def written(self) -> int:
+        """How many records stand there for good."""
+
     def write(self, event: Input, transition: Transition) -> None:
         """Put an input and its decisions on file. When it raises, none of the decisions is carried out."""
 
@@ -71,7 +75,7 @@ class Driver:
         before = self.state
         transition = self.engine.step(before, event)
         if self._recorder is not None:  # before any effect: what may have happened must stand on file
-            self._recorder.write(event, transition)
+            self._record(self._recorder, event, transition)
         self.state = transition.next_state
         self._track(event, transition)
         if self._watcher is not None:
@@ -82,6 +86,15 @@ class Driver:
                 handler(decision)
             elif isinstance(decision, EFFECT_TYPES):  # it would be waited for without end
                 raise ConfigError(f"nothing here can carry out {type(decision).__name__}, which the engine decided")
+
+    def _record(self, recorder: Recorder, event: Input, transition: Transition) -> None:
+        before = recorder.written
+        try:
+            recorder.write(event, transition)
+        except BaseException:
+            if recorder.written > before:  # an interrupt that came when all was written: what stands there, holds
+                self.state = transition.next_state
+            raise
 
     def _track(self, event: Input, transition: Transition) -> None:
         answered: EffectId | None = getattr(event, "effect_id", None)

@@ -15,6 +15,7 @@ never carried out. Any other damage is an error that names the line.
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import json
 import os
@@ -152,8 +153,8 @@ class Journal:
         self.path = path
         self._descriptor = descriptor
         self._fsync = fsync
-        self._size = 0
-        self._seq = 0
+        self._end = (0, -1)
+        """Where the last whole record ends, and its number (the header has 0): one value, which no interrupt halves."""
         self._decisions = DecisionWriter()
 
     @classmethod
@@ -210,6 +211,11 @@ class Journal:
             )
         self._put(header, force=self._fsync != "never")
 
+    @property
+    def written(self) -> int:
+        """How many records stand on file."""
+        return self._end[1]
+
     def write(self, event: Input, transition: Transition) -> None:
         """Append an input with its decisions.
 
@@ -218,13 +224,12 @@ class Journal:
         """
         decisions = transition.decisions
         record = {
-            "seq": self._seq + 1,
+            "seq": self.written + 1,
             "input": to_data(event),
             "decisions": self._decisions.data(decisions),
         }
         ends = bool(decisions) and isinstance(decisions[-1], TurnFinished)
         self._put(record, force=self._fsync == "record" or (self._fsync == "turn" and ends))
-        self._seq += 1
 
     def close(self) -> None:
         """Release the file. A second call does nothing."""
@@ -243,8 +248,11 @@ class Journal:
         if self._descriptor < 0:
             raise JournalWriteError("the journal is closed", path=self.path)
         line = self._line(value)
-        written = 0
+        size, number = self._end
         try:
+            if os.fstat(self._descriptor).st_size > size:  # what an interrupt left behind of a record
+                os.ftruncate(self._descriptor, size)
+            written = 0
             while written < len(line):
                 written += os.write(self._descriptor, line[written:])
             if force:
@@ -256,14 +264,12 @@ class Journal:
                 "Make room or choose another place, then go on",
                 path=self.path,
             ) from error
-        self._size += written
+        self._end = (size + written, number + 1)
 
     def _take_back(self) -> None:
-        """Cut off what got through of a record, so that the next one begins on a line of its own."""
-        try:
-            os.ftruncate(self._descriptor, self._size)
-        except OSError:  # then the line stays torn; nothing may be written behind it
-            self.close()
+        """Cut off what got through of a record, so that a reader finds whole ones only."""
+        with contextlib.suppress(OSError):  # then the next record tries again
+            os.ftruncate(self._descriptor, self._end[0])
 
     def _line(self, value: dict[str, Any]) -> bytes:
         try:

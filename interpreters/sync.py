@@ -31,9 +31,11 @@ from cognition import (
     CallTool,
     CancelAsked,
     CancelEffect,
+    Closed,
     CognitiveEngine,
     CogstepError,
     EffectId,
+    Idle,
     Input,
     ModelFailed,
     StartTimer,
@@ -196,7 +198,7 @@ class SyncInterpreter:
 
     def _settle_leftovers(self, reason: str) -> None:
         """A run that an exception ended may have left its turn open: close it first."""
-        if self.driver.in_flight:
+        if self.driver.in_flight or not isinstance(self.driver.state.phase, Idle | Closed):
             self.driver.advance(CancelAsked(reason, "".join(self._seen)))
             self._forget()
 

@@ -1,11 +1,14 @@
 """The journal: what stands on file when, what is left after damage, and who may write."""
 
+import contextlib
 import errno
 import json
 import os
 import signal
 import subprocess
 import sys
+from functools import partial
+from itertools import repeat
 from pathlib import Path
 from typing import Any
 
@@ -393,6 +396,61 @@ def test_a_disk_that_fills_up_in_a_turn_leaves_a_turn_that_can_be_closed(
         "UserSpoke",
         "ModelReplied",
     ]
+
+
+@pytest.mark.parametrize("place", range(12))
+def test_an_interrupt_while_writing_leaves_journal_and_session_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: int
+) -> None:
+    """Ctrl-C before, in and after the system calls of each record: whatever stands on file is what has happened."""
+    path, calls = tmp_path / "a.jsonl", 0
+
+    def interrupted(call: Any, *arguments: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        if calls == place:
+            raise KeyboardInterrupt
+        result = call(*arguments)
+        if calls == place - 1 and call is not fstat:
+            calls += 1
+            raise KeyboardInterrupt
+        return result
+
+    fstat, write = os.fstat, os.write
+    agent = Agent(ScriptedModel(repeat("Hello!")), journal=path, fsync="never")
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fstat", partial(interrupted, fstat))
+        patch.setattr(os, "write", partial(interrupted, write))
+        with contextlib.suppress(KeyboardInterrupt):
+            for _ in range(3):
+                agent.run("Hi!")
+    assert agent.run("Hi again!").text == "Hello!"
+    agent.close()
+
+    report = replay(path).raise_for_divergence()
+    assert (agent.state, ()) == (report.state, report.warnings)
+
+
+def test_an_interrupt_right_behind_the_writing_counts_as_after_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The record stands on file for good, so that the session has to stand there too."""
+    path, write = tmp_path / "a.jsonl", Journal.write
+    agent = Agent(ScriptedModel(["Hello!"]), journal=path, fsync="never")
+
+    def interrupted(journal: Journal, event: Input, transition: Transition) -> None:
+        write(journal, event, transition)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Journal, "write", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            agent.run("Hi!")
+    assert agent.run("Hi again!").text == "Hello!"
+    agent.close()
+
+    report = replay(path).raise_for_divergence()
+    assert (agent.state, ()) == (report.state, report.warnings)
 
 
 def test_a_journal_that_was_closed_says_so(tmp_path: Path) -> None:
