@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from cognition import History, UserMessage
@@ -18,6 +18,11 @@ SIZES = st.integers(0, 3 * CHUNK)
 
 
 @given(SIZES, st.lists(st.integers(0, CHUNK + 2), max_size=5), st.integers(0))
+@example(0, [CHUNK], 0)
+@example(CHUNK, [], CHUNK)
+@example(3, [2], 5)
+@example(CHUNK - 1, [CHUNK + 2], 1)
+@example(2 * CHUNK, [1], CHUNK + 1)
 def test_a_history_is_the_sequence_of_what_was_appended(start: int, additions: list[int], drop: int) -> None:
     """Length, items, slices, iteration and equality are those of a tuple, whatever was dropped before."""
     expected = messages(start)
@@ -40,8 +45,25 @@ def test_a_history_is_the_sequence_of_what_was_appended(start: int, additions: l
     ]
     again = History(expected)
     assert again == history
+    assert history == again
     assert hash(again) == hash(history)
     assert again.append(*messages(1)) != history
+
+
+def test_histories_are_equal_by_what_they_show_and_not_by_what_was_dropped() -> None:
+    left, right = (History([*messages(1, start), *messages(2, 7)]) for start in (100, 200))
+
+    assert left != right
+    assert left.drop(1) == right.drop(1)
+    assert right.drop(1) == left.drop(1)
+    assert left.drop(1) != right.drop(2)
+
+
+def test_different_histories_have_different_hashes() -> None:
+    """So that sets of states stay fast: length and last message tell nearly all histories apart."""
+    histories = [History(messages(count)) for count in range(5)] + [History(messages(3, 50))]
+
+    assert len(histories) == len({hash(history) for history in histories})
 
 
 def test_appending_keeps_old_histories_and_shares_their_chunks() -> None:

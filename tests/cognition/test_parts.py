@@ -25,6 +25,7 @@ from cognition import (
 )
 from cognition.context import fit, measured_scale, message_size, next_turn, shorten
 from cognition.guards import cycle_length, fingerprint, remember
+from cognition.ids import parse_effect_id
 from cognition.policy import SEVERITY
 from cognition.retry import classify, delay
 from cognition.state import Window
@@ -161,6 +162,18 @@ def test_a_cycle_is_seen_exactly_when_the_tail_repeats_three_times(marks: list[s
             expected = length
 
     assert expected == cycle_length(recent)
+
+
+def test_a_cycle_of_four_is_no_loop() -> None:
+    """Long cycles happen in honest work, such as read, edit, build, test."""
+    assert cycle_length(tuple("abcd" * 3)) == 0
+
+
+@pytest.mark.parametrize(("text", "expected"), [("9" * 18, int("9" * 18)), ("9" * 19, None)])
+def test_counters_of_ids_have_at_most_eighteen_digits(text: str, expected: int | None) -> None:
+    parsed = parse_effect_id(f"1.2.{text}")
+
+    assert (None if expected is None else (1, 2, expected)) == parsed
 
 
 @given(st.text(max_size=400), st.integers(8, 300))
