@@ -19,7 +19,7 @@ PYTHON ?= $(shell for python in python3 python3.13 python3.12 python3.11 python3
 BACKEND ?= mlx
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format types contracts docs-check bench check clean
+.PHONY: help demo test lint format types contracts docs-check mutants bench prove check clean
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -47,13 +47,22 @@ contracts: $(VENV)/.all ## imports point down only (import-linter)
 docs-check: $(VENV)/.all ## run the examples of README.md and docs/
 	$(BIN)/python -m pytest tests/test_docs.py
 
+mutants: $(VENV)/.all ## change the core in thousands of ways and count what the tests notice (mutmut)
+	$(BIN)/python tests/mutants.py $(ARGS)
+
 bench: $(VENV)/.all ## the cost of one turn, beside the peers (in an environment of their own)
 	$(BIN)/python benchmarks/turn.py $(ARGS)
+
+prove: $(VENV)/.all ## hold the core to all its laws in 1,000,000 situations (under 15 minutes on two idle cores)
+	$(BIN)/python benchmarks/prove.py $(ARGS)
+
+conformance: $(VENV)/.all ## parse what the chat templates of all model families write (downloads 77 MB, once)
+	$(BIN)/python tests/conformance/templates.py $(ARGS)
 
 check: test lint types contracts ## all that has to pass before a commit (the tests run the examples too)
 
 clean: ## remove the environment and all caches
-	rm -rf $(VENV) build dist *.egg-info .coverage* htmlcov
+	rm -rf $(VENV) mutants build dist *.egg-info .coverage* htmlcov
 	rm -rf .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from attrs import frozen
@@ -42,13 +42,7 @@ class Shape:
 
 def entries(request: ModelRequest, shield: Shield, shape: Shape) -> list[Entry]:
     """The conversation with control texts shielded, system prompt first."""
-    short: dict[str, str] = {}
-
-    def call_id(original: str) -> str:
-        return short.setdefault(original, f"call{len(short):05d}") if shape.short_ids else original
-
-    one = _entry if request.protocol == "native" else _text_entry
-    made: list[Entry] = [one(message, shield, shape, call_id) for message in request.messages]
+    made = entries_of(request.messages, shield, shape, native=request.protocol == "native")
     if request.system:
         system = shield.text(request.system)
         if shape.fold_system:
@@ -56,6 +50,17 @@ def entries(request: ModelRequest, shield: Shield, shape: Shape) -> list[Entry]:
         else:
             made.insert(0, {"role": "system", "content": system})
     return _merged(made) if shape.merge else made
+
+
+def entries_of(messages: Iterable[Message], shield: Shield, shape: Shape, *, native: bool = True) -> list[Entry]:
+    """The messages one by one. ``native``: calls and results are the template's to write."""
+    short: dict[str, str] = {}
+
+    def call_id(original: str) -> str:
+        return short.setdefault(original, f"call{len(short):05d}") if shape.short_ids else original
+
+    one = _entry if native else _text_entry
+    return [one(message, shield, shape, call_id) for message in messages]
 
 
 def tool_entries(tools: Sequence[ToolSpec], shield: Shield) -> list[Entry]:

@@ -177,6 +177,21 @@ class ChatTemplate:
         return self._derived.spec
 
     @property
+    def derivation(self) -> Derived:
+        """The format with all that was found out besides."""
+        return self._derived
+
+    def format_after(self, prompt: str) -> FormatSpec:
+        """The format with ``opened`` as this prompt has it: templates open or close reasoning by their options."""
+        spec = self._derived.spec
+        if spec.reasoning is None:
+            return spec
+        opened = prompt.rstrip().endswith(spec.reasoning.start.strip())
+        return (
+            spec if opened == spec.reasoning.opened else evolve(spec, reasoning=evolve(spec.reasoning, opened=opened))
+        )
+
+    @property
     def features(self) -> tuple[str, ...]:
         """Of ``tools``, ``system``, ``thinking``: what the template does anything about."""
         return self._derived.features
@@ -202,16 +217,9 @@ class ChatTemplate:
         return derive(self.apply, self.source)
 
     def _spec_for(self, prompt: str, request: ModelRequest) -> FormatSpec:
-        """The format with ``opened`` as this very prompt has it: templates open or close reasoning by their options.
+        """How to read the reply to this prompt.
 
         With a text protocol the text is the core's to read, calls and all.
         """
-        spec = self._derived.spec
-        if request.protocol != "native":
-            spec = evolve(spec, calls=None)
-        if spec.reasoning is None:
-            return spec
-        opened = prompt.rstrip().endswith(spec.reasoning.start.strip())
-        if opened == spec.reasoning.opened:
-            return spec
-        return evolve(spec, reasoning=evolve(spec.reasoning, opened=opened))
+        spec = self.format_after(prompt)
+        return spec if request.protocol == "native" else evolve(spec, calls=None)
