@@ -41,7 +41,7 @@ KINDS: dict[str, tuple[Maker, float]] = {
     "tool names": (tool_names, 2),
     "unseen tool": (foreign, 0.5),
 }
-EPISODES = [1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 2, 3]  # how many requests a conversation has
+EPISODES = [1, 1, 1, 1, 1, 1, 1, 1, 2, 2, 3]  # how many requests a conversation has
 EASY = ["single", "single", "single", "no tool", "small talk"]  # the start of a training
 THINKING = 0.8  # share of conversations with thinking
 KEEP = (

@@ -19,6 +19,7 @@ from training.values import (
     cap,
     city,
     clock,
+    code,
     command,
     decimal,
     document,
@@ -313,7 +314,7 @@ def result(s: Source, key: str, values: list[str]) -> str:
 
 def _file_text(s: Source, longest: int = 6) -> str:
     rows = s.choice([1, 1, 1, 1, 1, 1, 2, 2, 3, 4])
-    return "\n".join(phrase(s, 2, longest if rows == 1 else 4) for _ in range(rows))
+    return "\n".join(code(s) if s.chance(0.12) else phrase(s, 2, longest if rows == 1 else 4) for _ in range(rows))
 
 
 def _read(s: Source, values: list[str]) -> str:
@@ -332,7 +333,8 @@ def _glob(s: Source, values: list[str]) -> str:
 def _grep(s: Source, values: list[str]) -> str:
     file = values[1] if len(values) > 1 and "." in values[1] else path(s)
     count = s.choice([0, 1, 1, 1, 1, 2, 2, 3])
-    return "\n".join(f"{file}:{s.randint(1, 200)}: {phrase(s, 1, 2)} {values[0]}" for _ in range(count))
+    rows = (code(s, values[0]) if s.chance(0.2) else f"{phrase(s, 1, 2)} {values[0]}" for _ in range(count))
+    return "\n".join(f"{file}:{s.randint(1, 200)}: {row}" for row in rows)
 
 
 def _weather(s: Source, values: list[str]) -> str:

@@ -33,6 +33,21 @@ question name
 """.split()
 VERBS = "is likes needs starts ends moves opens closes wants keeps sells buys reads has makes".split()
 SMALL_WORDS = "my your the a at on in for with and from near under over ready late early done free full".split()
+COMMON_WORDS = """
+about above across add after again all along also always any apart around ask away back bake be because become before
+begin behind below best better between bring build buy call can carry catch change check choose clean climb close come
+cook cost count cover create cut decide deliver do down draw dream drink drive drop each early eat else empty end enough
+enter even ever every fall far feel few fill find finish first fix fly follow forget four from further get give go great
+grow half hang have he hear heavy help her here high his hold how hurry if inside into it join jump just keep kind know
+last late learn leave left less let lift like listen live long look lose lunch main make many maybe meet mend more most
+move much must near need never next nine no nobody not nothing now of off often once one only open or other our out over
+own pack paint part pass pay pick place plant play point pull push put quick reach remind remove repair rest return ride
+right ring rise run same say second see sell send set seven several share she ship should show shut side sign sing sit
+six sleep slowly so some soon sort speak spend stand start stay still stop such swim take talk ten than thank that their
+them then there these they thing think this those three throw tie to together too top touch try turn two under until up
+upon us use very visit wait wake walk want wash watch we wear weigh well went were what when where which while who whole
+why will wish without work write yes yet you young your
+""".split()
 NAMES = (
     "Anna Ben Carla David Emma Frank Grace Henry Iris Jack Karen Leo Maria Nina Oscar Paul Rita Sam Tina Victor".split()
 )
@@ -113,8 +128,17 @@ def word(s: Source) -> str:
 def phrase(s: Source, shortest: int = 2, longest: int = 6) -> str:
     """Some words in a row; those of an unseen phrase are half arbitrary strings, half known words."""
     share = 0.5 if s.unseen_values else 0.35
-    count = s.randint(shortest, longest)
-    return " ".join(made_up(s) if s.chance(share) else s.choice(WORDS + SMALL_WORDS) for _ in range(count))
+    known = s.choice([WORDS + SMALL_WORDS, WORDS + SMALL_WORDS, COMMON_WORDS + WORDS])
+    return " ".join(made_up(s) if s.chance(share) else s.choice(known) for _ in range(s.randint(shortest, longest)))
+
+
+def code(s: Source, about: str = "") -> str:
+    """A line of a program or of settings, about the given word."""
+    about, other, n = about or word(s), word(s), s.randint(0, 99)
+    shapes = [f'print("{about}")', f"{other} = {about}({n})", f"return {about} + {n}", f"# {about} {other}"]
+    shapes += [f'"{about}": "{other}",', f"<{other}>{about}</{other}>", f"import {about}", f"if {about} == {n}:"]
+    shapes += [f"{about}.{other}()", f"- [ ] {other} {about}", f"{about}: {n}", f"{other} {about}, {word(s)}."]
+    return s.choice(shapes)
 
 
 def name(s: Source) -> str:
