@@ -41,7 +41,7 @@ class Box:
 def box(tmp_path: Path) -> Box:
     """A directory with some files, beside a secret that no tool may reach."""
     (tmp_path / "secret.txt").write_text("the secret milk")
-    root = tmp_path / "work"
+    root = tmp_path / "desk"
     (root / "src" / "deep").mkdir(parents=True)
     (root / ".git").mkdir()
     (root / "notes.txt").write_text("buy milk\n\ncall Ada (tomorrow)\n")
@@ -199,7 +199,7 @@ def test_the_time_is_local_and_to_the_second(box: Box) -> None:
 
 # ------------------------------------------------------------------------------------------------------------ paths
 
-OUTSIDE = ("../secret.txt", "src/../../secret.txt", "leak.txt", "up/secret.txt", "up/work/../secret.txt", "/etc/passwd")
+OUTSIDE = ("../secret.txt", "src/../../secret.txt", "leak.txt", "up/secret.txt", "up/desk/../secret.txt", "/etc/passwd")
 
 
 @pytest.mark.parametrize("path", OUTSIDE)
@@ -212,12 +212,12 @@ def test_no_path_leads_out_of_the_directory(box: Box, path: str) -> None:
 
 
 @given(
-    parts=st.lists(st.sampled_from(["..", ".", "src", "up", "work", "secret.txt", "leak.txt", "", "deep"]), max_size=6)
+    parts=st.lists(st.sampled_from(["..", ".", "src", "up", "desk", "secret.txt", "leak.txt", "", "deep"]), max_size=6)
 )
 def test_no_combination_reads_the_secret(tmp_path_factory: pytest.TempPathFactory, parts: list[str]) -> None:
     base = tmp_path_factory.mktemp("base")
     (base / "secret.txt").write_text("secret")
-    root = base / "work"
+    root = base / "desk"
     (root / "src" / "deep").mkdir(parents=True)
     (root / "up").symlink_to(base)
     (root / "leak.txt").symlink_to(base / "secret.txt")
