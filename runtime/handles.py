@@ -6,7 +6,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Iterator
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 
 from attrs import define, field
 
@@ -15,6 +15,10 @@ from cognition.parsing import Output
 from runtime.local import LocalEngine
 from runtime.owner import Owner
 from runtime.protocol import Done, ModelInfo, Timings
+
+LONGEST_WAIT = 0.5
+"""Seconds of one wait for the owner's thread. Python runs a signal's handler when a wait ends or is interrupted; one
+that comes in the microseconds before the wait begins would otherwise be seen with the next token only."""
 
 
 @define(eq=False)
@@ -73,9 +77,13 @@ class LocalGeneration:
     def __next__(self) -> Output | Done:
         if self._ended:
             raise StopIteration
-        output = self._ticket.outputs.get()  # Ctrl-C comes through here: waiting for a queue can be interrupted
-        self._ended = isinstance(output, Done)
-        return output
+        while True:
+            try:
+                output = self._ticket.outputs.get(timeout=LONGEST_WAIT)
+            except Empty:  # a chance for the handler of a signal that came in the instant before the wait
+                continue
+            self._ended = isinstance(output, Done)
+            return output
 
     def cancel(self) -> None:
         self._desk.cancel(self._ticket)
