@@ -2,19 +2,31 @@
 
 from __future__ import annotations
 
+from functools import cache
+from types import UnionType
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+
+import pytest
+from attrs import fields, has
+
 from cognition import (
     AgentConfig,
     AgentState,
+    CallModel,
     ContextAssembled,
     Decision,
     EffectId,
+    History,
     Input,
     LLMEngine,
+    Message,
     ModelReplied,
     ProposedCall,
     ToolMessage,
     ToolSpec,
+    Transition,
 )
+from cognition.context import message_size
 
 MULTIPLY = ToolSpec("multiply", read_only=True)
 WRITE = ToolSpec("write")
@@ -33,8 +45,51 @@ def replied(identity: str, text: str = "", *calls: ProposedCall, **more: object)
     return ModelReplied(effect(identity), text, calls=calls, **more)  # type: ignore[arg-type]  # as above
 
 
+@cache
+def fields_of(kind: type) -> tuple[tuple[str, Any], ...]:
+    hints = get_type_hints(kind)
+    return tuple((field.name, hints[field.name]) for field in fields(kind))  # type: ignore[arg-type]  # an attrs class
+
+
+def has_type(value: Any, kind: Any) -> bool:
+    """Whether a value of the core is, through and through, what its type says. Knows nothing of the codec."""
+    kind = getattr(kind, "__supertype__", kind)  # a NewType is what it renames
+    origin, arguments = get_origin(kind), get_args(kind)
+    if origin is Literal:
+        return value in arguments
+    if origin in (Union, UnionType):
+        return any(has_type(value, member) for member in arguments)
+    if origin is tuple and arguments[-1] is ...:
+        return isinstance(value, tuple) and all(has_type(item, arguments[0]) for item in value)
+    if origin is tuple:
+        return isinstance(value, tuple) and all(map(has_type, value, arguments))
+    if kind is History:
+        return isinstance(value, History) and all(has_type(message, Message) for message in value)
+    if has(kind):
+        return type(value) is kind and all(has_type(getattr(value, name), of) for name, of in fields_of(kind))
+    return type(value) in (float, int) if kind is float else type(value) is (origin or kind)
+
+
+def check(transition: Transition) -> None:
+    """What holds after every step of an ``LLMEngine``, whatever was decided."""
+    state, decisions = transition.next_state, transition.decisions
+    assert has_type(state, AgentState)
+    assert all(has_type(decision, Decision) for decision in decisions)
+    newest = state.counters.messages
+    assert [f"m{newest - len(state.history) + n}" for n in range(1, len(state.history) + 1)] == [
+        message.id for message in state.history
+    ]
+    shown = state.history[state.window.first :]
+    assert sum(message_size(message) for message in shown) == pytest.approx(state.window.size)
+    reports = [decision for decision in decisions if isinstance(decision, ContextAssembled)]
+    requests = [decision.request for decision in decisions if isinstance(decision, CallModel)]
+    assert [(len(request.messages), len(state.history) - len(request.messages)) for request in requests] == [
+        (report.messages, report.dropped) for report in reports
+    ]
+
+
 class Session:
-    """Drives an engine by hand and keeps what it decided last."""
+    """Drives an engine by hand, checks each step, and keeps what it decided last."""
 
     def __init__(self, engine: LLMEngine) -> None:
         self.engine, self.state = engine, AgentState()
@@ -42,6 +97,7 @@ class Session:
 
     def __call__(self, event: Input) -> tuple[Decision, ...]:
         transition = self.engine.step(self.state, event)
+        check(transition)
         self.state, self.decisions = transition.next_state, transition.decisions
         return tuple(d for d in self.decisions if not isinstance(d, ContextAssembled))
 

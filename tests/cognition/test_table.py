@@ -79,6 +79,25 @@ INPUTS: dict[type[Input], Input] = {
     ShutdownAsked: ShutdownAsked(),
 }
 
+ANOTHER = {
+    ModelReplied: "another model call is in flight",
+    ModelFailed: "another model call is in flight",
+    ModelInterrupted: "another model call is in flight",
+    TimerFired: "another timer is running",
+    ToolReturned: "no tool runs under this id",
+    ToolFailed: "no tool runs under this id",
+    ApprovalGiven: "no call awaits this approval",
+    ApprovalRefused: "no call awaits this approval",
+    QuestionAnswered: "no question awaits this answer",
+    PlanReviewed: "no plan awaits a review",
+    MemoryRecalled: "nothing is being recalled under this id",
+    WorkerFinished: "no worker is at work under this id",
+    WorkerFailed: "no worker is at work under this id",
+    WorkerStalled: "no worker is at work under this id",
+    HookReturned: "no hook runs under this id",
+}
+"""What a live cell says to the answer of another effect than the one in flight."""
+
 
 def test_the_table_has_a_row_for_each_phase_and_a_cell_for_each_input() -> None:
     assert list(PHASE_TYPES) == list(TABLE)
@@ -94,13 +113,14 @@ def test_every_cell_gives_a_transition_and_dead_cells_change_nothing(phase: type
 
     transition = ENGINE.step(state, value)
 
-    rejected = [d for d in transition.decisions if isinstance(d, Rejected)]
-    if isinstance(TABLE[phase][event], Dead) or hasattr(value, "effect_id"):
-        assert [event.__name__] == [d.input for d in rejected]
-        assert len(transition.decisions) == 1
+    cell, identity = TABLE[phase][event], getattr(value, "effect_id", None)
+    if isinstance(cell, Dead) or identity is not None:
+        reason = "closed" if phase is Closed else "foreign" if identity else "out_of_phase"
+        detail = cell.detail if isinstance(cell, Dead) else ANOTHER[event]
+        assert (Rejected(reason, event.__name__, detail, identity),) == transition.decisions  # type: ignore[arg-type]
         assert state == transition.next_state
     else:
-        assert rejected == []
+        assert [d for d in transition.decisions if isinstance(d, Rejected)] == []
 
 
 @pytest.mark.parametrize(
