@@ -2,8 +2,30 @@
 
 from __future__ import annotations
 
-from hypothesis import settings
+import os
+
+import pytest
+from hypothesis import Phase, settings
+
+from cognition import codec
 
 # No test of ours is about time, and the machines that run them are shared: a slow example is no failure.
 settings.register_profile("cogstep", deadline=None, print_blob=True)
+# For `make mutants`: thousands of runs, each of which only has to say whether a test fails, always in the same way.
+settings.register_profile(
+    "mutants",
+    parent=settings.get_profile("cogstep"),
+    max_examples=20,
+    derandomize=True,
+    database=None,
+    phases=(Phase.explicit, Phase.generate),
+)
 settings.load_profile("cogstep")
+
+
+@pytest.fixture(autouse=True)
+def _no_converter_from_before() -> None:
+    """Under mutation the codec's converter is built in each test: one built before the mutation knows nothing of it."""
+    mutant = os.environ.get("MUTANT_UNDER_TEST", "")  # set by mutmut; "stats" while it learns which test reaches what
+    if mutant == "stats" or mutant.startswith("cognition.codec."):
+        codec._converter.cache_clear()
