@@ -37,7 +37,7 @@ def mutmut(*arguments: str) -> str:
 
 
 def function_of(mutant: str) -> str:
-    """The function that a mutant changes: ``cognition.history.xǁHistoryǁdrop__mutmut_4`` -> ``history.History.drop``."""
+    """The function that a mutant changes: ``cognition.ids.x_effect_id__mutmut_4`` is one of ``ids.effect_id``."""
     found = MANGLED.search(mutant)
     if found is None:
         raise ValueError(f"{mutant!r} is no name of a mutant that mutmut 3 gives")

@@ -1,0 +1,278 @@
+"""What the model reads: the text and status of each result that the engine itself writes, and the notes beside them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from cognition import (
+    ApprovalGiven,
+    ApprovalRefused,
+    AskApproval,
+    AssistantMessage,
+    CallTool,
+    CancelAsked,
+    Cancelled,
+    HookReturned,
+    Input,
+    Limits,
+    MemoryRecalled,
+    PlanReviewed,
+    ProposedCall,
+    QuestionAnswered,
+    Rejected,
+    Rule,
+    SessionReset,
+    ShutdownAsked,
+    SpawnWorker,
+    ToolCall,
+    ToolReturned,
+    ToolSpec,
+    TurnFinished,
+    Usage,
+    UserMessage,
+    UserSpoke,
+    WorkerFailed,
+    WorkerFinished,
+    WorkerStalled,
+)
+from cognition.handlers.answers import APPROVED
+from cognition.handlers.engine_calls import PLANNING
+from cognition.handlers.model import NUDGE_NOTE
+from cognition.phases import Acting, Settled
+from tests.cognition.session import DELETE, WRITE, Session, effect, engine_with, replied
+
+FIRST = effect("1.1.1")
+FEATURES = ("questions", "tasks", "plan", "memory", "workers")
+WORKER = ProposedCall("spawn_worker", {"name": "a", "objective": "x"})
+PLAN = ProposedCall("submit_plan", {"steps": ["look"]})
+QUESTION = ProposedCall("ask_user", {"questions": [{"question": "Which?", "options": ["a", "b"]}]})
+
+
+def calling(engine_of: dict[str, Any], *calls: ProposedCall, tools: tuple[ToolSpec, ...] = (WRITE, DELETE)) -> Session:
+    session = Session(engine_with(*tools, **engine_of))
+    session(UserSpoke("Go"))
+    session(replied("1.1.0", "", *calls))
+    return session
+
+
+@pytest.mark.parametrize(
+    ("call", "event", "expected"),
+    [
+        (ProposedCall("update_tasks", {"tasks": []}), None, ("The list of tasks is updated.", "ok")),
+        (ProposedCall("enter_plan_mode"), None, (PLANNING, "ok")),
+        (ProposedCall("remember", {"text": "tea"}), None, ("Saved.", "ok")),
+        (ProposedCall("finish_step"), None, ("Error: there is no plan under execution", "error")),
+        (ProposedCall("wriet"), None, ("Error: there is no tool 'wriet'; did you mean write?", "error")),
+        (WORKER, WorkerFinished(FIRST, "found"), ("found", "ok")),
+        (WORKER, WorkerFailed(FIRST, "lost"), ("Error: the worker failed: lost", "error")),
+        (WORKER, WorkerStalled(FIRST, "asleep"), ("Error: the worker stalled: asleep", "error")),
+        (WORKER, WorkerStalled(FIRST), ("Error: the worker stalled: it made no progress", "error")),
+        (PLAN, PlanReviewed(FIRST, True), (APPROVED, "ok")),
+        (PLAN, PlanReviewed(FIRST, True, "Quickly."), (f"{APPROVED} Quickly.", "ok")),
+        (PLAN, PlanReviewed(FIRST, False, "smaller"), ("The user wants another plan: smaller", "refused")),
+        (PLAN, PlanReviewed(FIRST, False), ("The user wants another plan: no reason given", "refused")),
+        (QUESTION, QuestionAnswered(FIRST, (("b",),)), ("Which? b", "ok")),
+        (ProposedCall("recall", {"query": "a"}), MemoryRecalled(FIRST, ("1", "2")), ("1\n2", "ok")),
+        (ProposedCall("recall", {"query": "a"}), MemoryRecalled(FIRST), ("Nothing found.", "ok")),
+        (ProposedCall("delete"), ApprovalRefused(FIRST), ("Error: the user refused this call", "refused")),
+        (ProposedCall("delete"), CancelAsked(), ("The call was cancelled.", "cancelled")),
+    ],
+)
+def test_each_call_has_its_one_result(call: ProposedCall, event: Input | None, expected: tuple[str, str]) -> None:
+    session = calling({"features": FEATURES}, call)
+    if event is not None:
+        session(event)
+
+    assert [expected] == session.results
+
+
+def test_the_nearest_names_are_three_at_most() -> None:
+    tools = tuple(ToolSpec(name) for name in ("read_a", "read_b", "read_c", "read_d", "write"))
+
+    session = calling({}, ProposedCall("read_"), tools=tools)
+
+    ((content, _),) = session.results
+    assert content.startswith("Error: there is no tool 'read_'; did you mean read_")
+    assert content.count(" or ") == 2
+
+
+@pytest.mark.parametrize("event", [SessionReset(), ShutdownAsked()])
+def test_a_turn_that_the_program_ends_says_by_what(event: Input) -> None:
+    session = Session(engine_with())
+    session(UserSpoke("Go"))
+
+    decisions = session(event)
+
+    reason = "the session was reset" if isinstance(event, SessionReset) else "the session was closed"
+    assert TurnFinished(Cancelled(reason), Usage()) in decisions
+    expected = [] if isinstance(event, SessionReset) else [UserMessage("m1", "Go")]
+    assert expected == list(session.state.history)
+
+
+def test_an_answer_that_does_not_fit_is_rejected_with_what_would() -> None:
+    session = calling({"features": FEATURES}, QUESTION)
+
+    (no,) = session(QuestionAnswered(FIRST, (("a", "b"),)))
+
+    assert isinstance(no, Rejected)
+    assert (no.input, no.effect_id) == ("QuestionAnswered", FIRST)
+    assert no.detail == "1 answers are expected, one choice each unless several are allowed"
+
+
+def test_notes_of_the_memory_stand_in_lines() -> None:
+    session = Session(engine_with(recall_first=True))
+    session(UserSpoke("Go"))
+
+    session(MemoryRecalled(effect("1.0.0"), ("tea", "at 5")))
+
+    assert UserMessage("m2", "From your notes:\ntea\nat 5", "engine") == session.state.history[-1]
+
+
+def test_a_reply_with_only_reasoning_is_kept_and_nudged() -> None:
+    session = Session(engine_with())
+    session(UserSpoke("Go"))
+
+    session(replied("1.1.0", "", reasoning="Hmm."))
+
+    assert [
+        UserMessage("m1", "Go"),
+        AssistantMessage("m2", "", "Hmm."),
+        UserMessage("m3", NUDGE_NOTE, "engine"),
+    ] == list(session.state.history)
+
+
+def test_reasoning_beside_and_inside_a_text_protocol_is_kept_together() -> None:
+    session = Session(engine_with(WRITE, protocol="short_keys"))
+    session(UserSpoke("Go"))
+
+    session(replied("1.1.0", '{"t": "inside", "f": "Done."}', reasoning="beside"))
+
+    assert AssistantMessage("m2", '{"t": "inside", "f": "Done."}', "beside\ninside") == session.state.history[-1]
+
+
+def test_each_text_protocol_is_read_as_what_it_is() -> None:
+    for protocol, text in (
+        ("short_keys", '{"a": "write", "i": {"n": 1}}'),
+        ("tool_tags", '<tool>write</tool><args>{"n": 1}</args>'),
+    ):
+        session = Session(engine_with(WRITE, protocol=protocol))
+        session(UserSpoke("Go"))
+
+        assert (CallTool(FIRST, ToolCall("call-1-1-1", "write", {"n": 1})),) == session(replied("1.1.0", text))
+
+
+# ----------------------------------------------------------------------------------------------------- around one call
+
+
+def test_what_hooks_say_before_and_after_a_call_stands_under_its_result() -> None:
+    session = calling({"hooks": ("before_tool", "after_tool")}, ProposedCall("write"))
+    session(HookReturned(FIRST, context="Only in tmp."))
+    session(ToolReturned(effect("1.1.2"), "ok"))
+
+    session(HookReturned(effect("1.1.3"), context="One file."))
+
+    assert session.results == [("ok\nOnly in tmp.\nOne file.", "ok")]
+
+
+def test_what_a_hook_said_is_read_although_the_user_refused() -> None:
+    session = calling({"hooks": ("before_tool",)}, ProposedCall("delete"))
+    session(HookReturned(FIRST, context="It is the last copy."))
+
+    session(ApprovalRefused(effect("1.1.2"), "keep it"))
+
+    assert session.results == [("Error: the user refused this call: keep it\nIt is the last copy.", "refused")]
+
+
+@pytest.mark.parametrize("changed", [None, '{"n": 2}'])
+def test_a_model_that_wants_the_user_asked_is_heard_behind_a_hook_too(changed: str | None) -> None:
+    session = calling({"hooks": ("before_tool",)}, ProposedCall("write", {"n": 1}, confirm=True))
+
+    (ask,) = session(HookReturned(FIRST, arguments_json=changed))
+
+    assert AskApproval(effect("1.1.2"), ToolCall("call-1-1-1", "write", changed or {"n": 1})) == ask
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [("[]", "the arguments of 'write' are no JSON object"), ('{"n": ' * 100_000, "")],
+)
+def test_a_hook_that_spoils_the_arguments_is_an_error_that_the_model_reads(arguments: str, problem: str) -> None:
+    session = calling({"hooks": ("before_tool",)}, ProposedCall("write"))
+
+    session(HookReturned(FIRST, arguments_json=arguments))
+
+    ((content, status),) = session.results
+    assert content.startswith(f"Error: a hook gave unusable arguments: {problem}")
+    assert status == "error"
+
+
+def test_a_refusal_from_now_on_keeps_its_reason() -> None:
+    session = calling({}, ProposedCall("delete"), ProposedCall("delete", {"n": 2}))
+
+    session(ApprovalRefused(FIRST, "never", always=True))
+
+    assert (Rule("deny", "delete", "never"),) == session.state.remembered
+    assert session.results == [
+        ("Error: the user refused this call: never", "refused"),
+        ("Error: this call is not permitted: never", "refused"),
+    ]
+
+
+# ------------------------------------------------------------------------------------------------------------- workers
+
+
+def worker(name: Any, **more: Any) -> ProposedCall:
+    return ProposedCall("spawn_worker", {"name": name, "objective": "x", **more})
+
+
+def test_a_worker_always_has_something_left_to_work_with() -> None:
+    """The last of a budget may be gone; a limit of nothing can't be built."""
+    limits = Limits(tool_calls=1, workers=1, cost=1.0, input_tokens=10, output_tokens=10)
+    session = Session(engine_with(features=("workers",), limits=limits))
+    session(UserSpoke("Go"))
+
+    (spawn,) = session(replied("1.1.0", "", WORKER, usage=Usage(9, 9, cost=0.75)))
+
+    assert isinstance(spawn, SpawnWorker)
+    assert Limits(tool_calls=1, workers=1, cost=0.25, input_tokens=1, output_tokens=1) == spawn.limits
+
+
+def test_workers_of_one_reply_count_one_by_one() -> None:
+    session = calling({"features": ("workers",), "limits": Limits(workers=1)}, worker("a"), worker("b"))
+
+    session(WorkerFinished(FIRST, "A"))
+
+    assert session.results == [("A", "ok"), ("Not run: the limit of 1 workers is reached.", "error")]
+
+
+def test_two_workers_that_were_asked_about_count_when_they_start() -> None:
+    confirmed = [ProposedCall("spawn_worker", {"name": n, "objective": "x"}, confirm=True) for n in "ab"]
+    session = calling({"features": ("workers",), "limits": Limits(workers=1)}, *confirmed)
+
+    (spawn,) = session(ApprovalGiven(effect("1.1.2")))
+    session(ApprovalGiven(effect("1.1.1")))
+    session(WorkerFinished(effect("1.1.3"), "B"))
+
+    assert isinstance(spawn, SpawnWorker)
+    assert spawn.worker.name == "b"
+    assert session.results == [("Not run: the limit of 1 workers is reached.", "error"), ("B", "ok")]
+
+
+def test_a_worker_whose_needs_can_not_be_read_is_settled_while_others_work() -> None:
+    session = calling({"features": ("workers",)}, worker("a"), worker("b", after="a"))
+
+    phase = session.state.phase
+    assert isinstance(phase, Acting)
+    assert isinstance(phase.slots[1].status, Settled)
+
+
+@pytest.mark.parametrize("name", [["a"], {"a": 1}, 5, None])
+def test_a_worker_with_an_unreadable_name_disturbs_no_other(name: object) -> None:
+    session = calling({"features": ("workers",)}, worker(name), worker("b"), worker("c", after=["b"]))
+    session(WorkerFinished(FIRST, "B"))
+    session(WorkerFinished(effect("1.1.2"), "C"))
+
+    assert session.results[0][0] == "Error: 'name' must be a text that is not empty"
+    assert session.results[1:] == [("B", "ok"), ("C", "ok")]
