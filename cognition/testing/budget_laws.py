@@ -7,15 +7,21 @@ from cognition.decisions import (
     CallModel,
     CallTool,
     Decision,
+    ModeSet,
+    PlanChanged,
     SessionClosed,
     SpawnWorker,
+    TasksChanged,
     TurnFinished,
 )
-from cognition.inputs import HookReturned, Input
+from cognition.inputs import HookReturned, Input, SessionReset, ShutdownAsked
 from cognition.outcomes import LimitReached
 from cognition.phases import Closed, Idle
 from cognition.testing.subject import Found, Problem, Subject
 from cognition.testing.world import Edge, Turn, count, is_rejected
+
+OF_THE_SESSION = (SessionClosed, TasksChanged, PlanChanged, ModeSet)
+"""What a reset or a shutdown may decide after the turn that it ends."""
 
 
 def bounded(subject: Subject, edge: Edge) -> Found:
@@ -33,7 +39,8 @@ def bounded(subject: Subject, edge: Edge) -> Found:
         return Problem(f"the turn was finished {len(ends)} times")
     if turn is None:
         return Problem("a turn was finished, and none was under way")
-    if any(type(decision) is not SessionClosed for decision in decisions[ends[0] + 1 :]):
+    of_session = OF_THE_SESSION if isinstance(edge.input, SessionReset | ShutdownAsked) else ()
+    if any(not isinstance(decision, of_session) for decision in decisions[ends[0] + 1 :]):
         return Problem("TurnFinished is not the turn's last decision")
     if not isinstance(phase, Idle | Closed):
         return Problem(f"the turn is finished and the phase is {type(phase).__name__}")

@@ -21,16 +21,13 @@ from cognition.decisions import (
     Rejected,
 )
 from cognition.engine_tools import SPAWN_WORKER
-from cognition.errors import CodecError
 from cognition.history import History
 from cognition.inputs import Input
 from cognition.messages import AssistantMessage, Message, ToolCall, ToolMessage, UserMessage
 from cognition.requests import ModelRequest
-from cognition.testing.subject import Found, Problem, Subject, batch_of
+from cognition.testing.story import contrast
+from cognition.testing.subject import UNREADABLE, Found, Problem, Subject, batch_of
 from cognition.testing.world import Edge, World, belongs, count
-
-UNREADABLE = (CodecError, TypeError, ValueError, KeyError, RecursionError)
-"""What a value that can't be recorded raises on the way to JSON and back."""
 
 
 def encoding(value: Any, kind: Any = None) -> str:
@@ -52,9 +49,9 @@ def purity(subject: Subject, world: World, event: Input) -> Found:
         return None
     for what, old, new in zip(("state", "input"), before, (encoding(state), encoding(event)), strict=True):
         if old != new:
-            return Problem(f"step changed its argument: the {what} was\n    {old}\n  and is\n    {new}")
+            return Problem(f"step changed its argument, the {what}:\n    before: {old:.300}\n    after:  {new:.300}")
     if first != second:
-        return Problem(f"equal arguments gave different transitions:\n    {first}\n    {second}")
+        return Problem(f"equal arguments gave transitions that differ in {contrast(first, second)}")
     return None
 
 
@@ -209,7 +206,7 @@ def not_faithful(value: Any, kind: Any) -> str | None:
         back = from_data(json.loads(text), kind)
     except UNREADABLE as error:
         return f"{type(value).__name__} can't be recorded: {type(error).__name__}: {error}"
-    return None if back == value else f"{value}\n  comes back from its JSON as\n    {back}"
+    return None if back == value else f"{type(value).__name__} comes back from JSON changed: {contrast(value, back)}"
 
 
 # ------------------------------------------------------------------------------------------------------------- L9 fits

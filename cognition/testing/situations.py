@@ -41,6 +41,8 @@ from cognition.inputs import (
 )
 from cognition.messages import MalformedToolCall, ProposedCall, ToolCall, Usage
 from cognition.outcomes import Failure
+from cognition.state import AgentState
+from cognition.testing.subject import UNREADABLE
 from cognition.testing.world import ANSWERS, World, addressed
 
 ANY = EffectId("*")
@@ -177,10 +179,10 @@ def situation(world: World) -> bytes:
     The history is kept with all texts. Two different situations have the same digest with a probability of 2**-128 for
     each pair.
     """
-    data = to_data(world.state)
+    data = _data(world.state)
     data.pop("counters", None)
     data.pop("total", None)
-    text = json.dumps([data, [_effect(effect) for effect in world.open], _account(world)])
+    text = json.dumps([data, [_effect(effect) for effect in world.open], _account(world)], default=repr)
     names: dict[str, str] = {}
 
     def rename(match: re.Match[str]) -> str:
@@ -191,6 +193,15 @@ def situation(world: World) -> bytes:
 
 NAMES = re.compile(r'"(?:id|effect_id|call_id)": "((?:[^"\\]|\\.)*)"')
 """Every field with an id. Within a text quotes are escaped, so what looks like such a field there is not one."""
+
+
+def _data(state: AgentState) -> dict[str, Any]:
+    """The state as data; a state that can't be recorded, which L8 will say, as the text of its value."""
+    try:
+        data: dict[str, Any] = to_data(state)
+    except UNREADABLE:
+        data = {"unreadable": repr(state)}
+    return data
 
 
 def _effect(effect: Effect) -> Any:

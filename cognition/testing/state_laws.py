@@ -41,8 +41,9 @@ from cognition.messages import Message, ToolCall, ToolMessage
 from cognition.outcomes import Cancelled
 from cognition.phases import Closed, Idle
 from cognition.state import AgentState
-from cognition.testing.edge_laws import UNREADABLE, answered, encoding, unpaired
-from cognition.testing.subject import Found, Problem, Subject
+from cognition.testing.edge_laws import answered, encoding, unpaired
+from cognition.testing.story import contrast
+from cognition.testing.subject import UNREADABLE, Found, Problem, Subject
 from cognition.testing.world import Edge, World, is_rejected, take
 
 MOST_STEPS = 200
@@ -189,12 +190,13 @@ def stored_and_read(subject: Subject, world: World) -> Found:
     except UNREADABLE as error:
         return Problem(f"the state can't be recorded: {type(error).__name__}: {error}")
     if stored != world.state:
-        return Problem(f"{world.state}\n  comes back from its JSON as\n    {stored}")
+        return Problem(f"the state comes back from its JSON changed: {contrast(world.state, stored)}")
     twin = evolve(world, state=stored)
     for event in [answer(effect) for effect in world.open] or [UserSpoke("Hello")]:
         live, again = take(subject.engine, world, event), take(subject.engine, twin, event)
         if live.transition != again.transition:
-            return Problem(f"a stored state goes on otherwise than the live one: {again.transition}", (live,))
+            difference = contrast(live.transition, again.transition)
+            return Problem(f"a stored state goes on otherwise than the live one: {difference}", (live,))
     return None
 
 

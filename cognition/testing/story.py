@@ -72,6 +72,20 @@ def tell(engine: CognitiveEngine, inputs: Sequence[Input], start: World | None =
     return story_of(edges)
 
 
+def contrast(one: Any, other: Any, path: str = "") -> str:
+    """Where two values of a class first differ, as two lines, first and second."""
+    if type(one) is type(other) and attrs.has(type(one)):
+        for field in attrs.fields(type(one)):
+            left, right = getattr(one, field.name), getattr(other, field.name)
+            if left != right:
+                return contrast(left, right, f"{path}.{field.name}")
+    if isinstance(one, Sequence) and isinstance(other, Sequence) and not isinstance(one, str):
+        for place, (left, right) in enumerate(zip(one, other, strict=False)):
+            if left != right:
+                return contrast(left, right, f"{path}[{place}]")
+    return f"{path.lstrip('.') or 'the whole'}\n    first:  {one!r:.300}\n    second: {other!r:.300}"
+
+
 def shortened(text: str, limit: int = LONGEST_TEXT) -> str:
     """The text in quotes, on one line, with what is beyond ``limit`` characters counted."""
     quoted = json.dumps(text[:limit], ensure_ascii=False)

@@ -9,6 +9,7 @@ from attrs import evolve, frozen
 from cognition.config import AgentConfig
 from cognition.context import fixed_size, prompt_budget
 from cognition.engine import CognitiveEngine
+from cognition.errors import CodecError
 from cognition.messages import AssistantMessage, Message, ToolCall
 from cognition.policy import Rule
 from cognition.testing.world import Edge
@@ -22,6 +23,9 @@ class Problem:
     text: str
     more: tuple[Edge, ...] = ()
 
+
+UNREADABLE = (CodecError, TypeError, ValueError, KeyError, RecursionError)
+"""What a value that can't be recorded raises on the way to JSON and back."""
 
 Found = Problem | None
 """What every check gives: what is wrong, or None."""

@@ -1,0 +1,121 @@
+"""The laws, proved by exhaustive exploration: every situation within reach of the beginning, every law, every step.
+
+    python benchmarks/prove.py                 1,000,000 situations, all cores; ``make prove`` is the same
+    python benchmarks/prove.py --states 20000 --processes 1
+
+Prints how many distinct situations were seen, the steps taken from them, the depth and the time. A broken law ends the
+search with a shortest story; Ctrl-C ends it with what was seen so far. Exit status: 0 all laws hold, 1 one is broken,
+130 interrupted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import multiprocessing
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+
+from cognition import AgentConfig, GenerationOptions, Limits, LLMEngine, RetryPolicy, ToolSpec
+from cognition.testing import Exploration, explore
+from cognition.testing.explore import Chunk, Spread
+
+CONFIG = AgentConfig(
+    system="Be brief.",
+    tools=(
+        ToolSpec("look", "Looks something up.", read_only=True),
+        ToolSpec("write", "Changes something.", approval=True),
+    ),
+    limits=Limits(steps=3, tool_calls=3, refusals=2, output_tokens=25),
+    retry=RetryPolicy(attempts=2),
+    context_tokens=600,
+    options=GenerationOptions(max_tokens=100),
+)
+"""Small limits, so that a search of few inputs meets all of them; a tool that may run beside others and one that asks;
+a context that holds a few turns, so that trimming is met too."""
+
+EVERY = 5.0
+"""Seconds between two lines of progress."""
+
+WORK: list[Callable[[range], Chunk]] = []
+"""What the forked processes apply: a function with all that was seen so far, inherited rather than sent."""
+
+
+def _apply(part: range) -> Chunk:
+    return WORK[0](part)
+
+
+def _ignore_interrupts() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the first process ends the others
+
+
+def forked(processes: int) -> Spread:
+    """A ``map`` over processes that are forked for each level of the search, with all that is known by then."""
+    fork = multiprocessing.get_context("fork")
+
+    def spread(function: Callable[[range], Chunk], parts: Sequence[range]) -> Iterator[Chunk]:
+        if len(parts) < 2 * processes:
+            yield from map(function, parts)
+            return
+        WORK[:] = [function]
+        gc.freeze()  # what is there stays there: the processes need not look through it
+        with fork.Pool(processes, _ignore_interrupts) as pool:
+            yield from pool.imap(_apply, parts)
+
+    return spread
+
+
+class Progress:
+    """Prints a line now and then, and keeps the latest figures."""
+
+    def __init__(self) -> None:
+        self.began = self.printed = time.perf_counter()
+        self.seen = Exploration(0, 0, 0, False)
+
+    @property
+    def seconds(self) -> float:
+        return time.perf_counter() - self.began
+
+    def __call__(self, seen: Exploration) -> None:
+        self.seen = seen
+        now = time.perf_counter()
+        if now - self.printed >= EVERY:
+            self.printed = now
+            print(self.line(), file=sys.stderr, flush=True)
+
+    def line(self) -> str:
+        seen = self.seen
+        return (
+            f"{seen.states:>9,} states  {seen.transitions:>11,} transitions  depth {seen.depth:>2}  "
+            f"{self.seconds:>6.0f} s  {seen.states / max(self.seconds, 1e-9):>6,.0f} states/s"
+        )
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Hold LLMEngine to all laws in every situation within reach.")
+    parser.add_argument("--states", type=int, default=1_000_000, help="distinct situations (default: %(default)s)")
+    parser.add_argument("--processes", type=int, default=os.cpu_count() or 1, help="default: all cores (%(default)s)")
+    arguments = parser.parse_args()
+    can_fork = "fork" in multiprocessing.get_all_start_methods()
+    spread: Spread = forked(arguments.processes) if arguments.processes > 1 and can_fork else map
+    gc.disable()  # nothing here is a cycle; looking through millions of values for one takes half of the time
+    progress = Progress()
+    try:
+        found = explore(LLMEngine(CONFIG), limit=arguments.states, on_progress=progress, spread=spread)
+    except KeyboardInterrupt:
+        print(f"interrupted after\n{progress.line()}")
+        return 130
+    progress.seen = found
+    print(progress.line())
+    if found.violation is not None:
+        print(f"\n{found.violation}")
+        return 1
+    print("every law holds in every one of them" + (", and there are no others" if found.complete else ""))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
