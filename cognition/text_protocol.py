@@ -181,7 +181,8 @@ def _arguments(name: str, value: Any, tools: Mapping[str, ToolSpec]) -> tuple[di
         if isinstance(mended, dict):
             return mended, ""
         properties = tools[name].parameters.get("properties", {}) if name in tools else {}
-        texts = [key for key, schema in properties.items() if schema.get("type") == "string"]
+        # a schema may also be a plain true or false
+        texts = [key for key, one in properties.items() if isinstance(one, dict) and one.get("type") == "string"]
         if len(texts) == len(properties) == 1:
             return {texts[0]: value}, ""
         return None, f"the input of {name!r} must be a JSON object"

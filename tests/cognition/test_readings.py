@@ -1,0 +1,137 @@
+"""Text protocols to the letter: what becomes of each part of a reply."""
+
+from __future__ import annotations
+
+import pytest
+
+from cognition import MalformedToolCall, ProposedCall, ToolSpec
+from cognition.text_protocol import INSTRUCTIONS, MOST_OBJECTS, Reading, TextProtocol, instructions, read_text
+from tests.cognition.test_text_protocol import MOVE, SHELL
+
+ODD = ToolSpec("odd", "", {"type": "object", "properties": {"n": {"type": "integer"}}})
+ANY = ToolSpec("any", "", {"type": "object", "properties": {"x": True}})
+BARE = ToolSpec("bare", "", {"type": "object"})
+TOOLS = {tool.name: tool for tool in (SHELL, MOVE, ODD, ANY, BARE)}
+LS = ProposedCall("shell", {"command": "ls"})
+CUT = "it begins like a call and is no complete JSON"
+
+
+def malformed(raw: str, reason: str) -> Reading:
+    return Reading(malformed=(MalformedToolCall(raw, reason),))
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ('Sure! {"a": "shell", "i": "ls"} Done.', Reading(reasoning="Sure!  Done.", calls=(LS,))),
+        ('Use {"a": 5} then {"a": "shell", "i": "ls"} ok', Reading(reasoning='Use {"a": 5} then  ok', calls=(LS,))),
+        ('See {"a": broken {"a": "shell", "i": "ls"}', Reading(reasoning='See {"a": broken', calls=(LS,))),
+        ('Well {"t": "why", "a": "shell", "i": "ls"}', Reading(reasoning="Well\nwhy", calls=(LS,))),
+        (
+            'Hm.\n```json\n{"t": "x", "a": "shell", "i": "ls"}\n```\nand\n```\n{"a": "shell", "i": "ls"}\n```\nend',
+            Reading(reasoning="Hm.\n\nand\n\nend\nx", calls=(LS, LS)),
+        ),
+        (
+            '```\n{"result": 1}\n```\n```json\n{"a": "shell", "i": "ls"}\n```',
+            Reading(calls=(LS,)),
+        ),
+        ('```json\n[{"f": "A"}, {"f": "B"}]\n```', Reading("A\nB")),
+        (
+            '{"f": "A", "r": "note"} {"f": "B", "t": "why"} {"r": "two", "t": "and"}',
+            Reading("A\nB", "why\nand", remember=("note", "two")),
+        ),
+        ('{"t": "only"}', Reading(reasoning="only")),
+        ('{"a": "shell", "i": "ls", "c": true}', Reading(calls=(ProposedCall("shell", {"command": "ls"}, (), True),))),
+        ('{"a": "shell", "i": "ls", "c": false}', Reading(calls=(LS,))),
+        ('{"a": "move", "i": "  {\\"a\\": \\"1\\"}"}', Reading(calls=(ProposedCall("move", {"a": "1"}),))),
+        ('{"a": "shell", "i": "{ls"}', Reading(calls=(ProposedCall("shell", {"command": "{ls"}),))),
+        ('{"a": "shell"}', Reading(calls=(ProposedCall("shell", {}),))),
+        ("<response> A </response> B", Reading("A")),
+        ("<response>A", Reading("A")),
+    ],
+)
+def test_short_keys_are_read_part_by_part(text: str, expected: Reading) -> None:
+    """Nothing that was said is lost: what stands around the objects is thought, answers and notes keep their order."""
+    assert expected == read_text("short_keys", text, TOOLS)
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ('{"a": "shell", "i": {"command": "l', CUT),
+        ('  [ {"a": "shell", "i": {"command": "l', CUT),
+        ('{"a": "shell", "i": ["é"]}', "the input of 'shell' must be a JSON object, not list"),
+        ('{"a": "shell", "i": 5}', "the input of 'shell' must be a JSON object, not int"),
+        ('{"a": "move", "i": "x to y"}', "the input of 'move' must be a JSON object"),
+        ('{"a": "move", "i": "{broken"}', "the input of 'move' must be a JSON object"),
+        ('{"a": "odd", "i": "5"}', "the input of 'odd' must be a JSON object"),
+        ('{"a": "any", "i": "5"}', "the input of 'any' must be a JSON object"),
+        ('{"a": "bare", "i": "5"}', "the input of 'bare' must be a JSON object"),
+        ('{"a": "unknown", "i": "x"}', "the input of 'unknown' must be a JSON object"),
+    ],
+)
+def test_what_can_not_be_read_goes_back_as_it_was_with_the_reason(text: str, reason: str) -> None:
+    assert malformed(text, reason) == read_text("short_keys", text, TOOLS)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"a": "shell", "i": "ls", "c": "yes"}',
+        '{"a": "shell", "x": 1}',
+        '{"c": true, "i": {}}',
+        '{"t": 1}',
+        '{"f": null}',
+        '{"r": ["x"]}',
+    ],
+)
+def test_an_object_with_another_key_or_type_is_not_of_the_convention(text: str) -> None:
+    assert Reading(text) == read_text("short_keys", text, TOOLS)
+
+
+def test_so_many_objects_are_looked_for_in_prose_and_no_more() -> None:
+    one = '{"a": "shell", "i": "ls"} '
+
+    assert len(read_text("short_keys", "- " + one * MOST_OBJECTS, TOOLS).calls) == MOST_OBJECTS
+    assert len(read_text("short_keys", "- " + one * (MOST_OBJECTS + 1), TOOLS).calls) == MOST_OBJECTS
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("  <tool>shell", malformed("  <tool>shell", "<tool> is not closed")),
+        ("Text <tool>shell", Reading("Text <tool>shell")),
+        ("<tool>shell</tool><args> </args>", Reading(calls=(ProposedCall("shell", {}),))),
+        ("<tool>shell</tool>", Reading(calls=(ProposedCall("shell", {}),))),
+        ("<tool> shell </tool> <args> ls </args>", Reading(calls=(LS,))),
+        (
+            "A <tool>move</tool><args>x</args>B<response> R </response>C",
+            Reading(
+                "R",
+                "A BC",
+                malformed=(
+                    MalformedToolCall("<tool>move</tool><args>x</args>", "the input of 'move' must be a JSON object"),
+                ),
+            ),
+        ),
+        ("A<tool>shell</tool><args>ls</args><response> R", Reading("R", "A", (LS,))),
+        ("<tool>shell</tool><args>ls</args><tool>", Reading(reasoning="<tool>", calls=(LS,))),
+        ("A<response> R </response>B", Reading("R")),
+    ],
+)
+def test_tool_tags_are_read_part_by_part(text: str, expected: Reading) -> None:
+    assert expected == read_text("tool_tags", text, TOOLS)
+
+
+@pytest.mark.parametrize("protocol", ["short_keys", "tool_tags"])
+def test_the_prompt_is_the_programs_then_the_convention_then_one_line_a_tool(protocol: TextProtocol) -> None:
+    lines = [
+        INSTRUCTIONS[protocol],
+        "- odd:  Input: " + '{"type": "object", "properties": {"n": {"type": "integer"}}}',
+        "- bare:  Input: " + '{"type": "object"}',
+    ]
+
+    assert "Be brief.\n\n" + "\n".join(lines) == instructions(protocol, "Be brief.", (ODD, BARE))
+    assert "\n".join(lines) == instructions(protocol, "", (ODD, BARE))
+    assert instructions(protocol, "Be brief.", ()) == "Be brief."
+    assert instructions("native", "Be brief.", (ODD,)) == "Be brief."
