@@ -25,6 +25,8 @@ class Shape:
     """The system prompt becomes the start of the first user message, for templates without a system role."""
     text_arguments: bool = False
     """Arguments as JSON text instead of an object, for templates that concatenate them."""
+    reasoning_key: str = "reasoning_content"
+    """Under which the template looks for a message's reasoning."""
 
     def notes(self) -> tuple[str, ...]:
         """What was bent, one sentence each."""
@@ -84,7 +86,7 @@ def _entry(message: Message, shield: Shield, shape: Shape, call_id: Callable[[st
     if isinstance(message, AssistantMessage):
         entry: Entry = {"role": "assistant", "content": shield.text(message.text)}
         if message.reasoning:
-            entry["reasoning_content"] = shield.text(message.reasoning)
+            entry[shape.reasoning_key] = shield.text(message.reasoning)
         if message.calls:
             entry["tool_calls"] = [_call(call, shield, shape, call_id) for call in message.calls]
         return entry

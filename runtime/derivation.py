@@ -8,42 +8,22 @@ A template says how it writes a reply into the conversation, and that is how the
     + a reply with calls         ...<|im_start|>assistant\n<tool_call>\n{"name": NAME, ...}\n</tool_call>...
 
 The differences give the markers. Each finding is then proved: the probes' replies are parsed with it, and what does not
-come back is dropped with a warning. Shapes of calls that comparing does not find are looked for among the written
-formats, with the same proof.
+come back is dropped with a warning. What comparing does not find is looked for among the written formats, with the same
+proof.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator
-from itertools import chain, combinations_with_replacement
-from typing import Any
+from collections.abc import Iterator
+from itertools import combinations_with_replacement
 
 from attrs import evolve, frozen
 
-from cognition.parsing import PLAIN, CallFormat, FormatSpec, JsonFields, ReasoningMarkers, parse_reply
+from cognition.parsing import PLAIN, CallFormat, FormatSpec, JsonFields, ReasoningMarkers
 from cognition.parsing.formats import FORMATS
-from runtime.errors import TemplateError
-
-Apply = Callable[..., str]
-"""``ChatTemplate.apply``."""
-
-USER, TEXT, REASONING = "PROBE-USER", "PROBE-TEXT", "PROBE-REASONING"
-NAME, KEY, VALUE = "probe_tool", "probe_key", "PROBE-VALUE"
-OTHER_VALUE = "PROBE-OTHER-VALUE"
-
-TOOL = {
-    "type": "function",
-    "function": {
-        "name": NAME,
-        "description": "PROBE-DESCRIPTION",
-        "parameters": {"type": "object", "properties": {KEY: {"type": "string"}}, "required": [KEY]},
-    },
-}
-
-MARKER = re.compile(r"<[^<>\s]+>|\[[A-Z_/]+\]|◁[^◁▷\s]+▷")
-"""What families use as markers: ``<think>``, ``<|tool_call|>``, ``[TOOL_CALLS]``, ``◁think▷``."""
+from runtime.probing import KEY, MARKER, NAME, OTHER_VALUE, REASONING, REASONING_KEYS, TEXT, VALUE, Apply, Probe, Prober
 
 
 @frozen
@@ -55,173 +35,180 @@ class Derived:
     warnings: tuple[str, ...]
     text_arguments: bool = False
     """The template wants arguments as JSON text, not as an object."""
+    reasoning_key: str = REASONING_KEYS[0]
+    """Under which the template looks for a message's reasoning."""
+    evidence: tuple[str, ...] = ()
+    """How each part was found, one sentence each."""
 
 
 @frozen
-class _Probe:
-    """The part of a rendered conversation that one assistant message made, role header included."""
+class _Shown:
+    """What the template writes for each probe; None where it refuses it or leaves the point of it out."""
 
-    whole: str
-    reply: str
-    """Without what the generation prompt writes already."""
-    follows_prompt: bool
-    """It begins with the whole generation prompt, so that the model would write just ``reply`` after it."""
+    plain: Probe
+    thinking: Probe | None
+    """Reasoning and text, or, where reasoning is shown only with calls, reasoning and a call."""
+    one: Probe | None
+    two: Probe | None
+    text_arguments: bool
+    reasoning_key: str
+
+    def proves(self, spec: FormatSpec) -> bool:
+        """Everything that the template writes is read back right."""
+        return all(probe.read_with(spec) for probe in (self.plain, self.thinking, self.one, self.two) if probe)
 
 
 def derive(apply: Apply, source: str) -> Derived:
     """Everything that can be found out about a template. Never raises: what is not found is a warning."""
-    prober = _Prober(apply)
-    warnings: list[str] = []
-    features: list[str] = []
-    plain = prober.reply(_assistant(TEXT))
-    if plain is None:
-        warnings.append("the chat template refuses a plain answer in the conversation: output is shown as it comes")
-        return Derived(PLAIN, (), tuple(warnings))
-    if prober.shows_system():
-        features.append("system")
-    stops = _stops(plain)
-    reasoning = _proved_reasoning(prober, source, stops)
-    if reasoning is not None:
-        features.append("thinking")
-    unopened = reasoning and evolve(reasoning, opened=reasoning.opened and plain.follows_prompt)
-    if not _reads_back(FormatSpec("probe", reasoning=unopened, stops=stops), plain.reply, TEXT, "", []):
-        warnings.append("the chat template puts marks around answers that were not recognised: they will be visible")
-    calls, text_arguments = _proved_calls(prober, plain, reasoning, stops)
-    if calls is not None:
-        features.append("tools")
-    elif prober.shows_tools():
-        warnings.append(
-            "the chat template offers tools, but how it writes calls was not recognised: they will arrive as text"
+    prober = Prober(apply)
+    shown = _show(prober)
+    if shown is None:
+        warning = "the chat template refuses a plain answer in the conversation: output is shown as it comes"
+        return Derived(PLAIN, (), (warning,))
+    spec, evidence = _compared(prober, shown, source)
+    if not shown.proves(spec) or (shown.one and spec.calls is None):
+        written = _written(shown, spec, source)
+        if written is not None:
+            spec, evidence = written
+    spec = next((known for known in FORMATS.values() if evolve(spec, name=known.name) == known), spec)
+    offered = prober.shows_tools()
+    features = [
+        name
+        for name, there in (
+            ("system", prober.shows_system()),
+            ("thinking", spec.reasoning is not None),
+            ("tools", spec.calls is not None and offered),
         )
-    else:
-        warnings.append("the chat template has no place for tools: the model is not told of them")
-    spec = FormatSpec("derived", reasoning=reasoning, calls=calls, stops=stops)
-    for known in FORMATS.values():
-        if evolve(spec, name=known.name) == known:
-            spec = known
-    return Derived(spec, tuple(features), tuple(warnings), text_arguments)
-
-
-class _Prober:
-    def __init__(self, apply: Apply) -> None:
-        self._apply = apply
-
-    def render(self, messages: list[dict[str, Any]], *, tools: bool = False, prompt: bool = False) -> str | None:
-        """A rendered conversation, or None where the template refuses it."""
-        try:
-            return self._apply(messages, [TOOL] if tools else None, add_generation_prompt=prompt)
-        except TemplateError:
-            return None
-
-    def generation_prompt(self, *, tools: bool = False) -> str:
-        """What asks the model to answer; empty when the template does not react to ``add_generation_prompt``."""
-        without = self.render([_user()], tools=tools)
-        with_it = self.render([_user()], tools=tools, prompt=True)
-        if without is None or with_it is None or not with_it.startswith(without):
-            return ""
-        return with_it[len(without) :]
-
-    def reply(self, message: dict[str, Any], *, tools: bool = False) -> _Probe | None:
-        """What an assistant message adds to the conversation, or None where the template refuses it."""
-        before = self.render([_user()], tools=tools)
-        after = self.render([_user(), message], tools=tools)
-        if before is None or after is None:
-            return None
-        whole = after[_shared_start(before, after) :]
-        prompt = self.generation_prompt(tools=tools)
-        return _Probe(whole, whole[_shared_start(whole, prompt) :], whole.startswith(prompt))
-
-    def shows_system(self) -> bool:
-        rendered = self.render([{"role": "system", "content": "PROBE-SYSTEM"}, _user()])
-        return rendered is not None and "PROBE-SYSTEM" in rendered
-
-    def shows_tools(self) -> bool:
-        rendered = self.render([_user()], tools=True)
-        return rendered is not None and NAME in rendered
-
-
-def _user() -> dict[str, Any]:
-    return {"role": "user", "content": USER}
-
-
-def _assistant(text: str, **more: Any) -> dict[str, Any]:
-    return {"role": "assistant", "content": text, **more}
-
-
-def _calls(*values: str, as_text: bool = False) -> list[dict[str, Any]]:
-    return [
-        {
-            "id": f"call{index:05d}",
-            "type": "function",
-            "function": {
-                "name": NAME,
-                "arguments": json.dumps({KEY: value}) if as_text else {KEY: value},
-            },
-        }
-        for index, value in enumerate(values)
+        if there
     ]
+    return Derived(
+        spec,
+        tuple(features),
+        tuple(_warnings(shown, spec, offered)),
+        shown.text_arguments,
+        shown.reasoning_key,
+        tuple(evidence),
+    )
 
 
-def _stops(plain: _Probe) -> tuple[str, ...]:
+def _warnings(shown: _Shown, spec: FormatSpec, offered: bool) -> Iterator[str]:
+    if not shown.plain.read_with(spec):
+        yield "the chat template puts marks around answers that were not recognised: they will be visible"
+    if shown.thinking is not None and not shown.thinking.read_with(spec):
+        yield "the chat template shows reasoning, but how it writes reasoning was not recognised: it may arrive as text"
+    if spec.calls is None and (offered or shown.one is not None):
+        yield "the chat template offers tools, but how it writes calls was not recognised: they will arrive as text"
+    if not offered:
+        yield "the chat template has no place for tools: the model is not told of them"
+
+
+def _show(prober: Prober) -> _Shown | None:
+    plain = prober.reply(TEXT) or prober.reply(TEXT, tools=True)
+    if plain is None:
+        return None
+    one, two, as_text = None, None, False
+    for as_text in (False, True):
+        one = prober.reply(values=(VALUE,), as_text=as_text, tools=True)
+        if one is not None and one.shows(NAME, VALUE):
+            two = prober.reply(values=(VALUE, OTHER_VALUE), as_text=as_text, tools=True)
+            two = two if two is not None and two.shows(VALUE, OTHER_VALUE) else None
+            break
+        one = None
+    as_text = as_text and one is not None
+    for key in REASONING_KEYS:
+        thinking = prober.reply(TEXT, reasoning={key: REASONING})
+        if thinking is None or not thinking.shows(REASONING, TEXT):
+            thinking = prober.reply(values=(VALUE,), reasoning={key: REASONING}, as_text=as_text, tools=True)
+        if thinking is not None and thinking.shows(REASONING):
+            return _Shown(plain, thinking, one, two, as_text, key)
+    return _Shown(plain, None, one, two, as_text, REASONING_KEYS[0])
+
+
+def _compared(prober: Prober, shown: _Shown, source: str) -> tuple[FormatSpec, list[str]]:
+    """What comparing the probes shows."""
+    evidence: list[str] = []
+    stops = _stops(shown.plain)
+    if stops:
+        evidence.append(f"stop: {stops[0]!r} stands behind the text of an answer")
+    reasoning = _reasoning(prober, shown, source, stops, evidence)
+    spec = FormatSpec("derived", reasoning=reasoning, stops=stops)
+    if shown.one is None:
+        return spec, evidence
+    end_of_turn = shown.plain.whole.partition(TEXT)[2]
+    for calls in _candidates(shown.one, shown.two, end_of_turn):
+        if _reads_calls(shown, evolve(spec, calls=calls)):
+            return evolve(spec, calls=calls), [*evidence, "calls: found by comparing one call with two, and read back"]
+    for known in FORMATS.values():
+        if known.calls and _reads_calls(shown, evolve(spec, calls=known.calls)):
+            found = f"calls: the written format {known.name!r} reads back what the template writes"
+            return evolve(spec, calls=known.calls), [*evidence, found]
+    return spec, evidence
+
+
+def _reads_calls(shown: _Shown, spec: FormatSpec) -> bool:
+    return all(probe.read_with(spec) for probe in (shown.one, shown.two) if probe)
+
+
+def _written(shown: _Shown, derived: FormatSpec, source: str) -> tuple[FormatSpec, list[str]] | None:
+    """The written format that reads back all that the template writes."""
+    for known in FORMATS.values():
+        stops = tuple(dict.fromkeys((*derived.stops, *known.stops)))
+        # A stop that the format reads as something else would end the reply where it is not over.
+        stops = tuple(stop for stop in stops if stop in known.stops or stop not in _markers(known))
+        for reasoning in (known.reasoning, derived.reasoning):
+            spec = evolve(known, name="derived", reasoning=reasoning, stops=stops)
+            telling = shown.one is not None and known.calls is not None
+            if (telling or (shown.one is None and known.dropped)) and shown.proves(spec):
+                if spec.reasoning is not None and spec.reasoning.end not in source:
+                    spec = evolve(spec, reasoning=None)
+                return spec, [f"all: the written format {known.name!r} reads back what the template writes"]
+    return None
+
+
+def _markers(spec: FormatSpec) -> tuple[str, ...]:
+    """The markers of a format that end no reply."""
+    around = () if spec.reasoning is None else (spec.reasoning.start, spec.reasoning.end)
+    calls = () if spec.calls is None else (spec.calls.end, spec.calls.section_end)
+    return (*spec.dropped, *around, *calls)
+
+
+def _stops(plain: Probe) -> tuple[str, ...]:
     """The marker right behind the text of a plain answer, if there is one."""
     _, _, tail = plain.whole.partition(TEXT)
     found = MARKER.match(tail.lstrip())
     return (found[0],) if found else ()
 
 
-# ------------------------------------------------------------------------------------------------------------ reasoning
-
-
-def _proved_reasoning(prober: _Prober, source: str, stops: tuple[str, ...]) -> ReasoningMarkers | None:
+def _reasoning(
+    prober: Prober, shown: _Shown, source: str, stops: tuple[str, ...], evidence: list[str]
+) -> ReasoningMarkers | None:
     prompt = prober.generation_prompt()
-    probe = prober.reply(_assistant(TEXT, reasoning_content=REASONING))
-    if probe is not None and REASONING in probe.whole:
+    probe = shown.thinking
+    if probe is not None and probe.text:
         head, _, tail = probe.whole.partition(REASONING)
         between, found, _ = tail.partition(TEXT)
         starts, ends = MARKER.findall(head), MARKER.findall(between)
         if found and starts and len(ends) == 1:
             markers = ReasoningMarkers(starts[-1], ends[0])
-            written = probe.whole[head.rindex(markers.start) :]
-            if _reads_back(FormatSpec("probe", reasoning=markers, stops=stops), written, TEXT, REASONING, []):
+            within = evolve(probe, prompt="", reply=probe.whole[head.rindex(markers.start) :])
+            if within.read_with(FormatSpec("probe", reasoning=markers, stops=stops)):
+                evidence.append("reasoning: rendered with an answer, and read back")
                 return evolve(markers, opened=prompt.rstrip().endswith(markers.start))
     # Templates that leave old reasoning out of the conversation still open it for the model, or look for its end.
     opened = MARKER.findall(prompt)
     if opened and prompt.rstrip().endswith(opened[-1]) and f"</{opened[-1][1:]}" in source:
+        evidence.append("reasoning: the generation prompt opens it")
         return ReasoningMarkers(opened[-1], f"</{opened[-1][1:]}", opened=True)
     if "</think>" in source:
+        evidence.append("reasoning: the template's source speaks of '</think>'")
         return ReasoningMarkers("<think>", "</think>")
     return None
 
 
-# ---------------------------------------------------------------------------------------------------------------- calls
+# ------------------------------------------------------------------------------------------------ calls by comparing
 
 
-def _proved_calls(
-    prober: _Prober, plain: _Probe, reasoning: ReasoningMarkers | None, stops: tuple[str, ...]
-) -> tuple[CallFormat | None, bool]:
-    """The format of calls, and whether the template wants arguments as text."""
-    end_of_turn = plain.whole.partition(TEXT)[2]
-
-    def spec(calls: CallFormat, probe: _Probe) -> FormatSpec:
-        opened = reasoning and evolve(reasoning, opened=reasoning.opened and probe.follows_prompt)
-        return FormatSpec("probe", reasoning=opened, calls=calls, stops=stops)
-
-    for as_text in (False, True):
-        one = prober.reply(_assistant("", tool_calls=_calls(VALUE, as_text=as_text)), tools=True)
-        two = prober.reply(_assistant("", tool_calls=_calls(VALUE, OTHER_VALUE, as_text=as_text)), tools=True)
-        if one is None:
-            continue
-        for calls in chain(
-            _candidates(one, two, end_of_turn), (known.calls for known in FORMATS.values() if known.calls)
-        ):
-            if _reads_back(spec(calls, one), one.reply, "", "", [VALUE]) and (
-                two is None or _reads_back(spec(calls, two), two.reply, "", "", [VALUE, OTHER_VALUE])
-            ):
-                return calls, as_text
-    return None, False
-
-
-def _candidates(one: _Probe, two: _Probe | None, end_of_turn: str) -> Iterator[CallFormat]:
+def _candidates(one: Probe, two: Probe | None, end_of_turn: str) -> Iterator[CallFormat]:
     """Formats that could have written these replies, the most telling first."""
     found = _json_call(one.reply, 0)
     if found is None:
@@ -285,23 +272,3 @@ def _json_call(text: str, position: int) -> tuple[int, int, JsonFields] | None:
 def _after_reasoning(head: str) -> str:
     """What stands before a call, without an empty block of reasoning."""
     return re.sub(r"^.*</[^<>\s]*think[^<>\s]*>", "", head, flags=re.DOTALL)
-
-
-# ---------------------------------------------------------------------------------------------------------------- proof
-
-
-def _reads_back(spec: FormatSpec, written: str, text: str, reasoning: str, values: list[str]) -> bool:
-    """Whether a parser with this spec gets out of a rendered reply what was put in."""
-    reply = parse_reply(spec, written)
-    arguments = [(call.name, json.loads(call.arguments_json)) for call in reply.calls]
-    return (
-        reply.text.strip() == text
-        and reply.reasoning.strip() == reasoning
-        and not reply.malformed
-        and arguments == [(NAME, {KEY: value}) for value in values]
-    )
-
-
-def _shared_start(a: str, b: str) -> int:
-    size = min(len(a), len(b))
-    return next((i for i in range(size) if a[i] != b[i]), size)

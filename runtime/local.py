@@ -146,7 +146,7 @@ class LocalEngine:
             stopped: asked before each token and each piece of prefill; True ends the reply as cancelled.
             submitted: when the caller asked, on the monotonic clock.
         """
-        run = _Run(request, stopped, emit, submitted, Parser(self._template.format_spec()))
+        run = _Run(request, stopped, emit, submitted, Parser(self._template.format_spec(), request.tools))
         try:
             return self._attempt(run)
         except TemplateError as error:
@@ -168,7 +168,7 @@ class LocalEngine:
         if run.stopped():
             return run.done("cancelled")
         rendered = self._template.render(run.request)
-        run.parser = Parser(rendered.format)
+        run.parser = Parser(rendered.format, run.request.tools)
         run.prompt = self._tokens(rendered)
         available = self._backend.metadata.context_tokens - 1  # one token at least has to be left for the reply
         if len(run.prompt) > available:

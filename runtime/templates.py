@@ -25,6 +25,7 @@ from cognition.parsing import FormatSpec
 from runtime.conversation import Entry, Shape, entries, tool_entries
 from runtime.derivation import Derived, derive
 from runtime.errors import TemplateError
+from runtime.probing import opened_as
 from runtime.protection import Shield
 
 FALLBACK_TEMPLATE = """\
@@ -163,7 +164,7 @@ class ChatTemplate:
             options["enable_thinking"] = request.options.thinking
         refusal: Exception | None = None
         for shape in SHAPES:
-            bent = evolve(shape, text_arguments=self._derived.text_arguments)
+            bent = evolve(shape, text_arguments=self._derived.text_arguments, reasoning_key=self._derived.reasoning_key)
             try:
                 text = self.apply(entries(request, shield, bent), tools, add_generation_prompt=True, **options)
             except TemplateError as error:
@@ -183,13 +184,7 @@ class ChatTemplate:
 
     def format_after(self, prompt: str) -> FormatSpec:
         """The format with ``opened`` as this prompt has it: templates open or close reasoning by their options."""
-        spec = self._derived.spec
-        if spec.reasoning is None:
-            return spec
-        opened = prompt.rstrip().endswith(spec.reasoning.start.strip())
-        return (
-            spec if opened == spec.reasoning.opened else evolve(spec, reasoning=evolve(spec.reasoning, opened=opened))
-        )
+        return opened_as(self._derived.spec, prompt)
 
     @property
     def features(self) -> tuple[str, ...]:

@@ -14,6 +14,7 @@ from cognition.parsing.parser import Parser, advance, finish, start
 from cognition.parsing.reply import Reply, collect, parse_reply
 from cognition.parsing.spec import CallFormat, FormatSpec, JsonFields, ParameterMarkers, ReasoningMarkers
 from cognition.parsing.state import ParserState
+from cognition.parsing.typed import ParameterTypes, types_of
 
 __all__ = [
     "FORMATS",
@@ -28,6 +29,7 @@ __all__ = [
     "JsonFields",
     "Output",
     "ParameterMarkers",
+    "ParameterTypes",
     "Parser",
     "ParserState",
     "ReasoningDelta",
@@ -39,4 +41,5 @@ __all__ = [
     "finish",
     "parse_reply",
     "start",
+    "types_of",
 ]

@@ -10,8 +10,11 @@ from typing import Any
 from attrs import frozen
 
 from cognition.messages import MalformedToolCall, ProposedCall
-from cognition.parsing.repair import DECODER, repair_json
+from cognition.parsing.literals import Notation, Reader
+from cognition.parsing.literals import Unreadable as _Unreadable
+from cognition.parsing.repair import DECODER, EXTRA_BRACE, repair_json
 from cognition.parsing.spec import CallFormat, JsonFields
+from cognition.parsing.typed import NO_TYPES, ParameterTypes, read_literal, typed
 
 NO_ARGUMENTS = "no arguments"
 ARGUMENTS_IN_A_STRING = "arguments in a string"
@@ -20,6 +23,8 @@ ARGUMENT_KEYS = ("arguments", "parameters")
 
 SPACE = re.compile(r"[ \t\n\r]*+")
 SURROGATE = re.compile("[\ud800-\udfff]")
+
+NO_TYPE: frozenset[str] = frozenset()
 
 Decoded = ProposedCall | MalformedToolCall
 
@@ -35,11 +40,7 @@ class Value:
 Members = Mapping[str, Value]
 
 
-class _Unreadable(Exception):  # noqa: N818 - never leaves this module
-    """Says what is wrong with a call."""
-
-
-def decode(calls: CallFormat, raw: str, *, terminated: bool = True) -> list[Decoded]:
+def decode(calls: CallFormat, raw: str, *, terminated: bool = True, types: ParameterTypes = NO_TYPES) -> list[Decoded]:
     """All calls that the text between two call markers holds: one as a rule, several when the model wrote a list.
 
     ``terminated``: the end marker was there, or the JSON was closed. A call that was cut is never completed.
@@ -48,8 +49,12 @@ def decode(calls: CallFormat, raw: str, *, terminated: bool = True) -> list[Deco
     if not stripped:
         return [MalformedToolCall(stripped, "the call is empty")]
     try:
+        if calls.shape == "pythonic":
+            return _pythonic(calls, stripped, terminated)
+        if calls.shape == "named_object":
+            return [_named_object(calls, stripped)]
         if calls.shape == "tagged_parameters":
-            return [_tagged(calls, raw, terminated)]
+            return [_tagged(calls, raw, terminated, types)]
         if calls.shape == "named_json":
             return [_named(calls, raw, terminated)]
         values, repairs = _json_values(stripped, terminated)
@@ -62,7 +67,7 @@ def well_formed(calls: CallFormat, raw: str) -> bool:
     """Whether a call's JSON is right as it stands, so that strings are where they seem to be."""
     text = (raw.partition(calls.name_end)[2] if calls.shape == "named_json" else raw).strip()
     try:
-        return calls.shape != "tagged_parameters" and bool(_strictly(text))
+        return calls.shape in ("json_object", "name_as_key", "named_json") and bool(_strictly(text))
     except (ValueError, RecursionError):
         return False
 
@@ -223,10 +228,8 @@ def _named(calls: CallFormat, raw: str, terminated: bool) -> ProposedCall:
     head, found, body = raw.partition(calls.name_end)
     if not found:
         raise _Unreadable(f"{calls.name_end.strip()!r} is missing after the name")
-    if calls.id_start:
-        head = head.partition(calls.id_start)[0]
     body = body.strip().removesuffix(calls.body_end.strip()).strip()
-    name = head.strip().removeprefix(calls.name_start.strip())
+    name = name_in(calls, head)
     if not body:
         return _call(name, None, ())
     values, repairs = _json_values(body, terminated)
@@ -235,7 +238,17 @@ def _named(calls: CallFormat, raw: str, terminated: bool) -> ProposedCall:
     return _call(name, values[0], repairs)
 
 
-def _tagged(calls: CallFormat, raw: str, terminated: bool) -> ProposedCall:
+def name_in(calls: CallFormat, head: str) -> str:
+    """The name in what stands before the arguments."""
+    if calls.name_start.strip():
+        before, found, rest = head.partition(calls.name_start.strip())
+        head = rest if found else before
+    for id_start in (calls.id_start, *calls.more_id_starts):
+        head = head.partition(id_start)[0] if id_start else head
+    return head.strip()
+
+
+def _tagged(calls: CallFormat, raw: str, terminated: bool, types: ParameterTypes) -> ProposedCall:
     markers = calls.parameters
     assert markers is not None  # CallFormat's own check
     at = 0
@@ -248,24 +261,34 @@ def _tagged(calls: CallFormat, raw: str, terminated: bool) -> ProposedCall:
     else:
         end = raw.find(markers.key_start, at)
         name, at = (raw[at:], len(raw)) if end < 0 else (raw[at:end], end)
-    values: dict[str, str] = {}
+    name = name_in(calls, name)
+    known = types.get(name, {})
+    values: dict[str, Any] = {}
+    repairs: tuple[str, ...] = ()
     while raw.startswith(markers.key_start, at := _skip(raw, at)):
         missing = f"the parameter that begins with {raw[at : at + 40]!r} is not closed"
         key, at = _until(raw, at + len(markers.key_start), markers.key_end, missing)
         if markers.value_start:
             gap, at = _until(raw, at, markers.value_start, missing)
-            if gap.strip():
+            if gap.strip() and not markers.string_mark:
                 raise _Unreadable(missing)
+        else:
+            gap = ""
         value, at = _until(raw, at, markers.value_end, missing)
-        if key.strip() in values:
-            raise _Unreadable(f"the parameter {key.strip()!r} is given twice")
-        values[key.strip()] = _without_line_breaks(value)
+        key, value = key.strip(), _without_line_breaks(value)
+        if key in values:
+            raise _Unreadable(f"the parameter {key!r} is given twice")
+        if not markers.string_mark:
+            values[key], mended = typed(value, known.get(key, NO_TYPE))
+        else:
+            values[key], mended = (value, ()) if markers.string_mark in gap else read_literal(value.strip())
+        repairs += tuple(note for note in mended if note not in repairs)
     rest, closing = raw[at:].strip(), calls.body_end.strip()
     if rest not in ("", closing):
         raise _Unreadable(f"a parameter was expected, not {rest[:40]!r}")
     if not terminated and rest != (closing or None):
         raise _Unreadable("its end is missing")
-    return _call(name, Value(values, None), ())
+    return _call(name, Value(values, None), repairs)
 
 
 def _until(text: str, start: int, marker: str, problem: str) -> tuple[str, int]:
@@ -279,3 +302,53 @@ def _until(text: str, start: int, marker: str, problem: str) -> tuple[str, int]:
 def _without_line_breaks(value: str) -> str:
     """The value without the one line break that templates write on either side."""
     return value.removeprefix("\n").removesuffix("\n")
+
+
+# ------------------------------------------------------------------------------------------ values that are not JSON
+
+
+def _pythonic(calls: CallFormat, text: str, terminated: bool) -> list[Decoded]:
+    """``[f(x=1), g()]``, or one call without the brackets. Calls before a broken one count."""
+    reader = Reader(text, Notation(calls.quotes, escapes=True))
+    decoded: list[Decoded] = []
+    listed = reader.take("[")
+    start = reader.at
+    try:
+        while True:
+            reader.skip()
+            start = reader.at
+            if start == len(text) and decoded and (not terminated or not listed):
+                return decoded
+            if listed and reader.take("]"):
+                break
+            name = reader.word()
+            reader.expect("(")
+            decoded.append(_call(name, Value(reader.members(")", "="), None), ()))
+            reader.skip()
+            start = reader.at
+            if not reader.take(",") and not text.startswith("]", reader.at) and reader.at < len(text):
+                raise _Unreadable(f"',' or ']' was expected after a call, not {text[reader.at : reader.at + 20]!r}")
+            if not listed and start == len(text):
+                break
+        reader.skip()
+        if reader.at < len(text):
+            start = reader.at
+            raise _Unreadable("text stands behind the calls")
+        if not decoded:
+            raise _Unreadable("the list of calls is empty")
+    except _Unreadable as error:
+        return [*decoded, MalformedToolCall(text[start:] if decoded else text, str(error))]
+    return decoded
+
+
+def _named_object(calls: CallFormat, text: str) -> ProposedCall:
+    """``call:f{x:1}``."""
+    head, found, _ = text.partition("{")
+    if not found:
+        raise _Unreadable("'{' is missing after the name")
+    reader = Reader(text, Notation(calls.quotes, escapes=False), len(head) + 1)
+    arguments = reader.members("}", ":")
+    rest = text[reader.at :].strip()
+    if rest.strip("} "):  # a brace too many leaves no doubt
+        raise _Unreadable(f"text stands behind the arguments: {rest[:40]!r}")
+    return _call(name_in(calls, head), Value(arguments, None), (EXTRA_BRACE,) if rest else ())

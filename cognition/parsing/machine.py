@@ -22,6 +22,7 @@ from cognition.parsing.outputs import (
 from cognition.parsing.plan import Plan
 from cognition.parsing.rope import EMPTY, Rope, added, joined, length
 from cognition.parsing.scan_json import CLOSED, scan_json
+from cognition.parsing.scan_literals import scan_literals
 from cognition.parsing.scan_tags import scan_tags
 from cognition.parsing.state import (
     Ended,
@@ -34,6 +35,7 @@ from cognition.parsing.state import (
     Phase,
     Scan,
 )
+from cognition.parsing.typed import NO_TYPES, ParameterTypes
 
 LONGEST_HEAD = 1024
 """Characters within which a call without markers has to show its name and arguments. So long is text held back that
@@ -51,7 +53,7 @@ class Run:
 
     __slots__ = (
         "at", "braces", "calls", "final", "literal", "outputs", "phase", "plan", "reason", "reasoning", "text",
-        "visible",
+        "types", "visible",
     )  # fmt: skip
 
     def __init__(
@@ -64,6 +66,7 @@ class Run:
         reason: FinishReason = "stop",
         literal: bool = False,
         braces: bool = True,
+        types: ParameterTypes = NO_TYPES,
     ) -> None:
         self.plan = plan
         self.phase: Phase = state.phase
@@ -76,6 +79,7 @@ class Run:
         self.reason = reason
         self.literal = literal  # second reading of a broken call: markers count inside strings too
         self.braces = braces  # False: second reading of what looked like a call without markers
+        self.types = types
         self.outputs: list[Output] = []
 
     def finish(self) -> tuple[ParserState, tuple[Output, ...]]:
@@ -212,7 +216,9 @@ class Run:
         room = LONGEST_HEAD - length(phase.raw) if tentative else len(self.text)
         cut = tentative and start + room <= len(self.text)
         text, start = (self.text[start : start + room], 0) if cut else (self.text, start)
-        if plan.tags:
+        if plan.quoted:
+            reading = scan_literals(plan, phase.scan, text, start, final=self.final)
+        elif plan.tags:
             reading = scan_tags(plan, phase.scan, text, start, final=self.final)
         else:
             reading = scan_json(plan, phase.scan, text, start, final=self.final, tentative=tentative)
@@ -261,11 +267,11 @@ class Run:
         """
         calls = self.plan.calls
         assert calls is not None
-        decoded = decode(calls, raw, terminated=terminated)
+        decoded = decode(calls, raw, terminated=terminated, types=self.types)
         cut = "" if _flawless(decoded) else self._hidden_marker(raw, marker)
         if cut:
             place = raw.index(cut)
-            shorter = decode(calls, raw[:place], terminated=self._ends_call(cut))
+            shorter = decode(calls, raw[:place], terminated=self._ends_call(cut), types=self.types)
             if _readable(shorter) or not _readable(decoded):
                 self._tell(shorter, self._ends_call(cut), announced)
                 self.at += len(marker)
@@ -286,7 +292,8 @@ class Run:
             return ""
         if self.final and not ending and self.reason in BROKEN_OFF:
             return ""  # the string at hand is open because the reply broke off in it
-        found = [marker for marker in (calls.end, calls.section_end, calls.start) if marker and marker in raw]
+        markers = (calls.end, calls.section_end, calls.start, *calls.more_starts)
+        found = [marker for marker in markers if marker and marker in raw]
         return min(found, key=raw.index) if found else ""
 
     def _tell(self, decoded: list[Decoded], terminated: bool, announced: bool) -> None:
@@ -317,7 +324,9 @@ class Run:
 
     def _read_again(self, phase: Phase, text: str, *, literal: bool, braces: bool, final: bool) -> None:
         state = ParserState(phase, touched(self.visible) if literal else self.visible, self.reasoning, self.calls)
-        again = Run(self.plan, state, text, final=final, reason=self.reason, literal=literal, braces=braces)
+        again = Run(
+            self.plan, state, text, final=final, reason=self.reason, literal=literal, braces=braces, types=self.types
+        )
         after, outputs = again.finish()
         self.outputs += outputs
         self.visible, self.reasoning, self.calls, self.phase = after.text, after.reasoning, after.calls, after.phase

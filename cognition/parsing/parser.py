@@ -6,6 +6,8 @@ Joined in order, what it says is the same for every way of cutting a reply into 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from cognition.outcomes import FinishReason
 from cognition.parsing.machine import Run, flowed
 from cognition.parsing.outputs import ArgumentsDelta, CallStarted, Output, ReasoningDelta, TextDelta
@@ -14,6 +16,8 @@ from cognition.parsing.rope import added
 from cognition.parsing.scan_json import scan_json, skim_json
 from cognition.parsing.spec import FormatSpec
 from cognition.parsing.state import InCall, InReasoning, InText, ParserState
+from cognition.parsing.typed import NO_TYPES, ParameterTypes, types_of
+from cognition.tools import ToolSpec
 
 Outputs = tuple[Output, ...]
 
@@ -23,17 +27,21 @@ def start(spec: FormatSpec) -> ParserState:
     return plan_of(spec).fresh
 
 
-def advance(spec: FormatSpec, state: ParserState, text: str) -> tuple[ParserState, Outputs]:
-    """Read the next piece of a reply. Any text is read; none raises."""
-    return _advance(plan_of(spec), state, text)
+def advance(
+    spec: FormatSpec, state: ParserState, text: str, types: ParameterTypes = NO_TYPES
+) -> tuple[ParserState, Outputs]:
+    """Read the next piece of a reply. Any text is read; none raises. ``types``: see ``types_of``."""
+    return _advance(plan_of(spec), state, text, types)
 
 
-def finish(spec: FormatSpec, state: ParserState, reason: FinishReason = "stop") -> tuple[ParserState, Outputs]:
+def finish(
+    spec: FormatSpec, state: ParserState, reason: FinishReason = "stop", types: ParameterTypes = NO_TYPES
+) -> tuple[ParserState, Outputs]:
     """Let go of all that was held back: the reply has ended. A call under way is closed, one way or the other."""
-    return Run(plan_of(spec), state, "", final=True, reason=reason).finish()
+    return Run(plan_of(spec), state, "", final=True, reason=reason, types=types).finish()
 
 
-def _advance(plan: Plan, state: ParserState, text: str) -> tuple[ParserState, Outputs]:
+def _advance(plan: Plan, state: ParserState, text: str, types: ParameterTypes) -> tuple[ParserState, Outputs]:
     """``Run`` for any text; before it, the same for the usual chunks, which change next to nothing."""
     if not text:
         return state, ()
@@ -58,12 +66,12 @@ def _advance(plan: Plan, state: ParserState, text: str) -> tuple[ParserState, Ou
             done = _advance_call(plan, state, phase, text)
             if done is not None:
                 return done
-    return Run(plan, state, text).finish()
+    return Run(plan, state, text, types=types).finish()
 
 
 def _advance_call(plan: Plan, state: ParserState, phase: InCall, text: str) -> tuple[ParserState, Outputs] | None:
     """A chunk from the middle of a call's JSON; None when there is more to it, which is once or twice a call."""
-    if plan.tags:
+    if plan.tags or plan.quoted:
         return None
     outputs: Outputs
     scan = skim_json(plan, phase.scan, text)
@@ -85,8 +93,10 @@ def _advance_call(plan: Plan, state: ParserState, phase: InCall, text: str) -> t
 class Parser:
     """Reads one reply. Keeps all of its text: whatever the outputs leave out is in ``raw``."""
 
-    def __init__(self, spec: FormatSpec) -> None:
+    def __init__(self, spec: FormatSpec, tools: Iterable[ToolSpec] = ()) -> None:
         self.spec = spec
+        self.types = types_of(tools)
+        """Of the parameters of the tools that the model was offered: for formats that write them as bare text."""
         self._plan = plan_of(spec)
         self._chunks: list[str] = []
         self.state = self._plan.fresh
@@ -94,12 +104,12 @@ class Parser:
     def feed(self, text: str) -> Outputs:
         """What the next piece of the reply says, together with what was held back before."""
         self._chunks.append(text)
-        self.state, outputs = _advance(self._plan, self.state, text)
+        self.state, outputs = _advance(self._plan, self.state, text, self.types)
         return outputs
 
     def finish(self, reason: FinishReason = "stop") -> Outputs:
         """The rest. Text that is fed afterwards is kept in ``raw`` only."""
-        self.state, outputs = finish(self.spec, self.state, reason)
+        self.state, outputs = finish(self.spec, self.state, reason, self.types)
         return outputs
 
     @property

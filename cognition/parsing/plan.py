@@ -117,13 +117,15 @@ class Plan:
         self.firsts = frozenset(marker[0] for marker in self.in_call.texts)
         self.skimmed = re.compile("|".join(map(re.escape, sorted(self.firsts | set("\"'{}[]"))))).search
         """The same without commas and colons, and of markers the first character only."""
-        self.head = Markers(()) if calls is None else Markers([*self.in_call.texts, calls.name_end, calls.id_start])
+        self.id_starts = frozenset(() if calls is None else (calls.id_start, *calls.more_id_starts)) - {""}
+        self.head = Markers(() if calls is None else (*self.in_call.texts, calls.name_end, *self.id_starts))
         """What ends a name that stands before its JSON, and the id behind it."""
         self.head_keys = frozenset(() if calls is None else (*HEAD_KEYS, calls.fields.name, calls.fields.arguments))
         self.tags = _tag_markers(calls, self.in_call.texts)
+        self.quoted = _quote_markers(calls, self.in_call.texts)
         self.first = _first_fields(spec)
         opened = spec.reasoning is not None and spec.reasoning.opened
-        self.fresh = ParserState(InReasoning() if opened else InText())
+        self.fresh = ParserState(InReasoning() if opened else InText(spec.prompted))
 
     def _looked_for(self, phase: type[Phase]) -> list[str]:
         return [marker for marker, meaning in self.meanings.items() if MOVES[phase][meaning] != PLAIN]
@@ -142,6 +144,7 @@ def _meanings(spec: FormatSpec) -> dict[str, Meaning]:
         calls = spec.calls
         pairs += [(calls.section_start, "section_start"), (calls.section_end, "section_end")]
         pairs += [(calls.start, "call_start"), (calls.end, "call_end")]
+        pairs += [(start, "call_start") for start in calls.more_starts]
         if not calls.start:
             pairs.append(("{", "brace"))
     if spec.reasoning is not None:
@@ -175,6 +178,15 @@ def _tag_markers(calls: CallFormat | None, ends: tuple[str, ...]) -> dict[Role, 
         "skipped": Markers([calls.parameters.key_start, *ends]),
         "arguments": Markers([calls.parameters.value_end]),
     }
+
+
+def _quote_markers(calls: CallFormat | None, ends: tuple[str, ...]) -> dict[str, Markers]:
+    """What is looked for outside of strings, under the key ``""``, and within those of each quotation mark."""
+    if calls is None or calls.shape not in ("pythonic", "named_object"):
+        return {}
+    escapes = calls.shape == "pythonic"
+    within = {mark: [mark, "\\\\", f"\\{mark}"] if escapes else [mark] for mark in calls.quotes}
+    return {"": Markers([*calls.quotes, *ends]), **{mark: Markers(texts) for mark, texts in within.items()}}
 
 
 @lru_cache(maxsize=64)

@@ -11,6 +11,7 @@ from cognition.outcomes import FinishReason
 from cognition.parsing.outputs import CallFinished, CallMalformed, Output, ReasoningDelta, TextDelta
 from cognition.parsing.parser import Parser
 from cognition.parsing.spec import FormatSpec
+from cognition.tools import ToolSpec
 
 
 @frozen
@@ -44,7 +45,9 @@ def collect(outputs: Iterable[Output]) -> Reply:
     return Reply("".join(text), "".join(reasoning), tuple(calls), tuple(malformed))
 
 
-def parse_reply(spec: FormatSpec, text: str, *, finish_reason: FinishReason = "stop") -> Reply:
+def parse_reply(
+    spec: FormatSpec, text: str, *, tools: Iterable[ToolSpec] = (), finish_reason: FinishReason = "stop"
+) -> Reply:
     """Read a whole reply at once; the same as feeding it in pieces."""
-    parser = Parser(spec)
+    parser = Parser(spec, tools)
     return collect((*parser.feed(text), *parser.finish(finish_reason)))

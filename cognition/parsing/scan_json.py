@@ -10,6 +10,7 @@ import json
 import re
 from typing import NamedTuple
 
+from cognition.parsing.decode import name_in
 from cognition.parsing.plan import Plan
 from cognition.parsing.rope import EMPTY, Rope, added, joined
 from cognition.parsing.state import Fields, Role, Scan
@@ -238,9 +239,9 @@ def _scan_head(plan: Plan, fields: Fields, text: str, start: int, final: bool) -
         at, marker = plan.head.next(text, start, final)
         if role == "head":
             token = added(token, text[start:at])
-        if marker and marker in (calls.name_end, calls.id_start):
+        if marker and (marker == calls.name_end or marker in plan.id_starts):
             if role == "head":
-                name, token = joined(token).strip().removeprefix(calls.name_start.strip()).strip(), EMPTY
+                name, token = name_in(calls, joined(token)), EMPTY
             role, start = ("gap" if marker == calls.name_end else "id"), at + len(marker)
             if role == "id":
                 continue

@@ -5,6 +5,7 @@ Nothing is decoded here. Inside a value only the value's own end counts, so a va
 
 from __future__ import annotations
 
+from cognition.parsing.decode import name_in
 from cognition.parsing.plan import Plan
 from cognition.parsing.rope import EMPTY, added, joined
 from cognition.parsing.scan_json import Reading
@@ -31,7 +32,7 @@ def scan_tags(plan: Plan, scan: Scan, text: str, start: int, *, final: bool) -> 
         if not marker:
             break
         if marker in plan.in_call.texts:
-            name = name or joined(token).strip()
+            name = name or name_in(calls, joined(token))
             ending = marker
             break
         at += len(marker)
@@ -39,7 +40,7 @@ def scan_tags(plan: Plan, scan: Scan, text: str, start: int, *, final: bool) -> 
             role = "head"
             continue
         if role == "head":
-            name, token, role = joined(token).strip(), EMPTY, "skipped"
+            name, token, role = name_in(calls, joined(token)), EMPTY, "skipped"
         elif role == "arguments":
             said.append(marker)
             role = "skipped"

@@ -12,7 +12,7 @@ from attrs import field, frozen
 
 from cognition.errors import ConfigError
 
-CallShape = Literal["json_object", "name_as_key", "named_json", "tagged_parameters"]
+CallShape = Literal["json_object", "name_as_key", "named_json", "tagged_parameters", "pythonic", "named_object"]
 """How one call is written between its markers; N is the name, K a parameter's name, V its value.
 
 ====================  ===============================================  =======================
@@ -20,6 +20,8 @@ json_object           ``{"name": N, "arguments": {K: V, ...}}``        Hermes, Q
 name_as_key           ``{N: {K: V, ...}}``                             Apertus
 named_json            ``N`` *name_end* ``{K: V, ...}``                 Mistral, DeepSeek, Kimi
 tagged_parameters     ``N`` *name_end* (*key* ``K`` *value* ``V``)*    Qwen3-Coder, GLM
+pythonic              ``[N(K=V, ...), ...]``, values as in Python      LFM2
+named_object          ``N{K:V, ...}``, strings in *quotes*             Gemma 4, FunctionGemma
 ====================  ===============================================  =======================
 """
 
@@ -54,6 +56,9 @@ class ParameterMarkers:
     value_start: str
     """Empty when the value follows ``key_end`` directly."""
     value_end: str
+    string_mark: str = ""
+    """Stands between ``key_end`` and ``value_start`` where the value is text (``string="true"``); any other value is
+    JSON. Empty: the format has no types, and the tool's schema says what a value is."""
 
 
 @frozen
@@ -63,6 +68,8 @@ class CallFormat:
     shape: CallShape
     start: str = ""
     """Before each call. Empty: a call begins with the ``{`` of its JSON, in the section if there is one."""
+    more_starts: tuple[str, ...] = ()
+    """Other texts that a call may begin with."""
     end: str = ""
     """After each call. Empty: a call ends where its JSON ends."""
     section_start: str = ""
@@ -76,15 +83,20 @@ class CallFormat:
     fields: JsonFields = JsonFields()
     """Of the shape ``json_object``."""
     name_start: str = ""
-    """Between ``start`` and the name, for the shapes ``named_json`` and ``tagged_parameters``."""
+    """Between ``start`` and the name, for the shapes ``named_json``, ``tagged_parameters`` and ``named_object``. What
+    stands before it, such as an id, is read over."""
     name_end: str = ""
     """After the name, for the same shapes. Empty with tagged parameters: the name ends where the first key starts."""
     id_start: str = ""
     """After the name and before an id of the model's own making, which is read over (``[CALL_ID]``)."""
+    more_id_starts: tuple[str, ...] = ()
+    """Other texts that end the name and are read over with what follows them."""
     body_end: str = ""
     """After the arguments and before ``end``, read over (``</function>``)."""
     parameters: ParameterMarkers | None = None
     """Of the shape ``tagged_parameters``."""
+    quotes: tuple[str, ...] = ("'", '"')
+    """Around strings, for the shapes ``pythonic`` (with backslashes as in Python) and ``named_object`` (without)."""
 
     def __attrs_post_init__(self) -> None:
         if self.shape == "tagged_parameters" and self.parameters is None:
@@ -93,6 +105,10 @@ class CallFormat:
             raise ConfigError("a format with tagged parameters needs a marker before and after each call")
         if self.shape == "named_json" and not (self.start and self.name_end):
             raise ConfigError("a call whose name stands before its JSON needs a marker before and after the name")
+        if self.shape in ("pythonic", "named_object") and not (self.start and self.end and all(self.quotes)):
+            raise ConfigError("a call whose values are not JSON needs a marker before and after it, and around strings")
+        if "" in self.more_starts + self.more_id_starts:
+            raise ConfigError("a marker must not be empty")
         if self.section_end and not self.section_start:
             raise ConfigError("a section that ends has to start")
 
@@ -108,6 +124,9 @@ class FormatSpec:
     """Other markers that are no part of the text, such as those around content."""
     stops: tuple[str, ...] = field(default=())
     """Texts that end the reply, should a runtime let them through: nothing after them is read."""
+    prompted: str = ""
+    """A marker, or the beginning of one, that the generation prompt has already written: the reply is read as if it
+    began with it."""
 
     @dropped.validator
     @stops.validator

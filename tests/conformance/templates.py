@@ -33,6 +33,7 @@ from cognition import AssistantMessage, Message, ToolCall, ToolSpec, UserMessage
 from cognition.parsing import FormatSpec, Parser, Reply, collect
 from runtime.conversation import Entry, Shape, entries_of, tool_entries
 from runtime.errors import TemplateError
+from runtime.probing import continuation, prompt_of
 from runtime.protection import Shield
 from runtime.templates import ChatTemplate
 
@@ -55,7 +56,7 @@ TOOLS = (
                 "limit": {"type": "integer", "description": "How many."},
                 "exact": {"type": "boolean", "description": "No synonyms."},
                 "ratio": {"type": "number", "description": "How near."},
-                "filter": {"type": "object", "description": "What to leave out.", "properties": {}},
+                "filter": {"type": "object", "additionalProperties": {"type": "array"}, "description": "What to skip."},
                 "tags": {"type": "array", "items": {"type": "string"}, "description": "Labels."},
             },
             "required": ["q"],
@@ -153,7 +154,8 @@ def templates(path: Path) -> Iterator[tuple[str, str]]:
 
 def written(template: ChatTemplate, message: AssistantMessage) -> tuple[str, FormatSpec] | None:
     """What a template adds to a conversation for this message, and the format to read it with; None if it refuses."""
-    shape = Shape(text_arguments=template.derivation.text_arguments)
+    found = template.derivation
+    shape = Shape(text_arguments=found.text_arguments, reasoning_key=found.reasoning_key)
     tools = tool_entries(TOOLS, Shield(frozenset()))
 
     def applied(*messages: Message, prompt: bool = False) -> str:
@@ -166,20 +168,12 @@ def written(template: ChatTemplate, message: AssistantMessage) -> tuple[str, For
         after = applied(question, message)
     except TemplateError:
         return None
-    whole = after[shared(before, after) :]
-    prompt = prompted[len(before) :] if prompted.startswith(before) else ""
-    size = shared(prompt, whole)
-    return whole[size:], template.format_after(prompt[:size])
-
-
-def shared(a: str, b: str) -> int:
-    """How many characters two texts have in common at their start."""
-    size = min(len(a), len(b))
-    return next((place for place in range(size) if a[place] != b[place]), size)
+    _, prompt, reply = continuation(before, prompt_of(before, prompted), after)
+    return reply, template.format_after(prompt)
 
 
 def read(spec: FormatSpec, chunks: Iterable[str]) -> Reply:
-    parser = Parser(spec)
+    parser = Parser(spec, TOOLS)
     outputs = [output for chunk in chunks for output in parser.feed(chunk)]
     return collect([*outputs, *parser.finish()])
 
@@ -240,8 +234,15 @@ def admitted(template: ChatTemplate, message: AssistantMessage) -> bool:
 def try_out(name: str, source: str) -> Row:
     template = ChatTemplate(source, bos_token="<BOS>", eos_token="<EOS>", now=lambda: datetime(2026, 1, 1))
     cells = {case: judge(template, message) for case, message in CASES.items()}
-    spec = template.format_spec()
-    return Row(name, spec.name if spec.calls else f"({spec.name})", cells, template.warnings)
+    return Row(name, _format(template), cells, template.warnings)
+
+
+def _format(template: ChatTemplate) -> str:
+    """The name of the written format, or how the calls were found."""
+    found = template.derivation
+    if found.spec.name != "derived" or found.spec.calls is None:
+        return found.spec.name if found.spec.calls else f"({found.spec.name})"
+    return next((sentence.split("'")[1] for sentence in found.evidence if "the written format" in sentence), "derived")
 
 
 # ------------------------------------------------------------------------------------------------------------ the table

@@ -112,10 +112,10 @@ def test_what_was_not_found_is_said(name: str, warning: str) -> None:
 
 
 def test_marks_around_answers_are_warned_of() -> None:
-    """Channels around the text, which are not understood, are not passed over in silence."""
+    """Lanes around the text, which are not understood, are not passed over in silence."""
     template = ChatTemplate(
-        "{% for m in messages %}<|start|>{{ m.role }}{% if m.role == 'assistant' %}<|channel|>final{% endif %}"
-        "<|message|>{{ m.content }}<|end|>{% endfor %}{% if add_generation_prompt %}<|start|>assistant{% endif %}"
+        "{% for m in messages %}<|start|>{{ m.role }}{% if m.role == 'assistant' %}<|lane|>main{% endif %}"
+        "<|says|>{{ m.content }}<|end|>{% endfor %}{% if add_generation_prompt %}<|start|>assistant{% endif %}"
     )
 
     assert any("not recognised: they will be visible" in warning for warning in template.warnings)

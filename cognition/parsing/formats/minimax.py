@@ -1,0 +1,45 @@
+"""MiniMax M1 and M2.
+
+M1, a JSON object in each line::
+
+    <tool_calls>
+    {"name": "multiply", "arguments": {"a": 17, "b": 23}}
+    {"name": "current_time", "arguments": {}}
+    </tool_calls>
+
+M2, names as attributes::
+
+    <minimax:tool_call>
+    <invoke name="multiply">
+    <parameter name="a">17</parameter>
+    <parameter name="b">23</parameter>
+    </invoke>
+    </minimax:tool_call>[e~[
+"""
+
+from __future__ import annotations
+
+from cognition.parsing.spec import CallFormat, FormatSpec, ParameterMarkers, ReasoningMarkers
+
+MINIMAX_M1 = FormatSpec(
+    "minimax_m1",
+    reasoning=ReasoningMarkers("<think>", "</think>"),
+    calls=CallFormat("json_object", section_start="<tool_calls>", section_end="</tool_calls>", separator="\n"),
+    stops=("<end_of_sentence>",),
+)
+
+MINIMAX_M2 = FormatSpec(
+    "minimax_m2",
+    reasoning=ReasoningMarkers("<think>", "</think>"),
+    calls=CallFormat(
+        "tagged_parameters",
+        start='<invoke name="',
+        end="</invoke>",
+        section_start="<minimax:tool_call>",
+        section_end="</minimax:tool_call>",
+        separator="\n",
+        name_end='">',
+        parameters=ParameterMarkers('<parameter name="', '">', "", "</parameter>"),
+    ),
+    stops=("[e~[",),
+)

@@ -1,0 +1,149 @@
+"""Values that are written neither as JSON nor as bare text: Python's own, and objects with strings in quotes of tokens.
+
+::
+
+    q='zebra', n=5, exact=True, tags=['a', "b"], filter={'a': None}
+    q:<|"|>zebra<|"|>,n:5,exact:true,tags:[<|"|>a<|"|>],filter:{a:null}
+
+Both are read by the same few rules; ``Notation`` says what a string is.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from attrs import frozen
+
+DEEPEST = 100
+"""Brackets within brackets."""
+
+LONGEST_NUMBER = 1000
+"""Digits. Python refuses to read integers of more than 4300, and no tool wants them."""
+
+WORD = re.compile(r"[^\s\[\](){},:=]+")
+NUMBER = re.compile(r"-?\d+(\.\d+)?([eE][+-]?\d+)?")
+SPACE = re.compile(r"\s*")
+ESCAPE = re.compile(r"\\(x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U000[0-9a-fA-F]{5}|U0010[0-9a-fA-F]{4}|.)", re.DOTALL)
+ESCAPED = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", "\n": "", "0": "\0"}
+CONSTANTS = {"True": True, "true": True, "False": False, "false": False, "None": None, "null": None}
+CLOSERS = {"{": "}", "[": "]", "(": ")"}
+
+
+class Unreadable(Exception):  # noqa: N818 - never leaves this package
+    """Says what is wrong with a call."""
+
+
+@frozen
+class Notation:
+    """How strings are written."""
+
+    quotes: tuple[str, ...]
+    escapes: bool
+    """A backslash changes what follows it."""
+
+
+class Reader:
+    """Reads values from a text, one after the other; ``at`` is how far it has come."""
+
+    def __init__(self, text: str, notation: Notation, at: int = 0) -> None:
+        self.text = text
+        self.at = at
+        self._notation = notation
+
+    def skip(self) -> None:
+        """Go on to what is not white space."""
+        found = SPACE.match(self.text, self.at)
+        self.at = found.end() if found else self.at
+
+    def take(self, sign: str) -> bool:
+        """Go past this sign, if it is here."""
+        self.skip()
+        if not self.text.startswith(sign, self.at):
+            return False
+        self.at += len(sign)
+        return True
+
+    def expect(self, sign: str) -> None:
+        if not self.take(sign):
+            raise Unreadable(f"{sign!r} was expected at character {self.at}, not {self.text[self.at : self.at + 20]!r}")
+
+    def word(self) -> str:
+        """A name."""
+        self.skip()
+        found = WORD.match(self.text, self.at)
+        if found is None:
+            raise Unreadable(f"a name was expected at character {self.at}, not {self.text[self.at : self.at + 20]!r}")
+        self.at = found.end()
+        return found.group()
+
+    def members(self, closer: str, sign: str, depth: int = 0) -> dict[str, Any]:
+        """``K=V, K=V`` up to the closing bracket; ``sign`` stands between key and value."""
+        members: dict[str, Any] = {}
+        while not self.take(closer):
+            if members:
+                self.expect(",")
+                if self.take(closer):  # a trailing comma, as Python has it
+                    break
+            quote = self._quote()
+            key = self._string(quote) if quote else self.word()
+            self.expect(sign)
+            if key in members:
+                raise Unreadable(f"the parameter {key!r} is given twice")
+            members[key] = self.value(depth + 1)
+        return members
+
+    def value(self, depth: int = 0) -> Any:
+        if depth > DEEPEST:
+            raise Unreadable("the arguments are nested too deeply")
+        self.skip()
+        quote = self._quote()
+        if quote:
+            return self._string(quote)
+        if self.take("{"):
+            return self.members("}", ":", depth)
+        for opener in "[(":
+            if self.take(opener):
+                return self._items(CLOSERS[opener], depth)
+        word = self.word()
+        if word in CONSTANTS:
+            return CONSTANTS[word]
+        if NUMBER.fullmatch(word) and len(word) <= LONGEST_NUMBER:
+            return float(word) if set(word) & set(".eE") else int(word)
+        raise Unreadable(f"{word[:40]!r} is no value")
+
+    def _items(self, closer: str, depth: int) -> list[Any]:
+        items: list[Any] = []
+        while not self.take(closer):
+            if items:
+                self.expect(",")
+                if self.take(closer):
+                    break
+            items.append(self.value(depth + 1))
+        return items
+
+    def _quote(self) -> str:
+        self.skip()
+        return next((quote for quote in self._notation.quotes if self.text.startswith(quote, self.at)), "")
+
+    def _string(self, quote: str) -> str:
+        start = at = self.at + len(quote)
+        while True:
+            end = self.text.find(quote, at)
+            if end < 0:
+                raise Unreadable("a string is not closed")
+            backslash = self.text.find("\\", at, end) if self._notation.escapes else -1
+            if backslash < 0:
+                break
+            at = backslash + 2
+        self.at = end + len(quote)
+        written = self.text[start:end]
+        return ESCAPE.sub(_unescaped, written) if self._notation.escapes else written
+
+
+def _unescaped(match: re.Match[str]) -> str:
+    code = match[1]
+    if len(code) > 1:
+        return chr(int(code[1:], 16))
+    # An escape that Python does not know keeps its backslash, as in Python: the \d of a regular expression is meant.
+    return ESCAPED.get(code, code if code in "\\'\"" else match[0])

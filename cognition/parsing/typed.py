@@ -1,0 +1,109 @@
+"""The values of parameters that a format writes as bare text, typed by the tool's JSON Schema.
+
+``5`` stands for a number where the schema wants one and for a text where it wants a text; without a schema it is text.
+A text that does not fit its schema stays as it is: the check of the arguments then tells the model what is wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from cognition.parsing.repair import DECODER, repair_json
+from cognition.tools import ToolSpec
+
+ParameterTypes = Mapping[str, Mapping[str, frozenset[str]]]
+"""For each tool, for each of its parameters, the JSON types that its schema allows; empty where any is."""
+
+NO_TYPES: ParameterTypes = {}
+
+LITERALS = {"true": True, "True": True, "false": False, "False": False, "null": None, "None": None}
+"""As templates write them; some write Python's."""
+
+PYTHON_TYPES = {
+    bool: "boolean", int: "integer", float: "number", str: "string", list: "array", dict: "object", type(None): "null",
+}  # fmt: skip
+
+ANY_TYPE = frozenset({"any type"})
+"""Where a schema allows a reference to itself, or nothing that can be told: no text is changed for it."""
+
+DEEPEST = 8
+"""Schemas within schemas that are looked into for the types of one parameter."""
+
+
+def types_of(tools: Iterable[ToolSpec]) -> ParameterTypes:
+    """What the schemas of these tools say of their parameters."""
+    types: dict[str, dict[str, frozenset[str]]] = {}
+    for tool in tools:
+        properties = tool.parameters.get("properties")
+        if isinstance(properties, dict):
+            types[tool.name] = {key: _types(schema, tool.parameters, 0) for key, schema in properties.items()}
+    return types
+
+
+def _types(schema: Any, root: Mapping[str, Any], depth: int) -> frozenset[str]:
+    """The JSON types that a schema allows."""
+    if not isinstance(schema, dict) or depth > DEEPEST:
+        return ANY_TYPE
+    named = schema.get("type")
+    if isinstance(named, str):
+        return frozenset({named})
+    if isinstance(named, list):
+        return frozenset(item for item in named if isinstance(item, str))
+    if "const" in schema:
+        return _types_of_values([schema["const"]])
+    if isinstance(schema.get("enum"), list):
+        return _types_of_values(schema["enum"])
+    reference = schema.get("$ref")
+    if isinstance(reference, str):
+        return _types(_target(reference, root), root, depth + 1)
+    for several in ("anyOf", "oneOf", "allOf"):
+        if isinstance(schema.get(several), list):
+            return frozenset().union(*(_types(each, root, depth + 1) for each in schema[several]))
+    if "properties" in schema:
+        return frozenset({"object"})
+    return frozenset({"array"}) if "items" in schema else ANY_TYPE
+
+
+def _types_of_values(values: Iterable[Any]) -> frozenset[str]:
+    return frozenset(PYTHON_TYPES.get(type(value), "string") for value in values)
+
+
+def _target(reference: str, root: Mapping[str, Any]) -> Any:
+    """What a reference within the schema, such as ``#/$defs/Color``, points to."""
+    found: Any = root
+    for step in reference.removeprefix("#").split("/")[1:]:
+        found = found.get(step.replace("~1", "/").replace("~0", "~")) if isinstance(found, dict) else None
+    return found
+
+
+def typed(text: str, types: frozenset[str]) -> tuple[Any, tuple[str, ...]]:
+    """What a parameter's text says, and what had to be mended to read it.
+
+    Where the schema allows texts, a text stays one; only ``null`` is read as nothing where that is allowed too.
+    """
+    stripped = text.strip()
+    if not types or types & ANY_TYPE:
+        return text, ()
+    if "null" in types and stripped in ("null", "None"):
+        return None, ()
+    if "string" in types:
+        return text, ()
+    value, repairs = read_literal(stripped)
+    if isinstance(value, float) and "integer" in types and "number" not in types and value.is_integer():
+        value = int(value)
+    kind = PYTHON_TYPES.get(type(value), "")
+    if kind in types or (kind == "integer" and "number" in types):
+        return value, repairs
+    return text, ()
+
+
+def read_literal(text: str) -> tuple[Any, tuple[str, ...]]:
+    """A value written as JSON, or nearly so; the text itself where it is neither."""
+    if text in LITERALS:
+        return LITERALS[text], ()
+    try:
+        return DECODER.decode(text), ()
+    except (ValueError, RecursionError):
+        repaired = repair_json(text, complete=False)
+    return (text, ()) if repaired is None else (repaired.value, repaired.repairs)
