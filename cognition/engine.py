@@ -27,7 +27,7 @@ from cognition.errors import CogstepError
 from cognition.handlers.rejection import reject
 from cognition.inputs import Input
 from cognition.messages import ToolCall
-from cognition.phases import Thinking
+from cognition.phases import Thinking, Waiting
 from cognition.requests import ModelRequest
 from cognition.state import AgentState
 from cognition.table import TABLE, Dead
@@ -100,7 +100,7 @@ class LLMEngine:
     def build_prompt(self, state: AgentState) -> ModelRequest:
         """The request that this state makes, or would make if the model were called now."""
         setup, phase = self._setup, state.phase
-        purpose = phase.attempt.purpose if isinstance(phase, Thinking) else "answer"
+        purpose = phase.attempt.purpose if isinstance(phase, Thinking | Waiting) else "answer"
         window = fit(state.history, state.window, setup.fixed, setup.budget) or state.window
         return setup.request(state.history, window, purpose)
 
