@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from cognition import (
     ConfigError,
     Decision,
     EffectId,
+    History,
     Input,
     LLMEngine,
     Message,
@@ -23,6 +25,7 @@ from cognition import (
     Outcome,
     Phase,
     ProposedCall,
+    Question,
     ToolSpec,
     Usage,
     UserSpoke,
@@ -74,3 +77,49 @@ def test_what_the_schema_refuses_the_codec_refuses_too(data: Any) -> None:
 def test_a_type_that_is_not_written_has_no_schema(kind: Any) -> None:
     with pytest.raises(ConfigError, match="no type that the codec writes"):
         json_schema(kind)
+
+
+def test_a_schema_is_written_as_the_draft_says() -> None:
+    """Scalars, choices, arrays, objects that may leave out what has a default, and nothing beside the fields."""
+    text, texts = {"type": "string"}, {"type": "array", "items": {"type": "string"}}
+    draft = "https://json-schema.org/draft/2020-12/schema"
+
+    assert json_schema(EffectId) == {"$schema": draft, "type": "string", "$defs": {}}
+    assert json_schema(dict[str, Any]) == {"$schema": draft, "type": "object", "$defs": {}}
+    assert json_schema(float | None) == {
+        "$schema": draft,
+        "anyOf": [{"type": "number"}, {"type": "null"}],
+        "$defs": {},
+    }
+    assert json_schema(Question) == {
+        "$schema": draft,
+        "$ref": "#/$defs/Question",
+        "$defs": {
+            "Question": {
+                "type": "object",
+                "properties": {"text": text, "options": texts, "multiple": {"type": "boolean"}},
+                "required": ["text", "options"],
+                "additionalProperties": False,
+            }
+        },
+    }
+    assert json_schema(History)["items"] == {
+        "oneOf": [{"$ref": f"#/$defs/{name}.tagged"} for name in ("UserMessage", "AssistantMessage", "ToolMessage")]
+    }
+    assert json_schema(Message)["$defs"]["UserMessage.tagged"] == {
+        "type": "object",
+        "properties": {"type": {"const": "user"}, "id": text, "text": text, "origin": {"enum": ["user", "engine"]}},
+        "required": ["type", "id", "text"],
+        "additionalProperties": False,
+    }
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_class_is_defined_once_and_every_reference_leads_somewhere(kind: Any) -> None:
+    schema = json_schema(kind)
+    definitions = schema["$defs"]
+
+    references = set(re.findall(r'"#/\$defs/([^"]+)"', json.dumps(schema)))
+
+    assert set(definitions) == references
+    assert all(definition["additionalProperties"] is False for definition in definitions.values())
