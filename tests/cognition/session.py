@@ -26,7 +26,7 @@ from cognition import (
     ToolSpec,
     Transition,
 )
-from cognition.context import message_size
+from cognition.context import fixed_size, message_size, prompt_budget
 
 MULTIPLY = ToolSpec("multiply", read_only=True)
 WRITE = ToolSpec("write")
@@ -70,7 +70,7 @@ def has_type(value: Any, kind: Any) -> bool:
     return type(value) in (float, int) if kind is float else type(value) is (origin or kind)
 
 
-def check(transition: Transition) -> None:
+def check(config: AgentConfig, transition: Transition) -> None:
     """What holds after every step of an ``LLMEngine``, whatever was decided."""
     state, decisions = transition.next_state, transition.decisions
     assert has_type(state, AgentState)
@@ -86,6 +86,8 @@ def check(transition: Transition) -> None:
     assert [(len(request.messages), len(state.history) - len(request.messages)) for request in requests] == [
         (report.messages, report.dropped) for report in reports
     ]
+    tokens = (fixed_size(config) + state.window.size) * state.window.scale
+    assert [(int(tokens), prompt_budget(config))] * len(reports) == [(r.tokens, r.budget) for r in reports]
 
 
 class Session:
@@ -97,7 +99,7 @@ class Session:
 
     def __call__(self, event: Input) -> tuple[Decision, ...]:
         transition = self.engine.step(self.state, event)
-        check(transition)
+        check(self.engine.config, transition)
         self.state, self.decisions = transition.next_state, transition.decisions
         return tuple(d for d in self.decisions if not isinstance(d, ContextAssembled))
 

@@ -14,9 +14,12 @@ from cognition import (
     CallTool,
     CancelAsked,
     Cancelled,
+    Failed,
+    GenerationOptions,
     HookReturned,
     Input,
     Limits,
+    MalformedToolCall,
     MemoryRecalled,
     PlanReviewed,
     ProposedCall,
@@ -161,6 +164,63 @@ def test_each_text_protocol_is_read_as_what_it_is() -> None:
         session(UserSpoke("Go"))
 
         assert (CallTool(FIRST, ToolCall("call-1-1-1", "write", {"n": 1})),) == session(replied("1.1.0", text))
+
+
+def test_at_a_limit_the_model_is_told_which_and_what_to_do() -> None:
+    session = Session(engine_with(WRITE, limits=Limits(steps=1)))
+    session(UserSpoke("Go"))
+    session(replied("1.1.0", "", ProposedCall("write")))
+
+    session(ToolReturned(FIRST, "ok"))
+
+    note = "Stop calling tools now (the limit of 1 steps is reached). Answer with what you know."
+    assert UserMessage("m4", note, "engine") == session.state.history[-1]
+
+
+def test_a_call_that_can_not_be_read_is_shown_with_the_reason_and_shortened_if_need_be() -> None:
+    session = Session(engine_with(WRITE, context_tokens=700))
+    session(UserSpoke("Go"))
+
+    session(replied("1.1.0", "", malformed=(MalformedToolCall("{" + "x" * 1000, "cut"), MalformedToolCall("[", "odd"))))
+
+    first, second = session.state.history[-2:]
+    assert isinstance(first, UserMessage)
+    assert first.text.startswith("This tool call could not be read: cut\n{xxx")
+    assert "characters left out" in first.text
+    assert first.text.endswith("x\nSend it again, well-formed.")
+    expected = "This tool call could not be read: odd\n[\nSend it again, well-formed."
+    assert UserMessage("m4", expected, "engine") == second
+
+
+def test_a_reply_that_stays_unreadable_ends_the_turn_with_the_first_reason() -> None:
+    for protocol, bad in (("native", "Well."), ("short_keys", '{"a": "write", "i": {"n')):
+        session = Session(engine_with(WRITE, protocol=protocol))
+        session(UserSpoke("Go"))
+        malformed = (MalformedToolCall("{", "cut"), MalformedToolCall("[", "odd")) if protocol == "native" else ()
+        for step in (1, 2):
+            session(replied(f"1.{step}.0", bad, malformed=malformed, reasoning="Hmm."))
+
+        (end,) = session(replied("1.3.0", bad, malformed=malformed, reasoning="Hmm."))
+
+        reason = "cut" if protocol == "native" else "it begins like a call and is no complete JSON"
+        assert isinstance(end, TurnFinished)
+        assert isinstance(end.outcome, Failed)
+        assert end.outcome.message == f"the model's tool calls stayed unreadable: {reason}"
+        last = session.state.history[-1]
+        assert isinstance(last, AssistantMessage)
+        assert last.reasoning == "Hmm."
+
+
+def test_a_turn_that_does_not_fit_says_how_much_it_needs() -> None:
+    session = Session(engine_with(context_tokens=200, options=GenerationOptions(max_tokens=100)))
+
+    (end,) = session(UserSpoke("x" * 3000))
+
+    message = (
+        "this turn needs about 1024 tokens and the prompt may have 100; "
+        "ask for less at once, or use a model with a longer context"
+    )
+    assert TurnFinished(Failed("context_overflow", message), Usage()) == end
 
 
 # ----------------------------------------------------------------------------------------------------- around one call
