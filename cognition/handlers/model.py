@@ -168,7 +168,7 @@ def _trim_and_retry(draft: Draft, attempt: ModelAttempt, event: ModelFailed) -> 
         return
     failure = event.failure
     budget, estimate = draft.setup.budget, draft.setup.fixed + draft.size
-    needed = failure.needed_tokens or 1.5 * max(draft.prompt_tokens(), budget)
+    needed = failure.needed_tokens or 1.5 * budget  # the prompt was sent, so by the estimate it was within the budget
     share = failure.available_tokens / budget if failure.available_tokens else 1.0
     draft.scale = max(needed / estimate / min(share, 1.0), draft.scale)
     draft.decide(RetryPlanned("context_overflow", failure.message, attempt.number + 1, 0.0))
