@@ -45,7 +45,7 @@ def typo(s: Source, text: str) -> str:
 
 def polite(s: Source, key: str, kind: str, text: str) -> str:
     """Politeness before or after, a typo, a capital, an end."""
-    if s.chance(0.4):
+    if s.chance(0.3):
         before = s.choice(BEFORE[kind])
         text = text + " please" if before == "please" and s.chance(0.3) else f"{before} {text}"
     elif kind == "i" and s.chance(0.15) and not (key in FREE_TEXT and text.endswith(ENDS_WITH_VALUE)):

@@ -29,9 +29,8 @@ from torch.nn import functional
 from training.batches import COPY_STEPS, Batch, TextBatches, copy_batch, ids_and_targets
 from training.model import Config, Model
 
-DEFAULTS = {"steps": 12_000, "lr": 5e-3, "decay": 0.5, "seed": 1, "processes": 2}
+DEFAULTS = {"steps": 12_000, "lr": 5e-3, "decay": 0.5, "seed": 1, "processes": 2, "average": 0.005}
 WARM_UP = 60  # steps until the full learning rate
-AVERAGE = 0.005  # share of the newest weights in the running mean: a window of some 200 steps
 WEIGHT_DECAY = 0.03
 MUON_SCALE = 0.2  # of the learning rate, times the root of the longer side: matrices move like AdamW's
 
@@ -163,7 +162,7 @@ def work(rank: int, a: argparse.Namespace) -> None:
     def checkpoint(step: int) -> None:
         if rank == 0:
             weights = dict(zip(names, mean, strict=True))
-            settings = {k: getattr(a, k) for k in ("steps", "lr", "decay", "seed", "init", "processes")}
+            settings = {k: getattr(a, k) for k in (*DEFAULTS, "init")}
             content = {"weights": weights, "raw": model.state_dict(), "optimiser": optimiser.state()}
             save(a.out, content | {"config": asdict(model.c), "step": step, "tokens": tokens, "settings": settings})
 
@@ -182,7 +181,7 @@ def work(rank: int, a: argparse.Namespace) -> None:
             break
         (loss / shared[0]).backward()  # type: ignore[no-untyped-call]
         optimiser.step(learning_rate(step, a.steps, a.lr, a.decay))
-        torch._foreach_lerp_(mean, [p.detach() for p in model.parameters()], max(AVERAGE, 1 / (step + 2)))
+        torch._foreach_lerp_(mean, [p.detach() for p in model.parameters()], max(a.average, 1 / (step + 2)))
         tokens += batch.ids.numel() * a.processes
         sums += torch.stack([loss.detach(), count, right, torch.tensor(float(batch.ids.numel() * a.processes))])
         now = time.time()
@@ -219,6 +218,9 @@ def arguments() -> argparse.Namespace:
     p.add_argument("--resume", help="go on with a stopped training; what is not given comes from the checkpoint")
     p.add_argument("--seed", type=int, help="of the start and of the texts (default 1)")
     p.add_argument("--processes", type=int, help="one for each free core (default 2)")
+    p.add_argument(
+        "--average", type=float, help="share of the newest weights in the running mean (0.005; 0.02 if short)"
+    )
     p.add_argument("--save-every", type=float, default=120, help="seconds between checkpoints")
     p.add_argument("--port", type=int, default=29_533, help="on which the processes meet (127.0.0.1)")
     a = p.parse_args()

@@ -60,9 +60,10 @@ TWO_WORD_CITIES = ["New York", "San Francisco", "Los Angeles", "Hong Kong", "Cap
 LANGUAGES = "French German Spanish Italian Polish Dutch Greek Turkish Czech Danish".split()
 EXTENSIONS = "txt md py json csv log html js toml yaml".split()
 FOLDERS = "src docs data tmp notes logs config tests lib assets home reports".split()
-COMMON_FILES = (
-    "README.md Makefile LICENSE TODO package.json pyproject.toml notes.txt todo.md CHANGELOG.md main.py".split()
-)
+COMMON_FILES = """
+README.md Makefile LICENSE TODO package.json pyproject.toml notes.txt todo.md CHANGELOG.md main.py note.txt notes.md
+todo.txt a.md b.md a.txt b.txt plan.md readme.md data.csv report.txt hello.txt test.py list.txt config.json index.html
+""".split()
 SKIES = [
     "rain",
     "sunny",
@@ -196,6 +197,8 @@ def number(s: Source) -> str:
 
 def expression(s: Source) -> str:
     """An arithmetic expression as people type it: two or three numbers, seldom a root, a power or a remainder."""
+    if not s.unseen_values and s.chance(0.15):
+        return f"{s.randint(1, 20)} {s.choice('+-*/')} {s.randint(1, 12)}"
     numbers = [number(s) for _ in range(s.choice([2, 2, 2, 3]))]
     gap = s.choice(["", " ", " "])
     signs = [gap + s.choice("+-*/") + gap for _ in numbers[1:]]
@@ -244,7 +247,7 @@ def folder(s: Source) -> str:
 
 
 def path(s: Source) -> str:
-    if not s.unseen_values and s.chance(0.06):
+    if not s.unseen_values and s.chance(0.2):
         return s.choice(COMMON_FILES)
     file = stem(s) + "." + s.choice(EXTENSIONS)
     if s.chance(0.55):
