@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import combinations_with_replacement
 
 from attrs import evolve, frozen
@@ -24,6 +24,14 @@ from attrs import evolve, frozen
 from cognition.parsing import PLAIN, CallFormat, FormatSpec, JsonFields, ReasoningMarkers
 from cognition.parsing.formats import FORMATS
 from runtime.probing import KEY, MARKER, NAME, OTHER_VALUE, REASONING, REASONING_KEYS, TEXT, VALUE, Apply, Probe, Prober
+
+TOLD: Mapping[str, tuple[str, ...]] = {
+    "granite": ("followed by a JSON list of tools used", "<|tool_call|>"),
+    "lfm2": ("<|tool_list_start|>", "List of tools: ["),
+    "phi4_mini": ("<|/tool|>",),
+    "hermes": ("<tool_call>",),
+}
+"""Formats that a prompt with tools speaks of, and by which words, in families whose templates write no calls."""
 
 
 @frozen
@@ -70,6 +78,8 @@ def derive(apply: Apply, source: str) -> Derived:
         written = _written(shown, spec, source)
         if written is not None:
             spec, evidence = written
+    if shown.one is None and spec.calls is None:
+        spec, evidence = _told(prober, spec, evidence)
     spec = next((known for known in FORMATS.values() if evolve(spec, name=known.name) == known), spec)
     offered = prober.shows_tools()
     features = [
@@ -98,6 +108,10 @@ def _warnings(shown: _Shown, spec: FormatSpec, offered: bool) -> Iterator[str]:
         yield "the chat template shows reasoning, but how it writes reasoning was not recognised: it may arrive as text"
     if spec.calls is None and (offered or shown.one is not None):
         yield "the chat template offers tools, but how it writes calls was not recognised: they will arrive as text"
+    if spec.calls is not None and shown.one is None:
+        yield (
+            "the chat template leaves calls out of the conversation: how the model writes them was judged by the prompt"
+        )
     if not offered:
         yield "the chat template has no place for tools: the model is not told of them"
 
@@ -152,17 +166,29 @@ def _reads_calls(shown: _Shown, spec: FormatSpec) -> bool:
 def _written(shown: _Shown, derived: FormatSpec, source: str) -> tuple[FormatSpec, list[str]] | None:
     """The written format that reads back all that the template writes."""
     for known in FORMATS.values():
-        stops = tuple(dict.fromkeys((*derived.stops, *known.stops)))
         # A stop that the format reads as something else would end the reply where it is not over.
-        stops = tuple(stop for stop in stops if stop in known.stops or stop not in _markers(known))
+        more = tuple(stop for stop in derived.stops if not any(stop in marker for marker in _markers(known)))
+        stops = tuple(dict.fromkeys((*more, *known.stops)))
         for reasoning in (known.reasoning, derived.reasoning):
             spec = evolve(known, name="derived", reasoning=reasoning, stops=stops)
             telling = shown.one is not None and known.calls is not None
             if (telling or (shown.one is None and known.dropped)) and shown.proves(spec):
-                if spec.reasoning is not None and spec.reasoning.end not in source:
+                if spec.reasoning is not None and shown.thinking is None and spec.reasoning.end not in source:
                     spec = evolve(spec, reasoning=None)
                 return spec, [f"all: the written format {known.name!r} reads back what the template writes"]
     return None
+
+
+def _told(prober: Prober, derived: FormatSpec, evidence: list[str]) -> tuple[FormatSpec, list[str]]:
+    """The format that the tools' part of the prompt speaks of, where the template itself writes no calls."""
+    prompt = prober.render_tools()
+    for name, signs in TOLD.items():
+        sign = next((sign for sign in signs if sign in prompt), "")
+        if sign:
+            known = FORMATS[name]
+            spec = evolve(derived, calls=known.calls, dropped=known.dropped)
+            return spec, [*evidence, f"calls: the prompt holds {sign!r}, as {name!r} has it; the template writes none"]
+    return derived, evidence
 
 
 def _markers(spec: FormatSpec) -> tuple[str, ...]:
@@ -190,7 +216,7 @@ def _reasoning(
         starts, ends = MARKER.findall(head), MARKER.findall(between)
         if found and starts and len(ends) == 1:
             markers = ReasoningMarkers(starts[-1], ends[0])
-            within = evolve(probe, prompt="", reply=probe.whole[head.rindex(markers.start) :])
+            within = evolve(probe, before="", prompted="", reply=probe.whole[head.rindex(markers.start) :])
             if within.read_with(FormatSpec("probe", reasoning=markers, stops=stops)):
                 evidence.append("reasoning: rendered with an answer, and read back")
                 return evolve(markers, opened=prompt.rstrip().endswith(markers.start))

@@ -44,8 +44,10 @@ class Probe:
     """The part of a rendered conversation that one assistant message made, role header included."""
 
     whole: str
-    prompt: str
-    """What of it the generation prompt has already written."""
+    before: str
+    """What stands before the reply in the conversation, what is there of the generation prompt included."""
+    prompted: str
+    """The prompt that the model would have been given."""
     reply: str
     """The rest, which the model would write."""
     text: str = ""
@@ -58,7 +60,7 @@ class Probe:
 
     def read_with(self, spec: FormatSpec) -> bool:
         """Whether a parser with this format gets out of the reply what was put in."""
-        reply = parse_reply(opened_as(spec, self.prompt), self.reply)
+        reply = parse_reply(opened_for(spec, self.before, self.prompted, self.reply, self.reasoning), self.reply)
         calls = [(call.name, json.loads(call.arguments_json)) for call in reply.calls]
         return (
             reply.text.strip() == self.text
@@ -104,8 +106,9 @@ class Prober:
         after = self.render([_user(), message], tools=tools)
         if before is None or after is None:
             return None
-        whole, prompt, reply = continuation(before, self.generation_prompt(tools=tools), after)
-        return Probe(whole, prompt, reply, text, "".join((reasoning or {}).values()), values)
+        prompt, thought = self.generation_prompt(tools=tools), "".join((reasoning or {}).values())
+        whole, reply = continuation(before, prompt, after)
+        return Probe(whole, after[: len(after) - len(reply)], before + prompt, reply, text, thought, values)
 
     def shows_system(self) -> bool:
         for tools in (False, True):
@@ -115,8 +118,11 @@ class Prober:
         return False
 
     def shows_tools(self) -> bool:
-        rendered = self.render([_user()], tools=True)
-        return rendered is not None and NAME in rendered
+        return NAME in self.render_tools()
+
+    def render_tools(self) -> str:
+        """A conversation with a tool; empty where the template refuses it."""
+        return self.render([_user()], tools=True) or ""
 
 
 def _user() -> dict[str, Any]:
@@ -135,32 +141,45 @@ def _calls(values: tuple[str, ...], as_text: bool) -> list[dict[str, Any]]:
 
 
 def opened_as(spec: FormatSpec, prompt: str) -> FormatSpec:
-    """The format with ``opened`` as this prompt has it."""
+    """The format with ``opened`` as the prompt before a reply has it."""
     if spec.reasoning is None:
         return spec
     opened = prompt.rstrip().endswith(spec.reasoning.start.strip())
     return spec if opened == spec.reasoning.opened else evolve(spec, reasoning=evolve(spec.reasoning, opened=opened))
 
 
+def opened_for(spec: FormatSpec, before: str, prompted: str, reply: str, reasoning: str) -> FormatSpec:
+    """The format with ``opened`` as a rendered reply has it.
+
+    Reasoning that begins the reply without a mark was opened by the generation prompt, even where the template does not
+    show that in the conversation (Apriel 1.6).
+    """
+    found = opened_as(spec, before)
+    unmarked = reasoning and found.reasoning and not found.reasoning.opened and reply.lstrip().startswith(reasoning)
+    return opened_as(spec, prompted) if unmarked else found
+
+
 def prompt_of(without: str | None, with_it: str | None) -> str:
     """The generation prompt, from a conversation rendered without it and with it."""
-    return with_it[len(without) :] if without and with_it and with_it.startswith(without) else ""
+    if without is None or with_it is None:
+        return ""
+    # A template may end a conversation otherwise when no answer is asked for (Phi 3.5).
+    return with_it[_at_marker(with_it, _shared_start(without, with_it)) :]
 
 
-def continuation(before: str, prompt: str, after: str) -> tuple[str, str, str]:
-    """What a message added: all of it, what of it the generation prompt writes already, and the rest.
+def continuation(before: str, prompt: str, after: str) -> tuple[str, str]:
+    """What a message added: all of it, and what of it comes after the generation prompt.
 
     No marker is cut in two, though ``<think>`` and ``<tool_call>`` have their first two characters in common.
     """
     whole = after[_at_marker(after, _shared_start(before, after)) :]
     if whole.startswith(prompt):
-        return whole, prompt, whole[len(prompt) :]
+        return whole, whole[len(prompt) :]
     size = _at_marker(whole, _shared_start(whole, prompt))
     if not size:  # the last messages end alike, so that the prompt's beginning was taken for their part
         starts = [match.start() for match in MARKER.finditer(prompt)]
         size = next((len(prompt) - at for at in starts if whole.startswith(prompt[at:])), 0)
-        return whole, prompt[len(prompt) - size :], whole[size:]
-    return whole, whole[:size], whole[size:]
+    return whole, whole[size:]
 
 
 def _at_marker(text: str, place: int) -> int:

@@ -1,24 +1,19 @@
 """A model's own chat template: renders conversations as ``transformers`` and llama.cpp do, in a sandbox.
 
-Templates come with downloaded models, so they are code of strangers: they run in Jinja2's immutable sandbox, which lets
-them read what they are given and nothing else.
+Templates come with downloaded models, so they are code of strangers: they run in a sandbox (``runtime.sandbox``), which
+lets them read what they are given and nothing else, and stops them when they go on without end.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from functools import cached_property
 from itertools import product
-from typing import Any, NoReturn
+from typing import Any
 
 import jinja2
 from attrs import evolve, frozen
-from jinja2 import nodes
-from jinja2.ext import Extension
-from jinja2.parser import Parser as JinjaParser
-from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from cognition import ModelRequest
 from cognition.parsing import FormatSpec
@@ -27,6 +22,7 @@ from runtime.derivation import Derived, derive
 from runtime.errors import TemplateError
 from runtime.probing import opened_as
 from runtime.protection import Shield
+from runtime.sandbox import SIZE, STEPS, Sandbox, TooMuch, clock
 
 FALLBACK_TEMPLATE = """\
 {%- if tools or messages[0].role == 'system' %}
@@ -82,31 +78,6 @@ class Rendered:
     """How the conversation had to be bent for this template."""
 
 
-class _GenerationBlock(Extension):
-    """``{% generation %}``: marks what an assistant wrote, for training; renders what is inside."""
-
-    tags = {"generation"}  # noqa: RUF012  Jinja2 declares it as a plain attribute
-
-    def parse(self, parser: JinjaParser) -> list[nodes.Node]:
-        next(parser.stream)
-        return parser.parse_statements(("name:endgeneration",), drop_needle=True)
-
-
-def _raise_exception(message: str) -> NoReturn:
-    raise jinja2.TemplateError(message)
-
-
-def _tojson(
-    value: Any,
-    ensure_ascii: bool = False,
-    indent: int | None = None,
-    separators: tuple[str, str] | None = None,
-    sort_keys: bool = False,
-) -> str:
-    """As ``transformers`` does; Jinja2's own filter escapes characters of HTML, which no model has been trained on."""
-    return json.dumps(value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys)
-
-
 class ChatTemplate:
     """A chat template and what follows from it.
 
@@ -115,6 +86,8 @@ class ChatTemplate:
         bos_token, eos_token: their texts, which templates may write.
         control_texts: texts of control tokens that content must not be able to write (see ``runtime.protection``).
         now: for templates that write the date.
+        steps: of loops, calls and filters that one rendering may take.
+        size: of any one text in it, in characters.
 
     Raises:
         TemplateError: the source is no valid template.
@@ -128,21 +101,15 @@ class ChatTemplate:
         eos_token: str = "",
         control_texts: Iterable[str] = (),
         now: Callable[[], datetime] = datetime.now,
+        steps: int = STEPS,
+        size: int = SIZE,
     ) -> None:
         self.source = source
         self._control = frozenset(control_texts)
-        environment = ImmutableSandboxedEnvironment(
-            trim_blocks=True, lstrip_blocks=True, extensions=[_GenerationBlock, "jinja2.ext.loopcontrols"]
-        )
-        environment.filters["tojson"] = _tojson
-        environment.globals |= {
-            "raise_exception": _raise_exception,
-            "strftime_now": lambda format: now().strftime(format),
-            "bos_token": bos_token,
-            "eos_token": eos_token,
-        }
+        self._sandbox = Sandbox(steps, size)
+        self._sandbox.globals |= {"strftime_now": clock(now), "bos_token": bos_token, "eos_token": eos_token}
         try:
-            self._template = environment.from_string(source)
+            self._template = self._sandbox.from_string(source)
         except jinja2.TemplateSyntaxError as error:
             raise TemplateError(
                 f"the chat template has a syntax error in line {error.lineno} ({error.message}); use the "
@@ -202,10 +169,15 @@ class ChatTemplate:
         Raises:
             TemplateError: the template refuses them, or fails.
         """
+        variables: dict[str, Any] = {"messages": messages, "tools": tools, **options}
+        if tools and "xml_tools" in self.source:  # SmolLM3 knows its tools under this name only
+            variables.setdefault("xml_tools", tools)
         try:
-            return self._template.render(messages=messages, tools=tools, **options)
+            return self._sandbox.run(self._template, variables)
         except (jinja2.TemplateError, TypeError, ValueError, LookupError, AttributeError, ArithmeticError) as error:
             raise TemplateError(f"the chat template refuses the conversation: {error}") from error
+        except (TooMuch, RecursionError, MemoryError) as error:
+            raise TemplateError(f"the chat template was stopped: {error}") from error
 
     @cached_property
     def _derived(self) -> Derived:

@@ -276,9 +276,12 @@ def _tagged(calls: CallFormat, raw: str, terminated: bool, types: ParameterTypes
             gap = ""
         value, at = _until(raw, at, markers.value_end, missing)
         key, value = key.strip(), _without_line_breaks(value)
+        mended: tuple[str, ...] = ()
         if key in values:
             raise _Unreadable(f"the parameter {key!r} is given twice")
-        if not markers.string_mark:
+        if markers.text_start and value.startswith(markers.text_start) and value.endswith(markers.text_end):
+            values[key] = value[len(markers.text_start) : len(value) - len(markers.text_end)]
+        elif not markers.string_mark:
             values[key], mended = typed(value, known.get(key, NO_TYPE))
         else:
             values[key], mended = (value, ()) if markers.string_mark in gap else read_literal(value.strip())
@@ -323,7 +326,9 @@ def _pythonic(calls: CallFormat, text: str, terminated: bool) -> list[Decoded]:
                 break
             name = reader.word()
             reader.expect("(")
-            decoded.append(_call(name, Value(reader.members(")", "="), None), ()))
+            arguments = reader.members(")", "=")
+            decoded.append(_call(name, Value(arguments, None), reader.repairs))
+            reader.repairs = ()
             reader.skip()
             start = reader.at
             if not reader.take(",") and not text.startswith("]", reader.at) and reader.at < len(text):

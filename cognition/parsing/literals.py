@@ -27,6 +27,8 @@ SPACE = re.compile(r"\s*")
 ESCAPE = re.compile(r"\\(x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U000[0-9a-fA-F]{5}|U0010[0-9a-fA-F]{4}|.)", re.DOTALL)
 ESCAPED = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", "\n": "", "0": "\0"}
 CONSTANTS = {"True": True, "true": True, "False": False, "false": False, "None": None, "null": None}
+BEHIND = re.compile(r"\s*(?:[,:)\]}]|$)")
+UNESCAPED_QUOTE = "unescaped quotation mark"
 CLOSERS = {"{": "}", "[": "]", "(": ")"}
 
 
@@ -49,6 +51,7 @@ class Reader:
     def __init__(self, text: str, notation: Notation, at: int = 0) -> None:
         self.text = text
         self.at = at
+        self.repairs: tuple[str, ...] = ()
         self._notation = notation
 
     def skip(self) -> None:
@@ -133,9 +136,13 @@ class Reader:
             if end < 0:
                 raise Unreadable("a string is not closed")
             backslash = self.text.find("\\", at, end) if self._notation.escapes else -1
-            if backslash < 0:
+            if backslash >= 0:
+                at = backslash + 2
+            elif self._notation.escapes and not BEHIND.match(self.text, end + 1):
+                at = end + 1  # it's: what closes a string has a comma, a colon or a bracket behind it
+                self.repairs = (UNESCAPED_QUOTE,)
+            else:
                 break
-            at = backslash + 2
         self.at = end + len(quote)
         written = self.text[start:end]
         return ESCAPE.sub(_unescaped, written) if self._notation.escapes else written

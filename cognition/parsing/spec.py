@@ -59,6 +59,9 @@ class ParameterMarkers:
     string_mark: str = ""
     """Stands between ``key_end`` and ``value_start`` where the value is text (``string="true"``); any other value is
     JSON. Empty: the format has no types, and the tool's schema says what a value is."""
+    text_start: str = ""
+    """Around a value that is text, where a format marks these (``<![CDATA[``), within the value's own markers."""
+    text_end: str = ""
 
 
 @frozen

@@ -33,7 +33,7 @@ from cognition import AssistantMessage, Message, ToolCall, ToolSpec, UserMessage
 from cognition.parsing import FormatSpec, Parser, Reply, collect
 from runtime.conversation import Entry, Shape, entries_of, tool_entries
 from runtime.errors import TemplateError
-from runtime.probing import continuation, prompt_of
+from runtime.probing import continuation, opened_for, prompt_of
 from runtime.protection import Shield
 from runtime.templates import ChatTemplate
 
@@ -168,8 +168,10 @@ def written(template: ChatTemplate, message: AssistantMessage) -> tuple[str, For
         after = applied(question, message)
     except TemplateError:
         return None
-    _, prompt, reply = continuation(before, prompt_of(before, prompted), after)
-    return reply, template.format_after(prompt)
+    prompt = prompt_of(before, prompted)
+    _, reply = continuation(before, prompt, after)
+    spec = template.format_spec()
+    return reply, opened_for(spec, after[: len(after) - len(reply)], before + prompt, reply, message.reasoning)
 
 
 def read(spec: FormatSpec, chunks: Iterable[str]) -> Reply:
@@ -199,6 +201,11 @@ def judge(template: ChatTemplate, message: AssistantMessage) -> Cell:
         return Cell("-", "the template leaves reasoning out")
     if message.text and TEXT not in raw:
         return Cell("-", "the template leaves text beside calls out")
+    end = min((raw.index(stop) for stop in spec.stops if stop in raw), default=len(raw))
+    if message.text and message.calls and TEXT not in raw[:end]:
+        return Cell("-", "the template puts text beside calls into a message of its own")
+    if message.text and message.calls and spec.reasoning and raw.partition(TEXT)[0].endswith(spec.reasoning.start):
+        return Cell("-", "the template writes text beside calls as reasoning")
     problem = ""
     for chunks in cuts(raw, random.Random(raw)):
         problem = problem or difference(message, read(spec, chunks))

@@ -20,12 +20,13 @@ from cognition.parsing.formats.llama3 import LLAMA3
 from cognition.parsing.formats.minicpm import MINICPM5
 from cognition.parsing.formats.minimax import MINIMAX_M1, MINIMAX_M2
 from cognition.parsing.formats.mistral import MISTRAL, MISTRAL_LIST
+from cognition.parsing.formats.muse import MUSE
 from cognition.parsing.formats.phi4 import PHI4_MINI
 from cognition.parsing.formats.plain import PLAIN
 from cognition.parsing.formats.qwen3_coder import QWEN3_CODER
 from cognition.parsing.formats.seed_oss import SEED_OSS
 from cognition.parsing.formats.solar import SOLAR_OPEN
-from cognition.parsing.formats.tool_calls_list import NEMOTRON_NANO, TOOL_CALLS_LIST
+from cognition.parsing.formats.tool_calls_list import APRIEL_1_6, NEMOTRON_NANO, TOOL_CALLS_LIST
 from cognition.parsing.spec import FormatSpec
 
 FORMATS: Mapping[str, FormatSpec] = {
@@ -43,6 +44,7 @@ FORMATS: Mapping[str, FormatSpec] = {
         QWEN3_CODER,
         GLM,
         APERTUS,
+        APRIEL_1_6,
         COMMAND_R7B,
         COMMAND_R,
         DEEPSEEK_R1,
@@ -64,6 +66,7 @@ FORMATS: Mapping[str, FormatSpec] = {
         MINICPM5,
         MINIMAX_M1,
         MINIMAX_M2,
+        MUSE,
         PHI4_MINI,
         SEED_OSS,
         SOLAR_OPEN,
@@ -73,6 +76,7 @@ FORMATS: Mapping[str, FormatSpec] = {
 
 __all__ = [
     "APERTUS",
+    "APRIEL_1_6",
     "BARE_JSON",
     "COMMAND_R",
     "COMMAND_R7B",
@@ -102,6 +106,7 @@ __all__ = [
     "MINIMAX_M2",
     "MISTRAL",
     "MISTRAL_LIST",
+    "MUSE",
     "NEMOTRON_NANO",
     "PHI4_MINI",
     "PLAIN",

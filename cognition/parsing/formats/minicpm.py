@@ -3,6 +3,8 @@
 ::
 
     <function name="multiply"><param name="a">17</param><param name="b">23</param></function><|im_end|>
+
+A text with signs of XML in it stands in ``<![CDATA[`` and ``]]>``.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ MINICPM5 = FormatSpec(
         end="</function>",
         separator="\n",
         name_end='">',
-        parameters=ParameterMarkers('<param name="', '">', "", "</param>"),
+        parameters=ParameterMarkers('<param name="', '">', "", "</param>", "", "<![CDATA[", "]]>"),
     ),
     stops=("<|im_end|>",),
 )

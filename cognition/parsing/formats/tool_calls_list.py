@@ -1,5 +1,7 @@
 """A JSON list of calls in tags: Apriel, Nemotron Nano v2 (with other tags).
 
+Apriel 1.6 ends its reasoning with ``[BEGIN FINAL RESPONSE]``; the generation prompt begins it.
+
 ::
 
     <tool_calls>[{"name": "multiply", "arguments": {"a": 17, "b": 23}}, {"name": "now", "arguments": {}}]</tool_calls>
@@ -23,4 +25,10 @@ NEMOTRON_NANO = evolve(
     name="nemotron_nano",
     calls=CallFormat("json_object", section_start="<TOOLCALL>", section_end="</TOOLCALL>", separator=", "),
     stops=(),
+)
+
+APRIEL_1_6 = evolve(
+    TOOL_CALLS_LIST,
+    name="apriel_1_6",
+    reasoning=ReasoningMarkers("Here are my reasoning steps:\n", "[BEGIN FINAL RESPONSE]", opened=True),
 )
