@@ -55,6 +55,7 @@ from cognition import (
     in_flight,
 )
 from cognition.engine_tools import BY_FEATURE
+from cognition.features import Mode
 from cognition.handlers.engine_calls import STARTERS
 from tests.cognition.session import DELETE, MULTIPLY, WRITE, Session, effect, engine_with, replied
 
@@ -273,6 +274,21 @@ def test_a_mode_that_was_lowered_holds_for_calls_that_already_wait() -> None:
     assert "not permitted any more: only read-only tools run while planning" in session.results[0][0]
     assert session(ModeChanged("plan")) == ()
     assert (ModeSet("auto"),) == session(ModeChanged("auto"))
+
+
+@pytest.mark.parametrize(
+    "before", [(), ("careful",), ("careful", "auto"), ("careful", "plan"), ("auto", "plan", "plan")]
+)
+def test_whoever_began_the_planning_it_ends_in_the_mode_of_before(before: tuple[Mode, ...]) -> None:
+    """Also when the user asked for plans more than once."""
+    session = Session(engine_with(features=("plan",)))
+    for mode in (*before, "plan"):
+        session(ModeChanged(mode))  # type: ignore[arg-type]  # one of the literals
+    calling(session, ProposedCall("submit_plan", {"steps": ["a"]}))
+
+    _, mode_set, _ = session(PlanReviewed(effect("1.1.1"), True))
+
+    assert ModeSet(([mode for mode in before if mode != "plan"] or ["default"])[-1]) == mode_set
 
 
 # -------------------------------------------------------------------------------------------------------------- memory
