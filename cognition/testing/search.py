@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import chain
 
 from attrs import evolve
 from hypothesis import HealthCheck, Phase, Verbosity, given, settings
@@ -124,38 +125,42 @@ def _search(
 def shortest(law: Law, violation: LawViolation) -> LawViolation:
     """The violation without the inputs that it does not need, and with simple ones where they do as well.
 
-    Answers are readdressed to the effect that then stands where the one they answered stood.
+    Answers are readdressed to the effect that then stands where the one they answered stood. Each step makes the story
+    easier to read, by ``_burden``, so this comes to an end.
     """
-    best = violation
-    letters, place = default_alphabet(law.subject.config), 0
+    letters = default_alphabet(law.subject.config)
+    best, place = violation, 0
     while place < len(best.story.inputs):
-        steps = _answered(best)
-        shorter = _again(law, [*steps[:place], *steps[place + 1 :]])
-        if shorter is not None and len(shorter.story.inputs) < len(steps):
-            best, place = shorter, 0
-            continue
-        simpler = _simpler(law, best, place, letters)
-        best, place = (best, place + 1) if simpler is None else (simpler, place)
+        burden = _burden(best, letters)
+        found = next((v for v in _simpler(law, best, place, letters) if _burden(v, letters) < burden), None)
+        best, place = (best, place + 1) if found is None else (found, 0)
     return LawViolation(law, best.problem, best.story)  # without the notes and frames of the search
 
 
-def _simpler(law: Law, violation: LawViolation, place: int, letters: Sequence[Input]) -> LawViolation | None:
-    """The violation with a simpler input at this place. Each simpler one has a lower rank, so this comes to an end."""
+def _simpler(law: Law, violation: LawViolation, place: int, letters: Sequence[Input]) -> Iterator[LawViolation]:
+    """Violations with no input at this place, or another one of the same type."""
     steps = _answered(violation)
     event, answers = steps[place]
-    for candidate in (*letters, *_parts(event)):
-        if type(candidate) is type(event) and _rank(candidate, letters) < _rank(event, letters):
-            simpler = _again(law, [*steps[:place], (candidate, answers), *steps[place + 1 :]])
-            if simpler is not None and len(simpler.story.inputs) <= len(steps):
-                return simpler
-    return None
+    candidates = (letter for letter in (*letters, *_parts(event)) if type(letter) is type(event))
+    replaced = ([(_to(event, candidate), answers)] for candidate in candidates)
+    for middle in chain([[]], replaced):
+        found = _again(law, [*steps[:place], *middle, *steps[place + 1 :]])
+        if found is not None:
+            yield found
 
 
-def _rank(event: Input, letters: Sequence[Input]) -> tuple[bool, bool, int]:
-    """How hard an input is to read: least so one of the alphabet, that happens at once, in few words."""
-    known = hasattr(event, "effect_id") and addressed(event, ANY) in letters
-    words = describe(addressed(event, ANY) if hasattr(event, "effect_id") else event)
-    return not (known or event in letters), event.at != 0, len(words)
+def _burden(violation: LawViolation, letters: Sequence[Input]) -> tuple[int, int, float, int]:
+    """How hard a story is to read: its length, inputs that are none of the alphabet, time that passes, its words."""
+    told = [_to(None, event) for event in violation.story.inputs]
+    strange = sum(event not in letters for event in told)
+    return len(told), strange, sum(event.at for event in told), sum(len(describe(event)) for event in told)
+
+
+def _to(event: Input | None, answer: Input) -> Input:
+    """The same answer to the effect that another one answers, or to any; the input itself if it answers none."""
+    if not hasattr(answer, "effect_id"):
+        return answer
+    return addressed(answer, ANY if event is None else getattr(event, "effect_id", ANY))
 
 
 def _parts(event: Input) -> list[Input]:

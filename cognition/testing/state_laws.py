@@ -148,9 +148,9 @@ def cancellable(subject: Subject, world: World) -> Found:
     edges = [edge, take(subject.engine, edge.after, UserSpoke("Go on."))]
     while not any(isinstance(decision, CallModel | TurnFinished) for decision in edges[-1].transition.decisions):
         world = edges[-1].after
-        if not world.open or edges[-1].error is not None:
-            return Problem("after a cancellation, the user's next message leads to no model call", tuple(edges))
-        edges.append(take(subject.engine, world, answer(world.open[0])))
+        if not world.open or edges[-1].error is not None or len(edges) >= MOST_STEPS:
+            return Problem("after a cancellation, the user's next message leads to no model call", tuple(edges[:8]))
+        edges.append(take(subject.engine, world, answer(world.open[-1])))
     found = answered(subject, edges[-1])
     return None if found is None else Problem(f"after a cancellation, {found.text}", tuple(edges))
 

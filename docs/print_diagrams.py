@@ -1,0 +1,131 @@
+"""Prints ``docs/state-machine.md`` from the transition table; a test checks that the page is current.
+
+    python docs/print_diagrams.py > docs/state-machine.md
+
+The table says which inputs a phase has a use for. Where they lead is seen by exploring: from the beginning of a
+session, breadth-first, with a configuration for each part of the table, until every live cell was taken.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import defaultdict
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+from attrs import evolve  # noqa: E402 - as below
+
+from cognition import AgentConfig, Limits, LLMEngine, ModeChanged, RetryPolicy, ToolSpec  # noqa: E402 - after the path is set
+from cognition.inputs import INPUT_TYPES, Input  # noqa: E402 - as above
+from cognition.phases import PHASE_TYPES, Phase  # noqa: E402 - as above
+from cognition.table import TABLE, Dead  # noqa: E402 - as above
+from cognition.testing import World, default_alphabet, moves  # noqa: E402 - as above
+from cognition.testing.situations import situation  # noqa: E402 - as above
+from cognition.testing.world import is_rejected, take  # noqa: E402 - as above
+
+TOOLS = (ToolSpec("look", read_only=True), ToolSpec("write", approval=True))
+RETRY = RetryPolicy(attempts=2)
+MINUTE = Limits(seconds=60.0)
+CONFIGS = (
+    AgentConfig(tools=TOOLS, retry=RETRY, limits=MINUTE, recall_first=True),
+    AgentConfig(tools=TOOLS, retry=RETRY, limits=MINUTE, hooks=("user_message", "stop")),
+    AgentConfig(tools=TOOLS[:1], limits=MINUTE, features=("plan", "questions")),
+    AgentConfig(tools=TOOLS[:1], limits=MINUTE, features=("memory",), hooks=("before_tool",)),
+    AgentConfig(limits=MINUTE, features=("workers",)),
+)
+LATE = 100.0
+"""Seconds after which every input is tried a second time: the turn's time is then over."""
+SITUATIONS = 200
+"""For each configuration, and 300 show no other arrow."""
+
+EVERYWHERE = {"ShutdownAsked", "SessionReset", "ModeChanged"}
+"""Left out of the diagram, since they would lead from everywhere to the same phase; the table has them."""
+
+Targets = dict[tuple[type[Phase], type[Input]], set[type[Phase]]]
+
+
+def targets() -> Targets:
+    """For each live cell of the table the phases that it was seen to lead to."""
+    found: Targets = defaultdict(set)
+    for config in CONFIGS:
+        engine, letters = LLMEngine(config), (*default_alphabet(config), ModeChanged("careful"))
+        alphabet = (*letters, *(evolve(letter, at=LATE) for letter in letters))
+        level, seen = [World()], {situation(World())}
+        while level:
+            following: list[World] = []
+            for world in level:
+                for event in moves(world, alphabet):
+                    edge = take(engine, world, event)
+                    if is_rejected(edge.transition):
+                        continue
+                    found[type(world.state.phase), type(event)].add(type(edge.after.state.phase))
+                    mark = situation(edge.after)
+                    if mark not in seen and len(seen) < SITUATIONS:
+                        seen.add(mark)
+                        following.append(edge.after)
+            level = following
+    return found
+
+
+def diagram(found: Targets) -> str:
+    """The phases as a Mermaid diagram; an arrow for each pair, labelled with the inputs that lead there."""
+    lines = ["stateDiagram-v2", "    [*] --> Idle"]
+    for source in PHASE_TYPES:
+        for target in PHASE_TYPES:
+            names = [
+                event.__name__
+                for event in INPUT_TYPES
+                if target in found.get((source, event), ()) and event.__name__ not in EVERYWHERE
+            ]
+            if names:
+                lines.append(f"    {source.__name__} --> {target.__name__}: {'<br/>'.join(names)}")
+    return "\n".join([*lines, "    Closed --> [*]"])
+
+
+def table(found: Targets) -> str:
+    """Every cell: where it leads, or why it is dead."""
+    phases = [phase for phase in PHASE_TYPES if phase.__name__ != "Closed"]
+    lines = [
+        "| input | " + " | ".join(phase.__name__ for phase in phases) + " |",
+        "|---" * (len(phases) + 1) + "|",
+    ]
+    for event in INPUT_TYPES:
+        cells = []
+        for phase in phases:
+            cell = TABLE[phase][event]
+            names = [target.__name__ for target in PHASE_TYPES if target in found.get((phase, event), ())]
+            cells.append(f"*{cell.detail}*" if isinstance(cell, Dead) else ", ".join(names))
+        lines.append(f"| `{event.__name__}` | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+PAGE = """# The state machine
+
+Printed from the transition table (`cognition/table.py`) by `docs/print_diagrams.py`; where an input leads was seen by
+exploring. A test says so when this page is out of date.
+
+```mermaid
+{diagram}
+```
+
+Left out above: `ShutdownAsked` leads from every phase to `Closed`, `SessionReset` to `Idle`, and `ModeChanged` changes
+no phase.
+
+## Every cell
+
+Where an input leads from each phase; in italics, why it has no place there and is rejected. In `Closed` every input is
+rejected. An answer to another effect than the one in flight is rejected in every phase.
+
+{table}
+"""
+
+
+def page() -> str:
+    found = targets()
+    return PAGE.format(diagram=diagram(found), table=table(found))
+
+
+if __name__ == "__main__":
+    print(page(), end="")
