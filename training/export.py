@@ -193,6 +193,7 @@ def main() -> None:
     for made in sorted(f for f in new.rglob("*") if f.is_file()):
         place = a.out / made.relative_to(new)
         place.parent.mkdir(parents=True, exist_ok=True)
+        made.chmod(0o644)  # safetensors are written for their owner alone
         os.replace(made, place)
         print(f"{place.stat().st_size:>9}  {hashlib.sha256(place.read_bytes()).hexdigest()[:16]}  {place}")
     shutil.rmtree(new)
