@@ -346,11 +346,15 @@ class Run:
                 self._read_again(InText(), raw, literal=False, braces=False, final=True)
             else:
                 self._settle(phase.outer, raw, "", False, phase.scan.fields.announced)
-        elif isinstance(phase, InSection):
+        elif isinstance(phase, InSection) and not self._cut_marker(joined(phase.junk).strip()):
             self._refuse(phase.junk)
         if not isinstance(self.phase, Ended):
             self._end_flows()
             self.phase = Ended()
+
+    def _cut_marker(self, junk: str) -> bool:
+        """The reply broke off within a marker: what is there of it was not meant as a call."""
+        return self.reason in BROKEN_OFF and any(text.startswith(junk) for text in self.plan.markers[InSection].texts)
 
     def _end_flows(self) -> None:
         """White space at the very end is given out too, unless a marker stands before it."""

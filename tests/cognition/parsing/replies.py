@@ -21,10 +21,20 @@ from cognition.parsing import (
     start,
 )
 from cognition.parsing.formats import (
+    APERTUS,
     BARE_JSON,
+    COMMAND_R7B,
+    DEEPSEEK_R1,
+    DEEPSEEK_V3_2,
+    GEMMA4,
     GLM,
+    GPT_OSS,
     HERMES,
+    KIMI_K2,
+    KIMI_K3,
+    LFM2,
     LLAMA3,
+    MINIMAX_M2,
     MISTRAL,
     MISTRAL_LIST,
     QWEN3_CODER,
@@ -167,6 +177,104 @@ def bare_arguments(calls: Sequence[Call]) -> list[tuple[str, bool]]:
     ]
 
 
+def in_section(
+    spec: FormatSpec, before: str, after: str, *, section: tuple[str, str] = ("", ""), between: str = ""
+) -> Writer:
+    """Calls of a name and JSON. In ``before`` stands N for the name and I for the place."""
+    assert spec.calls is not None
+    start = spec.calls.start
+
+    def write(calls: Sequence[Call]) -> list[tuple[str, bool]]:
+        written = [(section[0], False)] if section[0] else []
+        for place, call in enumerate(calls):
+            head = before.replace("I", str(place)).replace("N", call.name)
+            written += [((between if place else "") + start, True), (head + dumped(call.arguments) + after, False)]
+        return [*written, (section[1], False)] if section[1] else written
+
+    return write
+
+
+def key_named(calls: Sequence[Call]) -> list[tuple[str, bool]]:
+    written = [("<|tools_prefix|>[", False)]
+    for place, call in enumerate(calls):
+        body = f"{dumped(call.name)}: {dumped(call.arguments)}}}"
+        written += [(", {" if place else "{", True), (body, False)]
+    return [*written, ("]<|tools_suffix|>", False)]
+
+
+def actions(calls: Sequence[Call]) -> list[tuple[str, bool]]:
+    written = [("<|START_ACTION|>[\n", False)]
+    for place, call in enumerate(calls):
+        body = f'"tool_call_id": "{place}", "tool_name": {dumped(call.name)}, "parameters": {dumped(call.arguments)}}}'
+        written += [(",\n    {" if place else "    {", True), (body, False)]
+    return [*written, ("\n]<|END_ACTION|>", False)]
+
+
+def attributed(spec: FormatSpec, before_value: str, *, head: str) -> Writer:
+    """Calls whose names and keys are attributes. In ``head`` and ``before_value`` stands N for the name or key."""
+    assert spec.calls is not None
+    assert spec.calls.parameters is not None
+    calls_format, around = spec.calls, spec.calls.parameters
+
+    def write(calls: Sequence[Call]) -> list[tuple[str, bool]]:
+        written = [(calls_format.section_start, False)]
+        for call in calls:
+            parameters = "".join(
+                f"{around.key_start}{before_value.replace('N', key)}{value}{around.value_end}\n"
+                for key, value in call.arguments.items()
+            )
+            body = head.replace("N", call.name) + parameters + calls_format.end
+            written += [("\n" + calls_format.start, True), (body, False)]
+        return [*written, (calls_format.section_end, False)]
+
+    return write
+
+
+def python_text(value: Any) -> str:
+    """A value as Python writes it; half a surrogate pair and its like come as escapes."""
+    if isinstance(value, str):
+        return repr(value)
+    if isinstance(value, list):
+        return "[" + ", ".join(map(python_text, value)) + "]"
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{key!r}: {python_text(item)}" for key, item in value.items()) + "}"
+    return repr(value)
+
+
+def pythonic(calls: Sequence[Call]) -> list[tuple[str, bool]]:
+    """All calls stand between one pair of markers: the second is known to be one when its name begins."""
+    written = [("<|tool_call_start|>", True)]
+    for place, call in enumerate(calls):
+        name = call.name.replace("-", "_")
+        body = ", ".join(f"{key}={python_text(value)}" for key, value in call.arguments.items())
+        if place:
+            written += [(f", {name[0]}", True), (f"{name[1:]}({body})", False)]
+        else:
+            written += [(f"[{name}({body})", False)]
+    return [*written, ("]<|tool_call_end|>", False)]
+
+
+def bare_keys(value: Any) -> str:
+    if isinstance(value, str):
+        return f'<|"|>{value}<|"|>'
+    if isinstance(value, list):
+        return "[" + ",".join(map(bare_keys, value)) + "]"
+    if isinstance(value, dict):
+        return "{" + ",".join(f"{key}:{bare_keys(item)}" for key, item in value.items()) + "}"
+    return dumped(value)
+
+
+def gemma(calls: Sequence[Call]) -> list[tuple[str, bool]]:
+    return [
+        piece
+        for call in calls
+        for piece in (
+            ("<|tool_call>", True),
+            (f"call:{call.name}{bare_keys(call.arguments)}<tool_call|>", False),
+        )
+    ]
+
+
 WRITERS: dict[str, tuple[FormatSpec, Writer]] = {
     "hermes": (HERMES, in_tags),
     "llama3": (LLAMA3, bare),
@@ -176,6 +284,33 @@ WRITERS: dict[str, tuple[FormatSpec, Writer]] = {
     "tool_calls_list": (TOOL_CALLS_LIST, in_list("<tool_calls>", "</tool_calls>")),
     "qwen3_coder": (QWEN3_CODER, tagged),
     "glm": (GLM, keyed),
+    "apertus": (APERTUS, key_named),
+    "command_r7b": (COMMAND_R7B, actions),
+    "kimi_k2": (
+        KIMI_K2,
+        in_section(
+            KIMI_K2,
+            "functions.N:I<|tool_call_argument_begin|>",
+            "<|tool_call_end|>",
+            section=("<|tool_calls_section_begin|>", "<|tool_calls_section_end|>"),
+        ),
+    ),
+    "deepseek_r1": (
+        DEEPSEEK_R1,
+        in_section(
+            DEEPSEEK_R1,
+            "function<｜tool▁sep｜>N\n```json\n",
+            "\n```<｜tool▁call▁end｜>",
+            section=("<｜tool▁calls▁begin｜>", "<｜tool▁calls▁end｜>"),
+            between="\n",
+        ),
+    ),
+    "gpt_oss": (GPT_OSS, in_section(GPT_OSS, "functions.N<|channel|>commentary json<|message|>", "<|call|>")),
+    "minimax_m2": (MINIMAX_M2, attributed(MINIMAX_M2, 'N">', head='N">\n')),
+    "deepseek_v3_2": (DEEPSEEK_V3_2, attributed(DEEPSEEK_V3_2, 'N" string="true">', head='N">\n')),
+    "kimi_k3": (KIMI_K3, attributed(KIMI_K3, 'N" type="string"<|sep|>', head='N" index="1"<|sep|>')),
+    "lfm2": (LFM2, pythonic),
+    "gemma4": (GEMMA4, gemma),
 }
 
 # ---------------------------------------------------------------------------------------------------- strategies
@@ -198,8 +333,26 @@ VALUES = st.recursive(
 )
 
 
+WORDS = st.sampled_from(["q", "path", "x_1", "limit"])
+
+
+def values_of(strings: st.SearchStrategy[str]) -> st.SearchStrategy[Any]:
+    """Values whose keys are words."""
+    return st.recursive(
+        st.one_of(strings, st.integers(), st.floats(allow_nan=False, allow_infinity=False), st.booleans(), st.none()),
+        lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(WORDS, inner, max_size=3)),
+        max_leaves=6,
+    )
+
+
 def calls_for(spec: FormatSpec) -> st.SearchStrategy[Call]:
     """Calls that the format can carry: any JSON, or, between tags, texts that don't hold the tag."""
+    if spec.calls is not None and spec.calls.shape in ("pythonic", "named_object"):
+        names = NAMES.map(lambda name: name.replace("-", "_"))
+        quotes = spec.calls.quotes if spec.calls.shape == "named_object" else ()
+        strings = STRINGS.filter(lambda text: not any(quote in text + quote[:-1] + " " for quote in quotes))
+        strings = strings.filter(lambda text: not any(f"{text}{quote}".index(quote) < len(text) for quote in quotes))
+        return st.builds(Call, names, st.dictionaries(WORDS, values_of(strings), max_size=3))
     if spec.calls is None or spec.calls.parameters is None:
         return st.builds(Call, NAMES, st.dictionaries(STRINGS, VALUES, max_size=3))
     end = spec.calls.parameters.value_end

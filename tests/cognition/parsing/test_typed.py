@@ -1,0 +1,106 @@
+"""Values that a format writes as bare text get the types that the tool's schema gives them."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cognition.parsing import Parser, collect, parse_reply
+from cognition.parsing.formats import DEEPSEEK_V3_2, GLM, MINICPM5, QWEN3_CODER
+from cognition.parsing.typed import typed, types_of
+from cognition.tools import ToolSpec
+
+SCHEMAS: dict[str, tuple[Any, str, Any]] = {
+    "an integer": ({"type": "integer"}, "5", 5),
+    "an integer written as a float": ({"type": "integer"}, "5.0", 5),
+    "a text that looks like one": ({"type": "string"}, "5", "5"),
+    "no schema": ({}, "5", "5"),
+    "a schema that is none": (True, "5", "5"),
+    "a number": ({"type": "number"}, "0.5", 0.5),
+    "a whole number": ({"type": "number"}, "5", 5),
+    "a truth value": ({"type": "boolean"}, "true", True),
+    "a truth value as Python has it": ({"type": "boolean"}, "False", False),
+    "nothing or a text": ({"type": ["string", "null"]}, "null", None),
+    "a text or nothing": ({"type": ["string", "null"]}, "nullx", "nullx"),
+    "a number or a text": ({"anyOf": [{"type": "integer"}, {"type": "string"}]}, "5", "5"),
+    "a number or nothing": ({"anyOf": [{"type": "integer"}, {"type": "null"}]}, "7", 7),
+    "an object": ({"type": "object"}, '{"a": [1]}', {"a": [1]}),
+    "an object by its properties": ({"properties": {"a": {}}}, '{"a": 1}', {"a": 1}),
+    "an object as Python prints it": ({"type": "object"}, "{'a': True}", {"a": True}),
+    "a list": ({"items": {"type": "string"}}, '["a"]', ["a"]),
+    "a choice of numbers": ({"enum": [1, 2]}, "2", 2),
+    "a constant": ({"const": 3}, "3", 3),
+    "a reference": ({"$ref": "#/$defs/Count"}, "4", 4),
+    "a reference to itself": ({"$ref": "#/$defs/Loop"}, "4", "4"),
+    "a reference to nothing": ({"$ref": "#/$defs/Gone"}, "4", "4"),
+    "a text where a number is wanted": ({"type": "integer"}, "five", "five"),
+    "a number where a list is wanted": ({"type": "array"}, "5", "5"),
+    "white space around it": ({"type": "integer"}, " 5 ", 5),
+}
+
+
+@pytest.mark.parametrize(("schema", "text", "value"), SCHEMAS.values(), ids=list(SCHEMAS))
+def test_a_text_is_what_its_schema_says(schema: Any, text: str, value: Any) -> None:
+    """Typed where it fits; as it was written where it does not, so that the check of the arguments can say so."""
+    parameters = {
+        "type": "object",
+        "properties": {"x": schema},
+        "$defs": {"Count": {"type": "integer"}, "Loop": {"$ref": "#/$defs/Loop"}},
+    }
+    tools = (ToolSpec("f", "", parameters),)
+    reply = parse_reply(GLM, f"<tool_call>f<arg_key>x</arg_key><arg_value>{text}</arg_value></tool_call>", tools=tools)
+    got = json.loads(reply.calls[0].arguments_json)["x"]
+
+    assert (value, type(value)) == (got, type(got))
+
+
+@given(st.text(), st.sampled_from(["integer", "number", "boolean", "array", "object", "null", "string"]))
+def test_any_text_is_typed(text: str, kind: str) -> None:
+    """No text raises; one that a schema of texts allows never changes."""
+    value, _ = typed(text, frozenset({kind, "string"}))
+
+    assert text == value
+    typed(text, frozenset({kind}))
+
+
+def test_types_reach_the_parser_in_pieces_too() -> None:
+    """A call that comes character by character is typed as one that comes whole."""
+    tools = (ToolSpec("f", "", {"type": "object", "properties": {"n": {"type": "integer"}}}),)
+    raw = "<tool_call>\n<function=f>\n<parameter=n>\n5\n</parameter>\n</function>\n</tool_call>"
+    parser = Parser(QWEN3_CODER, tools)
+    outputs = [output for character in raw for output in parser.feed(character)]
+    reply = collect([*outputs, *parser.finish()])
+
+    assert reply == parse_reply(QWEN3_CODER, raw, tools=tools)
+    assert [call.arguments_json for call in reply.calls] == ['{"n": 5}']
+
+
+def test_a_repair_of_a_value_is_noted() -> None:
+    """Python's notation of an object is read, and said to have been mended."""
+    tools = (ToolSpec("f", "", {"type": "object", "properties": {"o": {"type": "object"}}}),)
+    raw = '<function name="f"><param name="o">{\'a\': None}</param></function>'
+    (call,) = parse_reply(MINICPM5, raw, tools=tools).calls
+
+    assert call.arguments_json == '{"o": {"a": null}}'
+    assert call.repairs == ("single quotes", "Python literal")
+
+
+def test_a_format_with_types_needs_no_schema() -> None:
+    """Where the markup says what is text, the schema is not asked."""
+    raw = (
+        '<｜DSML｜function_calls><｜DSML｜invoke name="f">'
+        '<｜DSML｜parameter name="a" string="true">5</｜DSML｜parameter>'
+        '<｜DSML｜parameter name="b" string="false">[5]</｜DSML｜parameter></｜DSML｜invoke></｜DSML｜function_calls>'
+    )
+    (call,) = parse_reply(DEEPSEEK_V3_2, raw).calls
+
+    assert json.loads(call.arguments_json) == {"a": "5", "b": [5]}
+
+
+def test_tools_without_properties_have_no_types() -> None:
+    """A schema may say nothing of its parameters."""
+    assert types_of((ToolSpec("f", "", {"type": "object"}),)) == {}
