@@ -109,6 +109,7 @@ def test_arguments_at_the_border_are_read() -> None:
         {"name": "a", "objective": "b", "tools": ["t"], "after": ["w"]}
     )
     assert AgentConfig(context_tokens=513).context_tokens == 513
+    assert len(Question("?", ("a", "b", "c", "d")).options) == 4
 
 
 def test_a_step_with_something_else_says_what_it_takes() -> None:

@@ -21,6 +21,7 @@ from cognition import (
     Limits,
     MalformedToolCall,
     MemoryRecalled,
+    ModelInterrupted,
     PlanReviewed,
     ProposedCall,
     QuestionAnswered,
@@ -212,6 +213,48 @@ def test_a_reply_that_stays_unreadable_ends_the_turn_with_the_first_reason() -> 
         assert last.reasoning == "Hmm."
 
 
+def test_an_unreadable_reply_is_answered_with_the_reason_and_its_reasoning_kept() -> None:
+    """Natively the model sees what it wrote; in a text protocol only what is wrong with it."""
+    native = Session(engine_with(WRITE))
+    native(UserSpoke("Go"))
+    native(replied("1.1.0", "Well.", malformed=(MalformedToolCall("{", "cut"),), reasoning="Hmm."))
+    assert AssistantMessage("m2", "Well.", "Hmm.") == native.state.history[1]
+
+    textual = Session(engine_with(WRITE, protocol="short_keys"))
+    textual(UserSpoke("Go"))
+    textual(replied("1.1.0", '{"a": "write", "i": 5}'))
+    reason = "the input of 'write' must be a JSON object, not int"
+    note = f"Your reply could not be read: {reason}. Reply again in the agreed form."
+    assert [UserMessage("m1", "Go"), UserMessage("m2", note, "engine")] == list(textual.state.history)
+
+
+def test_what_had_arrived_of_an_interrupted_reply_is_kept() -> None:
+    session = Session(engine_with())
+    session(UserSpoke("Go"))
+
+    session(ModelInterrupted(effect("1.1.0"), "Once upon"))
+
+    assert AssistantMessage("m2", "Once upon", interrupted=True) == session.state.history[-1]
+
+
+@pytest.mark.parametrize(
+    ("answer", "note"),
+    [
+        (HookReturned(FIRST, "go_on"), "Go on."),
+        (HookReturned(FIRST, "go_on", "Tests fail."), "Tests fail."),
+        (HookReturned(FIRST, "go_on", context="See log."), "See log."),
+    ],
+)
+def test_a_hook_that_asks_to_go_on_is_heard_with_or_without_a_reason(answer: HookReturned, note: str) -> None:
+    session = Session(engine_with(hooks=("stop",)))
+    session(UserSpoke("Go"))
+    session(replied("1.1.0", "Done."))
+
+    session(answer)
+
+    assert UserMessage("m3", note, "engine") == session.state.history[-1]
+
+
 def test_a_turn_that_does_not_fit_says_how_much_it_needs() -> None:
     session = Session(engine_with(context_tokens=200, options=GenerationOptions(max_tokens=100)))
 
@@ -319,6 +362,17 @@ def test_two_workers_that_were_asked_about_count_when_they_start() -> None:
     assert isinstance(spawn, SpawnWorker)
     assert spawn.worker.name == "b"
     assert session.results == [("Not run: the limit of 1 workers is reached.", "error"), ("B", "ok")]
+
+
+def test_workers_that_a_hook_looked_at_count_when_they_start() -> None:
+    config = {"features": ("workers",), "limits": Limits(workers=1), "hooks": ("before_tool",)}
+    session = calling(config, worker("a"), worker("b"))
+
+    session(HookReturned(FIRST))
+    session(HookReturned(effect("1.1.2")))
+    session(WorkerFinished(effect("1.1.3"), "A"))
+
+    assert session.results == [("A", "ok"), ("Not run: the limit of 1 workers is reached.", "error")]
 
 
 def test_a_worker_whose_needs_can_not_be_read_is_settled_while_others_work() -> None:
