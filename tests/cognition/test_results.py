@@ -343,12 +343,22 @@ def test_a_worker_always_has_something_left_to_work_with() -> None:
     assert Limits(tool_calls=1, workers=1, cost=0.25, input_tokens=1, output_tokens=1) == spawn.limits
 
 
-def test_workers_of_one_reply_count_one_by_one() -> None:
-    session = calling({"features": ("workers",), "limits": Limits(workers=1)}, worker("a"), worker("b"))
+@pytest.mark.parametrize("limit", [1, 2, 3])
+def test_workers_of_one_reply_count_one_by_one(limit: int) -> None:
+    session = calling({"features": ("workers",), "limits": Limits(workers=limit)}, *(worker(name) for name in "abcd"))
+    for number in range(1, limit + 1):
+        session(WorkerFinished(effect(f"1.1.{number}"), "found"))
 
-    session(WorkerFinished(FIRST, "A"))
+    refused = (f"Not run: the limit of {limit} workers is reached.", "error")
+    assert [("found", "ok")] * limit + [refused] * (4 - limit) == session.results
 
-    assert session.results == [("A", "ok"), ("Not run: the limit of 1 workers is reached.", "error")]
+
+def test_a_worker_may_only_have_tools_of_its_parent() -> None:
+    for tools, may in (((WRITE, DELETE), "write, delete"), ((), "no tools")):
+        session = calling({"features": ("workers",)}, worker("a", tools=["rm", "write", "dd"]), tools=tools)
+
+        wanted = "rm, dd" if tools else "rm, write, dd"
+        assert [(f"Error: a worker can't have {wanted}; it may have {may}", "error")] == session.results
 
 
 def test_two_workers_that_were_asked_about_count_when_they_start() -> None:
