@@ -151,3 +151,33 @@ LIKE_A_WRITTEN_FORMAT = """\
 {% endfor %}{% if add_generation_prompt %}<|im_start|>assistant
 {% endif %}"""
 """Calls with tagged parameters, as Qwen3-Coder writes them."""
+
+CHANNELS = """\
+{%- if tools %}{{ tools | tojson }}{% endif %}
+{%- for message in messages %}
+{%- if message.role == 'assistant' %}
+{%- if message.thinking %}<|start|>assistant<|channel|>analysis<|message|>{{ message.thinking }}<|end|>{% endif %}
+{%- for call in message.tool_calls or [] %}<|start|>assistant to=functions.{{ call.function.name }}
+{{- '<|channel|>commentary json<|message|>' ~ (call.function.arguments | tojson) }}<|call|>{% endfor %}
+{%- if message.content %}<|start|>assistant<|channel|>final<|message|>{{ message.content }}<|return|>{% endif %}
+{%- else %}<|start|>{{ message.role }}<|message|>{{ message.content }}<|end|>{% endif %}
+{%- endfor %}{% if add_generation_prompt %}<|start|>assistant{% endif %}"""
+"""Like gpt-oss: messages in channels, and reasoning under a key of its own."""
+
+TELLS_ONLY = """\
+{%- if tools %}List of tools: <|tool_list_start|>{{ tools | tojson }}<|tool_list_end|>{% endif %}
+{%- for message in messages %}<|im_start|>{{ message.role }}
+{{ message.content }}<|im_end|>
+{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant
+{% endif %}"""
+"""Like LFM2: it tells of tools and never shows a call."""
+
+FILLS_A_LIST = """\
+{%- if tools %}{{ tools | tojson }}{% endif %}
+{%- set ids = [] %}
+{%- for message in messages %}<|{{ message.role }}|>{{ message.content }}
+{%- for call in message.tool_calls or [] %}{% set _ = ids.append(call.id) %}<|tool_call_begin|>functions.
+{{- call.function.name }}:{{ ids | length }}<|tool_call_argument_begin|>{{ call.function.arguments | tojson }}
+{{- '<|tool_call_end|>' }}{% endfor %}<|im_end|>
+{%- endfor %}{% if add_generation_prompt %}<|assistant|>{% endif %}"""
+"""Like Kimi K2: ids of its own, kept in a list."""

@@ -15,8 +15,9 @@ from cognition.parsing import (
     ReasoningMarkers,
     parse_reply,
 )
-from cognition.parsing.formats import MISTRAL_LIST, QWEN3_CODER
+from cognition.parsing.formats import GPT_OSS, LFM2, MISTRAL_LIST, QWEN3_CODER
 from runtime.templates import ChatTemplate
+from tests.conformance.templates import try_out
 from tests.runtime import chat_templates
 
 EXPECTED = {
@@ -119,6 +120,59 @@ def test_marks_around_answers_are_warned_of() -> None:
     )
 
     assert any("not recognised: they will be visible" in warning for warning in template.warnings)
+
+
+def test_channels_are_found_with_all_that_belongs_to_them() -> None:
+    """A written format is taken whole where only all of it reads back what the template writes."""
+    found = ChatTemplate(chat_templates.CHANNELS).derivation
+
+    assert found.spec == GPT_OSS
+    assert found.reasoning_key == "thinking"
+    assert found.warnings == ()
+    assert found.evidence == ("all: the written format 'gpt_oss' reads back what the template writes",)
+
+
+def test_a_format_that_only_the_prompt_tells_of_is_said_to_be_a_guess() -> None:
+    """A template that leaves calls out gets the format its prompt speaks of, with a warning."""
+    template = ChatTemplate(chat_templates.TELLS_ONLY)
+
+    assert template.format_spec().calls == LFM2.calls
+    assert "tools" in template.features
+    (warning,) = template.warnings
+    assert "judged by the prompt" in warning
+
+
+def test_a_template_may_fill_a_list_of_its_own() -> None:
+    """What the immutable sandbox would refuse, and what Kimi K2 needs."""
+    template = ChatTemplate(chat_templates.FILLS_A_LIST)
+    calls = template.format_spec().calls
+
+    assert calls is not None
+    assert (calls.start, calls.name_end, calls.id_start) == (
+        "<|tool_call_begin|>",
+        "<|tool_call_argument_begin|>",
+        ":",
+    )
+    assert template.warnings == ()
+
+
+def test_each_finding_says_how_it_was_made() -> None:
+    """The evidence names the probes or the written format."""
+    evidence = ChatTemplate(chat_templates.HERMES_LIKE).derivation.evidence
+
+    assert evidence == (
+        "stop: '<|im_end|>' stands behind the text of an answer",
+        "reasoning: rendered with an answer, and read back",
+        "calls: found by comparing one call with two, and read back",
+    )
+
+
+@pytest.mark.parametrize("name", [*EXPECTED, "CHANNELS", "TELLS_ONLY", "FILLS_A_LIST"])
+def test_our_own_templates_conform(name: str) -> None:
+    """What ``make conformance`` asks of the templates of others holds for these: nothing is wrong without a word."""
+    row = try_out(name, getattr(chat_templates, name))
+
+    assert [case for case, cell in row.cells.items() if cell.state == "WRONG"] == []
 
 
 def test_a_template_that_refuses_all_is_plain() -> None:

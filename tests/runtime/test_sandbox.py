@@ -8,7 +8,8 @@ from runtime.templates import ChatTemplate
 ENDLESS = {
     "loops in loops": "{% for a in range(999) %}{% for b in range(999) %}x{% endfor %}{% endfor %}",
     "a loop that pays nothing out": "{% for a in range(999) %}{% for b in range(999) if 0 %}{% endfor %}{% endfor %}",
-    "a macro that calls itself twice": "{% macro m(n) %}{% if n %}{{ m(n-1) }}{{ m(n-1) }}{% endif %}{% endmacro %}{{ m(30) }}",
+    "a macro that calls itself twice": "{% macro m(n) %}{% if n %}{{ m(n-1) }}{{ m(n-1) }}{% endif %}{% endmacro %}"
+    "{{ m(30) }}",
     "a macro that calls itself for ever": "{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}",
     "a list that a loop fills": "{% set n = namespace(l=[1]) %}{% for a in n.l %}{{ n.l.append(1) or '' }}{% endfor %}",
     "filters of filters": "{% for a in range(999) %}{% for b in 'x' * 999 %}{{ a | string }}{% endfor %}{% endfor %}",

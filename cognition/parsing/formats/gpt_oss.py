@@ -37,6 +37,7 @@ GPT_OSS = FormatSpec(
     dropped=(
         "<|start|>assistant",
         "<|channel|>commentary<|message|>",
+        "<|channel|>commentary to=assistant",
         "<|channel|>final<|message|>",
         "<|channel|>final <|constrain|>json<|message|>",
     ),
