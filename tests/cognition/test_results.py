@@ -26,6 +26,7 @@ from cognition import (
     ProposedCall,
     QuestionAnswered,
     Rejected,
+    Remember,
     Rule,
     SessionReset,
     ShutdownAsked,
@@ -45,7 +46,7 @@ from cognition.handlers.answers import APPROVED
 from cognition.handlers.engine_calls import PLANNING
 from cognition.handlers.model import NUDGE_NOTE
 from cognition.phases import Acting, Settled
-from tests.cognition.session import DELETE, WRITE, Session, effect, engine_with, replied
+from tests.cognition.session import DELETE, MULTIPLY, WRITE, Session, effect, engine_with, replied
 
 FIRST = effect("1.1.1")
 FEATURES = ("questions", "tasks", "plan", "memory", "workers")
@@ -372,6 +373,29 @@ def test_two_workers_that_were_asked_about_count_when_they_start() -> None:
     assert isinstance(spawn, SpawnWorker)
     assert spawn.worker.name == "b"
     assert session.results == [("Not run: the limit of 1 workers is reached.", "error"), ("B", "ok")]
+
+
+def test_a_note_is_saved_in_its_turn_and_not_beside_what_still_runs() -> None:
+    """Of the engine's own tools only workers run beside others without being read-only (law L4)."""
+    session = calling(
+        {"features": ("memory",)}, ProposedCall("multiply"), ProposedCall("remember", {"text": "6"}), tools=(MULTIPLY,)
+    )
+    assert (CallTool(FIRST, ToolCall("call-1-1-1", "multiply")),) == session.decisions
+
+    remember, *_ = session(ToolReturned(FIRST, "6"))
+
+    assert Remember("6") == remember
+
+
+def test_a_programs_own_tool_may_be_named_like_a_workers_and_is_none() -> None:
+    tools = (ToolSpec("spawn_worker"),)
+    session = calling({"hooks": ("worker_stop",)}, worker("a"), worker("b"), tools=tools)
+    assert len(session.decisions) == 1
+
+    session(ToolReturned(FIRST, "ok"))
+    session(ToolReturned(effect("1.1.2"), "ok"))
+
+    assert session.results == [("ok", "ok"), ("ok", "ok")]
 
 
 def test_workers_that_a_hook_looked_at_count_when_they_start() -> None:
