@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib
 import io
+import logging
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -51,6 +52,7 @@ def fetch(spec: str, backend: str | None, on_download: OnDownload) -> Path:
         raise ExtraMissingError(
             "models from the Hugging Face hub need its client: pip install 'cogstep[hub]'", extra="hub", spec=spec
         ) from error
+    logging.getLogger("huggingface_hub").setLevel(logging.ERROR)  # its retries are told as one error, if they fail
     repo, file = match["repo"], match["file"]
     progress = _progress_class(on_download, spec)
 
@@ -83,9 +85,14 @@ def fetch(spec: str, backend: str | None, on_download: OnDownload) -> Path:
         raise ModelNotFoundError(
             f"{repo} has no file {file}; see https://huggingface.co/{repo}/tree/main", spec=spec
         ) from error
-    except OSError as error:  # the network broke off, or the disk is full: what has arrived is kept
+    except ModelLoadError:  # ours already: cancelled, or no one model was named
+        raise
+    except Exception as error:
+        # The network broke off, or the disk is full: what has arrived is kept. What the client lets through of its HTTP
+        # library has no base class to rely on: it was requests, then httpx, then httpx2.
         raise ModelLoadError(
-            f"{spec} could not be fetched ({error}); try again, it goes on where it stopped", spec=spec
+            f"{spec} could not be fetched ({type(error).__name__}: {error}); try again, it goes on where it stopped",
+            spec=spec,
         ) from error
 
 
@@ -95,7 +102,7 @@ def _file_names(hub: Any, repo: str) -> list[str]:
         return list(hub.HfApi().list_repo_files(repo))
     except (hub.errors.RepositoryNotFoundError, hub.errors.GatedRepoError):
         raise
-    except (OSError, hub.errors.OfflineModeIsEnabled):  # the client's own errors of the network are OSErrors too
+    except Exception:  # whatever the client's HTTP library raises without a network; see fetch
         folder = Path(hub.snapshot_download(repo, local_files_only=True, allow_patterns=["config.json"]))
         return [str(file.relative_to(folder)) for file in folder.rglob("*") if file.is_file()]
 

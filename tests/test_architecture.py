@@ -18,6 +18,7 @@ PURE_STANDARD_LIBRARY = frozenset(
     {
         "__future__", "abc", "base64", "binascii", "bisect", "collections", "copy", "decimal", "difflib", "enum",
         "fractions", "functools", "hashlib", "heapq", "html", "itertools", "json", "keyword", "math", "numbers",
+        "importlib",  # for names that are loaded at their first use; what loading them brings in is looked at below
         "operator", "re", "reprlib", "string", "struct", "textwrap", "types", "typing", "unicodedata", "zlib",
     }
 )  # fmt: skip

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from runtime import LoadCancelledError, ModelNotFoundError, ModelSpecError
+from runtime import LoadCancelledError, ModelLoadError, ModelNotFoundError, ModelSpecError
 from runtime.hub import _choose, _progress_class, fetch
 
 pytest.importorskip("huggingface_hub", reason="the extra `hub` is not installed")
@@ -63,6 +63,27 @@ def test_what_is_not_in_the_cache(cached: Cached, spec: str) -> None:
     """Without a network it says so, and what to do."""
     with pytest.raises(ModelNotFoundError, match=re.escape(f"{spec} is not in the local cache, and the")):
         fetch(spec, None, go_on)
+
+
+def test_a_network_that_fails_in_its_own_way_is_no_traceback(cached: Cached, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the HTTP library raises is not the client's: the cache serves, or a clear line says what to do."""
+
+    class ConnectError(Exception):
+        """As httpx and its successors raise it."""
+
+    def unreachable(*_arguments: object, **_options: object) -> list[str]:
+        raise ConnectError("Name or service not known")
+
+    hub = importlib.import_module("huggingface_hub")
+    monkeypatch.setattr(hub.HfApi, "list_repo_files", unreachable)
+    one = cached("owner/one", "only.gguf")
+
+    assert one / "only.gguf" == fetch("hf:owner/one", None, go_on)
+    with pytest.raises(ModelNotFoundError, match="is not in the local cache"):
+        fetch("hf:nobody/nothing", None, go_on)
+    monkeypatch.setattr(hub, "hf_hub_download", unreachable)
+    with pytest.raises(ModelLoadError, match=r"could not be fetched \(ConnectError: Name or service not known\)"):
+        fetch("hf:owner/one/only.gguf", None, go_on)
 
 
 @pytest.mark.parametrize(
