@@ -26,9 +26,7 @@ class _LazyPackage(ModuleType):
         # Only called for what is missing: submodules that have been imported are there.
         with _lock:
             if "_loaded" not in self.__dict__ and (not name.startswith("__") or name in READ_FROM_OUTSIDE):
-                self.__dict__["_loaded"] = (
-                    True  # beforehand: __init__ may ask for what it has not defined yet
-                )
+                self.__dict__["_loaded"] = True  # beforehand: __init__ may ask for what it has not defined yet
                 assert self.__spec__ is not None
                 assert self.__spec__.loader is not None
                 self.__spec__.loader.exec_module(self)

@@ -24,6 +24,7 @@ from cognition.parsing.rope import EMPTY, Rope, added, joined, length
 from cognition.parsing.scan_json import CLOSED, scan_json
 from cognition.parsing.scan_literals import scan_literals
 from cognition.parsing.scan_tags import scan_tags
+from cognition.parsing.spec import CallFormat
 from cognition.parsing.state import (
     Ended,
     Flow,
@@ -268,6 +269,8 @@ class Run:
         calls = self.plan.calls
         assert calls is not None
         decoded = decode(calls, raw, terminated=terminated, types=self.types)
+        if not _flawless(decoded) and self.final and not marker and self.reason in BROKEN_OFF:
+            decoded = self._without_cut_marker(calls, raw) or decoded
         cut = "" if _flawless(decoded) else self._hidden_marker(raw, marker)
         if cut:
             place = raw.index(cut)
@@ -283,6 +286,12 @@ class Run:
         self.visible = touched(self.visible)
         if marker and self.plan.meanings[marker] == "call_end":
             self.at += len(marker)
+
+    def _without_cut_marker(self, calls: CallFormat, raw: str) -> list[Decoded]:
+        """The calls, where all that is wrong with them is an end marker that the reply broke off in."""
+        place = self.plan.in_call.held(raw, 0, len(raw))
+        decoded = [] if place is None else decode(calls, raw[:place], terminated=False, types=self.types)
+        return decoded if _flawless(decoded) else []
 
     def _hidden_marker(self, raw: str, ending: str) -> str:
         """The first marker in a call's text, where there is reason to think that it ended the call."""

@@ -34,7 +34,7 @@ from cognition.parsing import (
 )
 from cognition.parsing import machine as machine_module
 from cognition.parsing import parser as parser_module
-from cognition.parsing.formats import BARE_JSON
+from cognition.parsing.formats import BARE_JSON, GEMMA4, LFM2, TOOL_CALLS_LIST
 from cognition.parsing.machine import LONGEST_HEAD, Run
 from cognition.parsing.plan import plan_of
 from cognition.parsing.state import InCall
@@ -214,6 +214,21 @@ def test_a_call_cut_at_each_place_is_finished_or_kept_as_it_stands() -> None:
             assert closing.malformed.reason.startswith("the reply reached the token limit inside the call: ")
         else:
             assert CallFinished(0, ProposedCall("f", '{"x": "a}"}'), terminated=False) == closing
+
+
+@pytest.mark.parametrize(
+    ("spec", "call", "end"),
+    [
+        (HERMES, '<tool_call>\n{"name": "f", "arguments": {}}\n', "</tool_call>"),
+        (LFM2, "<|tool_call_start|>[f()]", "<|tool_call_end|>"),
+        (GEMMA4, "<|tool_call>call:f{}", "<tool_call|>"),
+        (TOOL_CALLS_LIST, '<tool_calls>[{"name": "f", "arguments": {}}]', "</tool_calls>"),
+    ],
+)
+def test_a_reply_that_breaks_off_in_an_end_marker_has_its_call(spec: FormatSpec, call: str, end: str) -> None:
+    """What is there of the marker spoils no call that is complete, and is none itself."""
+    for cut in range(len(end)):
+        assert parse_reply(spec, call + end[:cut], finish_reason="length") == Reply(calls=(ProposedCall("f", "{}"),))
 
 
 def test_text_before_a_possible_marker_is_let_go_at_the_end() -> None:
