@@ -101,6 +101,7 @@ def test_so_many_objects_are_looked_for_in_prose_and_no_more() -> None:
     [
         ("  <tool>shell", malformed("  <tool>shell", "<tool> is not closed")),
         ("Text <tool>shell", Reading("Text <tool>shell")),
+        ("x<tool>shell", Reading("x<tool>shell")),
         ("<tool>shell</tool><args> </args>", Reading(calls=(ProposedCall("shell", {}),))),
         ("<tool>shell</tool>", Reading(calls=(ProposedCall("shell", {}),))),
         ("<tool> shell </tool> <args> ls </args>", Reading(calls=(LS,))),

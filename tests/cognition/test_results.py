@@ -11,6 +11,7 @@ from cognition import (
     ApprovalRefused,
     AskApproval,
     AssistantMessage,
+    CallModel,
     CallTool,
     CancelAsked,
     Cancelled,
@@ -23,6 +24,7 @@ from cognition import (
     MemoryRecalled,
     ModelInterrupted,
     PlanReviewed,
+    Policy,
     ProposedCall,
     QuestionAnswered,
     Rejected,
@@ -31,6 +33,7 @@ from cognition import (
     SessionReset,
     ShutdownAsked,
     SpawnWorker,
+    TasksChanged,
     ToolCall,
     ToolReturned,
     ToolSpec,
@@ -313,6 +316,37 @@ def test_a_hook_that_spoils_the_arguments_is_an_error_that_the_model_reads(argum
     assert status == "error"
 
 
+def test_what_the_engine_does_within_the_conversation_asks_nobody() -> None:
+    """A policy that asks about everything asks about notes, which outlive the conversation, and not about tasks."""
+    config = {"features": FEATURES, "policy": Policy(default="ask")}
+    session = calling(config, ProposedCall("update_tasks", {"tasks": []}), ProposedCall("remember", {"text": "tea"}))
+
+    assert [TasksChanged, AskApproval] == [type(decision) for decision in session.decisions]
+
+
+def test_a_call_that_ran_ends_a_row_of_refusals() -> None:
+    config = {"limits": Limits(refusals=2), "policy": Policy((Rule("deny", "delete"),))}
+
+    session = calling(config, ProposedCall("delete"), ProposedCall("write"), ProposedCall("delete", {"n": 2}))
+    (again, *_) = session(ToolReturned(FIRST, "ok"))[-1:]
+
+    assert isinstance(again, CallModel)
+    assert again.purpose == "answer"
+    assert session.state.spent.refusals == 1
+
+
+def test_a_model_that_is_to_mend_a_call_beside_others_is_asked_for_that() -> None:
+    for malformed, purpose in (((MalformedToolCall("{", "cut"),), "repair"), ((), "answer")):
+        session = Session(engine_with(WRITE))
+        session(UserSpoke("Go"))
+        session(replied("1.1.0", "", ProposedCall("write"), malformed=malformed))
+
+        (again,) = session(ToolReturned(FIRST, "ok"))
+
+        assert isinstance(again, CallModel)
+        assert purpose == again.purpose
+
+
 def test_a_refusal_from_now_on_keeps_its_reason() -> None:
     session = calling({}, ProposedCall("delete"), ProposedCall("delete", {"n": 2}))
 
@@ -385,6 +419,12 @@ def test_a_note_is_saved_in_its_turn_and_not_beside_what_still_runs() -> None:
     remember, *_ = session(ToolReturned(FIRST, "6"))
 
     assert Remember("6") == remember
+
+
+def test_a_worker_that_needs_nobody_starts_although_one_before_it_waits() -> None:
+    session = calling({"features": ("workers",)}, worker("a"), worker("b", after=["a"]), worker("c"))
+
+    assert [spawn.worker.name for spawn in session.decisions if isinstance(spawn, SpawnWorker)] == ["a", "c"]
 
 
 def test_a_programs_own_tool_may_be_named_like_a_workers_and_is_none() -> None:
