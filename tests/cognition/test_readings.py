@@ -26,6 +26,10 @@ def malformed(raw: str, reason: str) -> Reading:
         ('Sure! {"a": "shell", "i": "ls"} Done.', Reading(reasoning="Sure!  Done.", calls=(LS,))),
         ('Use {"a": 5} then {"a": "shell", "i": "ls"} ok', Reading(reasoning='Use {"a": 5} then  ok', calls=(LS,))),
         ('See {"a": broken {"a": "shell", "i": "ls"}', Reading(reasoning='See {"a": broken', calls=(LS,))),
+        (
+            'Run {"a": "shell", "i": {"command": "a\nb"}}',
+            Reading(reasoning="Run", calls=(ProposedCall("shell", {"command": "a\nb"}),)),
+        ),
         ('Well {"t": "why", "a": "shell", "i": "ls"}', Reading(reasoning="Well\nwhy", calls=(LS,))),
         (
             'Hm.\n```json\n{"t": "x", "a": "shell", "i": "ls"}\n```\nand\n```\n{"a": "shell", "i": "ls"}\n```\nend',
