@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from attrs import evolve, frozen
 
-from cognition.codec import from_data, to_data
 from cognition.engine import CognitiveEngine
 from cognition.inputs import Input
 from cognition.state import AgentState
 from cognition.testing.laws import Law, LawViolation, laws, violation_of
 from cognition.testing.situations import default_alphabet, moves, situation
+from cognition.testing.state_laws import goes_on, read_back
 from cognition.testing.subject import UNREADABLE, Problem, Subject
 from cognition.testing.world import Edge, World, is_rejected, take
 
@@ -112,7 +112,7 @@ class _Found:
 def _copy(state: AgentState) -> AgentState | None:
     """An equal state that shares no part with this one; None for one that can't be recorded, which L8 will say."""
     try:
-        return from_data(to_data(state), AgentState)  # type: ignore[no-any-return]  # of the type asked for
+        return read_back(state)
     except UNREADABLE:
         return None
 
@@ -126,7 +126,7 @@ class _Search:
         # L8 is left out of the steps: it is checked once a situation, on the step by which it was found.
         self.step_checks = [(law, check) for law in laws for check in law.edges if law.name != "L8"]
         self.totality = [(law, check) for law, check in self.step_checks if law.name == "L2"]
-        self.state_checks = [(law, check) for law in laws for check in law.states]
+        self.state_checks = [(law, check) for law in laws for check in law.states if law.name != "L8"]
         self.record_checks = [(law, check) for law in laws for check in law.edges if law.name == "L8"]
         self.seen: set[bytes] = set()
         self.parents: list[int] = [0]
@@ -159,7 +159,7 @@ class _Search:
             found = level[place]
             world = found.world
             twin = _copy(world.state)
-            name = self._broken_by(found)
+            name = self._broken_by(found, twin)
             if name is not None:
                 return Chunk(done + 1, transitions, (), (place, THE_WORLD_ITSELF, name))
             tried = moves(world, self.alphabet)
@@ -189,8 +189,12 @@ class _Search:
             return "L1" if self.engine.step(edge.before.state, edge.input) != edge.transition else None
         return None
 
-    def _broken_by(self, found: _Found) -> str | None:
-        """The law that a situation breaks."""
+    def _broken_by(self, found: _Found, twin: AgentState | None) -> str | None:
+        """The law that a situation breaks; ``twin`` is its state after it was stored and read."""
+        if "L8" in self.laws and (
+            twin is None or twin != found.world.state or goes_on(self.subject, found.world, twin) is not None
+        ):
+            return "L8"
         for law, state_check in self.state_checks:
             if state_check(self.subject, found.world) is not None:
                 return law.name

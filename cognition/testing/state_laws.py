@@ -186,11 +186,26 @@ def stored_and_read(subject: Subject, world: World) -> Found:
     With purity (L1) this makes the fold over a journal's inputs equal to the live state, step by step.
     """
     try:
-        stored: AgentState = from_data(json.loads(encoding(world.state)), AgentState)
+        stored = read_back(world.state)
     except UNREADABLE as error:
         return Problem(f"the state can't be recorded: {type(error).__name__}: {error}")
     if stored != world.state:
         return Problem(f"the state comes back from its JSON changed: {contrast(world.state, stored)}")
+    return goes_on(subject, world, stored)
+
+
+def read_back(state: AgentState) -> AgentState:
+    """The state as a journal would give it back: equal, and sharing no part with this one.
+
+    Raises:
+        One of ``UNREADABLE``: it can't be recorded.
+    """
+    stored: AgentState = from_data(json.loads(encoding(state)), AgentState)
+    return stored
+
+
+def goes_on(subject: Subject, world: World, stored: AgentState) -> Found:
+    """L8: from a state that was stored and read again an engine goes on as from the live one."""
     twin = evolve(world, state=stored)
     for event in [answer(effect) for effect in world.open] or [UserSpoke("Hello")]:
         live, again = take(subject.engine, world, event), take(subject.engine, twin, event)

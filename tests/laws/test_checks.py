@@ -6,6 +6,8 @@ from collections.abc import Callable
 
 import pytest
 from attrs import evolve
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from cognition import (
     AgentConfig,
@@ -47,12 +49,15 @@ from cognition import (
     UserSpoke,
     Waiting,
     WorkerFinished,
+    from_data,
+    to_data,
 )
 from cognition.decisions import ModeSet, Remember, RunHook
 from cognition.phases import ModelAttempt
-from cognition.testing import Edge, LawViolation, Turn, World, laws
+from cognition.testing import ANY, Edge, LawViolation, Turn, World, explore, laws
 from cognition.testing.search import Walk
 from cognition.testing.story import contrast, shortened
+from cognition.testing.strategies import policies, replies, states
 from cognition.testing.world import after, take
 
 LOOK, WRITE, SORT = ToolSpec("look", read_only=True), ToolSpec("write", approval=True), ToolSpec("sort")
@@ -542,3 +547,141 @@ def test_mode_and_hook_decisions_are_told() -> None:
 
     assert describe(ModeSet("plan")).split() == ["ModeSet", '"plan"']
     assert describe(RunHook(effect("1.1.0"), "stop", "Done.")).split() == ["RunHook", "1.1.0", '"stop",', '"Done."']
+
+
+def test_calls_that_differ_from_those_approved_are_found() -> None:
+    """What runs is what was approved, to the byte (law L5)."""
+    hooked = LLMEngine(evolve(CONFIG, hooks=("before_tool",)))
+    law = next(law for law in laws(hooked) if law.name == "L5")
+    asked = (HELLO, calling("1.1.0", "write"), HookReturned(effect("1.1.1"), arguments_json='{"n": 3}'))
+    world = World()
+    for event in asked:
+        world = take(hooked, world, event).after
+    assert [e.effect_id for e in world.open] == ["1.1.2"]
+    given = ApprovalGiven(effect("1.1.2"))
+    right = take(hooked, world, given)
+    forgotten = evolve(world, changed=())
+    transition = only(CallTool(effect("1.1.3"), call(1, "write")))(right.transition)
+
+    problem = law.step(Edge(forgotten, given, transition, after(forgotten, given, transition)))
+
+    assert law.step(right) is None
+    assert problem is not None
+    assert problem.text == "call-1-1-1 runs with other arguments than those that were approved"
+
+
+def test_too_many_model_calls_and_continuations_are_found() -> None:
+    law = next(law for law in laws(WORKERS) if law.name == "L6")
+    for turn, event, expected in (
+        (Turn(replies=2), ModelReplied(effect("1.1.0")), "after 3 replies; the limit is 2 and one"),
+        (Turn(continued=1), HookReturned(effect("1.1.0"), "go_on"), "for the 2th time to go on"),
+    ):
+        asked = take(WORKERS, World(), HELLO)
+        hook = RunHook(effect("1.1.0"), "stop", "Done.")
+        world = evolve(asked.after, open=(hook,), turn=turn)
+        edge = Edge(world, event, asked.transition, asked.after)
+
+        problem = law.step(edge)
+
+        assert problem is not None
+        assert expected in problem.text
+
+
+def test_an_engine_that_raises_on_none_or_never_arrives_is_found() -> None:
+    class Fussy(LLMEngine):
+        def step(self, state: AgentState, input: Input | None) -> Transition:
+            if input is None:
+                raise ValueError("nothing")
+            return super().step(state, input)
+
+    class Circling(LLMEngine):
+        def step(self, state: AgentState, input: Input | None) -> Transition:
+            transition = super().step(state, input)
+            if isinstance(input, ModelReplied) and not any(isinstance(d, Rejected) for d in transition.decisions):
+                return super().step(evolve(state, phase=Idle()), UserSpoke("Again"))
+            return transition
+
+    on_none = laws(Fussy(CONFIG))[1].state(World())
+    circling = next(law for law in laws(Circling(CONFIG)) if law.name == "L10")
+    arrives = circling.state(take(circling.subject.engine, World(), HELLO).after)
+
+    assert on_none is not None
+    assert on_none.text == "step raised ValueError: nothing on None as input"
+    assert arrives is not None
+    assert arrives.text == "200 benign answers do not lead to idle"
+
+
+def test_a_state_that_goes_on_otherwise_after_it_was_stored_is_found() -> None:
+    """What an engine knows besides its state is lost when a session is resumed (law L8)."""
+
+    class Attached(LLMEngine):
+        def __init__(self, config: AgentConfig) -> None:
+            super().__init__(config)
+            self.known: list[AgentState] = []
+
+        def step(self, state: AgentState, input: Input | None) -> Transition:
+            transition = super().step(state, input)
+            if isinstance(input, ModelReplied) and not any(state is one for one in self.known):
+                return only()(transition)
+            self.known.append(transition.next_state)
+            return transition
+
+    law = next(law for law in laws(Attached(CONFIG)) if law.name == "L8")
+    problem = law.state(take(law.subject.engine, World(), HELLO).after)
+
+    assert problem is not None
+    assert problem.text.startswith("a stored state goes on otherwise than the live one: decisions")
+
+
+def test_an_exploration_finds_what_changes_its_arguments_and_tells_how_far_it_is() -> None:
+    def change(before: AgentState, event: Input, transition: Transition) -> Transition:
+        if isinstance(event, CancelAsked) and before.history:
+            object.__setattr__(before, "resume_mode", "careful")
+            return state(resume_mode="default")(transition)  # so that both transitions are equal
+        return transition
+
+    seen: list[int] = []
+    only_l1 = tuple(law.name for law in laws(ENGINE) if law.name != "L1")
+    found = explore(
+        Tampered(change), limit=50, leave_out=only_l1, on_progress=lambda so_far: seen.append(so_far.states)
+    )
+
+    assert found.violation is not None
+    assert found.violation.law.name == "L1"
+    assert "step changed its argument, the state" in found.violation.problem
+    assert [type(event) for event in found.violation.story.inputs] == [UserSpoke, CancelAsked]
+    assert seen[0] == 1
+
+
+def test_an_alphabet_that_comes_to_an_end_is_explored_completely() -> None:
+    """Without messages of the user nothing happens: the search says that there is nothing more."""
+    found = explore(ENGINE, [CancelAsked(), ModeChanged("auto"), ModeChanged("default")], limit=50)
+
+    assert (found.states, found.complete, found.violation) == (2, True, None)
+
+
+def test_a_law_says_what_it_is_and_searches_an_alphabet_when_it_is_given_one() -> None:
+    law = laws(ENGINE, alphabet=[HELLO, ModelReplied(ANY, "Done."), CancelAsked()])[0]
+
+    assert str(law) == f"L1 (pure): {law.statement}"
+    law.check(max_examples=10)
+
+
+def test_an_engine_that_no_configuration_alone_can_make_is_searched_as_it_is() -> None:
+    """A deny rule more can't be tried on it; the rest of L5 can."""
+    other = Tampered(lambda before, event, transition: transition)
+
+    next(law for law in laws(other) if law.name == "L5").check(max_examples=10)
+
+
+@settings(max_examples=20)
+@given(st.data())
+def test_policies_and_states_are_drawn(data: st.DataObject) -> None:
+    """States that were reached by runs come back from JSON; a policy's verdict on a reply's calls is one of three."""
+    state = data.draw(states(WORKERS))
+    policy = data.draw(policies())
+
+    assert from_data(to_data(state), AgentState) == state
+    for proposed in data.draw(replies(CONFIG)).calls:
+        tool = next((tool for tool in CONFIG.tools if tool.name == proposed.name), LOOK)
+        assert policy.judge(ToolCall("c", proposed.name), tool).action in ("allow", "ask", "deny")
