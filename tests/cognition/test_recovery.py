@@ -147,3 +147,6 @@ def test_a_runtime_that_counts_no_tokens_corrects_nothing() -> None:
     session(replied("1.1.0", "Hi.", usage=Usage(0, 1)))
 
     assert session.state.window.scale == 1.0
+    session(UserSpoke("y"))
+    session(replied("2.1.0", "Hi.", usage=Usage(1, 1)))
+    assert session.state.window.scale < 1.0

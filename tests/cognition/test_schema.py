@@ -103,6 +103,7 @@ def test_a_schema_is_written_as_the_draft_says() -> None:
             }
         },
     }
+    assert json_schema(History)["type"] == "array"
     assert json_schema(History)["items"] == {
         "oneOf": [{"$ref": f"#/$defs/{name}.tagged"} for name in ("UserMessage", "AssistantMessage", "ToolMessage")]
     }
