@@ -128,6 +128,8 @@ def test_defaults_are_left_out_and_tags_are_explicit() -> None:
     data = to_data(call)
     assert (data["type"], data["effect_id"]) == ("call_model", "1.1.0")
     assert to_data(AgentState()) == {}
+    assert to_data(UserSpoke("Hi"), UserSpoke) == {"text": "Hi"}  # asked for as the class, not as one of many
+    assert to_data(UserSpoke("Hi"), Input) == to_data(UserSpoke("Hi"))
 
 
 @pytest.mark.parametrize(
