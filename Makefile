@@ -19,7 +19,7 @@ PYTHON ?= $(shell for python in python3 python3.13 python3.12 python3.11 python3
 BACKEND ?= mlx
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format types contracts docs-check mutants bench prove check clean
+.PHONY: help demo test lint format types contracts docs-check mutants bench prove conformance check clean
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)

@@ -6,6 +6,7 @@ anybody; so a stream that fails is remembered, the turn is cancelled, and the co
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +27,7 @@ WAITING: Mapping[type[Event], Callable[[Any], str]] = {
 """What is waited for after an event; until something is shown, a spinner says so."""
 
 
-class Output:
+class Output(ABC):
     """What both kinds of output have: they note when their stream fails."""
 
     def __init__(self) -> None:
@@ -49,18 +50,19 @@ class Output:
             self.failure = error
             self.on_failure()
 
+    @abstractmethod
     def note(self, text: str, style: Style = "plain") -> None:
         """A line for the user that is no event."""
-        raise NotImplementedError
 
-    def progress(self, text: str) -> None:
+    def progress(self, text: str) -> None:  # noqa: B027 - an output that has no such line leaves it out
         """A line that is drawn over the last one, such as a progress bar; only on a terminal, and only as text."""
 
-    def clear(self) -> None:
+    def clear(self) -> None:  # noqa: B027 - nor has it anything to take away
         """Take away what comes and goes and end the line, because somebody else is going to write."""
 
+    @abstractmethod
     def _show(self, event: Event) -> None:
-        raise NotImplementedError
+        """Write an event."""
 
 
 class Screen(Output):
