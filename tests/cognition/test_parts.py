@@ -262,5 +262,10 @@ def test_a_configuration_that_can_not_work_is_refused(make: object) -> None:
         make()  # type: ignore[operator]  # one of the lambdas
 
 
+def test_arguments_are_written_as_the_letters_they_are() -> None:
+    """As a model would write them: escapes would cost tokens and hide the text from whoever approves it."""
+    assert ToolCall("call-1-1-1", "t", {"a": "é"}).arguments_json == '{"a": "é"}'
+
+
 def test_usage_adds_up() -> None:
     assert Usage(4, 6, 3, 1.5) == Usage(1, 2, 3, 0.5) + Usage(3, 4, 0, 1.0)
