@@ -157,6 +157,7 @@ class Draft:
                     "ask for less at once, or use a model with a longer context",
                 )
             )
+            self.trust_estimates()
             return
         self.first, self.size = window.first, window.size
         if new_step:
@@ -167,6 +168,10 @@ class Draft:
         self.decisions.append(ContextAssembled(shown, window.first, self.prompt_tokens(), setup.budget))
         self.decisions.append(CallModel(identity, attempt.purpose, request))
         self.phase = Thinking(identity, attempt)
+
+    def trust_estimates(self) -> None:
+        """Forget a correction that makes prompts look longer: no prompt got through, so none can put it right."""
+        self.scale = min(self.scale, 1.0)
 
     def prompt_tokens(self) -> int:
         """Estimated tokens of a prompt that shows the whole window."""

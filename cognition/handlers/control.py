@@ -36,7 +36,7 @@ def on_reset(setup: Setup, state: AgentState, event: SessionReset) -> Transition
     draft = Draft(setup, state)
     if not isinstance(draft.phase, Idle):
         _stop(draft, Cancelled("the session was reset"), "")
-    draft.history, draft.first, draft.size = History(), 0, 0.0
+    draft.history, draft.first, draft.size, draft.scale = History(), 0, 0.0, 1.0
     draft.restore(Spent())
     if draft.tasks:
         draft.tasks = ()

@@ -71,6 +71,8 @@ def on_model_failed(setup: Setup, state: AgentState, event: ModelFailed) -> Tran
         _plan_retry(draft, phase.attempt, kind, event)
     else:
         draft.finish(Failed(kind, event.failure.message))
+        if kind == "context_overflow":
+            draft.trust_estimates()
     return draft.seal()
 
 

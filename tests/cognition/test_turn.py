@@ -24,6 +24,7 @@ from cognition import (
     GenerationOptions,
     HookReturned,
     Idle,
+    Input,
     LimitHit,
     LimitReached,
     Limits,
@@ -307,6 +308,43 @@ def test_an_overflow_drops_old_turns_and_tries_once_more() -> None:
     assert len(again.request.messages) < 7
     (end,) = session(ModelFailed(effect("4.1.1"), failure))
     assert TurnFinished(Failed("context_overflow", "too long"), Usage()) == end
+
+
+def test_an_overflow_with_an_absurd_count_does_not_silence_the_session() -> None:
+    """A wrong report costs a turn at most; the next message reaches the model again (law L10)."""
+    session = Session(engine_with())
+    session(UserSpoke("Hello"))
+    failure = Failure("too long", kind="context_overflow", needed_tokens=10**9)
+    session(ModelFailed(effect("1.1.0"), failure))
+
+    (ask,) = session(UserSpoke("Hello again"))
+
+    assert isinstance(ask, CallModel)
+
+
+@pytest.mark.parametrize("between", [(), (SessionReset(),)])
+def test_a_correction_that_lets_nothing_through_is_forgotten(between: tuple[Input, ...]) -> None:
+    """No prompt would ever be sent that could put it right (law L10)."""
+    session = Session(engine_with(context_tokens=200, options=GenerationOptions(max_tokens=100)))
+    session(UserSpoke("Hello"))
+    session(ModelFailed(effect("1.1.0"), Failure("too long", kind="context_overflow")))
+    for event in between:
+        session(event)
+
+    (ask,) = session(UserSpoke("Hello"))
+
+    assert isinstance(ask, CallModel)
+
+
+def test_a_count_that_fills_the_context_is_forgotten_by_a_reset() -> None:
+    session = Session(engine_with(context_tokens=200, options=GenerationOptions(max_tokens=100)))
+    session(UserSpoke("Hello"))
+    session(replied("1.1.0", "Hi.", usage=Usage(10**6)))
+    session(SessionReset())
+
+    (ask,) = session(UserSpoke("Hello"))
+
+    assert isinstance(ask, CallModel)
 
 
 def test_a_message_that_can_not_fit_fails_the_turn_with_numbers() -> None:
