@@ -17,7 +17,7 @@ sys.path.insert(0, str(ROOT))
 
 from attrs import evolve  # noqa: E402 - as below
 
-from cognition import AgentConfig, Limits, LLMEngine, ModeChanged, RetryPolicy, ToolSpec  # noqa: E402 - after the path is set
+from cognition import AgentConfig, Limits, LLMEngine, ModeChanged, RetryPolicy, ToolSpec, UserSpoke  # noqa: E402 - after the path is set
 from cognition.inputs import INPUT_TYPES, Input  # noqa: E402 - as above
 from cognition.phases import PHASE_TYPES, Phase  # noqa: E402 - as above
 from cognition.table import TABLE, Dead  # noqa: E402 - as above
@@ -37,6 +37,8 @@ CONFIGS = (
 )
 LATE = 100.0
 """Seconds after which every input is tried a second time: the turn's time is then over."""
+TOO_LONG = UserSpoke("long " * 5000)
+"""More than the context holds: the turn ends before the model is called."""
 SITUATIONS = 200
 """For each configuration, and 300 show no other arrow."""
 
@@ -50,7 +52,7 @@ def targets() -> Targets:
     """For each live cell of the table the phases that it was seen to lead to."""
     found: Targets = defaultdict(set)
     for config in CONFIGS:
-        engine, letters = LLMEngine(config), (*default_alphabet(config), ModeChanged("careful"))
+        engine, letters = LLMEngine(config), (*default_alphabet(config), ModeChanged("careful"), TOO_LONG)
         alphabet = (*letters, *(evolve(letter, at=LATE) for letter in letters))
         level, seen = [World()], {situation(World())}
         while level:

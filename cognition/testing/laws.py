@@ -143,8 +143,8 @@ STATEMENTS: tuple[tuple[str, str, str], ...] = (
     (
         "L10",
         "alive",
-        "From every reachable state benign answers lead to idle, something is in flight until then, and a model that "
-        "says nothing is nudged at most twice.",
+        "From every reachable state benign answers lead to idle, something is in flight until then, a model that "
+        "says nothing is nudged at most twice, and after a reset a message reaches the model as in a new session.",
     ),
 )
 """Name, title and statement of each law."""
@@ -159,7 +159,7 @@ CHECKS: dict[str, tuple[tuple[Probe, ...], tuple[EdgeCheck, ...], tuple[StateChe
     "L7": ((), (edge_laws.cancels_what_is_open,), (state_laws.cancellable,)),
     "L8": ((), (edge_laws.recorded,), (state_laws.stored_and_read,)),
     "L9": ((), (edge_laws.fitting,), ()),
-    "L10": ((), (), (state_laws.alive, state_laws.nudged_at_most_twice)),
+    "L10": ((), (), (state_laws.alive, state_laws.nudged_at_most_twice, state_laws.begins_anew)),
 }
 """How each law is checked: before a step, of a step, of a situation."""
 

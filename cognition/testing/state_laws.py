@@ -32,6 +32,7 @@ from cognition.inputs import (
     ModelReplied,
     PlanReviewed,
     QuestionAnswered,
+    SessionReset,
     TimerFired,
     ToolReturned,
     UserSpoke,
@@ -232,6 +233,30 @@ def alive(subject: Subject, world: World) -> Found:
             return None  # L2's matter
         world = edges[-1].after
     return None
+
+
+def begins_anew(subject: Subject, world: World) -> Found:
+    """L10: after a reset a message leads to a model call, as in a new session: nothing that came has spoilt it."""
+    if isinstance(world.state.phase, Closed) or not _speak(subject, [], World()):
+        return None
+    edges = [take(subject.engine, world, SessionReset())]
+    if edges[-1].error is not None or _speak(subject, edges, edges[-1].after):
+        return None
+    return Problem("after a reset a message leads to no model call, though it does in a new session", tuple(edges))
+
+
+def _speak(subject: Subject, edges: list[Edge], world: World) -> bool:
+    """Whether a short message leads to a model call when all goes well."""
+    event: Input = UserSpoke("Hello")
+    for _ in range(MOST_STEPS):
+        edges.append(take(subject.engine, world, event))
+        if any(isinstance(decision, CallModel) for decision in edges[-1].transition.decisions):
+            return True
+        world = edges[-1].after
+        if edges[-1].error is not None or not world.open:
+            break
+        event = answer(world.open[-1])
+    return False
 
 
 def nudged_at_most_twice(subject: Subject, world: World) -> Found:

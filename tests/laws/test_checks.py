@@ -37,6 +37,7 @@ from cognition import (
     ProposedCall,
     Rejected,
     Rule,
+    SessionReset,
     SpawnWorker,
     ToolCall,
     ToolMessage,
@@ -479,6 +480,23 @@ def test_an_engine_that_nags_for_ever_is_found() -> None:
         Walk([law]).take(HELLO)
 
     assert raised.value.problem == "3 replies without text and calls do not end the turn"
+
+
+def test_a_session_that_a_reset_does_not_mend_is_found() -> None:
+    """What came before must not keep later messages from the model for ever (law L10)."""
+
+    def spoilt(_before: AgentState, event: Input, transition: Transition) -> Transition:
+        window = evolve(transition.next_state.window, scale=1000.0)
+        return state(window=window)(transition) if isinstance(event, SessionReset) else transition
+
+    law = next(law for law in laws(Tampered(spoilt)) if law.name == "L10")
+    world = World()
+    for event in (HELLO, CancelAsked()):
+        world = take(law.subject.engine, world, event).after
+    problem = law.state(world)
+
+    assert problem is not None
+    assert problem.text == "after a reset a message leads to no model call, though it does in a new session"
 
 
 def test_an_argument_that_is_changed_is_found() -> None:
