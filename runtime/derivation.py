@@ -47,6 +47,10 @@ class Derived:
     """Under which the template looks for a message's reasoning."""
     evidence: tuple[str, ...] = ()
     """How each part was found, one sentence each."""
+    parallel_calls: bool = False
+    """The template writes several calls of one reply."""
+    thinking_option: bool = False
+    """The template minds ``enable_thinking``: reasoning can be asked for or not."""
 
 
 @frozen
@@ -98,6 +102,8 @@ def derive(apply: Apply, source: str) -> Derived:
         shown.text_arguments,
         shown.reasoning_key,
         tuple(evidence),
+        shown.two is not None,
+        prober.minds_thinking(),
     )
 
 

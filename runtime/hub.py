@@ -19,6 +19,9 @@ SPEC = re.compile(r"hf:(?P<repo>[\w.-]+/[\w.-]+)(?:/(?P<file>.+))?")
 
 MLX_FILES = ["*.json", "*.jinja", "tokenizer.model", "model*.safetensors"]
 
+TEMPLATE_FILES = ["chat_template.jinja", "chat_template.json", "tokenizer_config.json"]
+"""Where a repository keeps its chat template beside the weights: some kilobytes."""
+
 PREFERRED = ("Q4_K_M", "Q4_K_S", "Q5_K_M", "Q8_0")
 """Which of several GGUF files is taken when none is named: the best for its size, as most publishers say, first."""
 
@@ -28,13 +31,14 @@ PART = re.compile(r"-(\d{5})-of-\d{5}\.gguf$")
 OnDownload = Callable[[float], bool]
 
 
-def fetch(spec: str, backend: str | None, on_download: OnDownload) -> Path:
+def fetch(spec: str, backend: str | None, on_download: OnDownload, *, template_only: bool = False) -> Path:
     """The local path of what ``hf:owner/repo[/file]`` names, downloaded if need be.
 
     Args:
         spec: the text.
         backend: ``"llama"`` wants a GGUF file, ``"mlx"`` a directory; None takes a directory if there is one.
         on_download: called with the fraction downloaded, 0 to 1; returning False ends the download.
+        template_only: a directory with the files of the chat template serves, where the repository has any.
 
     Raises:
         ModelSpecError: the text has another form, or names no one model in its repository.
@@ -61,7 +65,10 @@ def fetch(spec: str, backend: str | None, on_download: OnDownload) -> Path:
 
     try:
         if file is None:
-            file = _choose(_file_names(huggingface_hub, repo), backend, spec)
+            names = _file_names(huggingface_hub, repo)
+            if template_only and not set(names).isdisjoint(TEMPLATE_FILES):
+                return snapshot(TEMPLATE_FILES)
+            file = _choose(names, backend, spec)
         if file is None:
             return snapshot(MLX_FILES)
         if PART.search(file):

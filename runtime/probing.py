@@ -117,6 +117,16 @@ class Prober:
                 return "PROBE-SYSTEM" in rendered
         return False
 
+    def minds_thinking(self) -> bool:
+        """Whether the option that asks for reasoning, or for none, changes the prompt."""
+        prompts = []
+        for wanted in (False, True):
+            try:
+                prompts.append(self._apply([_user()], None, add_generation_prompt=True, enable_thinking=wanted))
+            except TemplateError:
+                return False
+        return prompts[0] != prompts[1]
+
     def shows_tools(self) -> bool:
         return NAME in self.render_tools()
 

@@ -74,6 +74,14 @@ def _dispatch(options: argparse.Namespace) -> int:
             from interpreters.cli.replay import replay
 
             return replay(options)
+        case "format":
+            from interpreters.cli.formats import show_format
+
+            return show_format(options)
+        case "parse":
+            from interpreters.cli.parse import parse
+
+            return parse(options)
         case _:
             from interpreters.cli.doctor import doctor
 

@@ -11,8 +11,8 @@ from interpreters.cli.errors import UNUSABLE, one_line
 
 EXIT_CODES = """\
 exit codes:
-  0    answered; the recording agrees; a backend works
-  1    the turn failed or hit a limit; the recording disagrees; no backend works
+  0    answered; the recording agrees; a backend works; every call was read
+  1    the turn failed or hit a limit; the recording disagrees; no backend works; a call can't be read
   2    wrong usage, or something about this machine to put right first: one line on stderr says what
   130  cancelled with Ctrl-C (141: the reader of the output has gone, 143: ended by SIGTERM)
 """
@@ -72,6 +72,32 @@ Each installed backend loads the shipped model in a process of its own and answe
 examples:
   cogstep doctor
   cogstep doctor --json
+"""
+
+FORMAT = """\
+Show how a model writes its reasoning and its tool calls, how each part was found, and what its template can do.
+
+MODEL is a GGUF file, a directory with a model or its tokenizer, hf:owner/repo[/file], a chat template (.jinja), or
+nothing for the model that ships. Only the template is read: no weights are loaded, no backend is needed.
+The format is found by rendering probes with the template and comparing what it writes; what does not read back right
+is not believed, and a warning says so. A sample conversation shows what the model is given.
+
+examples:
+  cogstep format
+  cogstep format ./qwen3-4b.gguf --json
+"""
+
+PARSE = """\
+Read a saved output of a model: its text, its reasoning and its calls, what was mended, and what can't be read and why.
+
+FORMAT is a written format by name (hermes, llama3, gpt_oss, ...), the model or template to derive it from (as for
+`cogstep format`), a JSON file that `cogstep format --json` wrote, or nothing for the model that ships.
+The output has to be saved with its markers, as the model wrote it. --tools names the tools that were offered: some
+formats write 5 and "5" alike, and the tool's JSON Schema says which it is.
+
+examples:
+  cogstep parse output.txt --format hermes
+  cogstep parse output.txt --format ./qwen3-4b.gguf --tools tools.json --json
 """
 
 
@@ -158,6 +184,22 @@ def parser() -> Parser:
     replay = _command(commands, "replay", "verify a recording without a model", REPLAY)
     replay.add_argument("file", metavar="FILE", help="a recording made with --record")
     replay.add_argument("--json", action="store_true", help="print the result as one JSON object")
+
+    found = _command(commands, "format", "show how a model writes its calls", FORMAT)
+    found.add_argument("model", metavar="MODEL", nargs="?", help="a model or a chat template (default: what ships)")
+    found.add_argument("--json", action="store_true", help="print all of it as one JSON object")
+
+    parse = _command(commands, "parse", "read a saved output of a model", PARSE)
+    parse.add_argument("file", metavar="FILE", help="the output; - reads it from stdin")
+    parse.add_argument("--format", metavar="FORMAT", help="how it is written (default: as the model that ships does)")
+    parse.add_argument("--tools", metavar="FILE", help="JSON: the tools that were offered, as in an OpenAI request")
+    parse.add_argument(
+        "--finish-reason",
+        choices=("stop", "length", "cancelled", "error"),
+        default="stop",
+        help="how the output ended: a call that was cut by the token limit is never completed (default: stop)",
+    )
+    parse.add_argument("--json", action="store_true", help="print what was read as one JSON object")
 
     doctor = _command(commands, "doctor", "say what works on this machine and what to install", DOCTOR)
     doctor.add_argument("--json", action="store_true", help="print the findings as one JSON object")

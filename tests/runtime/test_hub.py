@@ -131,3 +131,12 @@ def test_downloads_are_reported_and_can_be_cancelled(capfd: pytest.CaptureFixtur
 
     assert seen == [0.25, 0.5, 0.75]
     assert capfd.readouterr() == ("", "")
+
+
+def test_a_template_is_fetched_without_the_weights(cached: Cached) -> None:
+    """Where a repository keeps it in files of its own, these are all that is asked for; else it is in the GGUF."""
+    mlx = cached("owner/mlx", "config.json", "model.safetensors", "tokenizer_config.json")
+    one = cached("owner/one", "only.gguf")
+
+    assert fetch("hf:owner/mlx", None, go_on, template_only=True) == mlx
+    assert fetch("hf:owner/one", None, go_on, template_only=True) == one / "only.gguf"

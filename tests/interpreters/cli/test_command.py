@@ -47,7 +47,7 @@ def single_line(run: subprocess.CompletedProcess[str]) -> str:
 # ----------------------------------------------------------------------------------------------------- what is printed
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["run", "--help"], ["doctor", "--help"], ["--version"]])
+@pytest.mark.parametrize("arguments", [["--help"], ["run", "--help"], ["format", "--help"], ["--version"]])
 def test_help_loads_nothing_that_it_does_not_need(arguments: list[str]) -> None:
     """--help answers at once because no backend, no asyncio, and not even the core is imported for it."""
     code = (
@@ -63,7 +63,7 @@ def test_help_loads_nothing_that_it_does_not_need(arguments: list[str]) -> None:
     assert {name.split(".")[0] for name in modules} & LAZY == set()
 
 
-@pytest.mark.parametrize("page", ["MAIN", "RUN", "CHAT", "REPLAY", "DOCTOR"])
+@pytest.mark.parametrize("page", ["MAIN", "RUN", "CHAT", "REPLAY", "FORMAT", "PARSE", "DOCTOR"])
 def test_each_help_page_teaches_with_two_examples(page: str) -> None:
     """The examples are commands that can be typed as they stand."""
     lines = getattr(options, page).split("examples:\n")[1].splitlines()
@@ -73,7 +73,7 @@ def test_each_help_page_teaches_with_two_examples(page: str) -> None:
     for command in commands:
         program, *arguments = shlex.split(command)
         assert program == "cogstep"
-        assert parser().parse_args(arguments).command in ("run", "chat", "replay", "doctor")
+        assert parser().parse_args(arguments).command in ("run", "chat", "replay", "format", "parse", "doctor")
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
@@ -212,6 +212,29 @@ def test_a_chat_from_a_pipe(here: Cogstep) -> None:
         ("replay empty.gguf", "the file is empty"),
         ("replay future.jsonl", "the journal has version 99"),
         ("replay damaged.jsonl", "line 3: this is no record; the journal is damaged here"),
+        ("format nowhere.gguf", "there is no file or directory nowhere.gguf"),
+        ("format text.gguf", "text.gguf is no GGUF file"),
+        ("format empty.gguf", "empty.gguf is no GGUF file"),
+        ("format cut.gguf", "cut.gguf is no GGUF file, or is cut short"),
+        ("format .", "holds neither a model nor a chat template"),
+        ("format there.jsonl", "there.jsonl is no chat template: it reads no messages"),
+        ("format broken.jinja", "the chat template has a syntax error in line 1"),
+        ("parse", "required: FILE"),
+        ("parse nowhere.txt --format hermes", "nowhere.txt: No such file or directory"),
+        ("parse . --format hermes", "Is a directory"),
+        ("parse bytes.txt --format hermes", "bytes.txt is no text in UTF-8"),
+        ("parse there.jsonl --format herms", "there is no format 'herms'; did you mean hermes?"),
+        ("parse there.jsonl --format zzz", "there is no format 'zzz'; there are plain, hermes"),
+        ("parse there.jsonl --format nowhere.json", "nowhere.json: No such file or directory"),
+        ("parse there.jsonl --format shape.json", "shape.json holds no format"),
+        ("parse there.jsonl --format marker.json", "a marker must not be empty"),
+        ("parse there.jsonl --format list.json", "list.json holds no format"),
+        ("parse there.jsonl --format broken.json", "broken.json is not valid JSON"),
+        ("parse there.jsonl --format broken.jinja", "the chat template has a syntax error in line 1"),
+        ("parse there.jsonl --format hermes --tools shape.json", "shape.json holds no list of tools"),
+        ("parse there.jsonl --format hermes --tools list.json", "list.json: tool 0 has to be an object with a name"),
+        ("parse there.jsonl --format hermes --tools name.json", "name.json: tool 0: tool name 'a b'"),
+        ("parse there.jsonl --finish-reason tired", "invalid choice: 'tired'"),
         ("doctor --seconds soon", "expected a whole number from 1"),
     ],
 )
@@ -227,6 +250,13 @@ def wrong_files(tmp_path: Path) -> Path:
     (tmp_path / "empty.gguf").touch()
     (tmp_path / "cut.gguf").write_bytes(b"GGUF\x03\x00\x00\x00")
     (tmp_path / "there.jsonl").write_text("something\n")
+    (tmp_path / "bytes.txt").write_bytes(b"\xff\xfe\x00")
+    (tmp_path / "broken.jinja").write_text("{% for m in messages %}")
+    (tmp_path / "broken.json").write_text('{"name":')
+    (tmp_path / "shape.json").write_text('{"name": "x", "calls": {"shape": "poem"}}')
+    (tmp_path / "marker.json").write_text('{"name": "x", "stops": [""]}')
+    (tmp_path / "list.json").write_text("[5]")
+    (tmp_path / "name.json").write_text('[{"name": "a b"}]')
     header = {"format": "cogstep-journal", "version": 1, "session": "s", "engine": "echo", "config": None, "created": 0}
     (tmp_path / "future.jsonl").write_text(json.dumps({**header, "version": 99}) + "\n")
     record = {"seq": 1, "input": {"type": "session_reset"}, "decisions": []}

@@ -1,0 +1,204 @@
+"""``cogstep format``: how a model writes reasoning and calls, how that was found out, and what its template can do."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from attrs import frozen
+
+from cognition import AssistantMessage, GenerationOptions, History, ModelRequest, ToolCall, ToolMessage, UserMessage
+from cognition.codec import to_data
+from cognition.parsing import CallFormat, FormatSpec
+from cognition.tools import ToolSpec
+from interpreters.cli.errors import ANSWERED
+from interpreters.cli.render import Style
+from interpreters.cli.terminal import Terminal
+from runtime.errors import TemplateError
+from runtime.template_files import TemplateFile, find_template, open_template
+
+if TYPE_CHECKING:
+    from runtime.templates import ChatTemplate
+
+NO_TEMPLATE = "it has no chat template: cogstep's own is used instead (ChatML, with calls as Hermes writes them)"
+
+SAMPLE_TOOL = ToolSpec(
+    "multiply",
+    "Multiply two whole numbers.",
+    {"type": "object", "properties": {"a": {"type": "integer"}, "b": {"type": "integer"}}, "required": ["a", "b"]},
+)
+SAMPLE_CALL = ToolCall("call00001", "multiply", '{"a": 17, "b": 23}')
+SAMPLE_SYSTEM = "You are helpful."
+SAMPLE = History(
+    (
+        UserMessage("m1", "What is 17 * 23?"),
+        AssistantMessage("m2", reasoning="I had better multiply.", calls=(SAMPLE_CALL,)),
+        ToolMessage("m3", SAMPLE_CALL.id, "multiply", "391"),
+    )
+)
+"""A turn in its middle: the model has called a tool and is asked to go on."""
+PLAIN_SAMPLE = History(
+    (UserMessage("m1", "Hello"), AssistantMessage("m2", "Hello!"), UserMessage("m3", "How are you?"))
+)
+"""For templates that refuse calls."""
+
+
+@frozen
+class Sample:
+    """The sample conversation as the template renders it."""
+
+    text: str
+    notes: tuple[str, ...]
+    """How the conversation had to be bent for this template, or why it is refused."""
+
+
+def show_format(options: argparse.Namespace) -> int:
+    """Look at a template, say what was found, and return the exit code."""
+    file = find_template(options.model)
+    template = open_template(file)
+    notes = (NO_TEMPLATE,) if file.source is None else ()
+    sample = _sample(template)
+    if options.json:
+        print(json.dumps(format_data(file, template, sample, notes), ensure_ascii=False, indent=2))
+    else:
+        out = Terminal(sys.stdout)
+        for text, style in format_lines(file, template, sample, notes):
+            out.write(f"{text}\n", style)
+    return ANSWERED
+
+
+def _sample(template: ChatTemplate) -> Sample:
+    refusal = ""
+    for messages, tools in ((SAMPLE, (SAMPLE_TOOL,)), (PLAIN_SAMPLE, ())):
+        try:
+            rendered = template.render(ModelRequest(SAMPLE_SYSTEM, messages, tools, GenerationOptions()))
+        except TemplateError as error:
+            refusal = refusal or str(error)
+        else:
+            notes = ("the template refuses a conversation with a call: this one has none",) if refusal else ()
+            return Sample(rendered.text, (*notes, *rendered.notes))
+    return Sample("", (refusal,))
+
+
+def supported(template: ChatTemplate) -> Mapping[str, bool]:
+    """What the template does anything about, by the names that ``--json`` uses."""
+    found = template.derivation
+    return {
+        "system": "system" in found.features,
+        "tools": "tools" in found.features,
+        "calls": found.spec.calls is not None,
+        "parallel_calls": found.parallel_calls,
+        "thinking": "thinking" in found.features,
+        "thinking_option": found.thinking_option,
+    }
+
+
+MEANING: Mapping[str, str] = {
+    "system": "a system prompt",
+    "tools": "tools are told to the model, and its calls are read",
+    "calls": "calls in a reply are read",
+    "parallel_calls": "several calls in one reply",
+    "thinking": "reasoning is told apart from the answer",
+    "thinking_option": "reasoning can be asked for or not (--no-thinking)",
+}
+"""What stands for each of them in the report for people."""
+
+
+def format_data(file: TemplateFile, template: ChatTemplate, sample: Sample, notes: tuple[str, ...]) -> dict[str, Any]:
+    """The report as plain data; ``format`` is what ``cogstep parse --format`` and ``cognition.codec`` read."""
+    found = template.derivation
+    return {
+        "source": file.origin,
+        "format": to_data(found.spec),
+        "found_by": list(found.evidence),
+        "supported": dict(supported(template)),
+        "text_arguments": found.text_arguments,
+        "reasoning_key": found.reasoning_key,
+        "warnings": [*notes, *found.warnings],
+        "sample": sample.text,
+        "sample_notes": list(sample.notes),
+    }
+
+
+# ---------------------------------------------------------------------------------------------------------- as text
+
+
+def format_lines(
+    file: TemplateFile, template: ChatTemplate, sample: Sample, notes: tuple[str, ...]
+) -> Iterator[tuple[str, Style]]:
+    """The report for people: each line with its style."""
+    found = template.derivation
+    yield f"{file.origin}: {found.spec.name}", "plain"
+    for what, text in spec_lines(found.spec):
+        yield f"  {what:10} {text}", "call"
+    yield "", "plain"
+    yield "How it was found:", "plain"
+    for sentence in found.evidence or ("nothing was found: output is shown as it comes",):
+        yield f"  {sentence}", "plain"
+    yield "", "plain"
+    yield "What is supported:", "plain"
+    for name, there in supported(template).items():
+        yield f"  {'✓' if there else '·'} {MEANING[name]}{'' if there else ': no'}", "plain" if there else "dim"
+    if found.text_arguments:
+        yield "  the template wants a call's arguments as JSON text: it gets them so", "plain"
+    for warning in (*notes, *found.warnings):
+        yield f"  ! {warning}", "warning"
+    yield "", "plain"
+    yield "A sample of what the model is given, up to where it goes on:", "plain"
+    for note in sample.notes:
+        yield f"  ! {note}", "warning"
+    for line in sample.text.splitlines():
+        yield f"  | {line}", "dim"
+
+
+def spec_lines(spec: FormatSpec) -> Iterator[tuple[str, str]]:
+    r"""The parts of a format with their markers as they stand in a reply, line breaks as ``\\n``."""
+    if spec.reasoning is not None:
+        opened = ", begun by the prompt" if spec.reasoning.opened else ""
+        yield "reasoning", f"{_shown(spec.reasoning.start)} ... {_shown(spec.reasoning.end)}{opened}"
+    if spec.calls is not None:
+        yield "calls", _shown(_around(spec.calls))
+        for start in spec.calls.more_starts:
+            yield "", f"may begin with {_shown(start)}"
+    if spec.dropped:
+        yield "dropped", "  ".join(map(_shown, spec.dropped))
+    if spec.stops:
+        yield "stops", "  ".join(map(_shown, spec.stops))
+    if spec.prompted:
+        yield "prompted", _shown(spec.prompted)
+    if spec.reasoning is None and spec.calls is None and not spec.dropped and not spec.stops:
+        yield "", "no markers: all of a reply is text"
+
+
+def _around(calls: CallFormat) -> str:
+    one = f"{calls.start}{_picture(calls)}{calls.end}"
+    many = "" if calls.shape == "pythonic" else f"{calls.separator}..."
+    return f"{calls.section_start}{one}{many if calls.section_start else ''}{calls.section_end}"
+
+
+def _picture(calls: CallFormat) -> str:
+    """One call, without what stands around it: N is its name, K a parameter, V a value."""
+    match calls.shape:
+        case "json_object":
+            return f'{{"{calls.fields.name}": N, "{calls.fields.arguments}": {{K: V}}}}'
+        case "name_as_key":
+            return "{N: {K: V}}"
+        case "named_json":
+            identity = f"{calls.id_start}ID" if calls.id_start else ""
+            return f"{calls.name_start}N{identity}{calls.name_end}{{K: V}}{calls.body_end}"
+        case "tagged_parameters":
+            marks = calls.parameters
+            assert marks is not None  # CallFormat's own check
+            parameter = f"{marks.key_start}K{marks.key_end}{marks.value_start}V{marks.value_end}"
+            return f"{calls.name_start}N{calls.name_end}{parameter}...{calls.body_end}"
+        case "pythonic":
+            return "[N(K=V), ...]"
+        case "named_object":
+            return f"{calls.name_start}N{{K:{calls.quotes[0]}V{calls.quotes[0]}}}"
+
+
+def _shown(text: str) -> str:
+    return text.replace("\n", "\\n")

@@ -1,0 +1,167 @@
+"""A model's chat template is found without loading the model."""
+
+from __future__ import annotations
+
+import json
+import struct
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from runtime.errors import ModelFileError, ModelLoadError, ModelNotFoundError
+from runtime.gguf_header import read_gguf_header
+from runtime.specs import SMALL_MODEL
+from runtime.template_files import BOS, EOS, TEMPLATE, TOKENS, TemplateFile, find_template, open_template
+
+(SHIPPED,) = SMALL_MODEL.glob("*.gguf")
+
+KINDS = {"B": 0, "b": 1, "H": 2, "h": 3, "I": 4, "i": 5, "f": 6, "?": 7, "Q": 10, "q": 11, "d": 12}
+
+
+def text(value: str) -> bytes:
+    return struct.pack("<Q", len(value.encode())) + value.encode()
+
+
+def number(kind: str, value: Any) -> bytes:
+    return struct.pack("<I", KINDS[kind]) + struct.pack(f"<{kind}", value)
+
+
+def texts(*values: str) -> bytes:
+    return struct.pack("<IIQ", 9, 8, len(values)) + b"".join(map(text, values))
+
+
+def gguf(**pairs: bytes) -> bytes:
+    """A GGUF file of pairs alone, the dots of their keys written as two underscores."""
+    body = b"".join(text(key.replace("__", ".")) + value for key, value in pairs.items())
+    return struct.pack("<4sIQQ", b"GGUF", 3, 0, len(pairs)) + body
+
+
+WHOLE = gguf(
+    general__name=struct.pack("<I", 8) + text("tiny"),
+    tokenizer__ggml__scores=struct.pack("<IIQ", 9, KINDS["f"], 3) + bytes(12),
+    tokenizer__ggml__deep=struct.pack("<IIQIQ", 9, 9, 1, 8, 1) + text("x"),
+    tokenizer__ggml__tokens=texts("<s>", "</s>", "é"),
+    tokenizer__ggml__bos_token_id=number("I", 0),
+    tokenizer__ggml__eos_token_id=number("I", 1),
+    tokenizer__chat_template=struct.pack("<I", 8) + text("{{ messages }}"),
+)
+
+
+def test_a_gguf_file_tells_its_template_and_tokens(tmp_path: Path) -> None:
+    """The template, and the texts that it may write as its first and last token."""
+    path = tmp_path / "m.gguf"
+    path.write_bytes(WHOLE)
+
+    assert TemplateFile(str(path), "{{ messages }}", "<s>", "</s>") == find_template(str(path))
+
+
+def test_a_gguf_file_may_tell_less(tmp_path: Path) -> None:
+    """No template, no tokens, tokens of strange numbers: what is not there is empty."""
+    path = tmp_path / "m.gguf"
+    for content in (
+        gguf(),
+        gguf(tokenizer__ggml__bos_token_id=number("I", 7), tokenizer__ggml__tokens=texts("a")),
+        gguf(tokenizer__ggml__bos_token_id=number("f", 0.0), tokenizer__ggml__tokens=texts("a")),
+        gguf(tokenizer__chat_template=number("?", True), tokenizer__ggml__eos_token_id=number("b", -1)),
+    ):
+        path.write_bytes(content)
+
+        assert TemplateFile(str(path), None) == find_template(str(path))
+
+
+@pytest.mark.parametrize("kind", list(KINDS))
+def test_numbers_of_all_kinds_are_read(kind: str, tmp_path: Path) -> None:
+    """Alone and in lists."""
+    path = tmp_path / "m.gguf"
+    listed = struct.pack("<IIQ", 9, KINDS[kind], 2) + struct.pack(f"<2{kind}", 1, 0)
+    path.write_bytes(gguf(one=number(kind, 1), more=listed))
+
+    assert read_gguf_header(path, {"one", "more"}) == {"one": 1, "more": [1, 0]}
+    assert read_gguf_header(path, {"one"}) == {"one": 1}
+
+
+@given(cut=st.integers(0, len(WHOLE) - 1))
+def test_a_file_that_is_cut_short_is_an_error(cut: int, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Wherever it was cut."""
+    path = tmp_path_factory.getbasetemp() / "cut.gguf"
+    path.write_bytes(WHOLE[:cut])
+
+    with pytest.raises(ModelFileError):
+        read_gguf_header(path, {TEMPLATE, TOKENS, BOS, EOS})
+
+
+@given(place=st.integers(0, len(WHOLE) - 1), byte=st.integers(0, 255))
+def test_a_damaged_file_gives_a_result_or_an_error(
+    place: int, byte: int, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """One wrong byte anywhere raises nothing but the error that says so."""
+    path = tmp_path_factory.getbasetemp() / "damaged.gguf"
+    path.write_bytes(WHOLE[:place] + bytes([byte]) + WHOLE[place + 1 :])
+    try:
+        find_template(str(path))
+    except ModelLoadError as error:
+        assert str(path) in str(error)  # noqa: PT017 - most damage raises nothing
+
+
+def test_both_copies_of_the_shipped_model_have_one_template() -> None:
+    """The default is the same whichever backend is installed."""
+    gguf_file, directory = find_template(str(SHIPPED)), find_template(str(SMALL_MODEL / "mlx"))
+
+    assert find_template(None).source == gguf_file.source == directory.source
+    assert gguf_file.eos_text == directory.eos_text
+
+
+def test_without_the_gguf_the_directory_serves(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Packagers may ship one of the two."""
+    monkeypatch.setattr(Path, "glob", lambda *_: iter(()))
+
+    assert find_template(None).origin.endswith("mlx")
+
+
+def test_a_tokenizer_alone_has_a_template(tmp_path: Path) -> None:
+    """A directory without weights, as tokenizers are saved."""
+    (tmp_path / "tokenizer_config.json").write_text(
+        json.dumps({"chat_template": "{{ messages }}", "bos_token": "<s>", "eos_token": {"content": "</s>"}})
+    )
+
+    assert TemplateFile(str(tmp_path), "{{ messages }}", "<s>", "</s>") == find_template(str(tmp_path))
+
+
+def test_a_model_without_a_template_has_none(tmp_path: Path) -> None:
+    """A configuration is enough to be a model; the fallback serves it."""
+    (tmp_path / "config.json").write_text("{}")
+    with pytest.raises(ModelNotFoundError, match="holds neither a model nor a chat template"):
+        find_template(str(tmp_path))
+    (tmp_path / "config.json").write_text('{"model_type": "x"}')
+    file = find_template(str(tmp_path))
+
+    assert file.source is None
+    assert open_template(file).format_spec().name == "hermes"
+
+
+def test_a_template_is_a_file_of_text(tmp_path: Path) -> None:
+    """Whatever its name; other files are refused."""
+    path = tmp_path / "chat_template"
+    path.write_text("{{ bos_token }}{{ messages[0].content }}")
+    assert find_template(str(path)).source == "{{ bos_token }}{{ messages[0].content }}"
+
+    path.write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(ModelFileError, match="neither a GGUF file nor a text"):
+        find_template(str(path))
+
+
+def test_a_file_that_may_not_be_read_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its permissions are to be seen to."""
+
+    def refuse(*_arguments: object, **_options: object) -> str:
+        raise PermissionError(13, "Permission denied")
+
+    path = tmp_path / "chat.jinja"
+    path.write_text("{{ messages }}")
+    monkeypatch.setattr(Path, "open", refuse)
+
+    with pytest.raises(ModelFileError, match="may not be read \\(Permission denied\\); see to its permissions"):
+        find_template(str(path))
