@@ -46,7 +46,7 @@ def read_gguf_header(path: Path, wanted: Collection[str]) -> dict[str, Any]:
         with view:
             try:
                 return _pairs(view, wanted)
-            except (struct.error, IndexError, UnicodeDecodeError, RecursionError) as error:
+            except (struct.error, IndexError) as error:
                 raise ModelFileError(
                     f"{path} is no GGUF file, or is cut short; fetch it again", spec=str(path)
                 ) from error
@@ -80,8 +80,7 @@ def _value(view: mmap.mmap, at: int, kind: int, *, keep: bool, depth: int = 0) -
     (count,) = LENGTH.unpack_from(view, at + KIND.size)
     at += KIND.size + LENGTH.size
     if inner in NUMBERS and not keep:
-        at += count * struct.calcsize(NUMBERS[inner])
-        return None, at
+        return None, _within(view, at + count * struct.calcsize(NUMBERS[inner]))
     items: list[Any] = []
     for _ in range(count):
         item, at = _value(view, at, inner, keep=keep, depth=depth + 1)
@@ -92,12 +91,15 @@ def _value(view: mmap.mmap, at: int, kind: int, *, keep: bool, depth: int = 0) -
 
 def _behind(view: mmap.mmap, at: int) -> int:
     (size,) = LENGTH.unpack_from(view, at)
-    end = at + LENGTH.size + int(size)
-    if end > len(view):
-        raise IndexError("a text goes beyond the end of the file")
-    return end
+    return _within(view, at + LENGTH.size + int(size))
+
+
+def _within(view: mmap.mmap, place: int) -> int:
+    if place > len(view):
+        raise IndexError("a value goes beyond the end of the file")
+    return place
 
 
 def _text(view: mmap.mmap, at: int) -> tuple[str, int]:
     end = _behind(view, at)
-    return view[at + LENGTH.size : end].decode("utf-8"), end
+    return view[at + LENGTH.size : end].decode("utf-8", "replace"), end
