@@ -51,4 +51,5 @@ def scan_tags(plan: Plan, scan: Scan, text: str, start: int, *, final: bool) -> 
     fields = scan.fields
     if role != fields.role or token is not fields.token or announced != fields.announced:
         scan = Scan(Fields(role, token=token, name=name, announced=announced))
-    return Reading(scan, at, "" if fields.announced else name, "".join(said), ending)
+    # What has no name is never announced, and arguments of a call that was not announced would belong to nothing.
+    return Reading(scan, at, "" if fields.announced else name, "".join(said) if announced else "", ending)

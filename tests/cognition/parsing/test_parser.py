@@ -34,7 +34,7 @@ from cognition.parsing import (
 )
 from cognition.parsing import machine as machine_module
 from cognition.parsing import parser as parser_module
-from cognition.parsing.formats import BARE_JSON, GEMMA4, LFM2, TOOL_CALLS_LIST
+from cognition.parsing.formats import BARE_JSON, GEMMA4, LFM2, MISTRAL, QWEN3_CODER, TOOL_CALLS_LIST
 from cognition.parsing.machine import LONGEST_HEAD, Run
 from cognition.parsing.plan import plan_of
 from cognition.parsing.state import InCall
@@ -180,6 +180,21 @@ def test_arguments_wait_for_a_name_that_comes_late() -> None:
     outputs = read(HERMES, '<tool_call>{"arguments": {"x": 1}, "name": "f"}</tool_call>')
 
     assert [CallStarted(0, "f"), ArgumentsDelta(0, '{"x": 1}')] == outputs[:2]
+
+
+@pytest.mark.parametrize(
+    ("spec", "raw"),
+    [
+        (QWEN3_CODER, "<tool_call>\n<function=>\n<parameter=x>\n1\n</parameter>\n</function>\n</tool_call>"),
+        (HERMES, '<tool_call>{"name": "", "arguments": {"x": 1}}</tool_call>'),
+        (MISTRAL, '[TOOL_CALLS] [ARGS]{"x": 1}'),
+    ],
+)
+def test_a_call_without_a_name_is_malformed_and_nothing_else(spec: FormatSpec, raw: str) -> None:
+    """It is not announced, and its arguments, which would belong to no call, are not streamed."""
+    (closing,) = read(spec, [raw])
+
+    assert isinstance(closing, CallMalformed)
 
 
 # ----------------------------------------------------------------------------------------------- interruptions
