@@ -9,6 +9,7 @@ from attrs import Attribute, field, frozen
 from cognition.engine_tools import engine_tools
 from cognition.errors import ConfigError
 from cognition.features import Feature, HookPoint
+from cognition.messages import schema_text
 from cognition.policy import Policy
 from cognition.text_protocol import TextProtocol, instructions
 from cognition.tools import ToolSpec
@@ -17,6 +18,10 @@ from cognition.tools import ToolSpec
 def _positive(instance: object, attribute: Attribute[Any], value: float | None) -> None:
     if value is not None and value <= 0:
         raise ConfigError(f"{type(instance).__name__}.{attribute.name} must be above 0, not {value!r}")
+
+
+TOOL_CHOICES = ("auto", "none", "required")
+"""Beside the names of tools. A tool of such a name can be called, and can't be the one that is asked for."""
 
 
 @frozen
@@ -33,6 +38,17 @@ class GenerationOptions:
     """Texts that end the reply; they are not part of it."""
     thinking: bool | None = None
     """Whether the model shall reason first, for templates that can be told; None leaves it to the template."""
+    tool_choice: str = "auto"
+    """``"auto"``: as the model likes. ``"none"``: no calls. ``"required"``: at least one. Else the name of the one tool
+    to call. Where a call is forced, reasoning before it stays free; in an agent's turn, only the first one is."""
+    parallel_calls: bool = True
+    """Whether one reply may hold several calls."""
+    response_format: str = field(default="", converter=schema_text)
+    """The JSON Schema of the reply's text, as JSON text (a mapping is encoded); empty for free text. Where tools
+    are offered, a reply may be calls instead."""
+    constrain: bool = True
+    """Whether sampling holds calls to their tools' schemas, where the runtime can. Without it a call that is forced,
+    and a ``response_format``, are errors."""
 
     @temperature.validator
     def _in_range(self, _attribute: Attribute[float], value: float) -> None:
@@ -110,6 +126,18 @@ class AgentConfig:
         for name in names:
             if names.count(name) > 1:
                 raise ConfigError(f"two tools are named {name!r}; give one of them another name")
+        choice = self.options.tool_choice
+        if choice not in (*TOOL_CHOICES, *names):
+            raise ConfigError(
+                f"options.tool_choice {choice!r} is neither one of {', '.join(TOOL_CHOICES)} nor the name of a tool"
+            )
+        if choice == "required" and not names:
+            raise ConfigError("options.tool_choice is 'required', and there are no tools")
+        if self.protocol != "native" and (choice != "auto" or self.options.response_format):
+            raise ConfigError(
+                f"with the text protocol {self.protocol!r} replies are text of their own form: leave tool_choice and "
+                "response_format alone, or use protocol='native'"
+            )
         if self.options.max_tokens >= self.context_tokens:
             raise ConfigError(
                 f"options.max_tokens ({self.options.max_tokens}) leaves no room for a prompt in a context of "

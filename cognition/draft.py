@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from cognition.config import AgentConfig
+from functools import lru_cache
+
+from attrs import evolve
+
+from cognition.config import AgentConfig, GenerationOptions
 from cognition.context import fit, fixed_size, message_size, prompt_budget, result_limit, shorten
 from cognition.decisions import CallModel, ContextAssembled, Decision, LimitHit, RunHook, TurnFinished
 from cognition.engine_tools import engine_tools
@@ -34,11 +38,27 @@ class Setup:
         self.budget = prompt_budget(config)
         self.result_limit = result_limit(config)
 
-    def request(self, history: History, window: Window, purpose: Purpose) -> ModelRequest:
-        """The request for one model call; a final answer is asked for without tools."""
+    def request(
+        self, history: History, window: Window, purpose: Purpose, *, called: bool = False, returns: str = ""
+    ) -> ModelRequest:
+        """The request for one model call; a final answer is asked for without tools.
+
+        ``called``: the turn has made calls already, so that none is forced any more. ``returns``: see ``AgentState``.
+        """
         config = self.config
-        tools = () if purpose == "final_answer" or config.protocol != "native" else self.offered
-        return ModelRequest(self.prompt, history.drop(window.first), tools, config.options, config.protocol)
+        options, final = config.options, purpose == "final_answer"
+        if final or called or returns:
+            free = called and options.tool_choice != "none"
+            options = _options(options, "none" if final else "auto" if free else options.tool_choice, returns)
+        tools = () if final or config.protocol != "native" else self.offered
+        return ModelRequest(self.prompt, history.drop(window.first), tools, options, config.protocol)
+
+
+@lru_cache(maxsize=64)
+def _options(options: GenerationOptions, choice: str, returns: str) -> GenerationOptions:
+    """Options for one request. Equal ones are one object, by which a journal knows that nothing changed."""
+    changed = evolve(options, tool_choice=choice, response_format=returns or options.response_format)
+    return options if changed == options else changed
 
 
 class Draft:
@@ -66,6 +86,7 @@ class Draft:
         "remembered",
         "repairs",
         "resume_mode",
+        "returns",
         "scale",
         "setup",
         "size",
@@ -85,7 +106,7 @@ class Draft:
         self.remembered = state.remembered
         self.total = state.total
         self.mode, self.resume_mode = state.mode, state.resume_mode
-        self.tasks, self.plan = state.tasks, state.plan
+        self.tasks, self.plan, self.returns = state.tasks, state.plan, state.returns
         self.decisions: list[Decision] = []
         counters = state.counters
         self._turn, self._step = counters.turn, counters.step
@@ -163,7 +184,7 @@ class Draft:
         if new_step:
             self._step, self._index = self._step + 1, 0
         identity = self.new_effect()
-        request = setup.request(self.history, window, attempt.purpose)
+        request = setup.request(self.history, window, attempt.purpose, called=bool(self.recent), returns=self.returns)
         shown = len(request.messages)
         self.decisions.append(ContextAssembled(shown, window.first, self.prompt_tokens(), setup.budget))
         self.decisions.append(CallModel(identity, attempt.purpose, request))
@@ -261,5 +282,6 @@ class Draft:
             self.resume_mode,
             self.tasks,
             self.plan,
+            self.returns,
         )
         return Transition(state, tuple(self.decisions))

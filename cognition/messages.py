@@ -28,6 +28,23 @@ def json_object_text(value: str | Mapping[str, Any]) -> str:
         raise ConfigError(f"tool arguments must be JSON values: {error}") from error
 
 
+def schema_text(value: str | Mapping[str, Any]) -> str:
+    """A JSON Schema as text, in which form it is immutable and can be compared.
+
+    Raises:
+        ConfigError: it is no JSON object.
+    """
+    text = value
+    try:
+        if not isinstance(text, str):
+            text = json.dumps(text, ensure_ascii=False, allow_nan=False)
+        if text and not isinstance(json.loads(text), dict):
+            raise ValueError("it is no object")
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ConfigError(f"a JSON Schema has to be a JSON object: {error}") from error
+    return text
+
+
 @frozen
 class ToolCall:
     """A call of one tool, as the model asked for it.

@@ -75,3 +75,5 @@ class AgentState:
     """The mode to return to when planning ends."""
     tasks: tuple[Task, ...] = ()
     plan: Plan | None = None
+    returns: str = ""
+    """The JSON Schema that the answer of this turn has to follow, as text; empty for free text."""

@@ -54,6 +54,9 @@ class Backend(Protocol):
     chunk: int
     """Tokens of a prompt that are evaluated at once; an interruption takes effect within one chunk."""
 
+    vocabulary: int
+    """How many tokens there are: they are numbered from 0."""
+
     def tokenize(self, text: str, *, special: bool) -> list[int]:
         """The tokens of a text, nothing added. With ``special``, texts of special tokens become those tokens."""
 
@@ -76,8 +79,12 @@ class Backend(Protocol):
             BackendError: the native code failed; what the cache holds is then unknown.
         """
 
-    def sample(self) -> int:
-        """The next token, from what the model says after the last token evaluated."""
+    def sample(self, allowed: bytes | None = None) -> int:
+        """The next token, from what the model says after the last token evaluated.
+
+        ``allowed`` has one bit for each token, lowest first: whether it may be taken; tokens beyond its end may not.
+        May be called again for another token in the place of the first, with fewer allowed.
+        """
 
     def interrupt(self) -> None:
         """Make an ``evaluate`` that runs, or comes before the next ``start``, return early. From any thread."""

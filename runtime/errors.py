@@ -60,3 +60,7 @@ class LoadCancelledError(ModelLoadError):
 
 class TemplateError(ModelLoadError):
     """A chat template has a syntax error, or refuses a plain conversation however it is put."""
+
+
+class ConstraintError(CogstepError):
+    """A reply can't be held to what was asked of it. Becomes the ``Failure`` of that reply."""

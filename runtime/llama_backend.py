@@ -15,6 +15,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import numpy
+
 from cognition import GenerationOptions
 from runtime.backend import BackendError, Metadata, SpecialTokens
 from runtime.errors import LoadCancelledError, ModelFileError
@@ -130,6 +132,7 @@ class LlamaBackend:
                 spec=str(path),
             )
         self._vocab = native.llama_model_get_vocab(self._model)
+        self.vocabulary = int(native.llama_vocab_n_tokens(self._vocab))
         self._memory = native.llama_get_memory(self._context)
         self._abort = _AbortFlag(self._context)
         self.chunk = params.n_batch
@@ -174,7 +177,7 @@ class LlamaBackend:
         control: dict[str, int] = {}
         defined: dict[str, int] = {}
         marks = native.LLAMA_TOKEN_ATTR_CONTROL | native.LLAMA_TOKEN_ATTR_UNKNOWN
-        for token in range(native.llama_vocab_n_tokens(self._vocab)):
+        for token in range(self.vocabulary):
             attributes = native.llama_vocab_get_attr(self._vocab, token)
             if attributes & (marks | native.LLAMA_TOKEN_ATTR_USER_DEFINED):
                 kind = control if attributes & marks else defined
@@ -255,7 +258,14 @@ class LlamaBackend:
         batch.logits[size - 1] = 0
         return result
 
-    def sample(self) -> int:
+    def sample(self, allowed: bytes | None = None) -> int:
+        if allowed is not None:
+            # In place: the next evaluation writes new ones. What can't be taken has no probability, so that greedy and
+            # random sampling need to know no more.
+            logits = native.llama_get_logits_ith(self._context, -1)
+            view = numpy.ctypeslib.as_array(logits, shape=(self.vocabulary,))
+            bits = numpy.unpackbits(numpy.frombuffer(allowed, numpy.uint8), count=self.vocabulary, bitorder="little")
+            view[bits == 0] = -numpy.inf
         return int(native.llama_sampler_sample(self._sampler, self._context, -1))
 
     def interrupt(self) -> None:

@@ -16,9 +16,13 @@ from collections.abc import Callable, Iterable
 from attrs import define, field
 
 from cognition import Failure, FinishReason, ModelRequest, Usage
-from cognition.parsing import Output, Parser, collect
+from cognition.parsing import FormatSpec, Output, Parser, collect
 from runtime.backend import Backend
-from runtime.errors import TemplateError
+from runtime.constrained.calls import writable
+from runtime.constrained.guide import Guide, Guides
+from runtime.constrained.masks import TokenMasks, installed
+from runtime.constrained.schema import SchemaError
+from runtime.errors import ConstraintError, TemplateError
 from runtime.prefix import plan_prefix
 from runtime.protection import PromptTokenizer, control_texts
 from runtime.protocol import Done, ModelInfo, Timings
@@ -35,6 +39,7 @@ class _Run:
     emit: Callable[[Output], None]
     submitted: float
     parser: Parser
+    guide: Guide | None = None
     prompt: list[int] = field(factory=list)
     reused: int = 0
     generated: int = 0
@@ -93,6 +98,8 @@ class LocalEngine:
             source, bos_token=metadata.bos_text, eos_token=metadata.eos_text, control_texts=control
         )
         self._tokenizer = PromptTokenizer.of(backend, control)
+        self._markers = control
+        self._guides: Guides | None = None
         self._held: list[int] = []
         """The tokens that the backend's cache holds, in order."""
         self.info = self._describe()
@@ -104,6 +111,16 @@ class LocalEngine:
             warnings.append("the model has no chat template: a documented fallback is used (ChatML, Hermes tool calls)")
         warnings += self._template.warnings
         features = self._template.features
+        spec = self._template.format_spec()
+        if spec.calls is not None:
+            if not writable(spec):
+                warnings.append(f"calls are not constrained: no grammar is known for the shape {spec.calls.shape!r}")
+            elif installed():
+                features = (*features, "constrained_calls")
+            else:
+                warnings.append(
+                    "calls are not constrained: pip install llguidance, which the extras llama and mlx hold"
+                )
         if self._backend.can_cut:
             features = (*features, "prefix_reuse")
         else:
@@ -149,7 +166,7 @@ class LocalEngine:
         run = _Run(request, stopped, emit, submitted, Parser(self._template.format_spec(), request.tools))
         try:
             return self._attempt(run)
-        except TemplateError as error:
+        except (TemplateError, ConstraintError, SchemaError) as error:
             return run.done("error", Failure(str(error), kind="fatal"))
         except Exception as error:
             # Whatever it was, the cache's state is unknown now; the next request starts afresh.
@@ -169,6 +186,7 @@ class LocalEngine:
             return run.done("cancelled")
         rendered = self._template.render(run.request)
         run.parser = Parser(rendered.format, run.request.tools)
+        run.guide = self._guide(rendered.format, run.request)
         run.prompt = self._tokens(rendered)
         available = self._backend.metadata.context_tokens - 1  # one token at least has to be left for the reply
         if len(run.prompt) > available:
@@ -184,6 +202,22 @@ class LocalEngine:
         if not self._prefill(run):
             return run.done("cancelled")
         return run.done(self._decode(run))
+
+    def _guide(self, spec: FormatSpec, request: ModelRequest) -> Guide | None:
+        """What holds the reply to the request's tools and options; None where nothing has to."""
+        options = request.options
+        forced = options.tool_choice not in ("auto", "none") or options.response_format
+        if not options.constrain or not installed():
+            if forced:
+                what = "response_format" if options.response_format else f"tool_choice={options.tool_choice!r}"
+                why = "llguidance is not installed" if options.constrain else "GenerationOptions.constrain is False"
+                raise ConstraintError(f"{what} can't be had without constrained sampling, and {why}")
+            return None
+        if not forced and (not writable(spec) or not (request.tools or options.tool_choice == "none")):
+            return None
+        if self._guides is None:
+            self._guides = Guides(TokenMasks(self._backend, self._markers))
+        return self._guides.guide(spec, request.tools, options)
 
     def _tokens(self, rendered: Rendered) -> list[int]:
         return self._tokenizer.tokens(rendered.text, rendered.literals)
@@ -209,14 +243,20 @@ class LocalEngine:
         limit = min(options.max_tokens, self._backend.metadata.context_tokens - len(run.prompt))
         decoder = codecs.getincrementaldecoder("utf-8")("replace")
         stops = StopFilter(options.stop)
+        guide = run.guide
         reason: FinishReason | None = None
         while reason is None:
-            token = self._backend.sample()
+            allowed = None if guide is None else guide.allowed()
+            token = self._backend.sample() if allowed is None else self._backend.sample(allowed)
+            ended = self._backend.is_end(token)
+            piece = b"" if ended else self._backend.piece(token)
+            if guide is not None and not ended and not guide.accept(token, piece):
+                continue
             run.count_token()
-            if self._backend.is_end(token):
+            if ended:
                 reason = "stop"
                 break
-            run.read(stops.feed(decoder.decode(self._backend.piece(token))))
+            run.read(stops.feed(decoder.decode(piece)))
             if stops.hit:
                 reason = "stop"
             elif run.generated >= limit:

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import mlx.core as mx
+import numpy
 from tokenizers import Tokenizer
 
 from cognition import GenerationOptions
@@ -81,6 +82,7 @@ class MlxBackend:
         self._key = mx.random.key(0)
         self.chunk = CPU_CHUNK if on_cpu else GPU_CHUNK
         self._added: dict[int, Any] = dict(self._tokenizer.get_added_tokens_decoder())
+        self.vocabulary = int(self._tokenizer.get_vocab_size(with_added_tokens=True))
         self._read_piece = piece_reader(json.loads(self._tokenizer.to_str()))
         self.special = SpecialTokens(
             control={added.content: token for token, added in self._added.items() if added.special},
@@ -159,11 +161,18 @@ class MlxBackend:
             self._held += len(chunk)
         return done
 
-    def sample(self) -> int:
+    def sample(self, allowed: bytes | None = None) -> int:
+        logits = self._logits
+        if allowed is not None:
+            # Vocabularies are padded: there are more logits than tokens, or bits, and what has no bit is not allowed.
+            marks = numpy.zeros(logits.size, numpy.uint8)
+            bits = numpy.unpackbits(numpy.frombuffer(allowed, numpy.uint8), bitorder="little")[: logits.size]
+            marks[: bits.size] = bits
+            logits = mx.where(mx.array(marks) != 0, logits, -mx.inf)
         if self._temperature == 0:
-            return _number(mx.argmax(self._logits))
+            return _number(mx.argmax(logits))
         self._key, step = mx.random.split(self._key)
-        return _number(mx.random.categorical(self._logits * (1 / self._temperature), key=step))
+        return _number(mx.random.categorical(logits * (1 / self._temperature), key=step))
 
     def interrupt(self) -> None:
         self._interrupted.set()

@@ -6,6 +6,7 @@ lets them read what they are given and nothing else, and stops them when they go
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from functools import cached_property
@@ -13,6 +14,7 @@ from itertools import product
 from typing import Any
 
 import jinja2
+import jinja2.meta
 from attrs import evolve, frozen
 
 from cognition import ModelRequest
@@ -57,6 +59,9 @@ FALLBACK_TEMPLATE = """\
 {%- if add_generation_prompt %}{{- '<|im_start|>assistant\\n' }}{%- endif %}
 """
 """What a model without a template gets: ChatML with Hermes tool calls, which most models have seen in training."""
+
+DATETIME = "%b %d %Y %H:%M:%S GMT"
+"""How FireFunction's template wants the time; llama.cpp gives it so."""
 
 SHAPES = tuple(
     Shape(fold_system=fold, merge=merge, short_ids=short) for fold, merge, short in product((False, True), repeat=3)
@@ -108,8 +113,10 @@ class ChatTemplate:
         self._control = frozenset(control_texts)
         self._sandbox = Sandbox(steps, size)
         self._sandbox.globals |= {"strftime_now": clock(now), "bos_token": bos_token, "eos_token": eos_token}
+        self._now = now
         try:
             self._template = self._sandbox.from_string(source)
+            self._wanted = jinja2.meta.find_undeclared_variables(self._sandbox.parse(source))
         except jinja2.TemplateSyntaxError as error:
             raise TemplateError(
                 f"the chat template has a syntax error in line {error.lineno} ({error.message}); use the "
@@ -125,7 +132,8 @@ class ChatTemplate:
             TemplateError: it refuses every form.
         """
         shield = Shield(self._control)
-        tools = tool_entries(request.tools, shield) or None
+        offered = () if request.options.tool_choice == "none" else request.tools
+        tools = tool_entries(offered, shield) or None
         options: dict[str, Any] = {}
         if request.options.thinking is not None:
             options["enable_thinking"] = request.options.thinking
@@ -172,6 +180,9 @@ class ChatTemplate:
         variables: dict[str, Any] = {"messages": messages, "tools": tools, **options}
         if tools and "xml_tools" in self.source:  # SmolLM3 knows its tools under this name only
             variables.setdefault("xml_tools", tools)
+        if "functions" in self._wanted and "tools" not in self._wanted:  # FireFunction too, and as JSON text
+            written = json.dumps(tools, ensure_ascii=False, indent=2) if tools else ""
+            variables = {"functions": written, "datetime": self._now().strftime(DATETIME), **variables}
         try:
             return self._sandbox.run(self._template, variables)
         except (jinja2.TemplateError, TypeError, ValueError, LookupError, AttributeError, ArithmeticError) as error:

@@ -14,6 +14,7 @@ from cognition.phases import Acting, Closed, Idle, Settled, Thinking, in_flight
 from cognition.state import AgentState, Spent
 from cognition.transition import Transition
 
+RETURNS_NOTE = "Give your answer as JSON, and as nothing else, that follows this JSON Schema: {schema}"
 CANCELLED = ToolResult("The call was cancelled.", "cancelled")
 
 
@@ -22,6 +23,9 @@ def on_user_spoke(setup: Setup, state: AgentState, event: UserSpoke) -> Transiti
     draft.begin_turn()
     draft.restore(Spent(started_at=event.at))
     draft.append(UserMessage(draft.new_message_id(), event.text))
+    draft.returns = event.returns or setup.config.options.response_format
+    if draft.returns:
+        draft.note(RETURNS_NOTE.format(schema=draft.returns))
     open_turn(draft, event.text, event.at)
     return draft.seal()
 

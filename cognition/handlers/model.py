@@ -37,6 +37,8 @@ def on_model_replied(setup: Setup, state: AgentState, event: ModelReplied) -> Tr
         draft.append(AssistantMessage(draft.new_message_id(), event.text, event.reasoning))
         draft.finish(LimitReached(attempt.limit, event.text))
         return draft.seal()
+    if setup.config.options.tool_choice == "none":  # nor do they where the program wants none
+        event = evolve(event, calls=(), malformed=())
     said = event if setup.config.protocol == "native" else _as_calls(draft, event)
     calls, malformed = _readable(draft, said)
     if calls:

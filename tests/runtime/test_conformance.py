@@ -71,7 +71,7 @@ def script(backend: Any, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Non
 def write_next(backend: Any, monkeypatch: pytest.MonkeyPatch, text: str) -> None:
     end = next(token for token in backend.special.control.values() if backend.is_end(token))
     tokens = iter([*backend.tokenize(text, special=True), end])
-    monkeypatch.setattr(backend, "sample", lambda: next(tokens))
+    monkeypatch.setattr(backend, "sample", lambda _allowed=None: next(tokens))
 
 
 @pytest.fixture
@@ -151,7 +151,7 @@ class TestFinish:
     ) -> None:
         """What was meant as a call comes back whole, and does not count as one."""
         script('<tool_call>\n{"name": nothing at all\n</tool_call>')
-        done = reply(runtime, ask(tools=(MULTIPLY,)))
+        done = reply(runtime, ask(tools=(MULTIPLY,), constrain=False))
 
         assert (done.finish_reason, done.calls, len(done.malformed)) == ("stop", (), 1)
         assert "nothing at all" in done.malformed[0].raw
@@ -416,7 +416,7 @@ class TestDescribe:
 
         assert info.backend in ("llama.cpp", "mlx")
         assert (info.format.name, info.context_tokens, info.warnings) == ("hermes", 2048, ())
-        assert set(info.features) == {"system", "thinking", "tools", "prefix_reuse"}
+        assert set(info.features) == {"system", "thinking", "tools", "prefix_reuse", "constrained_calls"}
         assert 0 < info.weight_bytes < 8 * 1024 * 1024
         assert info.backend_version != ""
 

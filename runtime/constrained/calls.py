@@ -1,0 +1,336 @@
+"""Rules for calls in a format: from the tools and a ``FormatSpec``, what may stand behind the marker that begins one.
+
+White space around markers is the template's, so up to two blanks or line breaks are let through there.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from attrs import frozen
+
+from cognition import ToolSpec
+from cognition.parsing import CallFormat, FormatSpec, ParameterMarkers, types_of
+from cognition.parsing.spec import CallShape
+from runtime.constrained.nodes import Anything, Choice, Either, Items, Members, Node, Reference, Schema, Text
+from runtime.constrained.rules import Rules, quoted, regex, without
+from runtime.constrained.schema import SchemaError, read_schema
+from runtime.constrained.values import PYTHONIC, WORD, ValueWriter, bare, raw_text
+
+SPACE = "[ \\n]{0,2}"
+ID = "[A-Za-z0-9_]{1,40}"
+READ_OVER = '[A-Za-z0-9_ .:="<>\\n/-]{0,80}'
+"""What may stand where the parser reads over an id: the ids themselves, types, and Muse's second naming of the tool."""
+
+RAW_LETTERS = "[^\\x00-\\x08\\x0B-\\x1F\\x7F]*"
+RAW_EDGES = regex("(?:[^\\n](?s:.*)[^\\n]|[^\\n]?)")
+"""One line break on either side of a value is the template's, so the value itself has none there."""
+
+
+SHAPES: frozenset[CallShape] = frozenset(
+    ("json_object", "name_as_key", "named_json", "tagged_parameters", "pythonic", "named_object")
+)
+
+
+def writable(spec: FormatSpec) -> bool:
+    """Whether grammars can be written for the calls of this format."""
+    return spec.calls is not None and spec.calls.shape in SHAPES
+
+
+@frozen
+class Tool:
+    """A tool with the tree of its parameters."""
+
+    spec: ToolSpec
+    schema: Schema
+
+    @property
+    def options(self) -> list[Members]:
+        """The objects that its arguments may be."""
+        return _objects(self.schema, self.schema.root, self.spec.name)
+
+
+def read_tools(tools: Iterable[ToolSpec]) -> tuple[Tool, ...]:
+    """The tools, their schemas read.
+
+    Raises:
+        SchemaError: the first tool whose parameters can't be held to, with every place in them.
+    """
+    read = tuple(Tool(tool, read_schema(tool.parameters, f"the parameters of tool {tool.name!r}")) for tool in tools)
+    for tool in read:
+        _ = tool.options
+    return read
+
+
+def _objects(schema: Schema, node: Node, name: str) -> list[Members]:
+    match schema.resolve(node):
+        case Members() as members:
+            return [members]
+        case Either(options=options):
+            return [one for option in options for one in _objects(schema, option, name)]
+        case Anything():
+            return [Members(rest=Anything())]
+        case _:
+            raise SchemaError((("$", "arguments are an object: the type has to be 'object'"),), f"the tool {name!r}")
+
+
+class CallWriter:
+    """Writes the rules for calls of these tools."""
+
+    def __init__(self, rules: Rules, spec: FormatSpec, tools: tuple[Tool, ...]) -> None:
+        assert spec.calls is not None  # whoever writes calls has looked
+        self.rules = rules
+        self.calls: CallFormat = spec.calls
+        self._tools = tools
+        self._types = types_of(tool.spec for tool in tools)
+        self.space = rules.terminal(regex(SPACE))
+        self._in_call = (self.calls.end, self.calls.section_end, self.calls.start, *self.calls.more_starts)
+
+    def section(self, *, parallel: bool) -> str:
+        """What stands behind the marker of a section: one call or several, and the section's end."""
+        calls = self.calls
+        end = self._around(calls.section_end, after=False) if calls.section_end else ""
+        if calls.start:
+            one = self.rules.rule(f"{self.starts()} {self.call()}")
+            between = self._separator()
+            several = f"({between} {one})*" if parallel else ""
+            return self.rules.rule(f"{self.space} {one} {several} {end}")
+        one = self._bodies()
+        comma = self.rules.terminal(regex(",[ \\n]{0,5}"))
+        line = self.rules.terminal(regex("[ \\n]{0,2}"))
+        listed = f'"[" {self.space} {one} ' + (f"({comma} {one})* " if parallel else "") + f'{self.space} "]"'
+        aside = f"{one} " + (f"({line} {one})* " if parallel else "")
+        sign = calls.separator.strip()
+        options = [listed] if sign == "," else [aside] if calls.separator and not sign else [listed, aside]
+        return self.rules.rule(f"{self.space} ({' | '.join(options)}) {end}")
+
+    def starts(self, opening: Callable[[str], str] | None = None) -> str:
+        """The markers that a call may begin with."""
+        write = opening or self.rules.marker
+        written = [write(start) for start in (self.calls.start, *self.calls.more_starts)]
+        return self.rules.rule(" | ".join(start or '""' for start in dict.fromkeys(written)))
+
+    def call(self) -> str:
+        """What stands behind the marker of a call, its end marker included."""
+        calls = self.calls
+        if calls.shape == "pythonic":
+            one = self._bodies()
+            comma = self.rules.terminal(regex(", ?"))
+            return self.rules.rule(
+                f'{self.space} "[" {one} ({comma} {one})* "]" {self._around(calls.end, after=False)}'
+            )
+        if calls.shape in ("named_json", "tagged_parameters"):  # a line break before the name would be part of it
+            lead = self.space if calls.name_start.strip() and self._is_sign(calls.name_start) else ""
+        else:
+            lead = self.space
+        end = self._around(calls.end, after=False) if calls.end else ""
+        return self.rules.rule(f"{lead} {self._bodies()} {end}")
+
+    def single(self) -> str:
+        """Like ``call``, for a reply that may hold one call only."""
+        if self.calls.shape != "pythonic":
+            return self.call()
+        return self.rules.rule(f'{self.space} "[" {self._bodies()} "]" {self._around(self.calls.end, after=False)}')
+
+    # ---------------------------------------------------------------------------------------------------- each shape
+
+    def _bodies(self) -> str:
+        shapes: Mapping[str, Callable[[Tool], str]] = {
+            "json_object": self._json_object,
+            "name_as_key": self._name_as_key,
+            "named_json": self._named_json,
+            "tagged_parameters": self._tagged,
+            "pythonic": self._pythonic,
+            "named_object": self._named_object,
+        }
+        write = shapes[self.calls.shape]
+        return self.rules.rule(" | ".join(write(tool) for tool in self._tools))
+
+    def _arguments(self, tool: Tool) -> str:
+        writer = ValueWriter(self.rules, tool.schema)
+        return self.rules.rule(" | ".join(writer.value(one) for one in tool.options))
+
+    def _json_object(self, tool: Tool) -> str:
+        fields, colon = self.calls.fields, self.rules.terminal(regex(": ?"))
+        comma = self.rules.terminal(regex(",[ \\n]{0,5}"))
+        marked = self.calls.start or self.calls.section_start
+        other = self.rules.terminal(regex(f'"(?:type|id{"|tool_call_id" if marked else ""})": ?"{ID}"'))
+        indent = self.rules.terminal(regex("[ \\n]{0,5}"))
+        name = f"{quoted(_string(fields.name))} {colon} {quoted(_string(tool.spec.name))}"
+        arguments = f"{quoted(_string(fields.arguments))} {colon} {self._arguments(tool)}"
+        tail = f"({comma} {other})?" if marked else ""
+        return self.rules.rule(f'"{{" {indent} ({other} {comma})? {name} {comma} {arguments} {tail} {indent} "}}"')
+
+    def _name_as_key(self, tool: Tool) -> str:
+        colon = self.rules.terminal(regex(": ?"))
+        return self.rules.rule(f'"{{" {quoted(_string(tool.spec.name))} {colon} {self._arguments(tool)} "}}"')
+
+    def _named_json(self, tool: Tool) -> str:
+        return self.rules.rule(f"{self._head(tool)} {self._arguments(tool)} {self._around(self.calls.body_end)}")
+
+    def _pythonic(self, tool: Tool) -> str:
+        writer = ValueWriter(self.rules, tool.schema, PYTHONIC)
+        options = " | ".join(writer.members(one, '"="', bare=True) or '""' for one in tool.options)
+        return self.rules.rule(f'{quoted(tool.spec.name)} "(" ({options}) ")"')
+
+    def _named_object(self, tool: Tool) -> str:
+        writer = ValueWriter(self.rules, tool.schema, bare(self.calls.quotes[0]))
+        options = " | ".join(writer.members(one, bare=True) or '""' for one in tool.options)
+        start = self.rules.marker(self.calls.name_start)
+        return self.rules.rule(f'{start} {quoted(tool.spec.name)} "{{" ({options}) "}}"')
+
+    def _head(self, tool: Tool) -> str:
+        """The name with what stands around it."""
+        calls = self.calls
+        lead = ""
+        if self._is_sign(calls.name_start) and calls.shape == "named_json":
+            lead = f"{self._read_over()}?"
+        starts = [start for start in (calls.id_start, *calls.more_id_starts) if start]
+        told = ""
+        if starts:
+            blank = self.rules.terminal(regex(" ?"))
+            marks = " | ".join(self.rules.marker(start) for start in starts)
+            one = self.rules.rule(f"{blank} ({marks}) {self._read_over()}")
+            told = f"{one}{{0,{len(starts)}}}" if self._is_sign(calls.id_start) else one
+        name = f"{self.rules.marker(calls.name_start)} {quoted(tool.spec.name)}"
+        return self.rules.rule(f"{lead} {name} {told} {self.rules.marker(calls.name_end)}")
+
+    def _is_sign(self, text: str) -> bool:
+        """Whether a text of the format is a marker of its own and not only a quotation mark or a word."""
+        return self.rules.begins_special(text) or text.strip()[:1] in ("<", "[")
+
+    def _read_over(self) -> str:
+        told = tuple(text for text in (*self._in_call, self.calls.name_end, self.calls.name_start) if text)
+        plain = tuple(text for text in told if not self.rules.begins_special(text))
+        return self.rules.terminal(regex(READ_OVER) + without(plain))
+
+    # ------------------------------------------------------------------------------------------------------- tagging
+
+    def _tagged(self, tool: Tool) -> str:
+        markers = self.calls.parameters
+        assert markers is not None  # CallFormat's own check
+        options = [self._parameters(tool, one, markers) for one in tool.options]
+        body_end = self.rules.marker(self.calls.body_end)
+        return self.rules.rule(f"{self._head(tool)} {self.space} ({' | '.join(options)}) {body_end}")
+
+    def _parameters(self, tool: Tool, node: Members, markers: ParameterMarkers) -> str:
+        parts = ['""']
+        for member in node.members:
+            one = self._parameter(tool, quoted(member.name), member.name, member.node, markers)
+            if one:
+                parts.append(f"({one} {self.space})" + ("" if member.required else "?"))
+            elif member.required:
+                where = (f"$.properties.{member.name}", "this format has no way to write such a value")
+                raise SchemaError((where,), f"the parameters of tool {tool.spec.name!r}")
+        if node.rest is not None:
+            known = tuple(member.name for member in node.members)
+            other = self.rules.terminal(regex(WORD) + (f" & ~({_texts(known)})" if known else ""))
+            one = self._parameter(tool, other, "", node.rest, markers)
+            parts.append(f"({one} {self.space})*" if one else "")
+        return self.rules.rule(" ".join(parts))
+
+    def _parameter(self, tool: Tool, key: str, name: str, node: Node, markers: ParameterMarkers) -> str:
+        """The rule for one parameter; empty where its values can't be written in this format."""
+        types = self._types.get(tool.spec.name, {}).get(name, frozenset())
+        as_text = not types or "string" in types or "any type" in types
+        texts, others = _split(tool.schema, node)
+        written: list[tuple[str, str]] = []  # the mark of its type, and the value
+        excluded = tuple(
+            mark for mark in (markers.value_end, markers.text_start) if mark and not self.rules.begins_special(mark)
+        )
+        for text in texts:
+            written.append(("string", self.rules.terminal(f"{self._raw(text)} & {RAW_EDGES}{without(excluded)}")))
+        writer = ValueWriter(self.rules, tool.schema)
+        for other in others:
+            null = isinstance(other, Choice) and set(other.texts) == {"null"}
+            if markers.string_mark or not as_text or (null and "null" in types):
+                written.append((_json_type(tool.schema, other), writer.value(other)))
+        if not written:
+            return ""
+        start, end = self.rules.marker(markers.key_start), self.rules.marker(markers.key_end)
+        line = self.rules.terminal(regex("\\n?"))
+        close = self.rules.marker(markers.value_end)
+        options = []
+        for kind, value in written:
+            mark = self._mark(markers, kind)
+            options.append(
+                f"{start} {key} {end} {mark} {self.rules.marker(markers.value_start)} {line} {value} {line} {close}"
+            )
+        return self.rules.rule(" | ".join(options))
+
+    def _raw(self, node: Text | Choice) -> str:
+        if isinstance(node, Choice):
+            return f"({_texts(tuple(str(_decoded(text)) for text in node.texts))})"
+        return raw_text(node, RAW_LETTERS)
+
+    def _mark(self, markers: ParameterMarkers, kind: str) -> str:
+        if not markers.string_mark:
+            return self.space if markers.value_start else ""
+        attribute, _, value = markers.string_mark.partition("=")
+        if kind == "string":
+            return quoted(f" {markers.string_mark}")
+        return quoted(f' {attribute}="{"false" if value == chr(34) + "true" + chr(34) else kind}"')
+
+    # --------------------------------------------------------------------------------------------------------- space
+
+    def _around(self, marker: str, *, after: bool = True) -> str:
+        """A marker with white space before it."""
+        if not marker:
+            return ""
+        return f"{self.space} {self.rules.marker(marker)}" + (f" {self.space}" if after else "")
+
+    def _separator(self) -> str:
+        sign = self.calls.separator.strip()
+        return f"{self.space} {self.rules.marker(sign)} {self.space}" if sign else self.space
+
+
+def _split(schema: Schema, node: Node) -> tuple[list[Text | Choice], list[Node]]:
+    """What a value may be as bare text, and what else it may be."""
+    texts: list[Text | Choice] = []
+    others: list[Node] = []
+    match schema.resolve(node) if isinstance(node, Reference) else node:
+        case Text() as text:
+            texts.append(text)
+        case Anything():
+            texts.append(Text())
+        case Choice(texts=values):
+            strings = tuple(one for one in values if one.startswith('"') and _decoded(one).strip("\n") == _decoded(one))
+            rest = tuple(one for one in values if not one.startswith('"'))
+            texts += [Choice(strings)] if strings else []
+            others += [Choice((one,)) for one in rest]
+        case Either(options=options):
+            for option in options:
+                more, further = _split(schema, option)
+                texts += more
+                others += further
+        case other:
+            others.append(other)
+    return texts, others
+
+
+def _json_type(schema: Schema, node: Node) -> str:
+    match schema.resolve(node):
+        case Choice(texts=(text, *_)):
+            value = _decoded(text)
+            names: dict[type, str] = {bool: "boolean", type(None): "null", list: "array", dict: "object"}
+            return names.get(type(value), "number")
+        case Members():
+            return "object"
+        case Items():
+            return "array"
+        case _:
+            return "number"
+
+
+def _texts(texts: tuple[str, ...]) -> str:
+    return " | ".join(quoted(text) for text in texts)
+
+
+def _string(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)
+
+
+def _decoded(text: str) -> Any:
+    return json.loads(text)

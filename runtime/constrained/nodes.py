@@ -1,0 +1,96 @@
+"""JSON Schema read once into a small tree: what a grammar is written from. Plain frozen values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from attrs import frozen
+
+
+@frozen
+class Anything:
+    """Any JSON value, nested three deep at most: a model that samples freely would not come back from deeper."""
+
+
+@frozen
+class Choice:
+    """One of these values, each as JSON text. Truth values and null are choices too."""
+
+    texts: tuple[str, ...]
+
+
+@frozen
+class Text:
+    """A string: ``pattern`` as JSON Schema writes it (it may match anywhere), lengths in code points."""
+
+    pattern: str | None = None
+    shortest: int = 0
+    longest: int | None = None
+
+
+@frozen
+class Number:
+    """A number between two decimals, both included; with ``whole``, an integer, perhaps a multiple of ``step``."""
+
+    whole: bool
+    low: str | None = None
+    """As decimal text, so that 0.1 is 0.1."""
+    high: str | None = None
+    above: bool = False
+    """``low`` itself is excluded."""
+    below: bool = False
+    step: int = 1
+
+
+@frozen
+class Items:
+    """An array: what its first elements are, then what any more of them are (None: there are none)."""
+
+    first: tuple[Node, ...] = ()
+    rest: Node | None = None
+    fewest: int = 0
+    most: int | None = None
+
+
+@frozen
+class Member:
+    name: str
+    node: Node
+    required: bool
+
+
+@frozen
+class Members:
+    """An object: its members in the schema's order, then what any others are (None: there are none)."""
+
+    members: tuple[Member, ...] = ()
+    rest: Node | None = None
+
+
+@frozen
+class Either:
+    options: tuple[Node, ...]
+
+
+@frozen
+class Reference:
+    """To a definition of the same schema, by its JSON pointer: ``#/$defs/Tree``."""
+
+    pointer: str
+
+
+Node = Anything | Choice | Text | Number | Items | Members | Either | Reference
+
+
+@frozen
+class Schema:
+    """A whole schema. References may lead back to where they stand."""
+
+    root: Node
+    definitions: Mapping[str, Node]
+
+    def resolve(self, node: Node) -> Node:
+        """The node itself, or what its reference stands for in the end."""
+        while isinstance(node, Reference):
+            node = self.definitions[node.pointer]
+        return node

@@ -1,0 +1,140 @@
+"""Whole grammars: of what follows the marker of a call, and of whole replies that have to be, or must not be, calls."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from attrs import frozen
+
+from cognition.parsing import FormatSpec
+from runtime.constrained.calls import CallWriter, Tool
+from runtime.constrained.patterns import literal
+from runtime.constrained.rules import Rules, regex, without
+from runtime.constrained.schema import read_schema
+from runtime.constrained.values import ValueWriter
+
+Entry = Literal["section", "call"]
+"""Which marker the model wrote: that of a section, or that of a single call."""
+
+BARE_CALL = '(?s:[\\[\\s]*)\\{\\s*"(?:name|type|id|arguments|parameters)"(?s:.*)'
+"""How a reply begins that the parser takes for a call without markers."""
+
+
+@frozen
+class Vocabulary:
+    """What a grammar has to know of the tokens."""
+
+    special: Mapping[str, int]
+    """Tokens that the engine takes for special ones: no ordinary text can spell them."""
+    ends: frozenset[str] = frozenset()
+    """The texts of those that end a reply."""
+
+
+def begun(spec: FormatSpec, tools: tuple[Tool, ...], vocabulary: Vocabulary, entry: Entry, *, parallel: bool) -> str:
+    """The grammar from behind the marker that began a call or a section, to its end."""
+    rules = Rules(vocabulary.special)
+    writer = CallWriter(rules, spec, tools)
+    if entry == "section":
+        return rules.text(writer.section(parallel=parallel))
+    return rules.text(writer.call() if parallel else writer.single())
+
+
+def reply(
+    spec: FormatSpec,
+    tools: tuple[Tool, ...],
+    vocabulary: Vocabulary,
+    *,
+    calls: Literal["must", "may", "no"],
+    parallel: bool = True,
+    answer: Any = None,
+) -> str:
+    """The grammar of a whole reply; reasoning is free in it.
+
+    Args:
+        spec: the format, as the prompt left it.
+        tools: that may be called.
+        vocabulary: of the model.
+        calls: whether the reply is calls, may be, or is none.
+        parallel: whether there may be several.
+        answer: the JSON Schema of a reply that is no call; None for free text.
+    """
+    rules = Rules(vocabulary.special)
+    writer = _ReplyWriter(rules, spec, vocabulary)
+    options = []
+    if calls != "no":
+        options.append(writer.calls(tools, parallel))
+    if calls != "must":
+        options.append(writer.text() if answer is None else writer.answer(answer))
+    return rules.text(f"{writer.thought()} ({' | '.join(options)}) {writer.stop()}")
+
+
+class _ReplyWriter:
+    def __init__(self, rules: Rules, spec: FormatSpec, vocabulary: Vocabulary) -> None:
+        self.rules = rules
+        self.spec = spec
+        self._ends = vocabulary.ends
+        self._space = rules.terminal(regex("[ \\n]{0,2}"))
+
+    def thought(self) -> str:
+        """Reasoning, which the prompt may have begun."""
+        reasoning, prompted = self.spec.reasoning, self.spec.prompted
+        lead = "" if prompted else self._space  # the reply begins in the middle of a marker
+        if reasoning is None:
+            return lead
+        text = self.rules.terminal(regex("(?s:.*)") + self._apart(reasoning.end))
+        end = f"{text} {self.rules.marker(reasoning.end)} {self._space} {self.rules.marker(prompted)}"
+        if reasoning.opened:
+            return self.rules.rule(f"{end}")
+        return self.rules.rule(f"{lead} ({self._opening(reasoning.start)} {end})?")
+
+    def calls(self, tools: tuple[Tool, ...], parallel: bool) -> str:
+        writer = CallWriter(self.rules, self.spec, tools)
+        calls = writer.calls
+        lead = "" if self.spec.prompted else self._dropped()
+        if calls.section_start:
+            return self.rules.rule(f"{lead} {self._opening(calls.section_start)} {writer.section(parallel=parallel)}")
+        if not calls.start:
+            return writer.single()
+        one = f"{writer.starts(self._opening)} {writer.call() if parallel else writer.single()}"
+        more = f"({writer._separator()} {writer.starts()} {writer.call()})*" if parallel else ""
+        return self.rules.rule(f"{lead} {one} {more}")
+
+    def text(self) -> str:
+        """A text without calls; markers that are no part of it may stand there."""
+        calls = self.spec.calls
+        excluded: tuple[str, ...] = ()
+        pattern = regex("(?s:.*)")
+        if calls is not None:
+            excluded = tuple(text for text in (calls.section_start, calls.start, *calls.more_starts) if text)
+            excluded = tuple(text for text in excluded if not self.rules.begins_special(text))
+            if not (calls.start or calls.section_start):
+                pattern += f" & ~{regex(('(?s:.*)' if calls.anywhere else '') + BARE_CALL)}"
+        text = self.rules.terminal(pattern + without(excluded))
+        dropped = [self._opening(marker) for marker in self.spec.dropped] + [
+            self.rules.marker(m) for m in self.spec.dropped
+        ]
+        dropped = [marker for marker in dict.fromkeys(dropped) if marker]
+        return self.rules.rule(f"{text} (({' | '.join(dropped)}) {text})*" if dropped else text)
+
+    def answer(self, schema: Any) -> str:
+        tree = read_schema(schema, "the schema of the answer")
+        value = ValueWriter(self.rules, tree).value(tree.root)
+        return self.rules.rule(f"{self._dropped()} {self._space} {value} {self._space} {self._dropped()}")
+
+    def stop(self) -> str:
+        """Texts that end a reply and that no token stands for by itself."""
+        stops = [self.rules.marker(stop) for stop in self.spec.stops if stop not in self._ends]
+        return f"{self._space} ({' | '.join(stops)})?" if stops else ""
+
+    def _dropped(self) -> str:
+        opening = [self._opening(marker) for marker in self.spec.dropped]
+        listed = [marker for marker in dict.fromkeys(opening) if marker]
+        return f"({' | '.join(listed)})?" if listed else ""
+
+    def _opening(self, marker: str) -> str:
+        """A marker at the beginning of a message, which the prompt may have begun."""
+        return self.rules.marker(marker.removeprefix(self.spec.prompted))
+
+    def _apart(self, marker: str) -> str:
+        return "" if self.rules.begins_special(marker) else f" & ~{regex('(?s:.*)' + literal(marker) + '(?s:.*)')}"

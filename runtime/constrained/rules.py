@@ -1,0 +1,80 @@
+"""The text of a grammar in the making, in the engine's dialect of Lark."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+
+from runtime.constrained.patterns import literal
+
+
+class Rules:
+    """Named rules, each body once. Special tokens are referred to by their numbers, all other text by its bytes.
+
+    Args:
+        special: the texts of all tokens that the engine takes for special ones, with their numbers.
+    """
+
+    def __init__(self, special: Mapping[str, int]) -> None:
+        self._special = special
+        texts = sorted(special, key=len, reverse=True)
+        self._pattern = re.compile(f"({'|'.join(map(re.escape, texts))})") if texts else None
+        self._names: dict[str, str] = {}
+        self._bodies: dict[str, str] = {}
+
+    def rule(self, body: str) -> str:
+        """The name of a rule with this body."""
+        return self._add("r", body)
+
+    def terminal(self, body: str) -> str:
+        """The name of a terminal: one regular expression, or several joined by ``&``, ``|`` and ``~``."""
+        return self._add("T", body)
+
+    def reserve(self) -> str:
+        """A name for a rule whose body comes later, since it may refer to itself."""
+        name = f"d{len(self._bodies)}"
+        self._bodies[name] = ""
+        return name
+
+    def define(self, name: str, body: str) -> None:
+        self._bodies[name] = body
+
+    def marker(self, text: str) -> str:
+        """A text of the format, special tokens in it as such; empty for an empty text."""
+        parts = self._pattern.split(text) if self._pattern is not None else [text]
+        return " ".join(
+            f"<[{self._special[part]}]>" if part in self._special else quoted(part) for part in parts if part
+        )
+
+    def begins_special(self, text: str) -> bool:
+        """Whether the first of this text is a special token, which no ordinary text can hold."""
+        return any(text.startswith(special) for special in self._special)
+
+    def text(self, start: str) -> str:
+        lines = [f"{name}: {body}" for name, body in self._bodies.items()]
+        return "\n".join([f"start: {start}", *lines]) + "\n"
+
+    def _add(self, prefix: str, body: str) -> str:
+        key = f"{prefix} {body}"
+        if key not in self._names:
+            name = f"{prefix}{len(self._bodies)}"
+            self._names[key] = name
+            self._bodies[name] = body
+        return self._names[key]
+
+
+def quoted(text: str) -> str:
+    """A text as a grammar writes it."""
+    return json.dumps(text, ensure_ascii=False)
+
+
+def regex(pattern: str) -> str:
+    """A regular expression as a grammar writes it."""
+    return "/" + re.sub(r"(?<!\\)((?:\\\\)*)/", r"\1\\/", pattern).replace("\n", "\\n") + "/"
+
+
+def without(texts: tuple[str, ...]) -> str:
+    """To be added to a terminal: it holds none of these texts."""
+    listed = "|".join(literal(text) for text in texts if text)
+    return f" & ~{regex(f'(?s:.*)(?:{listed})(?s:.*)')}" if listed else ""

@@ -1,0 +1,270 @@
+r"""Rules for the values of a schema, in the notation of a format.
+
+::
+
+    JSON        {"q": "zebra", "n": 5, "exact": true}
+    PYTHONIC    q='zebra', n=5, exact=True, filter={'a': None}
+    bare        {q:<|"|>zebra<|"|>,n:5,exact:true,filter:{a:null}}
+
+Members stand in the order of the schema, one at a time, so that none comes twice. A model may put one space behind a
+comma and a colon, as templates do, and nowhere else: white space is where a model that samples freely gets lost.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+from attrs import frozen
+
+from runtime.constrained.nodes import (
+    Anything,
+    Choice,
+    Either,
+    Items,
+    Members,
+    Node,
+    Number,
+    Reference,
+    Schema,
+    Text,
+)
+from runtime.constrained.numbers import pattern_of
+from runtime.constrained.patterns import anchored, literal
+from runtime.constrained.rules import Rules, quoted, regex, without
+
+DEEPEST = 3
+"""Levels of a value that the schema says nothing of."""
+
+CONTROL = "\\x00-\\x1F\\x7F"
+JSON_STRING = f'"(?:[^"\\\\{CONTROL}]|\\\\["\\\\/bfnrt])*"'
+WORD = "[A-Za-z_][A-Za-z0-9_]{0,40}"
+
+
+@frozen
+class Notation:
+    """How values are written."""
+
+    true: str = "true"
+    false: str = "false"
+    null: str = "null"
+    quote: str = '"'
+    """Around strings. What escapes are there: as in JSON, as in Python, or none."""
+    escapes: str = "json"
+    bare_keys: bool = False
+    """Keys that are words stand without quotes."""
+
+
+JSON = Notation()
+PYTHONIC = Notation("True", "False", "None", "'", "python")
+
+
+def bare(quote: str) -> Notation:
+    """That of Gemma's families: JSON with bare keys, and with strings between tokens."""
+    return Notation(quote=quote, escapes="none", bare_keys=True)
+
+
+class ValueWriter:
+    """Writes the rules for values of one schema."""
+
+    def __init__(self, rules: Rules, schema: Schema, notation: Notation = JSON) -> None:
+        self.rules = rules
+        self.schema = schema
+        self.notation = notation
+        self._comma = rules.terminal(regex(", ?"))
+        self._colon = rules.terminal(regex(": ?"))
+        self._defined: dict[str, str] = {}
+
+    def value(self, node: Node) -> str:
+        """The name of the rule for a value."""
+        match node:
+            case Anything():
+                return self._anything(DEEPEST)
+            case Choice(texts=texts):
+                return self.rules.rule(" | ".join(self._written(json.loads(text)) for text in texts))
+            case Text():
+                return self._text(node)
+            case Number():
+                return self._number(node)
+            case Items():
+                return self._items(node)
+            case Members():
+                return self._members(node)
+            case Either(options=options):
+                return self.rules.rule(" | ".join(dict.fromkeys(self.value(option) for option in options)))
+            case Reference(pointer=pointer):
+                return self._definition(pointer)
+
+    def members(self, node: Members, sign: str = "", *, bare: bool = False) -> str:
+        """The members of an object without its brackets.
+
+        Args:
+            node: the object.
+            sign: what stands between key and value, as the grammar writes it; empty for the notation's colon.
+            bare: keys that are words stand without quotes.
+        """
+        sign = sign or self._colon
+        writers = [(f"{self._key(one.name, bare)} {sign} {self.value(one.node)}", one) for one in node.members]
+        rest = ""
+        if node.rest is not None:
+            rest = self.rules.rule(f"{self._other_key(node, bare)} {sign} {self.value(node.rest)}")
+        first = following = ""  # what may come from here on: as the first member, and behind one
+        if rest:
+            first = self.rules.rule(f"({rest} ({self._comma} {rest})*)?")
+            following = self.rules.rule(f"({self._comma} {rest})*")
+        for written, member in reversed(writers):
+            item = self.rules.rule(written)
+            behind = f"{item} {following}"
+            if member.required:
+                first, following = self.rules.rule(behind), self.rules.rule(f"{self._comma} {behind}")
+            else:
+                otherwise_first, otherwise = first or '""', following or '""'
+                first = self.rules.rule(f"{behind} | {otherwise_first}")
+                following = self.rules.rule(f"{self._comma} {behind} | {otherwise}")
+        return first
+
+    # ------------------------------------------------------------------------------------------------ single values
+
+    def _text(self, node: Text) -> str:
+        notation = self.notation
+        free = node.pattern is None and node.shortest == 0 and node.longest is None
+        if notation.escapes == "json":
+            if free:
+                return self.rules.terminal(regex(JSON_STRING))
+            described: dict[str, Any] = {"type": "string", "minLength": node.shortest}
+            if node.pattern is not None:
+                described["pattern"] = f"^(?:{anchored(node.pattern)})$"
+            if node.longest is not None:
+                described["maxLength"] = node.longest
+            return self.rules.rule(f"%json {json.dumps(described)}")
+        quote = self.rules.marker(notation.quote)
+        excluded = literal(notation.quote) if notation.escapes == "python" else ""
+        letter = f"[^{excluded}\\\\{CONTROL}]" if notation.escapes == "python" else "(?s:.)"
+        if free:
+            inside = f"(?:{letter}|\\\\[\\\\'\"nt])*" if notation.escapes == "python" else f"{letter}*"
+            content = self.rules.terminal(regex(inside) + self._unquoted())
+        else:
+            content = self.rules.terminal(raw_text(node, f"{letter}*") + self._unquoted())
+        return self.rules.rule(f"{quote} {content} {quote}")
+
+    def _unquoted(self) -> str:
+        """Where strings have no escapes, they can't hold what ends them."""
+        notation = self.notation
+        apart = notation.escapes == "none" and not self.rules.begins_special(notation.quote)
+        return without((notation.quote,)) if apart else ""
+
+    def _number(self, node: Number) -> str:
+        if node.step == 1:
+            return self.rules.terminal(regex(pattern_of(node)))
+        described: dict[str, Any] = {"type": "integer", "multipleOf": node.step}
+        for name, edge, excluded in (("inimum", node.low, node.above), ("aximum", node.high, node.below)):
+            limit = edge or ("-" if name == "inimum" else "") + "9" * 15
+            key = f"exclusiveM{name}" if excluded else f"m{name}"
+            described[key] = float(limit) if "." in limit else int(limit)
+        return self.rules.rule(f"%json {json.dumps(described)}")
+
+    def _anything(self, depth: int) -> str:
+        notation = self.notation
+        scalars = [self._text(Text()), self._number(Number(whole=False))]
+        scalars += [quoted(text) for text in (notation.true, notation.false, notation.null)]
+        if depth == 0:
+            return self.rules.rule(" | ".join(scalars))
+        inner = self._anything(depth - 1)
+        pair = f"{self._other_key(Members(), notation.bare_keys)} {self._colon} {inner}"
+        return self.rules.rule(
+            " | ".join(
+                (
+                    *scalars,
+                    f'"[" ({inner} ({self._comma} {inner})*)? "]"',
+                    f'"{{" ({pair} ({self._comma} {pair})*)? "}}"',
+                )
+            )
+        )
+
+    def _written(self, value: Any) -> str:
+        """A value that is given, as a sequence of the grammar."""
+        notation = self.notation
+        match value:
+            case bool() | None:
+                return quoted({True: notation.true, False: notation.false, None: notation.null}[value])
+            case str():
+                return self._string(value)
+            case list():
+                return " ".join(['"["', f" {self._comma} ".join(map(self._written, value)), '"]"'])
+            case dict():
+                pairs = (
+                    f"{self._key(key, notation.bare_keys)} {self._colon} {self._written(one)}"
+                    for key, one in value.items()
+                )
+                return " ".join(['"{"', f" {self._comma} ".join(pairs), '"}"'])
+            case _:
+                return quoted(json.dumps(value))
+
+    def _string(self, text: str) -> str:
+        notation = self.notation
+        if notation.escapes == "json":
+            return quoted(json.dumps(text, ensure_ascii=False))
+        if notation.escapes == "python":
+            for sign, escaped in (("\\", "\\\\"), ("'", "\\'"), ("\n", "\\n"), ("\r", "\\r"), ("\t", "\\t")):
+                text = text.replace(sign, escaped)
+        quote = self.rules.marker(notation.quote)
+        return f"{quote} {quoted(text)} {quote}" if text else f"{quote} {quote}"
+
+    # ---------------------------------------------------------------------------------------------------- containers
+
+    def _members(self, node: Members) -> str:
+        return self.rules.rule(f'"{{" {self.members(node, bare=self.notation.bare_keys)} "}}"')
+
+    def _key(self, name: str, bare: bool) -> str:
+        return quoted(name) if bare and re.fullmatch(WORD, name) else self._string(name)
+
+    def _other_key(self, node: Members, bare: bool) -> str:
+        """A key that is none of the known ones."""
+        known = [member.name for member in node.members]
+        if self.notation.escapes == "json":
+            known = [json.dumps(name, ensure_ascii=False) for name in known]
+        excluded = "|".join(literal(name) for name in known)
+        unknown = f" & ~{regex(excluded)}" if excluded else ""
+        if self.notation.escapes == "json":
+            return self.rules.terminal(regex(JSON_STRING) + unknown)
+        word, quote = self.rules.terminal(regex(WORD) + unknown), self.rules.marker(self.notation.quote)
+        return word if bare else self.rules.rule(f"{quote} {word} {quote}")
+
+    def _items(self, node: Items) -> str:
+        most = node.most
+        heads = [self.value(one) for one in node.first[: len(node.first) if most is None else most]]
+        tail = ""
+        if node.rest is not None and (most is None or most > len(heads)):
+            tail = self._more(self.value(node.rest), len(heads), node.fewest, most)
+        for index in range(len(heads) - 1, -1, -1):
+            comma = f"{self._comma} " if index else ""
+            tail = self.rules.rule(f"{comma}{heads[index]} {tail}" + (' | ""' if index >= node.fewest else ""))
+        return self.rules.rule(f'"[" {tail} "]"')
+
+    def _more(self, item: str, before: int, fewest: int, most: int | None) -> str:
+        """The elements behind the first ones."""
+        low = max(0, fewest - before)
+        high = "" if most is None else most - before
+        if before:
+            return self.rules.rule(f"({self._comma} {item}){{{low},{high}}}")
+        high = "" if most is None else most - 1
+        several = self.rules.rule(f"{item} ({self._comma} {item}){{{max(0, low - 1)},{high}}}")
+        return several if low else self.rules.rule(f'{several} | ""')
+
+    def _definition(self, pointer: str) -> str:
+        if pointer not in self._defined:
+            name = self._defined[pointer] = self.rules.reserve()
+            self.rules.define(name, self.value(self.schema.definitions[pointer]))
+        return self._defined[pointer]
+
+
+def raw_text(node: Text, letters: str = "(?s:.*)") -> str:
+    """The body of a terminal for a string that stands there as it is; ``letters`` is what it may be made of."""
+    longest = "" if node.longest is None else node.longest
+    parts = [regex(letters)]
+    if node.pattern is not None:
+        parts.append(f"({regex(anchored(node.pattern))})")
+    if node.shortest or node.longest is not None:
+        parts.append(regex(f"(?s:.{{{node.shortest},{longest}}})"))
+    return " & ".join(parts)

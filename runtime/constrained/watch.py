@@ -1,0 +1,68 @@
+"""Finding the place where a call begins, in text that is sampled freely: by the parser itself, so that both agree."""
+
+from __future__ import annotations
+
+import codecs
+import re
+
+from attrs import frozen
+
+from cognition.parsing import FormatSpec, advance, start
+from cognition.parsing.rope import joined
+from cognition.parsing.state import InCall, InSection
+from runtime.constrained.replies import Entry
+
+
+@frozen
+class Begun:
+    """A call, or a section of calls, has begun."""
+
+    entry: Entry
+    text: str
+    """What the token that began it has told of it already."""
+
+
+class CallWatch:
+    """Reads a reply token by token. A token is looked at first and then taken, or another one in its place."""
+
+    def __init__(self, spec: FormatSpec) -> None:
+        assert spec.calls is not None  # else there is nothing to watch for
+        self._spec = spec
+        self._calls = spec.calls
+        self._state = start(spec)
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._inside = False
+        """The call at hand is known."""
+        self._taken = self._looked = (self._state, self._decoder.getstate())
+        """The parser's state and the decoder's: behind the last token, and behind the one that is looked at."""
+        name = re.escape(self._calls.fields.name)
+        self._head = re.compile(rf'\{{\s*(?:"(?:type|id)"\s*:\s*"[^"]*"\s*,\s*)?"{name}"\s*:')
+
+    def look(self, piece: bytes) -> Begun | None:
+        """What would begin with this token, if anything."""
+        self._decoder.setstate(self._taken[1])
+        text = self._decoder.decode(piece)
+        before = self._state
+        after, _ = advance(self._spec, before, text)
+        self._looked = (after, self._decoder.getstate())
+        phase = after.phase
+        fresh = not self._inside or after.calls > before.calls
+        if not isinstance(phase, InSection | InCall) or not fresh:
+            return None
+        section = self._calls.section_start
+        came = before.phase.held + text
+        if section and section in came:
+            return Begun("section", came.rpartition(section)[2])
+        if isinstance(phase, InSection):
+            return None
+        written = joined(phase.raw) + phase.held
+        if phase.tentative and not self._head.match(written):
+            return None  # a brace, and nothing that tells a call from any other JSON
+        return Begun("call", written)
+
+    def take(self, *, known: bool) -> None:
+        """Go on by the token looked at last; ``known``: what it began, or is in the middle of, is held to already."""
+        self._taken = self._looked
+        self._state = self._looked[0]
+        inside = isinstance(self._state.phase, InSection | InCall)
+        self._inside = inside and (known or self._inside)
