@@ -16,7 +16,7 @@ from collections.abc import Callable
 
 from cognition import GenerationOptions, ToolSpec
 from cognition.parsing import FormatSpec
-from runtime.constrained.calls import Tool, read_tools
+from runtime.constrained.calls import Tool, read_tools, writable
 from runtime.constrained.masks import Matcher, TokenMasks
 from runtime.constrained.replies import Entry, begun, reply
 from runtime.constrained.watch import CallWatch
@@ -137,12 +137,10 @@ class Guides:
             read = tuple(tool for tool in read if tool.spec.name == choice)
             if not read:
                 raise ConstraintError(f"tool_choice is {choice!r}, and no tool of this name is offered")
-        forced = choice not in ("auto", "none")
-        if forced and (spec.calls is None or not read):
-            raise ConstraintError(
-                f"tool_choice is {choice!r}, and "
-                + ("no tools are offered" if not read else "the model knows no calls")
-            )
+        forced, known = choice not in ("auto", "none"), writable(spec)
+        if forced and not (known and read):
+            why = "no tools are offered" if not read else "no grammar is known for calls in this model's format"
+            raise ConstraintError(f"tool_choice is {choice!r}, and {why}")
         if forced:
             return self._whole(spec, read, calls="must", parallel=parallel, answer="", choice=choice)
         callable_ = choice == "auto" and bool(read) and known
