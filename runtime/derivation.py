@@ -34,6 +34,13 @@ TOLD: Mapping[str, tuple[str, ...]] = {
 """Formats that a prompt with tools speaks of, and by which words, in families whose templates write no calls."""
 
 
+SPOKEN = (("<think>", "</think>"), ("[THINK]", "[/THINK]"))
+"""Marks of reasoning that a template's source may name though it writes none for old replies."""
+
+LONGEST_MARKER = 64
+"""Characters. What is longer between two calls, or behind the last one, is the template's prose and no marker."""
+
+
 @frozen
 class Derived:
     """What the probes showed."""
@@ -108,7 +115,12 @@ def derive(apply: Apply, source: str) -> Derived:
 
 
 def _warnings(shown: _Shown, spec: FormatSpec, offered: bool) -> Iterator[str]:
-    if not shown.plain.read_with(spec):
+    if not shown.plain.read_with(spec) and _within_reasoning(shown.plain, spec):
+        yield (
+            "the chat template shows answers behind the reasoning that its prompt opens, without ending it: an answer "
+            "whose reasoning is not ended arrives as reasoning"
+        )
+    elif not shown.plain.read_with(spec):
         yield "the chat template puts marks around answers that were not recognised: they will be visible"
     if shown.thinking is not None and not shown.thinking.read_with(spec):
         yield "the chat template shows reasoning, but how it writes reasoning was not recognised: it may arrive as text"
@@ -120,6 +132,14 @@ def _warnings(shown: _Shown, spec: FormatSpec, offered: bool) -> Iterator[str]:
         )
     if not offered:
         yield "the chat template has no place for tools: the model is not told of them"
+
+
+def _within_reasoning(plain: Probe, spec: FormatSpec) -> bool:
+    """Whether a template writes an answer as the reasoning that was opened before it (Nemotron Nano v2)."""
+    reasoning = spec.reasoning
+    return (
+        reasoning is not None and plain.before.rstrip().endswith(reasoning.start) and reasoning.end not in plain.reply
+    )
 
 
 def _show(prober: Prober) -> _Shown | None:
@@ -155,8 +175,8 @@ def _compared(prober: Prober, shown: _Shown, source: str) -> tuple[FormatSpec, l
     if shown.one is None:
         return spec, evidence
     end_of_turn = shown.plain.whole.partition(TEXT)[2]
-    for calls in _candidates(shown.one, shown.two, end_of_turn):
-        if _reads_calls(shown, evolve(spec, calls=calls)):
+    for calls in _candidates(shown.one, shown.two, end_of_turn, stops):
+        if _are_marks(calls) and _reads_calls(shown, evolve(spec, calls=calls)):
             return evolve(spec, calls=calls), [*evidence, "calls: found by comparing one call with two, and read back"]
     for known in FORMATS.values():
         if known.calls and _reads_calls(shown, evolve(spec, calls=known.calls)):
@@ -231,23 +251,29 @@ def _reasoning(
     if opened and prompt.rstrip().endswith(opened[-1]) and f"</{opened[-1][1:]}" in source:
         evidence.append("reasoning: the generation prompt opens it")
         return ReasoningMarkers(opened[-1], f"</{opened[-1][1:]}", opened=True)
-    if "</think>" in source:
-        evidence.append("reasoning: the template's source speaks of '</think>'")
-        return ReasoningMarkers("<think>", "</think>")
+    for start, end in SPOKEN:
+        if end in source:
+            evidence.append(f"reasoning: the template's source speaks of {end!r}")
+            return ReasoningMarkers(start, end)
     return None
 
 
 # ------------------------------------------------------------------------------------------------ calls by comparing
 
 
-def _candidates(one: Probe, two: Probe | None, end_of_turn: str) -> Iterator[CallFormat]:
-    """Formats that could have written these replies, the most telling first."""
+def _are_marks(calls: CallFormat) -> bool:
+    return max(map(len, (calls.start, calls.end, calls.section_start, calls.section_end))) <= LONGEST_MARKER
+
+
+def _candidates(one: Probe, two: Probe | None, end_of_turn: str, stops: tuple[str, ...]) -> Iterator[CallFormat]:
+    """Formats that could have written these replies, the most telling first. Nothing is read behind a stop."""
     found = _json_call(one.reply, 0)
     if found is None:
         return
     start, stop, fields = found
     before = _after_reasoning(one.reply[:start]).strip()
     after = one.reply[stop:].removesuffix(end_of_turn).strip()
+    after = min((after.partition(mark)[0].strip() for mark in stops), key=len, default=after)
     second = None if two is None else _json_call(two.reply, 0)
     third = None if two is None or second is None else _json_call(two.reply, second[1])
     if two is None or second is None or third is None:

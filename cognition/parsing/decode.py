@@ -12,8 +12,9 @@ from attrs import frozen
 from cognition.messages import MalformedToolCall, ProposedCall
 from cognition.parsing.literals import Notation, Reader
 from cognition.parsing.literals import Unreadable as _Unreadable
+from cognition.parsing.nested import read_elements
 from cognition.parsing.repair import DECODER, EXTRA_BRACE, repair_json
-from cognition.parsing.spec import CallFormat, JsonFields
+from cognition.parsing.spec import CallFormat, JsonFields, ParameterMarkers
 from cognition.parsing.typed import NO_TYPES, ParameterTypes, read_literal, typed
 
 NO_ARGUMENTS = "no arguments"
@@ -55,6 +56,8 @@ def decode(calls: CallFormat, raw: str, *, terminated: bool = True, types: Param
             return [_named_object(calls, stripped)]
         if calls.shape == "tagged_parameters":
             return [_tagged(calls, raw, terminated, types)]
+        if calls.shape == "nested_tags":
+            return [_nested(calls, raw, terminated, types)]
         if calls.shape == "named_json":
             return [_named(calls, raw, terminated)]
         values, repairs = _json_values(stripped, terminated)
@@ -251,17 +254,7 @@ def name_in(calls: CallFormat, head: str) -> str:
 def _tagged(calls: CallFormat, raw: str, terminated: bool, types: ParameterTypes) -> ProposedCall:
     markers = calls.parameters
     assert markers is not None  # CallFormat's own check
-    at = 0
-    if calls.name_start:
-        before, at = _until(raw, 0, calls.name_start, f"{calls.name_start!r} is missing before the name")
-        if before.strip():
-            raise _Unreadable(f"the call has to begin with {calls.name_start!r}")
-    if calls.name_end:
-        name, at = _until(raw, at, calls.name_end, f"{calls.name_end!r} is missing after the name")
-    else:
-        end = raw.find(markers.key_start, at)
-        name, at = (raw[at:], len(raw)) if end < 0 else (raw[at:end], end)
-    name = name_in(calls, name)
+    name, at = _tagged_name(calls, markers, raw)
     known = types.get(name, {})
     values: dict[str, Any] = {}
     repairs: tuple[str, ...] = ()
@@ -274,37 +267,85 @@ def _tagged(calls: CallFormat, raw: str, terminated: bool, types: ParameterTypes
                 raise _Unreadable(missing)
         else:
             gap = ""
-        value, at = _until(raw, at, markers.value_end, missing)
+        value, at = _until(raw, _behind_texts(raw, at, markers), markers.value_end, missing, at)
         key, value = key.strip(), _without_line_breaks(value)
         mended: tuple[str, ...] = ()
         if key in values:
             raise _Unreadable(f"the parameter {key!r} is given twice")
-        if markers.text_start and value.startswith(markers.text_start) and value.endswith(markers.text_end):
+        if markers.text_start and value.startswith(markers.text_start):
+            if not value.endswith(markers.text_end):
+                raise _Unreadable(missing)
             values[key] = value[len(markers.text_start) : len(value) - len(markers.text_end)]
         elif not markers.string_mark:
             values[key], mended = typed(value, known.get(key, NO_TYPE))
         else:
             values[key], mended = (value, ()) if markers.string_mark in gap else read_literal(value.strip())
         repairs += tuple(note for note in mended if note not in repairs)
-    rest, closing = raw[at:].strip(), calls.body_end.strip()
+    _check_end(calls, raw[at:].strip(), terminated)
+    return _call(name, Value(values, None), repairs)
+
+
+def _tagged_name(calls: CallFormat, markers: ParameterMarkers, raw: str) -> tuple[str, int]:
+    """The name before tagged parameters, and the place behind it."""
+    at = 0
+    if calls.name_start:
+        before, at = _until(raw, 0, calls.name_start, f"{calls.name_start!r} is missing before the name")
+        if before.strip():
+            raise _Unreadable(f"the call has to begin with {calls.name_start!r}")
+    if calls.name_end:
+        name, at = _until(raw, at, calls.name_end, f"{calls.name_end!r} is missing after the name")
+    else:
+        end = raw.find(markers.key_start, at)
+        name, at = (raw[at:], len(raw)) if end < 0 else (raw[at:end], end)
+    return name_in(calls, name), at
+
+
+def _check_end(calls: CallFormat, rest: str, terminated: bool) -> None:
+    """See that nothing stands behind the parameters, and that the call was not cut."""
+    closing = calls.body_end.strip()
     if rest not in ("", closing):
         raise _Unreadable(f"a parameter was expected, not {rest[:40]!r}")
     if not terminated and rest != (closing or None):
         raise _Unreadable("its end is missing")
-    return _call(name, Value(values, None), repairs)
 
 
-def _until(text: str, start: int, marker: str, problem: str) -> tuple[str, int]:
-    """The text before a marker, and the place after it."""
+def _nested(calls: CallFormat, raw: str, terminated: bool, types: ParameterTypes) -> ProposedCall:
+    markers = calls.parameters
+    assert markers is not None  # CallFormat's own check
+    name, at = _tagged_name(calls, markers, raw)
+    values, at = read_elements(raw, at, markers, types.get(name, {}))
+    _check_end(calls, raw[at:].strip(), terminated)
+    return _call(name, Value(values, None), ())
+
+
+def _until(text: str, start: int, marker: str, problem: str, begin: int = -1) -> tuple[str, int]:
+    """The text before a marker that is looked for from ``start`` on, and the place after it.
+
+    ``begin``: where the text begins, if not at ``start``.
+    """
     end = text.find(marker, start)
     if end < 0:
         raise _Unreadable(problem)
-    return text[start:end], end + len(marker)
+    return text[start if begin < 0 else begin : end], end + len(marker)
+
+
+def _behind_texts(raw: str, at: int, markers: ParameterMarkers) -> int:
+    """The place behind the marked texts that a value consists of: what they hold ends no value (``<![CDATA[``)."""
+    while markers.text_start:
+        begin = raw.find(markers.text_start, at)
+        end = raw.find(markers.text_end, begin + len(markers.text_start))
+        if begin < 0 or end < 0 or markers.value_end in raw[at:begin]:
+            break
+        at = end + len(markers.text_end)
+    return at
 
 
 def _without_line_breaks(value: str) -> str:
-    """The value without the one line break that templates write on either side."""
-    return value.removeprefix("\n").removesuffix("\n")
+    """The value without the line break that some templates write on either side, or on none.
+
+    One at its end alone is the value's own: Seed-OSS writes values without line breaks around them.
+    """
+    return value[1:].removesuffix("\n") if value.startswith("\n") else value
 
 
 # ------------------------------------------------------------------------------------------ values that are not JSON

@@ -117,7 +117,7 @@ class Run:
         markers = self.plan.markers[InText] if braced else self.plan.unbraced
         at, marker = markers.next(self.text, self.at, self.final)
         said = self.text[self.at : at]
-        if braced and marker == "{" and calls is not None and not calls.anywhere and not said.isspace() and said:
+        if braced and calls and not calls.anywhere and said.strip() and self.plan.meanings.get(marker) == "brace":
             marker = ""  # text came first: the brace is part of it
             self._say(said)
             self.at = at
@@ -131,13 +131,27 @@ class Run:
         return True
 
     def _say(self, said: str) -> None:
-        self.visible, text = flowed(self.visible, said)
+        self.visible, text = self._flow(self.visible, said)
         if text:
             self.outputs.append(TextDelta(text))
 
+    def _flow(self, flow: Flow, said: str) -> tuple[Flow, str]:
+        """As ``flowed``, but what is left of a text when a marker is taken out of it never becomes a marker.
+
+        Without ``</b>`` in its middle, ``</a</b>>`` would be ``</a>``. A blank then stands in its place.
+        """
+        after, text = flowed(flow, said)
+        if not text:
+            return after, text
+        markers = self.plan.unbraced
+        if flow.tail and flow.touching and markers.goes_on(flow.tail, text[0]):
+            text = " " + text
+        tail = markers.begun((flow.tail + text)[-markers.longest :])
+        return (Flow(after.started, after.touching, after.blank, tail) if tail else after), text
+
     def _read_reasoning(self) -> bool:
         at, marker = self.plan.markers[InReasoning].next(self.text, self.at, self.final)
-        self.reasoning, text = flowed(self.reasoning, self.text[self.at : at])
+        self.reasoning, text = self._flow(self.reasoning, self.text[self.at : at])
         if text:
             self.outputs.append(ReasoningDelta(text))
         self.at = at
@@ -148,7 +162,12 @@ class Run:
         return True
 
     def _read_section(self, phase: InSection) -> bool:
-        at, marker = self.plan.markers[InSection].next(self.text, self.at, self.final)
+        markers = self.plan.markers[InSection]
+        at, marker = markers.next(self.text, self.at, self.final)
+        if self.final and not marker and self.reason in BROKEN_OFF:
+            # What is there of a marker that the reply broke off in was not meant as a call.
+            cut = markers.held(self.text, self.at, at)
+            self.text, at = (self.text, at) if cut is None else (self.text[:cut], cut)
         calls = self.plan.calls
         assert calls is not None
         bracketed, junk = phase.bracketed, phase.junk
@@ -196,11 +215,14 @@ class Run:
             case "answer":
                 self.phase = InText()
             case "enter_section":
-                self.phase = InSection()
+                self.phase = InSection(bracketed=marker.endswith("["))
             case "begin_call":
-                if marker == "{":
+                if self.plan.meanings[marker] == "brace":
                     self.at -= 1  # it belongs to the call
-                self.phase = InCall(EMPTY, Scan(self.plan.first), outer)
+                # A marker that stands right before the name, and so is a part of the call.
+                named = self.plan.calls is not None and marker == self.plan.calls.name_start
+                raw = (marker,) if named else EMPTY
+                self.phase = InCall(raw, Scan(self.plan.named if named else self.plan.first), outer)
                 self.calls += 1
             case "try_call":
                 self.phase = InCall(EMPTY, Scan(self.plan.first), outer, tentative=True)
@@ -302,7 +324,7 @@ class Run:
         if self.final and not ending and self.reason in BROKEN_OFF:
             return ""  # the string at hand is open because the reply broke off in it
         markers = (calls.end, calls.section_end, calls.start, *calls.more_starts)
-        found = [marker for marker in markers if marker and marker in raw]
+        found = [marker for marker in markers if marker and marker != calls.name_start and marker in raw]
         return min(found, key=raw.index) if found else ""
 
     def _tell(self, decoded: list[Decoded], terminated: bool, announced: bool) -> None:
@@ -355,15 +377,11 @@ class Run:
                 self._read_again(InText(), raw, literal=False, braces=False, final=True)
             else:
                 self._settle(phase.outer, raw, "", False, phase.scan.fields.announced)
-        elif isinstance(phase, InSection) and not self._cut_marker(joined(phase.junk).strip()):
+        elif isinstance(phase, InSection):
             self._refuse(phase.junk)
         if not isinstance(self.phase, Ended):
             self._end_flows()
             self.phase = Ended()
-
-    def _cut_marker(self, junk: str) -> bool:
-        """The reply broke off within a marker: what is there of it was not meant as a call."""
-        return self.reason in BROKEN_OFF and any(text.startswith(junk) for text in self.plan.markers[InSection].texts)
 
     def _end_flows(self) -> None:
         """White space at the very end is given out too, unless a marker stands before it."""
@@ -379,11 +397,11 @@ def flowed(flow: Flow, text: str) -> tuple[Flow, str]:
         return flow, ""
     body = text.rstrip()
     if not body:
-        return Flow(flow.started, flow.touching, added(flow.blank, text)), ""
+        return Flow(flow.started, flow.touching, added(flow.blank, text), flow.tail), ""
     blank = text[len(body) :]
     if flow.blank or flow.touching:
         body = joined(flow.blank) + body if flow.started or not flow.touching else body.lstrip()
-    elif flow.started and not blank:
+    elif flow.started and not blank and not flow.tail:
         return flow, body
     return Flow(True, False, (blank,) if blank else EMPTY), body
 
@@ -392,7 +410,7 @@ def touched(flow: Flow) -> Flow:
     """A marker stands here."""
     if flow.touching:
         return flow
-    return Flow(flow.started, True, flow.blank)
+    return Flow(flow.started, True, flow.blank, flow.tail)
 
 
 def _flawless(decoded: list[Decoded]) -> bool:

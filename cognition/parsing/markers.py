@@ -47,6 +47,15 @@ class Markers:
                 return held, ""
         return (end, found.group()) if found else (end, "")
 
+    def begun(self, text: str) -> str:
+        """The longest end of a text that is the beginning of a marker, and not all of it."""
+        return next((text[at:] for at in range(len(text)) if text[at:] in self._prefixes), "")
+
+    def goes_on(self, text: str, sign: str) -> bool:
+        """Whether a marker that any end of this text is the beginning of may go on with this character."""
+        more = (text[at:] + sign for at in range(len(text)))
+        return any(beginning in self._prefixes or beginning in self.texts for beginning in more)
+
     def held(self, text: str, start: int, end: int) -> int | None:
         """The first place from ``start`` to ``end`` at which the text may be a marker that is not all there yet."""
         near = max(start, len(text) - self.longest + 1)

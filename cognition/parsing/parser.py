@@ -51,13 +51,13 @@ def _advance(plan: Plan, state: ParserState, text: str, types: ParameterTypes) -
     if not phase.held:
         kind = type(phase)
         if kind is InText:
-            if plan.in_text.sign(text) is None:
+            if plan.in_text.sign(text) is None and not state.text.tail:
                 flow, said = flowed(state.text, text)
                 if flow is not state.text:
                     state = ParserState(phase, flow, state.reasoning, state.calls)
                 return state, (TextDelta(said),) if said else ()
         elif kind is InReasoning:
-            if plan.in_reasoning.sign(text) is None:
+            if plan.in_reasoning.sign(text) is None and not state.reasoning.tail:
                 flow, said = flowed(state.reasoning, text)
                 if flow is not state.reasoning:
                     state = ParserState(phase, state.text, flow, state.calls)
@@ -95,7 +95,7 @@ class Parser:
 
     def __init__(self, spec: FormatSpec, tools: Iterable[ToolSpec] = ()) -> None:
         self.spec = spec
-        self.types = types_of(tools)
+        self.types = types_of(tools, nested=spec.calls is not None and spec.calls.shape == "nested_tags")
         """Of the parameters of the tools that the model was offered: for formats that write them as bare text."""
         self._plan = plan_of(spec)
         self._chunks: list[str] = []

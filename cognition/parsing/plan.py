@@ -26,10 +26,10 @@ from cognition.parsing.state import (
 )
 
 Meaning = Literal[
-    "reasoning_start", "reasoning_end", "section_start", "section_end", "call_start", "call_end", "brace", "dropped",
-    "stop",
+    "reasoning_start", "reasoning_end", "answer_start", "section_start", "section_end", "call_start", "call_end",
+    "brace", "dropped", "stop",
 ]  # fmt: skip
-"""What a marker says. ``brace`` is the ``{`` of a format whose calls begin without a marker."""
+"""What a marker says. ``brace`` is the ``{``, or for pythonic calls the ``[``, of calls that begin without a marker."""
 
 Move = Literal["plain", "drop", "reason", "answer", "enter_section", "begin_call", "try_call", "close_call", "end"]
 PLAIN: Move = "plain"
@@ -38,6 +38,7 @@ MOVES: Mapping[type[Phase], Mapping[Meaning, Move]] = {
     InText: {
         "reasoning_start": "reason",
         "reasoning_end": "drop",  # one too many: no marker is ever shown
+        "answer_start": "drop",
         "section_start": "enter_section",
         "section_end": "drop",
         "call_start": "begin_call",
@@ -49,6 +50,7 @@ MOVES: Mapping[type[Phase], Mapping[Meaning, Move]] = {
     InReasoning: {
         "reasoning_start": "drop",
         "reasoning_end": "answer",
+        "answer_start": "answer",  # the model forgot to end its reasoning: the answer counts
         "section_start": "enter_section",  # the model forgot to end its reasoning: the call counts
         "section_end": "drop",
         "call_start": "begin_call",
@@ -60,6 +62,7 @@ MOVES: Mapping[type[Phase], Mapping[Meaning, Move]] = {
     InSection: {
         "reasoning_start": "reason",
         "reasoning_end": "drop",
+        "answer_start": "answer",
         "section_start": "drop",
         "section_end": "answer",
         "call_start": "begin_call",
@@ -71,6 +74,7 @@ MOVES: Mapping[type[Phase], Mapping[Meaning, Move]] = {
     InCall: {
         "reasoning_start": PLAIN,
         "reasoning_end": PLAIN,
+        "answer_start": PLAIN,
         "section_start": PLAIN,
         "section_end": "close_call",
         "call_start": "close_call",  # the end marker was forgotten
@@ -82,6 +86,7 @@ MOVES: Mapping[type[Phase], Mapping[Meaning, Move]] = {
     Ended: {
         "reasoning_start": PLAIN,
         "reasoning_end": PLAIN,
+        "answer_start": PLAIN,
         "section_start": PLAIN,
         "section_end": PLAIN,
         "call_start": PLAIN,
@@ -114,6 +119,8 @@ class Plan:
         # Markers before single characters: at one place the longer one counts.
         self.outside = re.compile("|".join([*map(re.escape, self.in_call.texts), r"""["'{}\[\],:]"""]))
         """What matters outside of strings in a call's JSON."""
+        self.bare = re.compile("|".join([*map(re.escape, self.in_call.texts), r"""["'(){}\[\]]"""]))
+        """What matters outside of strings in pythonic calls that no marker announced."""
         self.firsts = frozenset(marker[0] for marker in self.in_call.texts)
         self.skimmed = re.compile("|".join(map(re.escape, sorted(self.firsts | set("\"'{}[]"))))).search
         """The same without commas and colons, and of markers the first character only."""
@@ -124,6 +131,8 @@ class Plan:
         self.tags = _tag_markers(calls, self.in_call.texts)
         self.quoted = _quote_markers(calls, self.in_call.texts)
         self.first = _first_fields(spec)
+        self.named = Fields("head")
+        """Where it begins behind a marker that stands right before the name."""
         opened = spec.reasoning is not None and spec.reasoning.opened
         self.fresh = ParserState(InReasoning() if opened else InText(spec.prompted))
 
@@ -146,10 +155,11 @@ def _meanings(spec: FormatSpec) -> dict[str, Meaning]:
         pairs += [(calls.start, "call_start"), (calls.end, "call_end")]
         pairs += [(start, "call_start") for start in calls.more_starts]
         if not calls.start:
-            pairs.append(("{", "brace"))
+            pairs.append(("[" if calls.shape == "pythonic" else "{", "brace"))
     if spec.reasoning is not None:
         pairs += [(spec.reasoning.start, "reasoning_start"), (spec.reasoning.end, "reasoning_end")]
     pairs += [(marker, "stop") for marker in spec.stops]
+    pairs += [(marker, "answer_start") for marker in spec.answers]
     pairs += [(marker, "dropped") for marker in spec.dropped]
     meanings: dict[str, Meaning] = {}
     for marker, meaning in pairs:
@@ -163,7 +173,7 @@ def _first_fields(spec: FormatSpec) -> Fields:
     calls = spec.calls
     if calls is not None and calls.shape == "named_json":
         return Fields("head")
-    if calls is not None and calls.shape == "tagged_parameters":
+    if calls is not None and calls.shape in ("tagged_parameters", "nested_tags"):
         return Fields("lead" if calls.name_start else "head")
     return Fields("before")
 
@@ -172,11 +182,13 @@ def _tag_markers(calls: CallFormat | None, ends: tuple[str, ...]) -> dict[Role, 
     """What is looked for in each part of a call; ``skipped`` is what stands between two parameters."""
     if calls is None or calls.parameters is None:
         return {}
+    tree = calls.shape == "nested_tags"
     return {
         "lead": Markers([calls.name_start, *ends]),
         "head": Markers([calls.name_end or calls.parameters.key_start, *ends]),
         "skipped": Markers([calls.parameters.key_start, *ends]),
-        "arguments": Markers([calls.parameters.value_end]),
+        "arguments": Markers(ends if tree else [calls.parameters.value_end, calls.parameters.text_start]),
+        "text": Markers([calls.parameters.text_end]),
     }
 
 

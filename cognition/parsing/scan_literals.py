@@ -6,13 +6,65 @@ use to anybody before it is decoded.
 
 from __future__ import annotations
 
+import re
+
 from cognition.parsing.plan import Plan
-from cognition.parsing.scan_json import Reading
-from cognition.parsing.state import Scan
+from cognition.parsing.rope import EMPTY, added, joined
+from cognition.parsing.scan_json import CLOSED, INSIDE, NO_CALL, Reading
+from cognition.parsing.state import Fields, Scan
+
+HEAD = re.compile(r"[\s\w.-]*+")
+NAME = re.compile(r"[A-Za-z_][\w.-]*")
+"""What a list of calls begins with, for it to be one."""
+
+
+def scan_bare(plan: Plan, scan: Scan, text: str, start: int, *, final: bool) -> Reading:
+    """Read on in a list of pythonic calls that no marker announced: ``[``, a name and ``(`` begin it, ``]`` ends it."""
+    fields = scan.fields
+    role, token, name, at, depth = fields.role, fields.token, "", start, scan.depth
+    if role == "before":  # the bracket itself
+        role, at, depth = "head", at + 1, 1
+    if role == "head":
+        end = HEAD.match(text, at).end()  # type: ignore[union-attr]  # it matches nothing as well
+        token, at = added(token, text[at:end]), end
+        if at < len(text):
+            name = joined(token).strip()
+            if text[at] != "(" or not NAME.fullmatch(name):
+                return Reading(scan, at, ending=NO_CALL)
+            role, token = "arguments", EMPTY
+    quote, escaped, ending = scan.quote, scan.escaped, ""
+    while role == "arguments" and at < len(text) and not ending:
+        if quote:
+            stop = INSIDE[quote].match(text, at + escaped).end()  # type: ignore[union-attr]  # as above
+            escaped = stop < len(text) and text[stop] != quote
+            quote = quote if escaped or stop == len(text) else ""
+            at = min(stop + 1, len(text))
+            continue
+        found = plan.bare.search(text, at)
+        stop = found.start() if found else len(text)
+        held = None if final else plan.in_call.held(text, at, stop)
+        if found is None or held is not None:
+            at = stop if held is None else held
+            break
+        sign, at = found[0], stop
+        if sign in plan.in_call.texts:
+            ending = sign
+            break
+        at += 1
+        if sign in INSIDE:
+            quote = sign
+        else:
+            depth += 1 if sign in "([{" else -1
+            ending = "" if depth else CLOSED
+    announced = fields.announced or bool(name)
+    known = Fields(role, token=token, name=name or fields.name, announced=announced)
+    return Reading(Scan(known, depth, quote, escaped), at, name, ending=ending)
 
 
 def scan_literals(plan: Plan, scan: Scan, text: str, start: int, *, final: bool) -> Reading:
     """Read on in a call of the shapes ``pythonic`` and ``named_object``."""
+    if plan.calls is not None and not plan.calls.start and not plan.calls.section_start:
+        return scan_bare(plan, scan, text, start, final=final)
     at, quote, ending = start, scan.quote, ""
     while True:
         stop, marker = plan.quoted[quote].next(text, at, final)

@@ -19,6 +19,7 @@ def scan_tags(plan: Plan, scan: Scan, text: str, start: int, *, final: bool) -> 
     assert calls.parameters is not None
     key_start = calls.parameters.key_start
     role, token, name = scan.fields.role, scan.fields.token, scan.fields.name
+    text_start = calls.parameters.text_start
     said: list[str] = []
     at = start
     ending = ""
@@ -26,12 +27,12 @@ def scan_tags(plan: Plan, scan: Scan, text: str, start: int, *, final: bool) -> 
         stop, marker = plan.tags[role].next(text, at, final)
         if role == "head":
             token = added(token, text[at:stop])
-        elif role == "arguments":
+        elif role in ("arguments", "text"):
             said.append(text[at:stop])
         at = stop
         if not marker:
             break
-        if marker in plan.in_call.texts:
+        if marker in plan.in_call.texts and (role != "lead" or marker != calls.name_start):
             name = name or name_in(calls, joined(token))
             ending = marker
             break
@@ -43,7 +44,10 @@ def scan_tags(plan: Plan, scan: Scan, text: str, start: int, *, final: bool) -> 
             name, token, role = name_in(calls, joined(token)), EMPTY, "skipped"
         elif role == "arguments":
             said.append(marker)
-            role = "skipped"
+            role = "text" if marker == text_start else "skipped"
+        elif role == "text":
+            said.append(marker)
+            role = "arguments"
         if marker == key_start:
             said.append(marker)
             role = "arguments"

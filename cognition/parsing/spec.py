@@ -12,7 +12,9 @@ from attrs import field, frozen
 
 from cognition.errors import ConfigError
 
-CallShape = Literal["json_object", "name_as_key", "named_json", "tagged_parameters", "pythonic", "named_object"]
+CallShape = Literal[
+    "json_object", "name_as_key", "named_json", "tagged_parameters", "nested_tags", "pythonic", "named_object"
+]
 """How one call is written between its markers; N is the name, K a parameter's name, V its value.
 
 ====================  ===============================================  =======================
@@ -20,7 +22,8 @@ json_object           ``{"name": N, "arguments": {K: V, ...}}``        Hermes, Q
 name_as_key           ``{N: {K: V, ...}}``                             Apertus
 named_json            ``N`` *name_end* ``{K: V, ...}``                 Mistral, DeepSeek, Kimi
 tagged_parameters     ``N`` *name_end* (*key* ``K`` *value* ``V``)*    Qwen3-Coder, GLM
-pythonic              ``[N(K=V, ...), ...]``, values as in Python      LFM2
+nested_tags           the same, objects and lists as tags in tags      MiniMax-M3
+pythonic              ``[N(K=V, ...), ...]``, values as in Python      LFM2, Llama 4
 named_object          ``N{K:V, ...}``, strings in *quotes*             Gemma 4, FunctionGemma
 ====================  ===============================================  =======================
 """
@@ -48,7 +51,8 @@ class JsonFields:
 class ParameterMarkers:
     """What stands around the parameters of a call with tagged parameters.
 
-    One parameter is ``key_start K key_end value_start V value_end``. White space around each marker is the template's.
+    One parameter is ``key_start K key_end value_start V value_end``. A line break on either side of a value is the
+    template's, as is white space between parameters.
     """
 
     key_start: str
@@ -70,9 +74,10 @@ class CallFormat:
 
     shape: CallShape
     start: str = ""
-    """Before each call. Empty: a call begins with the ``{`` of its JSON, in the section if there is one."""
+    """Before each call. Empty: a call begins with the ``{`` of its JSON, in the section if there is one, or the list of
+    pythonic calls with its ``[``."""
     more_starts: tuple[str, ...] = ()
-    """Other texts that a call may begin with."""
+    """Other texts that a call may begin with. ``name_start`` may be one: the name then follows directly."""
     end: str = ""
     """After each call. Empty: a call ends where its JSON ends."""
     section_start: str = ""
@@ -97,18 +102,22 @@ class CallFormat:
     body_end: str = ""
     """After the arguments and before ``end``, read over (``</function>``)."""
     parameters: ParameterMarkers | None = None
-    """Of the shape ``tagged_parameters``."""
+    """Of the shapes ``tagged_parameters`` and ``nested_tags``; there, ``value_end`` is followed by the key again."""
     quotes: tuple[str, ...] = ("'", '"')
     """Around strings, for the shapes ``pythonic`` (with backslashes as in Python) and ``named_object`` (without)."""
 
     def __attrs_post_init__(self) -> None:
-        if self.shape == "tagged_parameters" and self.parameters is None:
+        tagged = self.shape in ("tagged_parameters", "nested_tags")
+        if tagged and self.parameters is None:
             raise ConfigError("a format with tagged parameters needs the markers of a parameter")
-        if self.shape == "tagged_parameters" and not (self.start and self.end):
+        if tagged and not (self.start and self.end):
             raise ConfigError("a format with tagged parameters needs a marker before and after each call")
         if self.shape == "named_json" and not (self.start and self.name_end):
             raise ConfigError("a call whose name stands before its JSON needs a marker before and after the name")
-        if self.shape in ("pythonic", "named_object") and not (self.start and self.end and all(self.quotes)):
+        bare = self.shape == "pythonic" and not (self.start or self.section_start or self.end)
+        if self.shape in ("pythonic", "named_object") and not (
+            (bare or (self.start and self.end)) and all(self.quotes)
+        ):
             raise ConfigError("a call whose values are not JSON needs a marker before and after it, and around strings")
         if "" in self.more_starts + self.more_id_starts:
             raise ConfigError("a marker must not be empty")
@@ -127,6 +136,8 @@ class FormatSpec:
     """Other markers that are no part of the text, such as those around content."""
     stops: tuple[str, ...] = field(default=())
     """Texts that end the reply, should a runtime let them through: nothing after them is read."""
+    answers: tuple[str, ...] = field(default=())
+    """Those of ``dropped`` that stand before text for the user: reasoning that is still open ends there."""
     prompted: str = ""
     """A marker, or the beginning of one, that the generation prompt has already written: the reply is read as if it
     began with it."""
@@ -136,3 +147,8 @@ class FormatSpec:
     def _not_empty(self, _attribute: object, value: tuple[str, ...]) -> None:
         if "" in value:
             raise ConfigError(f"format {self.name!r}: a marker must not be empty")
+
+    @answers.validator
+    def _among_dropped(self, _attribute: object, value: tuple[str, ...]) -> None:
+        if not set(value) <= set(self.dropped):
+            raise ConfigError(f"format {self.name!r}: a marker before answers has to be one of those dropped")

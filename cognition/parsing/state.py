@@ -8,7 +8,7 @@ from attrs import frozen
 
 from cognition.parsing.rope import EMPTY, Rope
 
-Role = Literal["lead", "head", "id", "before", "key", "colon", "name", "skipped", "gap", "arguments", "after"]
+Role = Literal["lead", "head", "id", "before", "key", "colon", "name", "skipped", "gap", "arguments", "text", "after"]
 """What the text at hand is to a call.
 
 ====================  ==========================================================================
@@ -19,6 +19,7 @@ before                before the ``{`` of the call's object
 key, colon            a key of that object, and what stands between it and its value
 name, skipped         the name as a value; a value of no interest, or what follows one
 gap, arguments        white space before the arguments; the arguments
+text                  within them, a text between markers of its own
 after                 the call is complete, its end marker is yet to come
 ====================  ==========================================================================
 """
@@ -116,6 +117,8 @@ class Flow:
     """A marker stands before or in ``blank``."""
     blank: Rope = EMPTY
     """White space at its end, given out with what follows."""
+    tail: str = ""
+    """What was given out last, where it is the beginning of a marker: text behind a marker must not complete it."""
 
 
 @frozen

@@ -30,15 +30,52 @@ ANY_TYPE = frozenset({"any type"})
 DEEPEST = 8
 """Schemas within schemas that are looked into for the types of one parameter."""
 
+ITEM, ANY_KEY = "item", "*"
+"""In paths: what stands in a list, and a key that a schema does not name."""
 
-def types_of(tools: Iterable[ToolSpec]) -> ParameterTypes:
-    """What the schemas of these tools say of their parameters."""
+
+def types_of(tools: Iterable[ToolSpec], *, nested: bool = False) -> ParameterTypes:
+    """What the schemas of these tools say of their parameters.
+
+    ``nested``: of the values within these too, by their paths, such as ``size/x`` and ``tags/item``.
+    """
     types: dict[str, dict[str, frozenset[str]]] = {}
     for tool in tools:
         properties = tool.parameters.get("properties")
         if isinstance(properties, dict):
             types[tool.name] = {key: _types(schema, tool.parameters, 0) for key, schema in properties.items()}
+            for key, schema in properties.items() if nested else ():
+                _note_within(types[tool.name], key, schema, tool.parameters, 0)
     return types
+
+
+def _note_within(types: dict[str, frozenset[str]], path: str, schema: Any, root: Mapping[str, Any], depth: int) -> None:
+    """Note what a schema says of what is in a value of it. Alternatives are put together."""
+    if not isinstance(schema, dict) or depth > DEEPEST:
+        return
+    within: list[tuple[str, Any]] = []
+    if isinstance(schema.get("properties"), dict):
+        within += schema["properties"].items()
+    within += [
+        (name, schema[key]) for name, key in ((ITEM, "items"), (ANY_KEY, "additionalProperties")) if key in schema
+    ]
+    for name, inner in within:
+        here = f"{path}/{name}"
+        types[here] = types.get(here, frozenset()) | _types(inner, root, 0)
+        _note_within(types, here, inner, root, depth + 1)
+    others = [_target(schema["$ref"], root)] if isinstance(schema.get("$ref"), str) else []
+    for several in ("anyOf", "oneOf", "allOf"):
+        others += schema[several] if isinstance(schema.get(several), list) else []
+    for other in others:
+        _note_within(types, path, other, root, depth + 1)
+
+
+def type_at(types: Mapping[str, frozenset[str]], path: str) -> frozenset[str]:
+    """The types of a value by its path; empty where nothing is known, or anything is allowed."""
+    found = types.get(path)
+    if found is None:
+        found = types.get(f"{path.rpartition('/')[0]}/{ANY_KEY}", frozenset())
+    return frozenset() if found & ANY_TYPE else found
 
 
 def _types(schema: Any, root: Mapping[str, Any], depth: int) -> frozenset[str]:
@@ -80,20 +117,20 @@ def _target(reference: str, root: Mapping[str, Any]) -> Any:
 def typed(text: str, types: frozenset[str]) -> tuple[Any, tuple[str, ...]]:
     """What a parameter's text says, and what had to be mended to read it.
 
-    Where the schema allows texts, a text stays one; only ``null`` is read as nothing where that is allowed too.
+    Where the schema allows texts and something else, only what is written exactly as the other is no text.
     """
     stripped = text.strip()
-    if not types or types & ANY_TYPE:
+    if not types or types & ANY_TYPE or types == {"string"}:
         return text, ()
     if "null" in types and stripped in ("null", "None"):
         return None, ()
-    if "string" in types:
-        return text, ()
     value, repairs = read_literal(stripped)
+    if repairs and "string" in types:
+        return text, ()
     if isinstance(value, float) and "integer" in types and "number" not in types and value.is_integer():
         value = int(value)
     kind = PYTHON_TYPES.get(type(value), "")
-    if kind in types or (kind == "integer" and "number" in types):
+    if (kind in types and kind != "string") or (kind == "integer" and "number" in types):
         return value, repairs
     return text, ()
 

@@ -189,10 +189,11 @@ def _picture(calls: CallFormat) -> str:
         case "named_json":
             identity = f"{calls.id_start}ID" if calls.id_start else ""
             return f"{calls.name_start}N{identity}{calls.name_end}{{K: V}}{calls.body_end}"
-        case "tagged_parameters":
+        case "tagged_parameters" | "nested_tags":
             marks = calls.parameters
             assert marks is not None  # CallFormat's own check
-            parameter = f"{marks.key_start}K{marks.key_end}{marks.value_start}V{marks.value_end}"
+            again = f"K{marks.key_end}" if calls.shape == "nested_tags" else ""
+            parameter = f"{marks.key_start}K{marks.key_end}{marks.value_start}V{marks.value_end}{again}"
             return f"{calls.name_start}N{calls.name_end}{parameter}...{calls.body_end}"
         case "pythonic":
             return "[N(K=V), ...]"

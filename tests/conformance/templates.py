@@ -206,6 +206,9 @@ def judge(template: ChatTemplate, message: AssistantMessage) -> Cell:
         return Cell("-", "the template puts text beside calls into a message of its own")
     if message.text and message.calls and spec.reasoning and raw.partition(TEXT)[0].endswith(spec.reasoning.start):
         return Cell("-", "the template writes text beside calls as reasoning")
+    opened = spec.reasoning is not None and spec.reasoning.opened
+    if message.text and not message.reasoning and opened and spec.reasoning.end not in raw[: raw.index(TEXT)]:
+        return Cell("-", "the template writes text into the reasoning that its prompt opens, and does not end it")
     problem = ""
     for chunks in cuts(raw, random.Random(raw)):
         problem = problem or difference(message, read(spec, chunks))
@@ -233,6 +236,7 @@ def admitted(template: ChatTemplate, message: AssistantMessage) -> bool:
     said = " ".join(template.warnings)
     return (
         "answers that were not recognised" in said
+        or (bool(message.text) and "behind the reasoning that its prompt opens" in said)
         or (bool(message.calls) and "how it writes calls was not recognised" in said)
         or (bool(message.reasoning) and "how it writes reasoning was not recognised" in said)
     )

@@ -6,6 +6,7 @@ from cognition.parsing.formats.apertus import APERTUS
 from cognition.parsing.formats.bare_json import BARE_JSON
 from cognition.parsing.formats.cohere import COMMAND_R, COMMAND_R7B
 from cognition.parsing.formats.deepseek import DEEPSEEK_R1, DEEPSEEK_V3_1, DEEPSEEK_V3_2, DEEPSEEK_V4
+from cognition.parsing.formats.firefunction import FIREFUNCTION
 from cognition.parsing.formats.functionary import FUNCTIONARY_3_1, FUNCTIONARY_3_2
 from cognition.parsing.formats.gemma import FUNCTIONGEMMA, GEMMA4
 from cognition.parsing.formats.gigachat import GIGACHAT, GIGACHAT_3_1
@@ -17,8 +18,9 @@ from cognition.parsing.formats.hunyuan import HUNYUAN3
 from cognition.parsing.formats.kimi import KIMI_K2, KIMI_K3
 from cognition.parsing.formats.lfm2 import LFM2
 from cognition.parsing.formats.llama3 import LLAMA3
+from cognition.parsing.formats.llama4 import LLAMA4
 from cognition.parsing.formats.minicpm import MINICPM5
-from cognition.parsing.formats.minimax import MINIMAX_M1, MINIMAX_M2
+from cognition.parsing.formats.minimax import MINIMAX_M1, MINIMAX_M2, MINIMAX_M3
 from cognition.parsing.formats.mistral import MISTRAL, MISTRAL_LIST
 from cognition.parsing.formats.muse import MUSE
 from cognition.parsing.formats.phi4 import PHI4_MINI
@@ -51,6 +53,7 @@ FORMATS: Mapping[str, FormatSpec] = {
         DEEPSEEK_V3_1,
         DEEPSEEK_V3_2,
         DEEPSEEK_V4,
+        FIREFUNCTION,
         FUNCTIONARY_3_1,
         FUNCTIONARY_3_2,
         FUNCTIONGEMMA,
@@ -63,9 +66,11 @@ FORMATS: Mapping[str, FormatSpec] = {
         KIMI_K2,
         KIMI_K3,
         LFM2,
+        LLAMA4,
         MINICPM5,
         MINIMAX_M1,
         MINIMAX_M2,
+        MINIMAX_M3,
         MUSE,
         PHI4_MINI,
         SEED_OSS,
@@ -84,6 +89,7 @@ __all__ = [
     "DEEPSEEK_V3_1",
     "DEEPSEEK_V3_2",
     "DEEPSEEK_V4",
+    "FIREFUNCTION",
     "FORMATS",
     "FUNCTIONARY_3_1",
     "FUNCTIONARY_3_2",
@@ -101,9 +107,11 @@ __all__ = [
     "KIMI_K3",
     "LFM2",
     "LLAMA3",
+    "LLAMA4",
     "MINICPM5",
     "MINIMAX_M1",
     "MINIMAX_M2",
+    "MINIMAX_M3",
     "MISTRAL",
     "MISTRAL_LIST",
     "MUSE",

@@ -32,6 +32,7 @@ COMMAND_R7B = FormatSpec(
         fields=FIELDS,
     ),
     dropped=("<|START_RESPONSE|>", "<|END_RESPONSE|>", "<|START_TEXT|>", "<|END_TEXT|>"),
+    answers=("<|START_RESPONSE|>", "<|START_TEXT|>"),
     stops=("<|END_OF_TURN_TOKEN|>",),
 )
 

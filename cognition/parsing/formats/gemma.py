@@ -18,7 +18,7 @@ from cognition.parsing.spec import CallFormat, FormatSpec, ReasoningMarkers
 
 GEMMA4 = FormatSpec(
     "gemma4",
-    reasoning=ReasoningMarkers("<|channel>thought\n", "<channel|>"),
+    reasoning=ReasoningMarkers("<|channel>thought", "<channel|>"),
     calls=CallFormat(
         "named_object",
         start="<|tool_call>",
@@ -26,6 +26,7 @@ GEMMA4 = FormatSpec(
         name_start="call:",
         quotes=('<|"|>',),
     ),
+    dropped=("<|channel>",),
     stops=("<turn|>", "<|tool_response>"),
 )
 

@@ -41,6 +41,11 @@ GPT_OSS = FormatSpec(
         "<|channel|>final<|message|>",
         "<|channel|>final <|constrain|>json<|message|>",
     ),
+    answers=(
+        "<|channel|>commentary<|message|>",
+        "<|channel|>final<|message|>",
+        "<|channel|>final <|constrain|>json<|message|>",
+    ),
     stops=("<|return|>",),
     prompted="<|start|>assistant",
 )

@@ -51,5 +51,6 @@ KIMI_K3 = FormatSpec(
         ),
     ),
     dropped=("<|open|>response<|sep|>", "<|close|>response<|sep|>"),
+    answers=("<|open|>response<|sep|>",),
     stops=("<|close|>message<|sep|>", "<|end_of_msg|>"),
 )

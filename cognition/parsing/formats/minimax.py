@@ -1,4 +1,4 @@
-"""MiniMax M1 and M2.
+"""MiniMax M1, M2 and M3.
 
 M1, a JSON object in each line::
 
@@ -15,6 +15,13 @@ M2, names as attributes::
     <parameter name="b">23</parameter>
     </invoke>
     </minimax:tool_call>[e~[
+
+M3, a token of its own before every tag, and objects and lists as tags in tags (written here on several lines)::
+
+    ]<]minimax[>[<tool_call>
+    ]<]minimax[>[<invoke name="multiply">]<]minimax[>[<a>17]<]minimax[>[</a>
+    ]<]minimax[>[<more>]<]minimax[>[<item>23]<]minimax[>[</item>]<]minimax[>[</more>]<]minimax[>[</invoke>
+    ]<]minimax[>[</tool_call>[e~[
 """
 
 from __future__ import annotations
@@ -40,6 +47,22 @@ MINIMAX_M2 = FormatSpec(
         separator="\n",
         name_end='">',
         parameters=ParameterMarkers('<parameter name="', '">', "", "</parameter>"),
+    ),
+    stops=("[e~[",),
+)
+
+MINIMAX_M3 = FormatSpec(
+    "minimax_m3",
+    reasoning=ReasoningMarkers("<mm:think>", "</mm:think>"),
+    calls=CallFormat(
+        "nested_tags",
+        start=']<]minimax[>[<invoke name="',
+        end="]<]minimax[>[</invoke>",
+        section_start="]<]minimax[>[<tool_call>",
+        section_end="]<]minimax[>[</tool_call>",
+        separator="\n",
+        name_end='">',
+        parameters=ParameterMarkers("]<]minimax[>[<", ">", "", "]<]minimax[>[</"),
     ),
     stops=("[e~[",),
 )

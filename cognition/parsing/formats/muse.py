@@ -31,6 +31,7 @@ MUSE = FormatSpec(
         parameters=ParameterMarkers('<atem:parameter name="', '">', "", "</atem:parameter>"),
     ),
     dropped=("<|start|>assistant", "<|start|>assistant to=user<|message|>"),
+    answers=("<|start|>assistant to=user<|message|>",),
     stops=("<|eot|>",),
     prompted="<|start|>assistant",
 )

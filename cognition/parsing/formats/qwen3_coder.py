@@ -12,6 +12,8 @@
     </parameter>
     </function>
     </tool_call><|im_end|>
+
+Models of the family often leave out the first ``<tool_call>``, so ``<function=`` begins a call as well.
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ QWEN3_CODER = FormatSpec(
     calls=CallFormat(
         "tagged_parameters",
         start="<tool_call>",
+        more_starts=("<function=",),
         end="</tool_call>",
         separator="\n",
         name_start="<function=",

@@ -26,6 +26,7 @@ from cognition.parsing.formats import (
     COMMAND_R7B,
     DEEPSEEK_R1,
     DEEPSEEK_V3_2,
+    FIREFUNCTION,
     GEMMA4,
     GLM,
     GPT_OSS,
@@ -34,7 +35,9 @@ from cognition.parsing.formats import (
     KIMI_K3,
     LFM2,
     LLAMA3,
+    LLAMA4,
     MINIMAX_M2,
+    MINIMAX_M3,
     MISTRAL,
     MISTRAL_LIST,
     QWEN3_CODER,
@@ -254,6 +257,26 @@ def pythonic(calls: Sequence[Call]) -> list[tuple[str, bool]]:
     return [*written, ("]<|tool_call_end|>", False)]
 
 
+def bare_pythonic(calls: Sequence[Call]) -> list[tuple[str, bool]]:
+    """The list itself, known to be one of calls when the first parenthesis opens."""
+    written: list[tuple[str, bool]] = []
+    for place, call in enumerate(calls):
+        name = call.name.replace("-", "_")
+        body = ", ".join(f"{key}={python_text(value)}" for key, value in call.arguments.items())
+        start = f", {name[0]}" if place else f"[{name}("
+        written += [(start, True), ((f"{name[1:]}(" if place else "") + f"{body})", False)]
+    return [*written, ("]", False)]
+
+
+def in_elements(calls: Sequence[Call]) -> list[tuple[str, bool]]:
+    mark = "]<]minimax[>["
+    written = [(f"{mark}<tool_call>\n", False)]
+    for call in calls:
+        values = "".join(f"{mark}<{key}>{value}{mark}</{key}>" for key, value in call.arguments.items())
+        written += [(f'{mark}<invoke name="', True), (f'{call.name}">{values}{mark}</invoke>\n', False)]
+    return [*written, (f"{mark}</tool_call>", False)]
+
+
 def bare_keys(value: Any) -> str:
     if isinstance(value, str):
         return f'<|"|>{value}<|"|>'
@@ -309,7 +332,10 @@ WRITERS: dict[str, tuple[FormatSpec, Writer]] = {
     "minimax_m2": (MINIMAX_M2, attributed(MINIMAX_M2, 'N">', head='N">\n')),
     "deepseek_v3_2": (DEEPSEEK_V3_2, attributed(DEEPSEEK_V3_2, 'N" string="true">', head='N">\n')),
     "kimi_k3": (KIMI_K3, attributed(KIMI_K3, 'N" type="string"<|sep|>', head='N" index="1"<|sep|>')),
+    "minimax_m3": (MINIMAX_M3, in_elements),
+    "firefunction": (FIREFUNCTION, in_list(" functools", "")),
     "lfm2": (LFM2, pythonic),
+    "llama4": (LLAMA4, bare_pythonic),
     "gemma4": (GEMMA4, gemma),
 }
 
@@ -363,7 +389,8 @@ def calls_for(spec: FormatSpec) -> st.SearchStrategy[Call]:
 
 def prose(spec: FormatSpec) -> st.SearchStrategy[str]:
     """Text in which no marker stands, nor begins at its end; no white space at its ends, no brace at its start."""
-    markers = [*markers_of(spec), *(["{"] if spec.calls and not spec.calls.start else [])]
+    bare = spec.calls is not None and not spec.calls.start
+    markers = [*markers_of(spec), *(["{", "["] if bare else [])]
     starts = {marker[:size] for marker in markers for size in range(1, len(marker))}
     return STRINGS.map(str.strip).filter(
         lambda text: (

@@ -95,9 +95,12 @@ def test_no_marker_is_ever_shown(hostile: tuple[FormatSpec, str]) -> None:
     spec, raw = hostile
     parser = Parser(spec)
     outputs = [*parser.feed(raw), *parser.finish()]
+    reply = collect(outputs)
     shown = [output.text for output in outputs if isinstance(output, TextDelta | ReasoningDelta)]
 
-    assert [(marker, text) for text in shown for marker in markers_of(spec) if marker in text] == []
+    assert [
+        marker for marker in markers_of(spec) for text in (*shown, reply.text, reply.reasoning) if marker in text
+    ] == []
 
 
 @given(hostile_replies(), CUTS)

@@ -39,6 +39,9 @@ def test_a_format_goes_through_json_and_back(spec: FormatSpec) -> None:
         (lambda: CallFormat("json_object", section_end="</s>"), "has to start"),
         (lambda: FormatSpec("x", stops=("",)), "must not be empty"),
         (lambda: FormatSpec("x", dropped=("a", "")), "must not be empty"),
+        (lambda: FormatSpec("x", answers=("a",)), "has to be one of those dropped"),
+        (lambda: CallFormat("nested_tags", start="<c>", end="</c>"), "needs the markers of a parameter"),
+        (lambda: CallFormat("pythonic", end="</c>"), "before and after it"),
     ],
 )
 def test_a_format_that_makes_no_sense_is_refused(make: object, message: str) -> None:

@@ -8,13 +8,21 @@ from cognition.messages import MalformedToolCall, ProposedCall
 from cognition.parsing import FormatSpec, Reply, parse_reply
 from cognition.parsing.formats import (
     BARE_JSON,
+    FIREFUNCTION,
+    GEMMA4,
     GLM,
+    GPT_OSS,
     HERMES,
     HERMES_THINKING,
+    KIMI_K3,
     LLAMA3,
+    LLAMA4,
+    MINICPM5,
+    MINIMAX_M3,
     MISTRAL,
     MISTRAL_LIST,
     QWEN3_CODER,
+    SEED_OSS,
     TOOL_CALLS_LIST,
 )
 from cognition.parsing.spec import CallFormat
@@ -295,7 +303,140 @@ UNUSUAL = {
     ),
 }
 
-VECTORS = {**EARLIER_SYSTEMS, **FAMILIES, **UNUSUAL}
+M3 = "]<]minimax[>["
+
+LATER = {
+    "Qwen3-Coder, the first marker left out": (
+        QWEN3_CODER,
+        "Look.\n<function=lookup>\n<parameter=q>\nzebra\n</parameter>\n</function>\n</tool_call>\n"
+        "<tool_call>\n<function=lookup>\n<parameter=q>\nzebra\n</parameter>\n</function>\n</tool_call>",
+        Reply("Look.", calls=LOOKUP * 2),
+    ),
+    "Qwen3-Coder, the first marker left out and nothing else there": (
+        QWEN3_CODER,
+        "<function=lookup>",
+        Reply(malformed=(MalformedToolCall("<function=lookup>", "its end is missing"),)),
+    ),
+    "Seed-OSS, a line break at a value's end alone": (
+        SEED_OSS,
+        "<seed:tool_call><function=w><parameter=q>a\n</parameter></function></seed:tool_call>",
+        Reply(calls=(ProposedCall("w", {"q": "a\n"}),)),
+    ),
+    "MiniCPM 5, a marked text that holds the end of a value": (
+        MINICPM5,
+        '<function name="w"><param name="q"><![CDATA[a</param>b]]></param><param name="r">c</param></function>',
+        Reply(calls=(ProposedCall("w", {"q": "a</param>b", "r": "c"}),)),
+    ),
+    "MiniCPM 5, a marked text without an end": (
+        MINICPM5,
+        '<function name="w"><param name="q"><![CDATA[a</param></function>',
+        Reply(
+            malformed=(
+                MalformedToolCall(
+                    'w"><param name="q"><![CDATA[a</param>',
+                    "the parameter that begins with '<param name=\"q\"><![CDATA[a</param>' is not closed",
+                ),
+            )
+        ),
+    ),
+    "Gemma 4, reasoning cut before its first line": (GEMMA4, "<|channel>thought<channel|>Hi", Reply("Hi")),
+    "Gemma 4, a channel begun twice": (GEMMA4, "<|channel><|channel>thought\nhm<channel|>Hi", Reply("Hi", "hm")),
+    "Kimi K3, an answer without an end of the reasoning": (
+        KIMI_K3,
+        "<|open|>think<|sep|>hm<|open|>response<|sep|>Hi<|close|>response<|sep|><|close|>message<|sep|>",
+        Reply("Hi", "hm"),
+    ),
+    "Harmony, a final answer without an end of the analysis": (
+        GPT_OSS,
+        "<|channel|>analysis<|message|>hm<|channel|>final<|message|>Hi",
+        Reply("Hi", "hm"),
+    ),
+    "an answer's marker within the section of calls": (
+        KIMI_K3,
+        "<|open|>tools<|sep|><|open|>response<|sep|>Hi",
+        Reply("Hi"),
+    ),
+    "FireFunction": (
+        FIREFUNCTION,
+        f' functools[{{"name": "lookup", "arguments": {Z}}}, {{"name": "lookup", "arguments": {Z}}}]<|eot_id|>',
+        Reply(calls=LOOKUP * 2),
+    ),
+    "FireFunction, the word alone": (FIREFUNCTION, "import functools", Reply("import functools")),
+    "Llama 4": (LLAMA4, "[lookup(q='zebra'), lookup( q=\"zebra\" )]<|eot|>", Reply(calls=LOOKUP * 2)),
+    "Llama 4, between its tokens": (
+        LLAMA4,
+        "<|python_start|>[lookup(q='zebra')]<|python_end|><|eom|>",
+        Reply(calls=LOOKUP),
+    ),
+    "Llama 4, brackets in strings": (
+        LLAMA4,
+        r"""[w(q="a\"])", r=[{'k': (1, 2)}])] and more""",
+        Reply("and more", calls=(ProposedCall("w", {"q": 'a"])', "r": [{"k": [1, 2]}]}),)),
+    ),
+    "Llama 4, a list of other things": (LLAMA4, "[1, 2](x) and [a(b)]", Reply("[1, 2](x) and [a(b)]")),
+    "Llama 4, a name that is none": (LLAMA4, "[2x(1)]", Reply("[2x(1)]")),
+    "Llama 4, a list that ends early": (
+        LLAMA4,
+        "[lookup(q='zebra'), w(x=1<|eot|>",
+        Reply(
+            calls=LOOKUP,
+            malformed=(MalformedToolCall("w(x=1", "',' was expected at character 25, not ''"),),
+        ),
+    ),
+    "MiniMax M3, no parameters": (
+        MINIMAX_M3,
+        f'{M3}<tool_call>\n{M3}<invoke name="now">{M3}</invoke>\n{M3}</tool_call>[e~[',
+        Reply(calls=(ProposedCall("now", "{}"),)),
+    ),
+    "MiniMax M3, tags in tags": (
+        MINIMAX_M3,
+        f'{M3}<invoke name="w">{M3}<a>{M3}<item>x{M3}</item> {M3}<item>{M3}<n>1{M3}</n>{M3}<t>y{M3}</t>{M3}</item>'
+        f"{M3}</a>{M3}<b>{M3}<item>true{M3}</item>{M3}<k>{{'x{M3}</k>{M3}</b>{M3}</invoke>",
+        Reply(calls=(ProposedCall("w", {"a": ["x", {"n": 1, "t": "y"}], "b": {"item": True, "k": "{'x"}}),)),
+    ),
+    "MiniMax M3, a tag that is not closed": (
+        MINIMAX_M3,
+        f'{M3}<invoke name="w">{M3}<a>1{M3}</b>{M3}</invoke>',
+        Reply(
+            malformed=(
+                MalformedToolCall(
+                    f'w">{M3}<a>1{M3}</b>', f"the parameter that begins with {f'a>1{M3}</b>'!r} is not closed"
+                ),
+            )
+        ),
+    ),
+    "MiniMax M3, a tag without a name": (
+        MINIMAX_M3,
+        f'{M3}<invoke name="w">{M3}<>1{M3}</>{M3}</invoke>',
+        Reply(
+            malformed=(
+                MalformedToolCall(
+                    f'w">{M3}<>1{M3}</>', f"the parameter that begins with {f'>1{M3}</>'!r} is not closed"
+                ),
+            )
+        ),
+    ),
+    "MiniMax M3, a tag given twice": (
+        MINIMAX_M3,
+        f'{M3}<invoke name="w">{M3}<a>1{M3}</a>{M3}<a>2{M3}</a>{M3}</invoke>',
+        Reply(
+            malformed=(MalformedToolCall(f'w">{M3}<a>1{M3}</a>{M3}<a>2{M3}</a>', "the parameter 'a' is given twice"),)
+        ),
+    ),
+    "MiniMax M3, tags in tags without end": (
+        MINIMAX_M3,
+        f'{M3}<invoke name="w">{f"{M3}<a>" * 200}1',
+        Reply(malformed=(MalformedToolCall(f'w">{f"{M3}<a>" * 200}1', "the arguments are nested too deeply"),)),
+    ),
+    "a marker that is left when another is taken out (a blank parts what would be one)": (
+        HERMES,
+        "<think>a</think</tool_call>></think>b</think</tool_call>> </thi</tool_call>nk>",
+        Reply("b</think > </thi nk>", "a</think >"),
+    ),
+    "text around a marker that would be none": (HERMES, "a <</tool_call>b", Reply("a <b")),
+}
+
+VECTORS = {**EARLIER_SYSTEMS, **FAMILIES, **UNUSUAL, **LATER}
 
 
 @pytest.mark.parametrize(("spec", "raw", "expected"), VECTORS.values(), ids=list(VECTORS))
