@@ -77,7 +77,11 @@ class History(Sequence[Message]):
     def __getitem__(self, index: slice) -> tuple[Message, ...]: ...
     def __getitem__(self, index: int | slice) -> Message | tuple[Message, ...]:
         if isinstance(index, slice):
-            return tuple(self._at(i) for i in range(*index.indices(len(self))))
+            start, stop, stride = index.indices(len(self))
+            before_tail = len(self._chunks) * CHUNK - self._first
+            if stride == 1 and start >= before_tail:  # the newest messages, which are asked for most
+                return self._tail[start - before_tail : max(stop, start) - before_tail]
+            return tuple(self._at(i) for i in range(start, stop, stride))
         length = len(self)
         position = index + length if index < 0 else index
         if not 0 <= position < length:

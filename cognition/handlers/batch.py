@@ -6,6 +6,7 @@ Nothing here knows which input moved the batch; the handlers in ``tools``, ``ans
 from __future__ import annotations
 
 from difflib import get_close_matches
+from functools import lru_cache
 
 from attrs import frozen
 
@@ -208,6 +209,7 @@ def not_run(draft: Draft, limit: LimitKind) -> Settled:
     return Settled(ToolResult(f"Not run: {draft.limit_detail(limit)}.", "error"))
 
 
+@lru_cache(maxsize=64)  # a model that misses a name misses it again, and the search takes as long as five steps
 def _unknown_tool(name: str, known: tuple[str, ...]) -> str:
     close = get_close_matches(name, known, n=3)
     if close:

@@ -60,7 +60,6 @@ def _overdrawn(subject: Subject, turn: Turn, event: Input, decisions: tuple[Deci
         return None
     limits = subject.config.limits
     calls, workers, refusals = turn.calls, turn.workers, turn.refusals
-    spent = _spent(subject, turn, event.at)
     for decision in decisions:
         if isinstance(decision, CallTool):
             calls, refusals = calls + 1, 0
@@ -79,7 +78,8 @@ def _overdrawn(subject: Subject, turn: Turn, event: Input, decisions: tuple[Deci
                 return Problem(f"worker {workers} of a turn that may have {limits.workers} is spawned")
         elif not isinstance(decision, AskApproval):
             continue
-        if spent is not None and not isinstance(decision, AskApproval):
+        spent = _spent(subject, turn, event.at) if not isinstance(decision, AskApproval) else None
+        if spent is not None:
             return Problem(f"{type(decision).__name__} {decision.effect_id} is decided though {spent} are used up")
         if refusals >= limits.refusals and not subject.config.features:  # what the engine does itself is not seen
             return Problem(f"{type(decision).__name__} is decided after {refusals} refusals in a row, the limit")
@@ -90,14 +90,14 @@ def _spent(subject: Subject, turn: Turn, now: float) -> str | None:
     """The budget of tokens, cost or time that leaves no room for anything more."""
     assert subject.config is not None
     limits, usage = subject.config.limits, turn.usage
-    for name, limit, used in (
-        ("input_tokens", limits.input_tokens, usage.input_tokens),
-        ("output_tokens", limits.output_tokens, usage.output_tokens),
-        ("cost", limits.cost, usage.cost),
-        ("seconds", limits.seconds, now - turn.started_at),
-    ):
-        if limit is not None and used >= limit:
-            return name
+    if limits.input_tokens is not None and usage.input_tokens >= limits.input_tokens:
+        return "input_tokens"
+    if limits.output_tokens is not None and usage.output_tokens >= limits.output_tokens:
+        return "output_tokens"
+    if limits.cost is not None and usage.cost >= limits.cost:
+        return "cost"
+    if limits.seconds is not None and now - turn.started_at >= limits.seconds:
+        return "seconds"
     return None
 
 

@@ -35,6 +35,15 @@ def encoding(value: Any, kind: Any = None) -> str:
     return json.dumps(to_data(value, kind))
 
 
+def read_back(value: Any, kind: Any) -> Any:
+    """The value as a journal would give it back: equal, and sharing no part with this one.
+
+    Raises:
+        One of ``UNREADABLE``: it can't be recorded.
+    """
+    return from_data(json.loads(encoding(value, kind)), kind)
+
+
 # ------------------------------------------------------------------------------------------------------------- L1 pure
 
 
@@ -70,15 +79,16 @@ def totality(subject: Subject, edge: Edge) -> Found:
             return Problem(f"{name} answers an effect in flight and was rejected")
         if rejections != 1 or len(decisions) != 1:
             return Problem(f"{name} does not belong here, and what was decided is not one Rejected and nothing else")
-        if edge.transition.next_state != edge.before.state:
+        state = edge.transition.next_state
+        if state is not edge.before.state and state != edge.before.state:
             return Problem(f"{name} was rejected and changed the state")
         return None
-    known = {effect.effect_id for effect in (*edge.before.open, *edge.before.over)}
-    for decision in decisions:
-        if isinstance(decision, EFFECT_TYPES):
-            if decision.effect_id in known:
-                return Problem(f"the effect id {decision.effect_id} is given a second time")
-            known.add(decision.effect_id)
+    effects = [decision.effect_id for decision in decisions if isinstance(decision, EFFECT_TYPES)]
+    known = {effect.effect_id for effect in (*edge.before.open, *edge.before.over)} if effects else set()
+    for identity in effects:
+        if identity in known:
+            return Problem(f"the effect id {identity} is given a second time")
+        known.add(identity)
     return None
 
 
@@ -118,7 +128,7 @@ def answered(subject: Subject, edge: Edge) -> Found:
 
 def ordered(subject: Subject, edge: Edge) -> Found:
     """L4: a call runs after all calls before it, unless it and all of them back to the open one are read-only."""
-    if not any(type(decision) is CallTool for decision in edge.transition.decisions):
+    if CallTool not in map(type, edge.transition.decisions):
         return None
     history = edge.transition.next_state.history
     turn = count(edge.before, edge.input)
@@ -176,6 +186,8 @@ def _together(subject: Subject, history: History, one: ToolCall, other: ToolCall
 
 def cancels_what_is_open(subject: Subject, edge: Edge) -> Found:
     """L7, of every step: what is cancelled was in flight."""
+    if CancelEffect not in map(type, edge.transition.decisions):
+        return None
     open_ = {effect.effect_id for effect in edge.before.open}
     for decision in edge.transition.decisions:
         if isinstance(decision, EFFECT_TYPES):
@@ -190,10 +202,16 @@ def cancels_what_is_open(subject: Subject, edge: Edge) -> Found:
 # --------------------------------------------------------------------------------------------------------- L8 faithful
 
 
-def recorded(subject: Subject, edge: Edge) -> Found:
-    """L8: the input and the decisions come back equal from their JSON."""
-    for value, kind in ((edge.input, Input), *((decision, Decision) for decision in edge.transition.decisions)):
-        problem = not_faithful(value, kind)
+def recorded_input(subject: Subject, edge: Edge) -> Found:
+    """L8: the input comes back equal from its JSON."""
+    problem = not_faithful(edge.input, Input)
+    return None if problem is None else Problem(problem)
+
+
+def recorded_decisions(subject: Subject, edge: Edge) -> Found:
+    """L8: the decisions come back equal from their JSON."""
+    for decision in edge.transition.decisions:
+        problem = not_faithful(decision, Decision)
         if problem is not None:
             return Problem(problem)
     return None
@@ -202,8 +220,7 @@ def recorded(subject: Subject, edge: Edge) -> Found:
 def not_faithful(value: Any, kind: Any) -> str | None:
     """What is lost or refused on the way to JSON and back."""
     try:
-        text = encoding(value, kind)
-        back = from_data(json.loads(text), kind)
+        back = read_back(value, kind)
     except UNREADABLE as error:
         return f"{type(value).__name__} can't be recorded: {type(error).__name__}: {error}"
     return None if back == value else f"{type(value).__name__} comes back from JSON changed: {contrast(value, back)}"

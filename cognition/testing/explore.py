@@ -9,11 +9,14 @@ from attrs import evolve, frozen
 from cognition.engine import CognitiveEngine
 from cognition.inputs import Input
 from cognition.state import AgentState
+from cognition.testing.edge_laws import recorded_decisions
 from cognition.testing.laws import Law, LawViolation, laws, violation_of
-from cognition.testing.situations import default_alphabet, moves, situation
-from cognition.testing.state_laws import goes_on, read_back
-from cognition.testing.subject import UNREADABLE, Problem, Subject
+from cognition.testing.moves import Move, Moves, copy_of
+from cognition.testing.situations import default_alphabet, situation
+from cognition.testing.state_laws import goes_on
+from cognition.testing.subject import Problem, Subject
 from cognition.testing.world import Edge, World, is_rejected, take
+from cognition.transition import Transition
 
 CHUNK = 64
 """Worlds that are expanded in one go: what is handed to another process at once."""
@@ -107,27 +110,26 @@ class _Found:
     world: World
     number: int
     edge: Edge | None = None
+    move: Move | None = None
 
 
-def _copy(state: AgentState) -> AgentState | None:
-    """An equal state that shares no part with this one; None for one that can't be recorded, which L8 will say."""
-    try:
-        return read_back(state)
-    except UNREADABLE:
-        return None
+def _same(one: Transition, other: Transition) -> bool:
+    """Equality; that a state is the same object, as after a rejection, is seen first."""
+    same_state = one.next_state is other.next_state or one.next_state == other.next_state
+    return same_state and one.decisions == other.decisions
 
 
 class _Search:
     """What an exploration knows while it runs: the situations seen, and the way to each."""
 
     def __init__(self, engine: CognitiveEngine, laws: Sequence[Law], alphabet: tuple[Input, ...], limit: int) -> None:
-        self.engine, self.subject, self.alphabet, self.limit = engine, Subject.of(engine), alphabet, limit
+        self.engine, self.subject, self.limit = engine, Subject.of(engine), limit
+        self.tried = Moves(alphabet)
         self.laws = {law.name: law for law in laws}
         # L8 is left out of the steps: it is checked once a situation, on the step by which it was found.
         self.step_checks = [(law, check) for law in laws for check in law.edges if law.name != "L8"]
         self.totality = [(law, check) for law, check in self.step_checks if law.name == "L2"]
         self.state_checks = [(law, check) for law in laws for check in law.states if law.name != "L8"]
-        self.record_checks = [(law, check) for law in laws for check in law.edges if law.name == "L8"]
         self.seen: set[bytes] = set()
         self.parents: list[int] = [0]
         self.taken: list[int] = [THE_WORLD_ITSELF]
@@ -135,7 +137,6 @@ class _Search:
 
     def take_up(self, level: Sequence[_Found], chunk: Chunk) -> Iterator[_Found]:
         """The situations of a chunk that are new, with their worlds: stepping again is cheaper than sending them."""
-        place_of_moves, tried = THE_WORLD_ITSELF, list[Input]()
         for place, move, digest in chunk.steps:
             if digest in self.seen:
                 continue
@@ -144,39 +145,41 @@ class _Search:
                 continue
             self.seen.add(digest)
             before = level[place]
-            if place != place_of_moves:
-                place_of_moves, tried = place, moves(before.world, self.alphabet)
-            edge = take(self.engine, before.world, tried[move])
+            tried = self.tried(before.world)[move]
+            edge = take(self.engine, before.world, tried.input)
             self.parents.append(before.number)
             self.taken.append(move)
-            yield _Found(edge.after, len(self.parents) - 1, edge)
+            yield _Found(edge.after, len(self.parents) - 1, edge, tried)
 
     def expand(self, level: Sequence[_Found], part: range) -> Chunk:
         """Hold the worlds of a part of a level to all laws, and every step from them."""
         steps: list[tuple[int, int, bytes]] = []
         transitions = 0
-        for done, place in enumerate(part):
+        for done, place in enumerate(part, 1):
             found = level[place]
             world = found.world
-            twin = _copy(world.state)
+            twin = copy_of(world.state, AgentState)
             name = self._broken_by(found, twin)
             if name is not None:
-                return Chunk(done + 1, transitions, (), (place, THE_WORLD_ITSELF, name))
-            tried = moves(world, self.alphabet)
-            for move, event in enumerate(tried):
+                return Chunk(done, transitions, (), (place, THE_WORLD_ITSELF, name))
+            for move, tried in enumerate(self.tried(world)):
                 transitions += 1
-                edge = take(self.engine, world, event)
+                edge = take(self.engine, world, tried.input)
                 name = self._broken_at(edge)
                 if name is not None:
-                    return Chunk(done + 1, transitions, (), (place, move, name))
+                    return Chunk(done, transitions, (), (place, move, name))
                 if edge.after is not world and not self.full:
                     digest = situation(edge.after)
                     if digest not in self.seen:
                         steps.append((place, move, digest))
-            # Whether inputs are changed is seen on the first world of a part: they are the same few everywhere.
-            changed = (twin is not None and world.state != twin) or (done == 0 and tried != moves(world, self.alphabet))
-            if changed and "L1" in self.laws:
-                return Chunk(done + 1, transitions, (), (place, self._changing(world, twin, tried), "L1"))
+            if twin is not None and world.state != twin and "L1" in self.laws:
+                return Chunk(done, transitions, (), (place, self._changing(world, twin), "L1"))
+            if twin is not None and "L8" in self.laws and goes_on(self.subject, world, twin) is not None:
+                return Chunk(done, transitions, (), (place, THE_WORLD_ITSELF, "L8"))
+        for place in part if "L1" in self.laws and self.tried.changed() else ():
+            move = self._changing(level[place].world, None)
+            if move != THE_WORLD_ITSELF:
+                return Chunk(len(part), transitions, (), (place, move, "L1"))
         return Chunk(len(part), transitions, tuple(steps))
 
     def _broken_at(self, edge: Edge) -> str | None:
@@ -186,29 +189,26 @@ class _Search:
             if check(self.subject, edge) is not None:
                 return law.name
         if "L1" in self.laws and edge.error is None:
-            return "L1" if self.engine.step(edge.before.state, edge.input) != edge.transition else None
+            return None if _same(self.engine.step(edge.before.state, edge.input), edge.transition) else "L1"
         return None
 
     def _broken_by(self, found: _Found, twin: AgentState | None) -> str | None:
         """The law that a situation breaks; ``twin`` is its state after it was stored and read."""
-        if "L8" in self.laws and (
-            twin is None or twin != found.world.state or goes_on(self.subject, found.world, twin) is not None
-        ):
+        if "L8" in self.laws and (twin is None or twin != found.world.state):
             return "L8"
         for law, state_check in self.state_checks:
             if state_check(self.subject, found.world) is not None:
                 return law.name
-        if found.edge is not None:
-            for law, check in self.record_checks:
-                if check(self.subject, found.edge) is not None:
-                    return law.name
+        if "L8" in self.laws and found.edge is not None and found.move is not None:
+            recordable = found.move.copy is not None  # as seen when the input was made
+            return None if recordable and recorded_decisions(self.subject, found.edge) is None else "L8"
         return None
 
-    def _changing(self, world: World, state: AgentState | None, tried: Sequence[Input]) -> int:
+    def _changing(self, world: World, state: AgentState | None) -> int:
         """The move whose step changes its arguments; it gets a copy of the state as it was."""
-        for move, event in enumerate(tried):
-            fresh = world if state is None else evolve(world, state=_copy(state) or state)
-            if self.laws["L1"].before(fresh, event) is not None:
+        for move, tried in enumerate(self.tried(world)):
+            fresh = world if state is None else evolve(world, state=copy_of(state, AgentState) or state)
+            if self.laws["L1"].before(fresh, tried.afresh()) is not None:
                 return move
         return THE_WORLD_ITSELF
 
@@ -220,7 +220,7 @@ class _Search:
         if move == THE_WORLD_ITSELF:
             problem = law.state(world) or (law.step(edges[-1]) if edges else None)
         else:
-            event = moves(world, self.alphabet)[move]
+            event = self.tried(world)[move].afresh()
             problem = law.before(world, event)
             edges.append(take(self.engine, world, event))
             problem = problem or law.step(edges[-1])
@@ -235,6 +235,6 @@ class _Search:
         edges: list[Edge] = []
         world = World()
         for move in reversed(chosen):
-            edges.append(take(self.engine, world, moves(world, self.alphabet)[move]))
+            edges.append(take(self.engine, world, self.tried(world)[move].afresh()))
             world = edges[-1].after
         return edges

@@ -157,7 +157,7 @@ CHECKS: dict[str, tuple[tuple[Probe, ...], tuple[EdgeCheck, ...], tuple[StateChe
     "L5": ((), (permission_laws.permitted,), ()),
     "L6": ((), (budget_laws.bounded,), ()),
     "L7": ((), (edge_laws.cancels_what_is_open,), (state_laws.cancellable,)),
-    "L8": ((), (edge_laws.recorded,), (state_laws.stored_and_read,)),
+    "L8": ((), (edge_laws.recorded_input, edge_laws.recorded_decisions), (state_laws.stored_and_read,)),
     "L9": ((), (edge_laws.fitting,), ()),
     "L10": ((), (), (state_laws.alive, state_laws.nudged_at_most_twice, state_laws.begins_anew)),
 }

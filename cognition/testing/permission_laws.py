@@ -18,6 +18,9 @@ from cognition.policy import Rule
 from cognition.testing.subject import Found, Problem, Subject, batch_of
 from cognition.testing.world import Edge, changed_by, granted_by, is_rejected
 
+JUDGED: frozenset[type] = frozenset({CallTool, AskApproval, Remember, SpawnWorker})
+"""Decisions that need a permission."""
+
 
 def permitted(subject: Subject, edge: Edge) -> Found:
     """L5: what runs stands in the reply to the byte, and policy allows it or the user approved exactly this."""
@@ -35,6 +38,8 @@ def permitted(subject: Subject, edge: Edge) -> Found:
         problem = _mode(edge)
         if problem is not None:
             return Problem(problem)
+    if JUDGED.isdisjoint(map(type, edge.transition.decisions)):
+        return None
     granted, changed = granted_by(edge.before, edge.input), changed_by(edge.before, edge.input)
     mode = edge.input.mode if isinstance(edge.input, ModeChanged) else before.mode
     for decision in edge.transition.decisions:

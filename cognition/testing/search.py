@@ -15,8 +15,9 @@ from cognition.messages import ProposedCall
 from cognition.policy import Rule
 from cognition.testing.explore import explore
 from cognition.testing.laws import STATEMENTS, Law, LawViolation, violation_of
+from cognition.testing.moves import ANY
 from cognition.testing.permission_laws import permitted
-from cognition.testing.situations import ANY, default_alphabet
+from cognition.testing.situations import default_alphabet
 from cognition.testing.story import describe
 from cognition.testing.strategies import inputs
 from cognition.testing.world import Edge, World, addressed, take

@@ -1,10 +1,10 @@
-"""The inputs of an exploration, and when two worlds are the same situation."""
+"""The alphabet of an exploration, and when two worlds are the same situation."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from hashlib import blake2b
 from typing import Any
 
@@ -15,7 +15,6 @@ from cognition.config import AgentConfig
 from cognition.decisions import CallModel, Effect
 from cognition.engine_tools import engine_tools
 from cognition.features import Mode
-from cognition.ids import EffectId
 from cognition.inputs import (
     ApprovalGiven,
     ApprovalRefused,
@@ -42,14 +41,9 @@ from cognition.inputs import (
 from cognition.messages import MalformedToolCall, ProposedCall, ToolCall, Usage
 from cognition.outcomes import Failure
 from cognition.state import AgentState
+from cognition.testing.moves import ANY
 from cognition.testing.subject import UNREADABLE
-from cognition.testing.world import ANSWERS, World, addressed
-
-ANY = EffectId("*")
-"""In an alphabet, the id of the effect that an input answers: each effect in flight that it can answer gets it."""
-
-FOREIGN = EffectId("999999.9.9")
-"""An id that no exploration gets to."""
+from cognition.testing.world import World
 
 
 def default_alphabet(config: AgentConfig | None = None) -> tuple[Input, ...]:
@@ -130,36 +124,6 @@ HOOK_ANSWERS = (
     HookReturned(ANY, arguments_json='{"n": 3}', context="by a hook"),
     HookReturned(ANY, "go_on", "not yet"),
 )
-
-
-def moves(world: World, alphabet: Sequence[Input]) -> list[Input]:
-    """What is tried in this world, well-placed and not.
-
-    Every input of the alphabet that answers nothing; every answer for each effect in flight that it can answer; the
-    first answer to each effect that is just over (late and duplicate answers), to an effect in flight that it can't
-    answer, and to one that never was.
-    """
-    found: list[Input] = []
-    misfit: Input | None = None
-    for letter in alphabet:
-        if getattr(letter, "effect_id", None) is None:
-            found.append(letter)
-            continue
-        kind, fits = type(letter), False
-        for effect in world.open:
-            if kind in ANSWERS[type(effect)]:  # by type alone: an answer of a wrong shape is worth a try
-                fits = True
-                found.append(addressed(letter, effect.effect_id))
-        misfit = misfit or (None if fits else letter)
-    for effect in world.over:
-        late = next((letter for letter in alphabet if type(letter) in ANSWERS[type(effect)]), None)
-        if late is not None:
-            found.append(addressed(late, effect.effect_id))
-    if misfit is not None:
-        found += [
-            addressed(misfit, identity) for identity in (*(effect.effect_id for effect in world.open[:1]), FOREIGN)
-        ]
-    return found
 
 
 def situation(world: World) -> bytes:

@@ -54,7 +54,8 @@ from cognition.outcomes import Failure
 from cognition.phases import Closed, Idle
 from cognition.policy import Policy, Rule
 from cognition.state import AgentState
-from cognition.testing.situations import ENGINE_ARGUMENTS, MODES, moves
+from cognition.testing.moves import moves
+from cognition.testing.situations import ENGINE_ARGUMENTS, MODES
 from cognition.testing.subject import Subject
 from cognition.testing.world import ANSWERS, Edge, World, take
 from cognition.tools import ToolSpec
