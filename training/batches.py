@@ -4,10 +4,14 @@ A row holds one opening (a tool block, perhaps a system prompt) and several conv
 sees the opening and itself only and counts its positions from the opening's end, exactly as if it stood there alone.
 """
 
-from dataclasses import dataclass
+import math
+import signal
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
+from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 
 from training import tokenizer
 from training.conversations import texts_of_one_world
@@ -16,13 +20,20 @@ from training.values import Source
 
 # Few shapes: each new one costs the matrix library (oneDNN) a compilation.
 OPENINGS = (48, 112, 208, 464)  # tokens, padded to the next of these
-CONVERSATIONS = {72: 8, 144: 4, 208: 3, 288: 2, 448: 1}  # tokens, padded likewise: how many of them share an opening
-TOKENS = 3000  # of a batch on one process, about
-POOL = 128  # batches made at once, shuffled
+CONVERSATIONS = {
+    72: 8,
+    112: 5,
+    160: 4,
+    208: 3,
+    256: 2,
+    320: 2,
+    448: 1,
+}  # tokens, padded likewise: how many of them share an opening
+POOL_TOKENS = 400_000  # of batches made at once, shuffled
 OF_ONE_WORLD = 10  # conversations made in one world
 PLAIN = 0.05  # share of worlds encoded without the one-token parts of the tool block
 COPY_STEPS = 220  # of warm-up on repeated random tokens, so that copying is learnt first
-EASY_POOLS = 2  # after that: single requests and refusals only
+EASY_STEPS = 256  # after that: single requests and refusals only
 
 Ids = list[int]
 Row = tuple[Ids, list[Ids]]  # an opening and conversations after it
@@ -31,50 +42,69 @@ Shape = tuple[int, int]  # padded lengths of the opening and of a conversation
 
 @dataclass(frozen=True)
 class Batch:
+    """Rows of tokens, and the places in the flattened rows before a token that is to be learnt."""
+
     ids: Tensor  # (rows, tokens)
-    targets: Tensor  # (rows, tokens) bool: a token to be learnt, from the ones before it
+    at: Tensor  # (targets,)
     layout: Layout | None = None
 
+    @property
+    def targets(self) -> Tensor:
+        """(targets,): the tokens to be learnt."""
+        return self.ids.flatten()[self.at + 1]
 
-def ids_and_targets(batch: Batch) -> tuple[Tensor, Tensor]:
-    """(positions in the flattened batch before a target, the targets there)"""
-    ahead = torch.nn.functional.pad(batch.targets[:, 1:], (0, 1)).flatten().nonzero()[:, 0]
-    return ahead, batch.ids.flatten()[ahead + 1]
+    def to(self, device: torch.device) -> "Batch":
+        layout = self.layout and replace(self.layout, openings=self.layout.openings.to(device, non_blocking=True))
+        return Batch(self.ids.to(device, non_blocking=True), self.at.to(device, non_blocking=True), layout)
+
+
+def batch_of(ids: Tensor, learnt: Tensor, layout: Layout | None = None) -> Batch:
+    """The batch of these rows; `learnt` (rows, tokens) says which tokens are to be learnt from the ones before."""
+    ahead = torch.nn.functional.pad(learnt[:, 1:], (0, 1))
+    return Batch(ids, ahead.flatten().nonzero()[:, 0], layout)
 
 
 class TextBatches:
-    """Batches of fresh texts; the same seed, process and step give the same batch."""
+    """Batches of fresh texts, of about `tokens` each; the same seed, maker and number give the same batch.
 
-    def __init__(self, seed: int, rank: int) -> None:
-        self.seed, self.rank = seed, rank
+    `stride` is how many steps of the training one batch of this maker stands for: the number of makers where they take
+    turns, 1 where each makes a part of every step.
+    """
+
+    def __init__(self, seed: int, maker: int, tokens: int, stride: int = 1) -> None:
+        self.seed, self.maker, self.tokens, self.stride = seed, maker, tokens, stride
         self.full, self.plain = tokenizer.load(), tokenizer.load(blocks=False)
         self.vocab: int = self.full.get_vocab_size()
         self.marks = {
             x: tokenizer.id_of(self.full, x) for x in ("<|im_start|>", "<|im_end|>", "assistant", "<think>", "ĊĊ")
         }
+        self.pool_size = max(16, POOL_TOKENS // tokens)
         self.pool: list[tuple[Shape, list[Row]]] = []
         self.pool_number = -1
 
-    def batch(self, step: int, *, easy: bool = False) -> Batch:
-        number, index = divmod(step, POOL)
-        if number != self.pool_number:
-            first = COPY_STEPS // POOL  # the pools of the copy warm-up hold no texts
-            self.pool = self._make(number, easy=easy and number <= first + EASY_POOLS)
-            self.pool_number = number
+    def batch(self, number: int, *, warm_up: bool) -> Batch:
+        """The batch of this number; `warm_up` starts with copying and easy texts, for a training from nothing."""
+        step = number * self.stride
+        if warm_up and step < COPY_STEPS:
+            return copy_batch(self.seed, self.maker, number, self.vocab, self.tokens, few=step < COPY_STEPS // 2)
+        pool, index = divmod(number, self.pool_size)
+        if pool != self.pool_number:
+            self.pool = self._make(pool, easy=warm_up and pool * self.pool_size * self.stride < COPY_STEPS + EASY_STEPS)
+            self.pool_number = pool
         return self._collate(*self.pool[index])
 
-    def _make(self, number: int, *, easy: bool) -> list[tuple[Shape, list[Row]]]:
-        s = Source.seeded(f"{self.seed} {self.rank} {number}")
+    def _make(self, pool: int, *, easy: bool) -> list[tuple[Shape, list[Row]]]:
+        s = Source.seeded(f"{self.seed} {self.maker} {pool}")
         waiting: dict[Shape, list[Row]] = {}
         made: list[tuple[Shape, list[Row]]] = []
-        while len(made) < POOL:
+        while len(made) < self.pool_size:
             for shape, row in self._rows(s, easy=easy):
                 rows = waiting.setdefault(shape, [])
                 rows.append(row)
-                if len(rows) * row_tokens(shape) > TOKENS - row_tokens(shape) / 2:
+                if len(rows) * row_tokens(shape) > self.tokens - row_tokens(shape) / 2:
                     made.append((shape, waiting.pop(shape)))
         s.shuffle(made)
-        return made[:POOL]
+        return made[: self.pool_size]
 
     def _rows(self, s: Source, *, easy: bool) -> list[tuple[Shape, Row]]:
         """The rows of one world, conversations of similar length together."""
@@ -97,21 +127,16 @@ class TextBatches:
         start, length = shape
         count = CONVERSATIONS[length]
         ids = torch.zeros(len(rows), start + count * length, dtype=torch.long)
-        targets = torch.zeros(ids.shape, dtype=torch.bool)
-        positions = torch.zeros(ids.shape, dtype=torch.long)
-        bias = torch.full((len(rows), 1, 1, length, start + length), float("-inf"), dtype=torch.bfloat16)
-        bias[..., start:] = torch.full((length, length), float("-inf")).triu(1)
+        learnt = torch.zeros(ids.shape, dtype=torch.bool)
+        openings = torch.tensor([len(opening) for opening, _ in rows])
         for i, (opening, conversations) in enumerate(rows):
-            n = len(opening)
-            ids[i, :n], positions[i, :n] = torch.tensor(opening), torch.arange(n)
-            bias[i, ..., :n] = 0
-            positions[i, start:] = torch.arange(n, n + length).repeat(count)
+            ids[i, : len(opening)] = torch.tensor(opening)
             for j, conversation in enumerate(conversations):
                 at = slice(start + j * length, start + j * length + len(conversation))
-                ids[i, at], targets[i, at] = torch.tensor(conversation), torch.tensor(self._targets(conversation))
-        return Batch(ids, targets, Layout(start, count, length, positions, bias))
+                ids[i, at], learnt[i, at] = torch.tensor(conversation), torch.tensor(self._learnt(conversation))
+        return batch_of(ids, learnt, Layout(start, count, length, openings))
 
-    def _targets(self, ids: Ids) -> list[bool]:
+    def _learnt(self, ids: Ids) -> list[bool]:
         """What the assistant writes, with its end mark.
 
         Left out are the empty thought and the first token of a turn without one: whether to think is learnt only where
@@ -138,16 +163,39 @@ def row_tokens(shape: Shape) -> int:
     return start + CONVERSATIONS[length] * length
 
 
-def copy_batch(seed: int, rank: int, step: int, vocab: int) -> Batch:
-    """Rows that repeat a random sequence: first of 128 tokens, then of nearly all; learnt from the second round on."""
-    g = torch.Generator().manual_seed(1_000_003 * seed + 1009 * step + rank)
-    few = step < COPY_STEPS // 2
-    length, tokens = (64, 128) if few else (96, vocab - 64)
-    count = 1536 // length
+def copy_batch(seed: int, maker: int, number: int, vocab: int, tokens: int, *, few: bool) -> Batch:
+    """Rows that repeat a random sequence, of 128 tokens (`few`) or of nearly all; learnt from the second round on."""
+    g = torch.Generator().manual_seed(1_000_003 * seed + 1009 * number + maker)
+    length, kinds = (64, 128) if few else (96, vocab - 64)
+    count = math.ceil(tokens / 2 / length)
     ids = torch.zeros(count, length, dtype=torch.long)
-    targets = torch.zeros(count, length, dtype=torch.bool)
+    learnt = torch.zeros(count, length, dtype=torch.bool)
     for i in range(count):
         period = int(torch.randint(4, length // 2 - 2, (1,), generator=g))
-        once = torch.randint(0, tokens, (period,), generator=g)
-        ids[i], targets[i, period + 1 :] = once.repeat(length // period + 1)[:length], True
-    return Batch(ids, targets)
+        once = torch.randint(0, kinds, (period,), generator=g)
+        ids[i], learnt[i, period + 1 :] = once.repeat(length // period + 1)[:length], True
+    return batch_of(ids, learnt)
+
+
+class _Turns(IterableDataset[Batch]):
+    """What one of several makers contributes: every n-th step's batch."""
+
+    def __init__(self, seed: int, tokens: int, first: int, *, warm_up: bool) -> None:
+        self.seed, self.tokens, self.first, self.warm_up = seed, tokens, first, warm_up
+
+    def __iter__(self) -> Iterator[Batch]:
+        info = get_worker_info()
+        place, makers = (info.id, info.num_workers) if info else (0, 1)
+        torch.set_num_threads(1)
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the training, which ends its makers itself
+        number, maker = divmod(self.first + place, makers)  # the loader asks its processes in turn
+        texts = TextBatches(self.seed, maker, self.tokens, makers)
+        while True:
+            yield texts.batch(number, warm_up=self.warm_up)
+            number += 1
+
+
+def in_turns(seed: int, tokens: int, first: int, makers: int, *, warm_up: bool) -> Iterator[Batch]:
+    """The batches of all steps from `first` on, made by processes of their own that take turns."""
+    dataset = _Turns(seed, tokens, first, warm_up=warm_up)
+    return iter(DataLoader(dataset, batch_size=None, num_workers=makers, prefetch_factor=8))

@@ -30,19 +30,20 @@ from training.worlds import World, world
 
 # Each kind of episode: its maker and its share of the training.
 KINDS: dict[str, tuple[Maker, float]] = {
-    "single": (single, 24),
-    "parallel": (parallel, 22),
-    "sequence": (sequence, 19),
+    "single": (single, 23),
+    "parallel": (parallel, 24),
+    "sequence": (sequence, 24),
     "error told": (told, 4),
-    "retry": (retry, 8),
-    "not offered": (not_offered, 9),
-    "no tool": (no_tool, 8),
-    "small talk": (small_talk, 7),
-    "tool names": (tool_names, 2),
-    "unseen tool": (foreign, 0.5),
+    "retry": (retry, 6),
+    "not offered": (not_offered, 15),
+    "no tool": (no_tool, 7),
+    "small talk": (small_talk, 5),
+    "tool names": (tool_names, 4),
+    "unseen tool": (foreign, 4),  # only where a tool from outside is offered
 }
-EPISODES = [1, 1, 1, 1, 1, 1, 1, 1, 2, 2, 3]  # how many requests a conversation has
+EPISODES = [1] * 16 + [2, 2, 2, 3]  # how many requests a conversation has
 EASY = ["single", "single", "single", "no tool", "small talk"]  # the start of a training
+HARD = 0.4  # share of worlds whose values are drawn as those of the scores on unseen values: none comes twice
 THINKING = 0.8  # share of conversations with thinking
 KEEP = (
     0.3  # of those: the share that keeps the reasoning of earlier turns, which the template drops; more to learn from
@@ -180,6 +181,7 @@ def texts_of_one_world(s: Source, count: int, *, easy: bool = False) -> tuple[st
     Training shows the opening once and hides the conversations from each other (training.train), so that short ones do
     not spend most of their tokens on the tool block. `easy` texts have one request that needs at most one call.
     """
+    s.unseen_values = s.chance(HARD)
     w = world(s)
     opening = render(list(w.schemas) or None, Conversation(w, ()).opening)
     if easy:

@@ -114,7 +114,7 @@ def not_offered(s: Source, world: World, last: tuple[str, str] | None = None) ->
         missing = [key for key in missing if key not in OPERATIONS]
     elif have & set(OPERATIONS):  # a two-number function may be meant by "calculate"
         missing = [key for key in missing if key != "calculate"]
-        if s.chance(0.4):
+        if s.chance(0.7):
             missing = [key for key in missing if key in OPERATIONS] or missing
     else:
         operations = [key for key in missing if key in OPERATIONS]
@@ -199,7 +199,7 @@ def follow_up(s: Source, world: World, last: tuple[str, str] | None) -> tuple[To
 
 def parallel(s: Source, world: World, last: tuple[str, str] | None = None) -> Episode | None:
     """Two or three calls in one reply: different tools, or the same one with several values."""
-    count = s.choice([2, 2, 2, 2, 2, 2, 2, 2, 2, 3])
+    count = 3 if s.chance(0.04) else 2
     lists = [t for t in world.known if t.family in ("Read", "calculate")]
     if lists and s.chance(0.25):
         tools = [s.choice(lists)] * count

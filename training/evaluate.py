@@ -7,6 +7,8 @@ to the letter.
 
 "Unseen values" are arbitrary letter strings and large numbers; "unseen phrasings" are the held-out branches of
 training/phrasings.py, which no training text is made from. The cases are seeded, so two runs ask the same things.
+"fresh" are the requests in fresh_requests.json, written for the command line's tools by someone who had not seen the
+recipe.
 
     python -m training.evaluate                                 # the shipped model on llama.cpp, 60 cases a cell
     python -m training.evaluate --backend mlx --cases 20
@@ -22,6 +24,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from cognition import (
@@ -39,7 +42,7 @@ from runtime import Done, Runtime, load_model
 from training import episodes
 from training.conversations import Conversation, conversation
 from training.episodes import Call, Episode, assistant, tool_says, user
-from training.families import canonical
+from training.families import CLI, canonical
 from training.values import Source
 from training.worlds import schema
 
@@ -54,6 +57,7 @@ KINDS = ["single", "parallel", "sequence", "error told", "retry", "follow-up", "
 KINDS += ["small talk", "tool names", "unseen tool"]
 REFUSALS = ("not offered", "no tool")
 VERBATIM = ("small talk", "tool names")
+FRESH = Path(__file__).with_name("fresh_requests.json")
 LONGEST = 260  # tokens of a reply: the longest right one has some 150
 
 Schema = dict[str, Any]
@@ -207,6 +211,29 @@ def table(ask: Ask, where: str, sets: list[str], kinds: list[str], count: int, s
         print(f"| {kind} | " + " | ".join(cells) + " |", flush=True)
 
 
+def fresh_table(ask: Ask, show: int) -> None:
+    """The same numbers for requests that someone wrote who had not seen the recipe."""
+    tools = [schema(canonical(key)) for key in CLI]
+    totals: dict[str, Counter[str]] = {}
+    for case in json.loads(FRESH.read_text(encoding="utf-8")):
+        messages = [user(case["request"])]
+        for calls, results in zip(case["calls"], case["results"], strict=True):
+            messages += [assistant("", calls=tuple(calls)), *map(tool_says, results)]
+        outcome = play(ask, tools, [], [*messages, assistant("")])
+        said = outcome.said or ""
+        carried = all(found.split("\n")[0] in said for step in case["results"] for found in step)
+        fine = outcome.calls_right and (carried if case["calls"] else "no tool" in said)
+        totals.setdefault(case["kind"], Counter()).update(n=1, calls=outcome.calls_right, answer=fine)
+        if not fine and show > 0:
+            show -= 1
+            print("   asked:   ", case["request"], "\n   replied: ", "\n             ".join(outcome.log))
+            print("   expected:", json.dumps(case["calls"]))
+    print("| fresh requests | cases | right |\n|---|---|---|")
+    for kind, t in totals.items():
+        calls, answer = round(100 * t["calls"] / t["n"]), round(100 * t["answer"] / t["n"])
+        print(f"| {kind} | {t['n']} | {answer if kind in REFUSALS else f'{calls} / {answer}'} |", flush=True)
+
+
 def multiply_alone(ask: Ask) -> str:
     """The README's example in 192 variations: one tool, other descriptions, system prompts, numbers and wordings."""
     r, right, n = random.Random(17), 0, 0
@@ -237,15 +264,22 @@ def main() -> None:
     p.add_argument("--backend", choices=["llama", "mlx"], help="for the shipped model, which is there for both")
     p.add_argument("--cases", type=int, default=60, help="of each cell")
     p.add_argument("--no-thinking", action="store_true")
-    p.add_argument("--worlds", type=lambda s: s.split(","), default=list(WORLDS), help=", ".join(WORLDS))
+    worlds = [*WORLDS, "fresh"]
+    p.add_argument("--worlds", type=lambda s: s.split(","), default=worlds, help=", ".join(worlds))
     p.add_argument("--sets", type=lambda s: s.split(","), default=list(SETS), help=", ".join(SETS))
     p.add_argument("--kinds", type=lambda s: s.split(","), default=KINDS, help=", ".join(KINDS))
     p.add_argument("--show", type=int, default=0, help="failures to print for each cell")
     a = p.parse_args()
+    for given, known in ((a.worlds, worlds), (a.sets, SETS), (a.kinds, KINDS)):
+        if unknown := set(given) - set(known):
+            p.error(f"no such thing as {', '.join(sorted(unknown))}; there are: {', '.join(known)}")
     start = time.time()
     with load_model(a.model, backend=a.backend, threads=1) as runtime:
         ask, info = asker(runtime, thinking=not a.no_thinking), runtime.describe()
         for where in a.worlds:
+            if where == "fresh":
+                fresh_table(ask, a.show)
+                continue
             thinking = "without" if a.no_thinking else "with"
             print(f"\n{WORLDS[where]}, {thinking} thinking, {a.cases} cases a cell, {info.backend}\n")
             table(ask, where, a.sets, a.kinds, a.cases, a.show)

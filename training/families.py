@@ -28,6 +28,7 @@ from training.values import (
     fact,
     folder,
     integer,
+    line,
     made_up,
     number,
     path,
@@ -314,7 +315,7 @@ def result(s: Source, key: str, values: list[str]) -> str:
 
 def _file_text(s: Source, longest: int = 6) -> str:
     rows = s.choice([1, 1, 1, 1, 1, 1, 2, 2, 3, 4])
-    return "\n".join(code(s) if s.chance(0.12) else phrase(s, 2, longest if rows == 1 else 4) for _ in range(rows))
+    return "\n".join(line(s, longest if rows == 1 else 4) for _ in range(rows))
 
 
 def _read(s: Source, values: list[str]) -> str:
@@ -333,8 +334,16 @@ def _glob(s: Source, values: list[str]) -> str:
 def _grep(s: Source, values: list[str]) -> str:
     file = values[1] if len(values) > 1 and "." in values[1] else path(s)
     count = s.choice([0, 1, 1, 1, 1, 2, 2, 3])
-    rows = (code(s, values[0]) if s.chance(0.2) else f"{phrase(s, 1, 2)} {values[0]}" for _ in range(count))
+    rows = (_row_with(s, values[0]) for _ in range(count))
     return "\n".join(f"{file}:{s.randint(1, 200)}: {row}" for row in rows)
+
+
+def _row_with(s: Source, text: str) -> str:
+    x = s.random()
+    if x < 0.2:
+        return code(s, text)
+    row = f"{phrase(s, 1, 2)} {text}" + (f" {phrase(s, 1, 3)}" if s.chance(0.3) else "")
+    return row if x < 0.7 else cap(row) + s.choice([".", ".", "", ","])
 
 
 def _weather(s: Source, values: list[str]) -> str:
@@ -397,7 +406,12 @@ def present(s: Source, key: str, text: str, values: list[str], *, plain: bool) -
 
 def say(key: str, values: list[str], text: str) -> str:
     """The answer to one call: a short sentence that carries the result."""
-    return _sentence(key, values, text) + "."
+    return ended(_sentence(key, values, text))
+
+
+def ended(sentence: str) -> str:
+    """The sentence with a full stop, unless what it ends with has one."""
+    return sentence if sentence.endswith((".", "!", "?")) else sentence + "."
 
 
 def _sentence(key: str, values: list[str], text: str) -> str:

@@ -1,4 +1,4 @@
-"""From a branch of a grammar to a request as people type it: choices, values, politeness, typos, punctuation."""
+"""From a branch of a grammar to a request as people type it: choices, values, politeness, punctuation."""
 
 import re
 
@@ -32,26 +32,13 @@ def branch(s: Source, phrasings: Phrasings) -> tuple[str, str]:
     return kind, expand(s, text)
 
 
-def typo(s: Source, text: str) -> str:
-    """Damages one word of the branch, never a value: values are still {0} and {1}."""
-    words = text.split(" ")
-    candidates = [i for i, x in enumerate(words) if len(x) > 3 and x.isalpha()]
-    if candidates:
-        i = s.choice(candidates)
-        x, j = words[i], s.randrange(1, len(words[i]) - 1)
-        words[i] = s.choice([x[:j] + x[j + 1 :], x[:j] + x[j + 1] + x[j] + x[j + 2 :], x[: j + 1] + x[j:]])
-    return " ".join(words)
-
-
 def polite(s: Source, key: str, kind: str, text: str) -> str:
-    """Politeness before or after, a typo, a capital, an end."""
+    """Politeness before or after, a capital, an end."""
     if s.chance(0.3):
         before = s.choice(BEFORE[kind])
         text = text + " please" if before == "please" and s.chance(0.3) else f"{before} {text}"
     elif kind == "i" and s.chance(0.15) and not (key in FREE_TEXT and text.endswith(ENDS_WITH_VALUE)):
         text = f"{text} {s.choice(AFTER)}"
-    if s.chance(0.06):
-        text = typo(s, text)
     if s.chance(0.55) and not text.startswith("{"):
         text = cap(text)
     question = kind == "q" or text.lower().startswith(("can you", "could you", "would you", "will you"))

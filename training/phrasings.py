@@ -25,7 +25,7 @@ def _phrasings(train: str, held: str) -> Phrasings:
     return Phrasings(_lines(train), _lines(held))
 
 
-def _arithmetic(signs: str, words: str, verb: str, noun: str) -> Phrasings:
+def _arithmetic(signs: str, words: str, verb: str, noun: str, extra: str) -> Phrasings:
     it = "{0} " + f"[{signs}|{words}|{signs}]" + " {1}"
     return _phrasings(
         f"""
@@ -41,6 +41,12 @@ def _arithmetic(signs: str, words: str, verb: str, noun: str) -> Phrasings:
         q [can|could] you {verb}
         s I need to {verb}
         s {noun} [please|]
+        i [{extra}]
+        i [{extra}] [and tell me|and show me] [the result|what it makes|what you get]
+        s [the|a] result: {it}
+        i [let me know|say] [what|how much] {it} is
+        q [what is|what's] the result [of|when you calculate] {it}
+        q what number is {it}
         i use the tool to {verb}
         s [now|what about|how about] {it}
         q how [much|many] is {noun}
@@ -55,12 +61,34 @@ def _arithmetic(signs: str, words: str, verb: str, noun: str) -> Phrasings:
 
 
 ARITHMETIC = {
-    "add": _arithmetic("+", "[plus|and]", "add {0} [and|to|with|plus] {1}", "the sum of {0} and {1}"),
-    "subtract": _arithmetic("-", "minus", "subtract {1} from {0}", "the difference [of|between] {0} and {1}"),
-    "multiply": _arithmetic(
-        "[*|x|×]", "[times|multiplied by]", "multiply {0} [by|with|and] {1}", "the product of {0} and {1}"
+    "add": _arithmetic(
+        "+",
+        "[plus|and]",
+        "add {0} [and|to|with|plus] {1}",
+        "the sum of {0} and {1}",
+        "increase {0} by {1}|raise {0} by {1}|put {1} on top of {0}|sum up {0} and {1}",
     ),
-    "divide": _arithmetic("[/|:|÷]", "[divided by|over]", "divide {0} by {1}", "the [quotient|ratio] of {0} and {1}"),
+    "subtract": _arithmetic(
+        "-",
+        "minus",
+        "subtract {1} from {0}",
+        "the difference [of|between] {0} and {1}",
+        "take {1} off {0}|lower {0} by {1}|reduce {0} by {1}|take {1} away from {0}",
+    ),
+    "multiply": _arithmetic(
+        "[*|x|×]",
+        "[times|multiplied by]",
+        "multiply {0} [by|with|and] {1}",
+        "the product of {0} and {1}",
+        "scale {0} by {1}|take {0} {1} times",
+    ),
+    "divide": _arithmetic(
+        "[/|:|÷]",
+        "[divided by|over]",
+        "divide {0} by {1}",
+        "the [quotient|ratio] of {0} and {1}",
+        "split {0} by {1}|cut {0} into {1} parts|split {0} into {1} parts|share {0} by {1}",
+    ),
 }
 
 TOOLS = ARITHMETIC | {
@@ -120,6 +148,11 @@ TOOLS = ARITHMETIC | {
         q [what|which] [year|month] is it
         s today's date
         q what's today's date
+        s I want to [see the time|know what time it is]
+        s I would like [the time|to know what time it is]
+        i find out how late it is
+        s the [date|hour] [please|now|]
+        q [what|which] hour [do we have|of the day is it]
         """,
         """
         q have you got the time
@@ -186,6 +219,11 @@ TOOLS = ARITHMETIC | {
         i get [a list of|the list of|the names of] [all|] {0} files
         i [collect|gather] [all|] files that match {0}
         q [can|could] you find {0} [files|]
+        i [show|list|get] [everything|all] [like|that looks like|named] {0}
+        s [all|each] [file|files] [like|that look like] {0}
+        q how many {0} files [are there|do I have|can you find]
+        q what [is there|do you find] [for|like] {0}
+        i [see|check|find out] [which|what] files [match|fit] {0}
         i [list|show|show me|find|give me] [all|the|all the] files [in|inside|under|of] [the folder|folder|] {1}
         i [list|show me] [all|the] files in the directory {1}
         q [what|which] files are [there|] [in|inside|under] [the folder|the directory|] {1}
@@ -224,6 +262,12 @@ TOOLS = ARITHMETIC | {
         i [find|show] [the lines of|what is said about] {0} in {1}
         i check [if|whether] {1} [contains|mentions] {0}
         i [show|find] matches [for|of] {0} [in|inside] {1}
+        i find out [where|in which file] {0} [is|stands]
+        s I [need|want|would like] [to see|] [every line|the lines|lines] [with|containing|that contain] {0}
+        q in [what|which] [file|line] [is|do I find] {0}
+        q what [file|files] [has|have] {0} in [it|them]
+        i look [inside|into] {1} for {0}
+        s [all|the|] [lines|places] [with|that mention] {0}
         """,
         """
         q in which files does {0} appear

@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable
 
 from training.episodes import HAVE, Episode, asked, assistant, call, goal, tool_says, user
-from training.families import ARITHMETIC, OPERATIONS, Tool, present, result, say
+from training.families import ARITHMETIC, OPERATIONS, Tool, ended, present, result, say
 from training.grammar import expand
 from training.values import Source, integer, number, path
 from training.worlds import World
@@ -12,12 +12,16 @@ from training.worlds import World
 IT = ("it", "that", "the result", "the answer")
 
 # What follows the first request. The held-out tails share no wording with the trained ones.
-THEN = "[then|and then|, then|and|. Then]"
+THEN = "[then|and then|, then|and|. Then|, and|, and then|. After that,|; then|;|. Now|, afterwards]"
 CHAIN = {
-    "add": f"{THEN} [add {{n}} to {{it}}|add {{n}}|plus {{n}}]",
-    "subtract": f"{THEN} [subtract {{n}} from {{it}}|subtract {{n}}|take away {{n}}]",
-    "multiply": f"{THEN} [multiply {{it}} by {{n}}|multiply by {{n}}|times {{n}}]",
-    "divide": f"{THEN} [divide {{it}} by {{n}}|divide by {{n}}]",
+    "add": f"{THEN} [add {{n}} to {{it}}|add {{n}}|plus {{n}}|add another {{n}}|raise {{it}} by {{n}}|"
+    "put {n} more to it]",
+    "subtract": f"{THEN} [subtract {{n}} from {{it}}|subtract {{n}}|take away {{n}}|take {{n}} away from {{it}}|"
+    "minus {n}|reduce {it} by {n}|remove {n}]",
+    "multiply": f"{THEN} [multiply {{it}} by {{n}}|multiply by {{n}}|times {{n}}|multiply that with {{n}}|"
+    "make it {n} times as much]",
+    "divide": f"{THEN} [divide {{it}} by {{n}}|divide by {{n}}|share {{it}} by {{n}}|"
+    "take one of {n} parts of {it}]",
 }
 CHAIN_HELD = {
     "add": "[and put {n} on top of {it}|; increase {it} by {n}]",
@@ -26,16 +30,27 @@ CHAIN_HELD = {
     "divide": "[and split {it} by {n}|; cut {it} into {n} parts]",
 }
 FIRST = (
-    "[and|and then|, then|then|. Then] [read|open|show me|print|read me|show] [the first|the first|the first|the top]"
-    " [one|file|match|of them|result|]"
+    "[and|and then|, then|then|. Then|, and|; then|. After that,|. Now]"
+    " [read|open|show me|print|read me|show|cat|load|fetch|view|take a look at|look into|give me|read out|"
+    "tell me what is in|show me what is in|print out]"
+    " [the first|the first|the first|the top] [one|file|match|of them|result|hit|name|entry|in the list|]"
 )
 FIRST_HELD = "[and look at|; open|, and then display] the first [one|match]"
-COPY = "[copy|copy the file|copy the text of|copy the contents of] {0} [to|into|in] {1}"
+COPY = (
+    "[copy|copy the file|copy the text of|copy the contents of|copy everything in|put the text of|save a copy of|"
+    "save the text of|write the contents of|clone|transfer] {0} [to|into|in] [the file|] {1}"
+)
 COPY_HELD = "[duplicate {0} as {1}|make {1} a copy of {0}|{1} should be a copy of {0}]"
-TO_FILE = "[and|and then|, then|, and then|. Then] [write|save|put|store] {it} [to|in|into] [the file|a file called|]"
+TO_FILE = (
+    "[and|and then|, then|, and then|. Then|, and|. Now|. After that,]"
+    " [write|save|put|store|record|place|log|write down|copy|append] {it}"
+    " [to|in|into] [the file|a file called|a file|a file named|the new file|]"
+)
 TO_FILE_HELD = "[; store|and keep|and drop] {it} [in|into] [the file|a file called|]"
 TO_NOTES = (
-    "[and|and then|then] [remember|memorize|note down|save|store|keep] {it} [as a note|in a note|for later|in memory]"
+    "[and|and then|then|, then|. Then|, and|. After that,]"
+    " [remember|memorize|note down|save|store|keep|write down|learn]"
+    " {it} [as a note|in a note|for later|in memory|in your memory|as a memo|in my notes]"
 )
 TO_NOTES_HELD = "[and retain|; keep|and then note] {it} [for later|in mind]"
 
@@ -151,7 +166,7 @@ def keep(s: Source, world: World) -> Episode | None:
     it = s.choice(["it", "that", "the result", "the text" if tool1.family in ("Read", "recall") else "the answer"])
     if tool2.family == "remember":
         values2, text = [found1], _join(text, _tail(s, TO_NOTES, TO_NOTES_HELD, it=it))
-        answer = f"I will remember: {found1}."
+        answer = ended(f"I will remember: {found1}")
     else:
         values2 = [path(s), found1]
         if tool1.family == "Read" and s.chance(0.5):
@@ -168,7 +183,9 @@ def in_turn(s: Source, world: World) -> Episode | None:
     tool1, tool2 = s.sample(world.known, 2)
     text1, values1 = asked(s, tool1, bare=s.chance(0.7))
     text2, values2 = asked(s, tool2, bare=True)
-    link = s.choice([", then ", ". Then ", " and then ", ", and after that ", "; after that "])
+    link = s.choice(
+        [", then ", ". Then ", " and then ", ", and after that ", "; after that ", ", and then ", "; then "]
+    )
     text = s.choice(["", "", "first "]) + text1.rstrip("?.!") + link + text2
     found1, found2 = result(s, tool1.family, values1), result(s, tool2.family, values2)
     answer = say(tool1.family, values1, found1) + " " + say(tool2.family, values2, found2)

@@ -1,7 +1,7 @@
 """Random values for requests and results: names, notes, numbers, paths, patterns, commands, times.
 
 Everything is drawn from a `Source`: a seeded generator that also knows which of two worlds it draws for. Training sees
-plausible words and, in three of ten made-up ones, arbitrary letter strings; a source with `unseen_values` gives
+plausible words and, in four of ten made-up ones, arbitrary letter strings; a source with `unseen_values` gives
 arbitrary strings and large numbers only. So a test on unseen values asks for instances that training has hardly held,
 of a kind that it held.
 """
@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Self
 
 ARBITRARY = (
-    0.3  # share of made-up training words that are letter strings without syllables: copying must not need meaning
+    0.4  # share of made-up training words that are letter strings without syllables: copying must not need meaning
 )
 
 ONSETS = "b c d f g h j k l m n p r s t v w z br cl dr fl gr kr pl st tr sh ch th".split()
@@ -142,6 +142,26 @@ def code(s: Source, about: str = "") -> str:
     return s.choice(shapes)
 
 
+def sentence(s: Source, longest: int = 7) -> str:
+    """A line as people write it: a capital, commas, names, numbers, an end."""
+    words = phrase(s, 2, longest).split(" ")
+    if s.chance(0.2):
+        words.insert(s.randint(1, len(words)), s.choice([name(s), city(s), str(s.randint(0, 3000)), number(s)]))
+    if len(words) > 3 and s.chance(0.25):
+        words[s.randint(0, len(words) - 2)] += ","
+    return cap(" ".join(words)) + s.choice([".", ".", ".", ".", "!", "?", ""])
+
+
+def line(s: Source, longest: int = 6) -> str:
+    """A line of some file: words, a sentence, code, a setting."""
+    x = s.random()
+    if x < 0.4:
+        return phrase(s, 2, longest)
+    if x < 0.75:
+        return sentence(s, longest + 1)
+    return code(s) if x < 0.9 else f"{s.choice([word, name])(s)}: {s.choice([word, number, place])(s)}"
+
+
 def name(s: Source) -> str:
     return cap(made_up(s)) if s.unseen_values or s.chance(0.4) else s.choice(NAMES)
 
@@ -180,11 +200,13 @@ def integer(s: Source) -> int:
     x = s.random()
     if s.unseen_values:
         return s.choice([-1, 1, 1, 1]) * s.randint(1000, 99_999) if x < 0.9 else s.randint(100_000, 9_999_999)
-    if x < 0.3:
+    if x < 0.25:
         return s.randint(0, 20)
-    if x < 0.75:
+    if x < 0.65:
         return s.randint(10, 999)
-    return s.randint(1000, 99_999) if x < 0.92 else -s.randint(1, 500)
+    if x < 0.9:
+        return s.randint(1000, 99_999)
+    return -s.randint(1, 500) if x < 0.97 else s.choice([1, -1]) * s.randint(1000, 9_999_999)
 
 
 def number(s: Source) -> str:
@@ -199,7 +221,7 @@ def expression(s: Source) -> str:
     """An arithmetic expression as people type it: two or three numbers, seldom a root, a power or a remainder."""
     if not s.unseen_values and s.chance(0.15):
         return f"{s.randint(1, 20)} {s.choice('+-*/')} {s.randint(1, 12)}"
-    numbers = [number(s) for _ in range(s.choice([2, 2, 2, 3]))]
+    numbers = [number(s) for _ in range(s.choice([2, 2, 2, 2, 2, 3]))]
     gap = s.choice(["", " ", " "])
     signs = [gap + s.choice("+-*/") + gap for _ in numbers[1:]]
     if len(numbers) == 3:
@@ -309,7 +331,7 @@ def document(s: Source) -> str:
     """A file as people keep them: a heading with sentences, some code, settings, a list."""
     kind = s.choice(["markdown", "markdown", "code", "settings", "list"])
     if kind == "markdown":
-        rows = ["# " + cap(phrase(s, 1, 3)), "", *(cap(phrase(s, 3, 7)) + "." for _ in range(s.randint(1, 3)))]
+        rows = ["# " + cap(phrase(s, 1, 3)), "", *(sentence(s) for _ in range(s.randint(1, 3)))]
         if s.chance(0.4):
             rows += ["", *("- " + phrase(s, 1, 4) for _ in range(s.randint(2, 4)))]
         return "\n".join(rows)
