@@ -1,0 +1,122 @@
+"""What a KV cache holds, as a value.
+
+The cache is one pool of cells. A cell keeps what the model computed for one token at one position, and may belong to
+several sequences: to share a prefix is to mark its cells for one more sequence, and copies nothing (llama.cpp with
+``kv_unified``). So sequences can be counted apart, but cells can't; they are counted by *branches*:
+
+    sequence 0   ──── branch 1, positions 0 to 99 ──────────────── 60 ────────▶
+    sequence 1   ──── branch 1, its first 60 ─────┬── branch 2, 60 to 80 ──▶        copied at 60, then grown
+    sequence 2   ──── branch 1, its first 60 ─────┴── branch 2, its first 10        copied from 1 at 70
+
+A branch is a stretch that one sequence wrote without a break. All sequences that hold some of it hold it from its
+start, so the cells in use are, for each branch, as many as the sequence needs that holds the most of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from attrs import evolve, field, frozen
+
+from runtime.scheduling.tokens import Tokens
+
+
+@frozen
+class Branch:
+    """How far a sequence goes along a branch."""
+
+    id: int
+    stop: int
+    """The position behind the last one."""
+
+
+@frozen
+class Held:
+    """What one sequence holds."""
+
+    tokens: Tokens
+    branches: tuple[Branch, ...]
+    """In order; the first starts at position 0, each other one where the one before it stops."""
+    writes: bool
+    """Whether the last branch is this sequence's own, and it is at its end: what comes next goes on there."""
+    used: int
+    """When it was last extended, in batches."""
+
+
+@frozen
+class Cache:
+    """All sequences that hold something."""
+
+    held: Mapping[int, Held] = field(factory=dict)
+    clock: int = 0
+    """Batches evaluated so far."""
+    branches: int = 0
+    """Branches begun so far."""
+
+    @property
+    def cells(self) -> int:
+        """How many cells are in use."""
+        most: dict[int, int] = {}
+        for held in self.held.values():
+            start = 0
+            for branch in held.branches:
+                most[branch.id] = max(most.get(branch.id, 0), branch.stop - start)
+                start = branch.stop
+        return sum(most.values())
+
+    def length(self, sequence: int) -> int:
+        """How many tokens a sequence holds."""
+        held = self.held.get(sequence)
+        return 0 if held is None else len(held.tokens)
+
+    def extended(self, additions: Mapping[int, Sequence[int]]) -> Cache:
+        """After a batch: these tokens at the ends of these sequences."""
+        after, branches, clock = dict(self.held), self.branches, self.clock + 1
+        for sequence, tokens in additions.items():
+            held = after.get(sequence)
+            longer = Tokens(tokens) if held is None else held.tokens.extended(tokens)
+            old = () if held is None else held.branches
+            if held is not None and held.writes:
+                new = (*old[:-1], Branch(old[-1].id, len(longer)))
+            else:
+                branches += 1
+                new = (*old, Branch(branches, len(longer)))
+            after[sequence] = Held(longer, new, True, clock)
+        return Cache(after, clock, branches)
+
+    def copied(self, source: int, target: int, length: int) -> Cache:
+        """With the first ``length`` tokens of one sequence in another one, which is empty.
+
+        The source does not count as used: what both hold lives on in the copy, and nothing else of it was asked for.
+        """
+        if target in self.held:
+            raise ValueError(f"sequence {target} is not empty")
+        held = self.held[source]
+        copy = Held(held.tokens.cut(length), _cut(held.branches, length), False, self.clock)
+        return evolve(self, held={**self.held, target: copy})
+
+    def cut(self, sequence: int, length: int) -> Cache:
+        """With only the first ``length`` tokens of a sequence."""
+        held = self.held[sequence]
+        if length == len(held.tokens):
+            return self
+        if length == 0:
+            return self.dropped(sequence)
+        # Not at the end of its branch any more, where another sequence may hold more of it.
+        left = Held(held.tokens.cut(length), _cut(held.branches, length), False, held.used)
+        return evolve(self, held={**self.held, sequence: left})
+
+    def dropped(self, sequence: int) -> Cache:
+        """Without a sequence."""
+        return evolve(self, held={other: held for other, held in self.held.items() if other != sequence})
+
+
+def _cut(branches: tuple[Branch, ...], length: int) -> tuple[Branch, ...]:
+    kept: list[Branch] = []
+    start = 0
+    for branch in branches:
+        if start >= length:
+            break
+        kept.append(Branch(branch.id, min(branch.stop, length)))
+        start = branch.stop
+    return tuple(kept)

@@ -1,0 +1,73 @@
+"""Rows of tokens that grow at their end at a constant price, while older and shorter ones stay valid."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import overload
+
+
+class Tokens(Sequence[int]):
+    """An immutable row of tokens.
+
+    A row and what it was extended to share one list, of which each sees its own length; only the longest can go on in
+    it, and any other copies first. So the state of eight replies of thousands of tokens is made anew in every step
+    without copying one of them. Not for several threads at once.
+    """
+
+    __slots__ = ("_length", "_storage")
+
+    def __init__(self, tokens: Iterable[int] = ()) -> None:
+        self._storage = list(tokens)
+        self._length = len(self._storage)
+
+    @classmethod
+    def _view(cls, storage: list[int], length: int) -> Tokens:
+        view = cls.__new__(cls)
+        view._storage, view._length = storage, length
+        return view
+
+    def extended(self, more: Iterable[int]) -> Tokens:
+        """This row and more at its end."""
+        storage = self._storage
+        if len(storage) != self._length:
+            storage = storage[: self._length]
+        storage.extend(more)
+        return self._view(storage, len(storage))
+
+    def cut(self, length: int) -> Tokens:
+        """The first ``length`` of them (0 <= length <= len)."""
+        if not 0 <= length <= self._length:
+            raise ValueError(f"{length} of {self._length} tokens can't be kept")
+        return self._view(self._storage, length)
+
+    def __len__(self) -> int:
+        return self._length
+
+    @overload
+    def __getitem__(self, index: int) -> int: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> list[int]: ...
+
+    def __getitem__(self, index: int | slice) -> int | list[int]:
+        if isinstance(index, slice):
+            start, stop, step = index.indices(self._length)
+            if step == 1:
+                return self._storage[start:stop]
+            return [self._storage[place] for place in range(start, stop, step)]
+        if not -self._length <= index < self._length:
+            raise IndexError(f"there is no token {index} in a row of {self._length}")
+        return self._storage[index if index >= 0 else index + self._length]
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self[:])
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, Tokens):
+            return self._length == other._length and self[:] == other[:]
+        return NotImplemented
+
+    __hash__ = None  # type: ignore[assignment]  # equality is that of a list: comparing is for tests
+
+    def __repr__(self) -> str:
+        return f"Tokens({self[:]!r})"

@@ -1,0 +1,56 @@
+"""A KV cache of a few lines, which only knows cells: what the plan's accounting is held against."""
+
+from __future__ import annotations
+
+from itertools import count
+
+from runtime.scheduling.plan import Change, Copy, Cut, Drop, Piece
+
+
+class Cells:
+    """Sequences of numbered cells; a copy shares them, and a cell that nobody holds is free."""
+
+    def __init__(self) -> None:
+        self.sequences: dict[int, list[int]] = {}
+        self.tokens: dict[int, int] = {}
+        """What each cell ever used was computed for."""
+        self.used: dict[int, int] = {}
+        """In which batch a sequence was last extended."""
+        self._numbers = count()
+        self._batches = 0
+
+    @property
+    def in_use(self) -> int:
+        return len({cell for cells in self.sequences.values() for cell in cells})
+
+    def held(self, sequence: int) -> list[int]:
+        return [self.tokens[cell] for cell in self.sequences.get(sequence, [])]
+
+    def change(self, change: Change) -> None:
+        match change:
+            case Drop(sequence):
+                del self.sequences[sequence]
+            case Cut(sequence, length):
+                assert 0 < length < len(self.sequences[sequence])
+                del self.sequences[sequence][length:]
+            case Copy(source, target, length):
+                assert target not in self.sequences
+                assert 0 < length <= len(self.sequences[source])
+                self.sequences[target] = self.sequences[source][:length]
+                self.used[target] = self._batches
+
+    def evaluate(self, batch: tuple[Piece, ...]) -> None:
+        self._batches += 1
+        for piece in batch:
+            cells = self.sequences.setdefault(piece.sequence, [])
+            assert piece.start == len(cells)
+            for token in piece.tokens:
+                cell = next(self._numbers)
+                self.tokens[cell] = token
+                cells.append(cell)
+            self.used[piece.sequence] = self._batches
+
+
+def shared(a: list[int], b: list[int]) -> int:
+    """The length of the common beginning, the slow way."""
+    return next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))

@@ -1,0 +1,193 @@
+"""What the plan does with the situations that it is made for."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from runtime.scheduling.plan import Copy, Cut, Drop, Limits, Piece, Request, Schedule, Start, admit, compose
+from runtime.scheduling.tokens import Tokens
+
+LIMITS = Limits(cells=10_000, sequences=16, batch=512, chunk=128)
+SYSTEM = range(1500)
+"""The tokens of a system prompt and tools that all agents share."""
+
+
+def asked(*prompts: list[int], reply: int = 10, limits: Limits = LIMITS) -> Schedule:
+    """A schedule with these requests, numbered from 1."""
+    schedule = Schedule(limits)
+    for number, prompt in enumerate(prompts, 1):
+        schedule = schedule.submitted(Request(number, Tokens(prompt), len(prompt) + reply - 1))
+    return schedule
+
+
+def planned(schedule: Schedule) -> tuple[Schedule, list[Start], tuple[Piece, ...]]:
+    """What begins, and the next batch."""
+    starts = []
+    while (admitted := admit(schedule)) is not None:
+        schedule, start = admitted
+        starts.append(start)
+    return schedule, starts, compose(schedule)
+
+
+def stepped(schedule: Schedule) -> tuple[Schedule, tuple[Piece, ...]]:
+    """One batch carried out; the model always says 7."""
+    schedule, _, batch = planned(schedule)
+    schedule = schedule.evaluated(batch)
+    return schedule.sampled({piece.request: 7 for piece in batch if piece.last}), batch
+
+
+def sizes(batch: tuple[Piece, ...]) -> dict[int, int]:
+    return {piece.request: len(piece.tokens) for piece in batch}
+
+
+def test_ten_agents_pay_once_for_what_they_share() -> None:
+    """Nine wait for the tenth's prompt, and copy what they share with it."""
+    prompts = [[*SYSTEM, 2000 + agent, 3000, 4000] for agent in range(10)]
+    schedule, computed = asked(*prompts), 0
+    while len(schedule.running) < 10 or any(schedule.behind(run) > 1 for run in schedule.running.values()):
+        schedule, batch = stepped(schedule)
+        computed += sum(size for size in sizes(batch).values() if size > 1)
+
+    assert computed == len(SYSTEM) + 10 * 3
+    assert schedule.cache.cells <= len(SYSTEM) + 10 * (3 + 10)
+
+
+def test_what_does_not_share_goes_ahead_of_what_waits_to_share() -> None:
+    """Waiting for a prompt in the making holds back nobody else."""
+    schedule, starts, _ = planned(asked([*SYSTEM], [*SYSTEM, 1], [9, 9, 9]))
+
+    assert [start.request for start in starts] == [1, 3]
+    assert [request.id for request in schedule.waiting] == [2]
+
+
+def test_a_few_shared_tokens_are_not_worth_waiting_for() -> None:
+    """The beginning that any two prompts of a template share is computed twice rather than waited for."""
+    few = [*range(LIMITS.worth_waiting - 1)]
+    _, starts, _ = planned(asked([*few, *range(900, 1000)], [*few, *range(800, 900)]))
+
+    assert [start.request for start in starts] == [1, 2]
+
+
+def test_who_finds_no_room_is_not_overtaken() -> None:
+    """A large request waits for cells, and small ones behind it wait with it."""
+    limits = Limits(cells=100, sequences=4, batch=64, chunk=16)
+    schedule, starts, _ = planned(asked([1] * 50, [2] * 60, [3] * 5, limits=limits))
+
+    assert [start.request for start in starts] == [1]
+    assert admit(schedule.ended(1)) is not None
+
+
+def test_a_long_prompt_delays_replies_by_one_chunk_and_short_prompts_not_at_all() -> None:
+    """Each batch has every reply's token, and the short prompt whole beside its share of the long one."""
+    schedule = asked([1], [2], [3])
+    schedule, _ = stepped(schedule)
+    schedule = schedule.submitted(Request(4, Tokens([4] * 4000), 4010)).submitted(Request(5, Tokens([5] * 40), 50))
+    schedule, batch = stepped(schedule)
+
+    assert sizes(batch) == {1: 1, 2: 1, 3: 1, 4: LIMITS.chunk - 40, 5: 40}
+    assert sizes(stepped(schedule)[1]) == {1: 1, 2: 1, 3: 1, 4: LIMITS.chunk, 5: 1}
+
+
+def test_alone_a_prompt_takes_whole_batches() -> None:
+    """Nobody waits for a token, so nothing is kept short."""
+    _, batch = stepped(asked([4] * 4000))
+
+    assert sizes(batch) == {1: LIMITS.batch}
+
+
+def test_a_conversation_goes_on_in_its_own_sequence() -> None:
+    """What continues all that a sequence holds takes it over: nothing is copied."""
+    schedule, _ = stepped(asked([1, 2, 3], reply=2))
+    schedule, _ = stepped(schedule)  # 7 is evaluated now, the next one is not
+    schedule = schedule.ended(1).submitted(Request(2, Tokens([1, 2, 3, 7, 8]), 9))
+    _, starts, _ = planned(schedule)
+
+    assert starts == [Start(2, 0, 4, ())]
+
+
+def test_a_fork_leaves_the_other_conversation_in_the_cache() -> None:
+    """What shares only a part gets a sequence of its own."""
+    schedule, _ = stepped(asked([1, 2, 3, 4]))
+    schedule = schedule.ended(1).submitted(Request(2, Tokens([1, 2, 9]), 9))
+    _, starts, _ = planned(schedule)
+
+    assert starts == [Start(2, 1, 2, (Copy(0, 1, 2),))]
+
+
+def test_the_oldest_goes_first_and_of_the_source_only_what_is_not_shared() -> None:
+    """Room is made in the order of last use."""
+    limits = Limits(cells=100, sequences=3, batch=64, chunk=16)
+    schedule = asked([1] * 30, [2] * 30, [3] * 30, reply=1, limits=limits)
+    for request in (1, 2, 3):
+        while request in schedule.running or request in {waiting.id for waiting in schedule.waiting}:
+            schedule, batch = stepped(schedule)
+            for piece in batch:
+                schedule = schedule.ended(piece.request) if piece.last else schedule
+    schedule = schedule.submitted(Request(4, Tokens([2] * 20 + [5] * 50), 75))
+    _, starts, _ = planned(schedule)
+
+    oldest = min(schedule.cache.held, key=lambda sequence: schedule.cache.held[sequence].used)
+    (start,) = starts
+    source = next(sequence for sequence, held in schedule.cache.held.items() if held.tokens[0] == 2)
+    assert start.reused == 20
+    assert start.changes[0] == (Cut(source, 20) if oldest == source else Drop(oldest))
+    assert start.sequence == source
+
+
+def test_a_cache_that_can_not_be_cut_is_continued_or_left_alone() -> None:
+    """Recurrent models: all of a sequence, or nothing of it."""
+    limits = Limits(cells=100, sequences=3, batch=64, chunk=16, can_cut=False)
+    schedule, _ = stepped(asked([1, 2, 3], limits=limits))
+    schedule = schedule.ended(1)
+    goes_on = planned(schedule.submitted(Request(2, Tokens([1, 2, 3, 4]), 9)))[1]
+    differs = planned(schedule.submitted(Request(2, Tokens([1, 2, 9]), 9)))[1]
+
+    assert goes_on == [Start(2, 0, 3, ())]
+    assert differs == [Start(2, 1, 0, ())]
+
+
+def test_what_can_never_be_served_is_refused() -> None:
+    """No cells for it, or nothing to evaluate."""
+    schedule = Schedule(Limits(cells=100, sequences=3, batch=64, chunk=16))
+
+    for prompt, most in (([1] * 50, 101), ([], 5)):
+        with pytest.raises(ValueError, match="a prompt of"):
+            schedule.submitted(Request(1, Tokens(prompt), most))
+
+
+@pytest.mark.parametrize(
+    "limits",
+    [
+        {"cells": 100, "sequences": 0, "batch": 64, "chunk": 16},
+        {"cells": 100, "sequences": 17, "batch": 64, "chunk": 16},
+        {"cells": 100, "sequences": 4, "batch": 64, "chunk": 65},
+        {"cells": 3, "sequences": 4, "batch": 64, "chunk": 16},
+    ],
+)
+def test_limits_leave_room_for_every_sequence(limits: dict[str, int]) -> None:
+    """Else somebody might starve."""
+    with pytest.raises(ValueError, match="no room for every sequence"):
+        Limits(**limits)
+
+
+@given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9), st.lists(st.integers(0, 5), max_size=4)), max_size=12))
+def test_rows_of_tokens_never_change(steps: list[tuple[int, int, list[int]]]) -> None:
+    """Whatever is made of a row, it stays what it was, and reads like a list."""
+    rows, lists = [Tokens()], [list[int]()]
+    for which, keep, more in steps:
+        row, plain = rows[which % len(rows)], lists[which % len(lists)]
+        length = min(keep, len(plain))
+        rows += [row.cut(length), row.extended(more)]
+        lists += [plain[:length], plain + more]
+
+    for row, plain in zip(rows, lists, strict=True):
+        assert list(row) == plain
+        assert (len(row), row) == (len(plain), Tokens(plain))
+        for part in (slice(None), slice(1, 3), slice(-2, None), slice(None, None, -1), slice(5, 0, -2)):
+            assert row[part] == plain[part]
+        for index in range(-len(plain), len(plain)):
+            assert row[index] == plain[index]
+        with pytest.raises(IndexError):
+            row[len(plain)]
