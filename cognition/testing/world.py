@@ -39,14 +39,11 @@ from cognition.inputs import (
     HookReturned,
     Input,
     MemoryRecalled,
-    ModeChanged,
     ModelFailed,
     ModelInterrupted,
     ModelReplied,
     PlanReviewed,
     QuestionAnswered,
-    SessionReset,
-    ShutdownAsked,
     TimerFired,
     ToolFailed,
     ToolReturned,
@@ -315,8 +312,8 @@ def can_answer(event: Input, effect: Effect) -> bool:
     return True
 
 
-def belongs(world: World, event: Input) -> bool | None:
-    """Whether an input has its place here; None where that is the engine's to say.
+def belongs(world: World, event: Input) -> bool:
+    """Whether an input has its place here.
 
     An answer belongs to an effect in flight that it can answer, a user's message between turns, and a cancellation
     within one; a change of mode, a reset and a shutdown belong until the session is closed.
@@ -333,7 +330,5 @@ def belongs(world: World, event: Input) -> bool | None:
             return isinstance(phase, Idle)
         case CancelAsked():
             return not isinstance(phase, Idle)
-        case ModeChanged() | SessionReset() | ShutdownAsked():
+        case _:  # ModeChanged, SessionReset, ShutdownAsked
             return True
-        case _:
-            return None
