@@ -42,7 +42,7 @@ from runtime.protocol import Done
 from runtime.specs import PACKAGES, BackendName, installed
 
 TEMPERATURE = 1.5
-CALL_TOKENS = 250
+CALL_TOKENS = 150
 SEEDS = 12
 """So many are tried until a call is complete."""
 
@@ -86,7 +86,13 @@ COSTS: dict[str, dict[str, Any]] = {
 
 def ask(model: LocalRuntime, tool: ToolSpec, **options: Any) -> Done:
     question = UserMessage("m1", f"Call {tool.name} with something that fits.")
-    settings = {"temperature": TEMPERATURE, "tool_choice": tool.name, "parallel_calls": False, **options}
+    settings = {
+        "temperature": TEMPERATURE,
+        "tool_choice": tool.name,
+        "parallel_calls": False,
+        "thinking": False,
+        **options,
+    }
     request = ModelRequest("", History((question,)), (tool,), GenerationOptions(**settings))
     *_, done = model.submit(request)
     assert isinstance(done, Done)
@@ -188,7 +194,6 @@ def _steps(model: LocalRuntime, tool: ToolSpec, seed: int, *, choice: str, const
             max_tokens=STEPS,
             tool_choice=choice,
             constrain=constrain,
-            thinking=False,
         )
         if done.usage.output_tokens == STEPS:
             return done
