@@ -207,11 +207,7 @@ def _with_run(turn: Turn, call: ToolCall) -> Turn:
 def answered_effect(world: World, event: Input) -> Effect | None:
     """The effect in flight that an input names, if it names one."""
     identity: EffectId | None = getattr(event, "effect_id", None)
-    if identity is not None:
-        for effect in world.open:
-            if effect.effect_id == identity:
-                return effect
-    return None
+    return next((effect for effect in world.open if effect.effect_id == identity), None)
 
 
 def granted_by(world: World, event: Input) -> tuple[ToolCall, ...]:
