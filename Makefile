@@ -22,7 +22,7 @@ BACKEND ?= mlx
 SECONDS ?= 600
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format types contracts docs-check mutants bench prove conformance fuzz check clean
+.PHONY: help demo test coverage lint format types contracts docs-check mutants bench prove conformance fuzz check clean
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -32,6 +32,10 @@ demo: $(VENV)/.demo-$(BACKEND) ## set up what the demo needs, then ask the shipp
 
 test: $(VENV)/.all ## set up everything, then run the whole suite, both backends
 	$(BIN)/python -m pytest $(ARGS)
+
+# A fixed seed: what is reached must not depend on what Hypothesis happens to draw.
+coverage: $(VENV)/.all ## the core's tests, which reach every line and branch of cognition/
+	$(BIN)/python -m pytest tests/cognition tests/laws --hypothesis-seed=0 --cov=cognition --cov-branch --cov-report=term-missing:skip-covered --cov-fail-under=100 $(ARGS)
 
 lint: $(VENV)/.all ## style (ruff)
 	$(BIN)/ruff check .
