@@ -18,8 +18,11 @@ PYTHON ?= $(shell for python in python3 python3.13 python3.12 python3.11 python3
 # goes there directly.
 BACKEND ?= mlx
 
+# How long `make fuzz` goes on.
+SECONDS ?= 600
+
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format types contracts docs-check mutants bench prove conformance check clean
+.PHONY: help demo test coverage lint format types contracts docs-check mutants bench prove conformance fuzz check clean
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -29,6 +32,10 @@ demo: $(VENV)/.demo-$(BACKEND) ## set up what the demo needs, then ask the shipp
 
 test: $(VENV)/.all ## set up everything, then run the whole suite, both backends
 	$(BIN)/python -m pytest $(ARGS)
+
+# A fixed seed: what is reached must not depend on what Hypothesis happens to draw.
+coverage: $(VENV)/.all ## the core's tests, which reach every line and branch of cognition/
+	$(BIN)/python -m pytest tests/cognition tests/laws --hypothesis-seed=0 --cov=cognition --cov-branch --cov-report=term-missing:skip-covered --cov-fail-under=100 $(ARGS)
 
 lint: $(VENV)/.all ## style (ruff)
 	$(BIN)/ruff check .
@@ -58,6 +65,9 @@ prove: $(VENV)/.all ## hold the core to all its laws in 1,000,000 situations (un
 
 conformance: $(VENV)/.all ## parse what the chat templates of all model families write (downloads 77 MB, once)
 	$(BIN)/python tests/conformance/templates.py $(ARGS)
+
+fuzz: $(VENV)/.all ## fuzz parser, repair, derivation and schemas (atheris); SECONDS=60 for a minute instead of ten
+	$(BIN)/python tests/fuzz/fuzz.py --seconds $(SECONDS) $(ARGS)
 
 check: test lint types contracts ## all that has to pass before a commit (the tests run the examples too)
 

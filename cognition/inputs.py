@@ -11,7 +11,7 @@ from attrs import field, frozen
 
 from cognition.features import Mode
 from cognition.ids import EffectId
-from cognition.messages import MalformedToolCall, ProposedCall, Usage, schema_text
+from cognition.messages import MalformedToolCall, ProposedCall, Usage, json_object_text
 from cognition.outcomes import Failure, FinishReason
 
 
@@ -20,7 +20,7 @@ class UserSpoke:
     """The user said something: a turn begins."""
 
     text: str
-    returns: str = field(default="", converter=schema_text)
+    returns: str = field(default="", converter=json_object_text)
     """The JSON Schema of the answer, as JSON text (a mapping is encoded); empty for free text."""
     at: float = field(default=0.0, kw_only=True)
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from interpreters import events, fakes
     from interpreters.agent import Agent
+    from interpreters.answers import AnswerError, StructuredResult
     from interpreters.approvals import Approval, ApprovalRequest
     from interpreters.context import ToolContext
     from interpreters.errors import AgentClosedError, BusyError, TurnFailedError
@@ -22,10 +23,12 @@ if TYPE_CHECKING:
 __all__ = [
     "Agent",
     "AgentClosedError",
+    "AnswerError",
     "Approval",
     "ApprovalRequest",
     "BusyError",
     "RunResult",
+    "StructuredResult",
     "Tool",
     "ToolContext",
     "ToolError",
@@ -40,10 +43,12 @@ __all__ = [
 HOMES = {
     "Agent": "agent",
     "AgentClosedError": "errors",
+    "AnswerError": "answers",
     "Approval": "approvals",
     "ApprovalRequest": "approvals",
     "BusyError": "errors",
     "RunResult": "results",
+    "StructuredResult": "answers",
     "Tool": "tools",
     "ToolContext": "context",
     "ToolError": "tools",

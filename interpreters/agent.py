@@ -7,7 +7,7 @@ import os
 import uuid
 from collections.abc import Callable, Iterable
 from types import TracebackType
-from typing import Any
+from typing import Any, TypeVar, overload
 
 from cognition import (
     AgentConfig,
@@ -22,6 +22,7 @@ from cognition import (
     SessionReset,
     UserSpoke,
 )
+from interpreters.answers import StructuredResult, answer_schema
 from interpreters.approvals import Approve
 from interpreters.clock import Clock
 from interpreters.driver import Recorder
@@ -32,9 +33,15 @@ from interpreters.observers import Observers
 from interpreters.results import RunResult
 from interpreters.sync import SyncInterpreter
 from interpreters.tools import Tool
+from runtime.constrained.calls import read_tools
 from runtime.protocol import Runtime
 
+T = TypeVar("T")
+
 LOG = logging.getLogger("cogstep")
+
+NO_TYPE: Any = object()
+"""Stands for no type, since None is one."""
 
 CLOSE_SECONDS = 5.0
 """How long ``close`` waits for tools that don't heed a cancellation."""
@@ -101,6 +108,8 @@ class Agent:
             retry or RetryPolicy(),
             context_tokens or model.describe().context_tokens,
         )
+        if self.config.options.constrain:  # what sampling can't be held to is better known now than at a call
+            read_tools(self.config.offered)
         self._owns_model = owns_model
         self._closed = False
         logic = engine(self.config)
@@ -125,21 +134,35 @@ class Agent:
         """Everything the agent knows now: an immutable value that may be kept and compared."""
         return self._interpreter.driver.state
 
-    def run(self, text: str) -> RunResult:
+    @overload
+    def run(self, text: str) -> RunResult: ...
+    @overload
+    def run(self, text: str, *, returns: type[T]) -> StructuredResult[T]: ...
+    @overload
+    def run(self, text: str, *, returns: Any) -> StructuredResult[Any]: ...
+    def run(self, text: str, *, returns: Any = NO_TYPE) -> RunResult:
         """Say something and wait for the end of the turn. What goes wrong in it is in the result's ``outcome``.
 
+        Args:
+            text: what the user says.
+            returns: the type of the answer, which is then in ``result.value``: an attrs class, dataclass or TypedDict,
+                or any other type that a tool's parameter may have. The model may call tools before it answers.
+
         Raises:
+            ConfigError: JSON has no form for ``returns``.
             BusyError: another turn is under way.
             AgentClosedError: after ``close()``.
             JournalWriteError: the recording can't go on.
         """
         self._check_open()
         before = self.state
-        self._interpreter.run(UserSpoke(text))
+        typed = returns is not NO_TYPE
+        self._interpreter.run(UserSpoke(text, answer_schema(returns) if typed else ""))
         finished, after = self._interpreter.finished, self.state
         if finished is None:
             raise CogstepError("the engine ended the turn without TurnFinished; an engine has to decide it once a turn")
-        return RunResult(finished.outcome, finished.usage, after.history[len(before.history) :], after.counters.turn)
+        parts = (finished.outcome, finished.usage, after.history[len(before.history) :], after.counters.turn)
+        return StructuredResult(*parts, returns) if typed else RunResult(*parts)
 
     def cancel(self, reason: str = "") -> bool:
         """Stop the turn under way, from any thread, a tool, an observer or a signal handler; False if there is none."""

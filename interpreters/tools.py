@@ -140,7 +140,7 @@ class Tool(Generic[P, R]):
                 found += wrong
                 continue
             try:
-                values[name] = _converter().structure(value, parameter.kind)
+                values[name] = structured(value, parameter.kind)
             except Exception as error:  # a validator of the caller's own class said no, in whatever way it likes
                 found += [f"{name} {problem}" for problem in _reasons(error)]
         if not (self._required <= arguments.keys() <= self._parameters.keys()):
@@ -317,6 +317,11 @@ def _described(text: str) -> dict[str, str]:
         else:
             current.append(line.strip())
     return {name: " ".join(part for part in parts if part) for name, parts in found.items()}
+
+
+def structured(data: Any, kind: Any) -> Any:
+    """The value of a type that JSON data stands for, once its schema has let the data pass."""
+    return _converter().structure(data, kind)
 
 
 def _reasons(error: BaseException) -> list[str]:

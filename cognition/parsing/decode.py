@@ -53,7 +53,7 @@ def decode(calls: CallFormat, raw: str, *, terminated: bool = True, types: Param
         if calls.shape == "pythonic":
             return _pythonic(calls, stripped, terminated)
         if calls.shape == "named_object":
-            return [_named_object(calls, stripped)]
+            return _named_objects(calls, stripped)
         if calls.shape == "tagged_parameters":
             return [_tagged(calls, raw, terminated, types)]
         if calls.shape == "nested_tags":
@@ -387,14 +387,23 @@ def _pythonic(calls: CallFormat, text: str, terminated: bool) -> list[Decoded]:
     return decoded
 
 
-def _named_object(calls: CallFormat, text: str) -> ProposedCall:
-    """``call:f{x:1}``."""
-    head, found, _ = text.partition("{")
-    if not found:
-        raise _Unreadable("'{' is missing after the name")
-    reader = Reader(text, Notation(calls.quotes, escapes=False), len(head) + 1)
-    arguments = reader.members("}", ":")
-    rest = text[reader.at :].strip()
-    if rest.strip("} "):  # a brace too many leaves no doubt
-        raise _Unreadable(f"text stands behind the arguments: {rest[:40]!r}")
-    return _call(name_in(calls, head), Value(arguments, None), (EXTRA_BRACE,) if rest else ())
+def _named_objects(calls: CallFormat, text: str) -> list[Decoded]:
+    """``call:f{x:1}``; some models write several calls between one pair of markers. Those before a broken one count."""
+    decoded: list[Decoded] = []
+    start = 0
+    while start < len(text):
+        try:
+            head, found, _ = text[start:].partition("{")
+            if not found:
+                raise _Unreadable("'{' is missing after the name")
+            reader = Reader(text, Notation(calls.quotes, escapes=False), start + len(head) + 1)
+            arguments = reader.members("}", ":")
+            rest = text[reader.at :].strip()
+            extra = bool(rest) and not rest.strip("} ")  # a brace too many leaves no doubt
+            if rest and not extra and not (calls.name_start and rest.startswith(calls.name_start)):
+                raise _Unreadable(f"text stands behind the arguments: {rest[:40]!r}")
+            decoded.append(_call(name_in(calls, head), Value(arguments, None), (EXTRA_BRACE,) if extra else ()))
+        except _Unreadable as error:
+            return [*decoded, MalformedToolCall(text[start:].strip(), str(error))]
+        start = len(text) if extra else reader.at + len(text[reader.at :]) - len(text[reader.at :].lstrip())
+    return decoded

@@ -105,7 +105,7 @@ class Run:
                 # Without end markers there is nothing that a string could have hidden.
                 by_markers = self.literal and self.plan.calls is not None and self.plan.calls.end
                 return self._read_literally(phase) if by_markers else self._read_call(phase)
-            case Ended():
+            case _:  # Ended
                 self.phase, self.at = Ended(), len(self.text)
                 return False
 
@@ -229,7 +229,7 @@ class Run:
             case "end":
                 self._end_flows()
                 self.phase = Ended()
-            case "drop" | "plain" | "close_call":
+            case _:  # drop, plain, close_call
                 pass
 
     # ----------------------------------------------------------------------------------------------------- calls

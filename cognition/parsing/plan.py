@@ -11,6 +11,9 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Literal
 
+from attrs import astuple
+
+from cognition.parsing.decode import ARGUMENT_KEYS
 from cognition.parsing.markers import Markers
 from cognition.parsing.spec import CallFormat, FormatSpec
 from cognition.parsing.state import (
@@ -127,7 +130,7 @@ class Plan:
         self.id_starts = frozenset(() if calls is None else (calls.id_start, *calls.more_id_starts)) - {""}
         self.head = Markers(() if calls is None else (*self.in_call.texts, calls.name_end, *self.id_starts))
         """What ends a name that stands before its JSON, and the id behind it."""
-        self.head_keys = frozenset(() if calls is None else (*HEAD_KEYS, calls.fields.name, calls.fields.arguments))
+        self.head_keys = frozenset(() if calls is None else (*HEAD_KEYS, *ARGUMENT_KEYS, *astuple(calls.fields)))
         self.tags = _tag_markers(calls, self.in_call.texts)
         self.quoted = _quote_markers(calls, self.in_call.texts)
         self.first = _first_fields(spec)

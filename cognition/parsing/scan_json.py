@@ -10,7 +10,7 @@ import json
 import re
 from typing import NamedTuple
 
-from cognition.parsing.decode import name_in
+from cognition.parsing.decode import ARGUMENT_KEYS, name_in
 from cognition.parsing.plan import Plan
 from cognition.parsing.rope import EMPTY, Rope, added, joined
 from cognition.parsing.state import Fields, Role, Scan
@@ -134,7 +134,7 @@ def scan_json(plan: Plan, scan: Scan, text: str, start: int, *, final: bool, ten
         elif depth == level > 0 and sign == "," and role != "after":
             role = "key"
         elif depth == level > 0 and sign == ":" and role == "colon":
-            role = _role_of(plan, key)
+            role = _role_of(plan, key, reached)
             if calls.shape == "name_as_key":
                 role, name = ("skipped", name) if name else ("gap", key)  # a second name is one too many
         elif role == "arguments":
@@ -212,9 +212,9 @@ def _reading(scan: Scan, fields: Fields, at: int, said: list[str], ending: str, 
     return Reading(scan, at, "", "", ending)
 
 
-def _role_of(plan: Plan, key: str) -> Role:
+def _role_of(plan: Plan, key: str, reached: bool) -> Role:
     calls = plan.calls
-    if calls is None or key == calls.fields.arguments:
+    if calls is None or key == calls.fields.arguments or (key in ARGUMENT_KEYS and not reached):
         return "gap"
     return "name" if key == calls.fields.name else "skipped"
 

@@ -73,7 +73,7 @@ def totality(subject: Subject, edge: Edge) -> Found:
         return Problem(f"step raised {edge.error}")
     decisions, place = edge.transition.decisions, belongs(edge.before, edge.input)
     rejections = sum(type(decision) is Rejected for decision in decisions)
-    if rejections or place is False:
+    if rejections or not place:
         name = type(edge.input).__name__
         if place and hasattr(edge.input, "effect_id"):
             return Problem(f"{name} answers an effect in flight and was rejected")

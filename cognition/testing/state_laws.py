@@ -72,8 +72,8 @@ def answer(effect: Effect, at: float = 0.0) -> Input:
             return WorkerFinished(identity, f"the result of {worker.name}", at=at)
         case RunHook(effect_id=identity):
             return HookReturned(identity, at=at)
-        case StartTimer(effect_id=identity):
-            return TimerFired(identity, at=at)
+        case _:  # StartTimer
+            return TimerFired(effect.effect_id, at=at)
 
 
 def in_turn(world: World) -> bool:

@@ -13,7 +13,7 @@ from cognition.decisions import CallModel, Decision
 from cognition.engine import CognitiveEngine
 from cognition.history import History
 from cognition.inputs import Input
-from cognition.messages import AssistantMessage, Message, ProposedCall, ToolCall, ToolMessage, UserMessage
+from cognition.messages import AssistantMessage, Message, ProposedCall, ToolCall, UserMessage
 from cognition.testing.world import Edge, World, take
 
 LONGEST_TEXT = 40
@@ -164,5 +164,5 @@ def _message(message: Message) -> str:
         case AssistantMessage(text=text, calls=calls):
             said = " ".join(filter(None, (shortened(text, 16) if text else "", ", ".join(call.id for call in calls))))
             return f"assistant {said or 'nothing'}"
-        case ToolMessage(call_id=call_id, status=status):
-            return f"{call_id} {status}"
+        case _:
+            return f"{message.call_id} {message.status}"

@@ -145,13 +145,21 @@ def limits() -> SearchStrategy[Limits]:
     )
 
 
+OPTIONS = (
+    GenerationOptions(max_tokens=100),
+    GenerationOptions(max_tokens=100),
+    GenerationOptions(max_tokens=100, tool_choice="none"),
+    GenerationOptions(max_tokens=100, response_format={"type": "object"}),
+)
+
+
 def configs() -> SearchStrategy[AgentConfig]:
     """Whole configurations, small contexts among them."""
     return st.builds(
         AgentConfig,
         system=st.sampled_from(("", "Be brief.")),
         tools=st.lists(tools(), max_size=4, unique_by=lambda tool: tool.name).map(tuple),
-        options=st.just(GenerationOptions(max_tokens=100)),
+        options=st.sampled_from(OPTIONS),
         limits=st.just(Limits()) | limits(),
         policy=st.just(Policy()) | policies(),
         retry=st.builds(RetryPolicy, attempts=st.integers(1, 3)),
@@ -291,7 +299,7 @@ def misplaced(draw: DrawFn, world: World, config: AgentConfig | None = None) -> 
 
 
 RARELY = st.integers(0, 9).map(lambda number: number == 9)
-MESSAGES: SearchStrategy[UserSpoke] = st.builds(UserSpoke, texts)
+MESSAGES: SearchStrategy[UserSpoke] = st.builds(UserSpoke, texts, st.sampled_from(("", "", '{"type": "integer"}')))
 CANCELS: SearchStrategy[Input] = st.builds(CancelAsked, st.sampled_from(("", "enough")), st.just("") | texts)
 ENDS: SearchStrategy[Input] = st.sampled_from(
     (*(ModeChanged(mode) for mode in MODES), SessionReset(), SessionReset(), ShutdownAsked())

@@ -39,14 +39,11 @@ from cognition.inputs import (
     HookReturned,
     Input,
     MemoryRecalled,
-    ModeChanged,
     ModelFailed,
     ModelInterrupted,
     ModelReplied,
     PlanReviewed,
     QuestionAnswered,
-    SessionReset,
-    ShutdownAsked,
     TimerFired,
     ToolFailed,
     ToolReturned,
@@ -210,11 +207,7 @@ def _with_run(turn: Turn, call: ToolCall) -> Turn:
 def answered_effect(world: World, event: Input) -> Effect | None:
     """The effect in flight that an input names, if it names one."""
     identity: EffectId | None = getattr(event, "effect_id", None)
-    if identity is not None:
-        for effect in world.open:
-            if effect.effect_id == identity:
-                return effect
-    return None
+    return next((effect for effect in world.open if effect.effect_id == identity), None)
 
 
 def granted_by(world: World, event: Input) -> tuple[ToolCall, ...]:
@@ -315,8 +308,8 @@ def can_answer(event: Input, effect: Effect) -> bool:
     return True
 
 
-def belongs(world: World, event: Input) -> bool | None:
-    """Whether an input has its place here; None where that is the engine's to say.
+def belongs(world: World, event: Input) -> bool:
+    """Whether an input has its place here.
 
     An answer belongs to an effect in flight that it can answer, a user's message between turns, and a cancellation
     within one; a change of mode, a reset and a shutdown belong until the session is closed.
@@ -333,7 +326,5 @@ def belongs(world: World, event: Input) -> bool | None:
             return isinstance(phase, Idle)
         case CancelAsked():
             return not isinstance(phase, Idle)
-        case ModeChanged() | SessionReset() | ShutdownAsked():
+        case _:  # ModeChanged, SessionReset, ShutdownAsked
             return True
-        case _:
-            return None

@@ -120,7 +120,7 @@ class _ReplyWriter:
     def answer(self, schema: Any) -> str:
         tree = read_schema(schema, "the schema of the answer")
         value = ValueWriter(self.rules, tree).value(tree.root)
-        return self.rules.rule(f"{self._dropped()} {self._space} {value} {self._space} {self._dropped()}")
+        return self.rules.rule(f"{self._dropped()} {self._space} {value} {self._dropped()}")
 
     def stop(self) -> str:
         """Texts that end a reply and that no token stands for by itself."""

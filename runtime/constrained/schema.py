@@ -218,13 +218,13 @@ class _Reader:
             return self.refuse(path, "'enum' and 'const' have to be JSON values")
         allowed = _listed(schema["type"]) if "type" in schema else None
         if allowed is not None:
-            texts = {key: text for key, text in texts.items() if _types_of_text(text) & set(allowed)}
+            texts = {key: text for key, text in texts.items() if any(kind in allowed for kind in _types_of_text(text))}
         return Choice(tuple(texts.values())) if texts else self.refuse(path, "no value is left")
 
     def _kinds(self, schema: dict[str, Any], told: set[str], path: str) -> list[str]:
         if "type" in told:
             kinds = _listed(schema["type"])
-            wrong = [kind for kind in kinds if kind not in KINDS]
+            wrong = [kind for kind in kinds if not isinstance(kind, str) or kind not in KINDS]
             if wrong or not kinds:
                 self.refuse(path, f"'type' has to be one of {', '.join(KINDS)}, not {json.dumps(schema['type'])[:60]}")
                 return []
@@ -257,8 +257,11 @@ class _Reader:
             for name, one in properties.items()
             if one is not False
         ]
-        for name in dict.fromkeys(required):
-            if not isinstance(name, str) or (name not in properties and rest is None) or properties.get(name) is False:
+        for name in required:
+            if not isinstance(name, str):
+                self.refuse(path, f"'required' has to be a list of names: {name!r} is none")
+        for name in dict.fromkeys(name for name in required if isinstance(name, str)):
+            if (name not in properties and rest is None) or properties.get(name) is False:
                 self.refuse(path, f"{name!r} is required and can't be there")
             elif name not in properties and rest is not None:
                 members.append(Member(name, rest, True))
@@ -283,7 +286,7 @@ class _Reader:
         shape = schema.get("format")
         if pattern is not None and shape is not None:
             return self.refuse(path, "'pattern' beside 'format' is not supported: leave one of them out")
-        if shape is not None and shape not in FORMATS:
+        if shape is not None and (not isinstance(shape, str) or shape not in FORMATS):
             return self.refuse(path, f"the format {shape!r} is not supported, only {', '.join(sorted(FORMATS))}")
         if pattern is not None:
             try:

@@ -245,11 +245,10 @@ class ValueWriter:
     def _more(self, item: str, before: int, fewest: int, most: int | None) -> str:
         """The elements behind the first ones."""
         low = max(0, fewest - before)
-        high = "" if most is None else most - before
         if before:
-            return self.rules.rule(f"({self._comma} {item}){{{low},{high}}}")
-        high = "" if most is None else most - 1
-        several = self.rules.rule(f"{item} ({self._comma} {item}){{{max(0, low - 1)},{high}}}")
+            return self.rules.rule(_repeated(f"{self._comma} {item}", low, None if most is None else most - before))
+        more = _repeated(f"{self._comma} {item}", max(0, low - 1), None if most is None else most - 1)
+        several = self.rules.rule(f"{item} {more}")
         return several if low else self.rules.rule(f'{several} | ""')
 
     def _definition(self, pointer: str) -> str:
@@ -257,6 +256,12 @@ class ValueWriter:
             name = self._defined[pointer] = self.rules.reserve()
             self.rules.define(name, self.value(self.schema.definitions[pointer]))
         return self._defined[pointer]
+
+
+def _repeated(body: str, fewest: int, most: int | None) -> str:
+    if most == 0:  # the engine knows no repetition without any
+        return '""'
+    return f"({body}){{{fewest},{'' if most is None else most}}}"
 
 
 def raw_text(node: Text, letters: str = "(?s:.*)") -> str:

@@ -149,6 +149,7 @@ def test_workers_of_one_reply_count_one_by_one(limit: int) -> None:
     assert [("found", "ok")] * limit + [refused] * (4 - limit) == session.results
 
 
+@pytest.mark.behaviour("B23")
 def test_a_worker_may_only_have_tools_of_its_parent() -> None:
     for tools, may in (((WRITE, DELETE), "write, delete"), ((), "no tools")):
         session = calling({"features": ("workers",)}, worker("a", tools=["rm", "write", "dd"]), tools=tools)

@@ -96,6 +96,7 @@ def test_a_configuration_comes_back_equal() -> None:
     assert from_data(through_json(to_data(CONFIG)), AgentConfig) == CONFIG
 
 
+@pytest.mark.behaviour("I6")
 def test_states_and_decisions_of_a_run_come_back_equal() -> None:
     inputs = [
         UserSpoke("Hello", at=1.5),
@@ -196,6 +197,7 @@ def test_hostile_data_gives_a_codec_error_or_a_value_and_nothing_else(data: Any,
             assert value == from_data(to_data(value), kind)
 
 
+@pytest.mark.behaviour("B22", "I6")
 def test_a_fold_over_recorded_inputs_gives_the_live_state() -> None:
     engine = LLMEngine(CONFIG)
     inputs: list[Input] = [UserSpoke("Hi"), ModelReplied(EffectId("1.1.0"), "Hello.", usage=Usage(9, 9))]

@@ -106,6 +106,7 @@ def test_the_next_turn_begins_with_the_next_message_of_the_user(turns: list[list
 @example([[12], [12]], 0, 1.0, 20, 40)  # more than three quarters, and still within the budget
 @example([[12]] * 4, 0, 1.0, 20, 80)  # three quarters to the token, and more turns that could go
 @example([[12], [2], [2]], 1, 2.0, 30, 90)  # a window that has been moved before
+@pytest.mark.behaviour("B16")
 def test_the_window_moves_by_turns_until_a_quarter_of_the_budget_is_free(
     turns: list[list[int]], moved: int, scale: float, fixed: int, budget: int
 ) -> None:

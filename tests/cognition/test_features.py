@@ -262,6 +262,7 @@ def test_modes_change_what_is_asked_about() -> None:
         assert expected is type(decision)
 
 
+@pytest.mark.behaviour("B25")
 def test_a_mode_that_was_lowered_holds_for_calls_that_already_wait() -> None:
     """What was asked about before and is forbidden now does not run, although the user approves."""
     session = Session(engine_with(DELETE))
@@ -332,6 +333,7 @@ def worker(name: str, *after: str, **more: object) -> ProposedCall:
     return ProposedCall("spawn_worker", {"name": name, "objective": f"do {name}", "after": list(after), **more})
 
 
+@pytest.mark.behaviour("B23")
 def test_workers_run_side_by_side_and_a_dependant_waits_for_what_it_needs() -> None:
     """Results reach the parent in call order, and a worker gets the results of those it waited for."""
     session = Session(engine_with(WRITE, features=("workers",)))
@@ -352,6 +354,7 @@ def test_workers_run_side_by_side_and_a_dependant_waits_for_what_it_needs() -> N
 
 
 @pytest.mark.parametrize("event", [WorkerFailed(effect("1.1.1"), "broken"), WorkerStalled(effect("1.1.1"))])
+@pytest.mark.behaviour("B23")
 def test_a_failed_worker_cancels_those_that_need_it(event: WorkerFailed | WorkerStalled) -> None:
     session = Session(engine_with(WRITE, features=("workers",)))
     calling(session, worker("a"), worker("b", "a"), worker("c", "b"), worker("d"))
@@ -396,6 +399,7 @@ def test_two_workers_of_a_reply_have_different_names() -> None:
     assert "two workers of this reply are named 'a'" in session.results[1][0]
 
 
+@pytest.mark.behaviour("I8")
 def test_a_worker_gets_what_is_left_and_never_more_than_its_parent_has() -> None:
     limits = Limits(tool_calls=5, input_tokens=100, output_tokens=10, cost=1.0, workers=3)
     session = Session(engine_with(WRITE, MULTIPLY, limits=limits, features=("workers",)))
@@ -428,6 +432,7 @@ def test_no_more_workers_than_the_limit() -> None:
     assert TurnFinished(LimitReached("workers", "Enough."), Usage()) == end
 
 
+@pytest.mark.behaviour("B23")
 def test_cancel_reaches_workers_and_questions() -> None:
     session = Session(engine_with(features=("workers", "questions")))
     calling(session, worker("a"), ProposedCall("ask_user", {"questions": [COLOUR]}))
@@ -499,8 +504,9 @@ def test_a_turn_whose_time_ran_out_in_a_hook_ends_there() -> None:
     assert TurnFinished(LimitReached("seconds"), Usage()) == end
 
 
+@pytest.mark.behaviour("B11")
 def test_arguments_that_a_hook_changed_are_judged_again() -> None:
-    """Policy sees what will run (3.2 item 11), and the user approves that."""
+    """Policy sees what will run, and the user approves that."""
     session = Session(engine_with(DELETE, hooks=("before_tool",)))
     (hook,) = calling(session, ProposedCall("delete", {"path": "/"}))
     assert RunHook(effect("1.1.1"), "before_tool", "", ToolCall("call-1-1-1", "delete", {"path": "/"})) == hook

@@ -38,6 +38,7 @@ TOOLS = st.builds(ToolSpec, NAMES, approval=st.booleans())
 
 
 @given(st.lists(RULES), ACTIONS, TOOLS, st.lists(RULES), st.integers(0), PATTERNS)
+@pytest.mark.behaviour("B10")
 def test_adding_a_deny_rule_never_permits_more(
     rules: list[Rule], default: str, tool: ToolSpec, remembered: list[Rule], place: int, pattern: str
 ) -> None:
@@ -62,6 +63,7 @@ def test_what_the_user_allowed_never_lifts_a_denial(
         assert policy.judge(call, tool, tuple(remembered)).action == "deny"
 
 
+@pytest.mark.behaviour("B10")
 def test_the_most_severe_rule_wins_and_a_tool_may_ask_for_itself() -> None:
     call, tool = ToolCall("call-1-1-1", "write"), ToolSpec("write")
     table = [
@@ -117,6 +119,7 @@ def test_failures_are_classified_by_status_then_code_then_text(failure: Failure,
     st.integers(1, 10**9),
     st.none() | st.floats(-5, 1e9),
 )
+@pytest.mark.behaviour("B19")
 def test_waits_are_positive_capped_and_repeatable(
     kind: str, attempt: int, turn: int, retry_after: float | None
 ) -> None:
@@ -151,6 +154,7 @@ def test_a_fingerprint_does_not_depend_on_order_or_white_space(arguments: dict[s
 
 
 @given(st.lists(st.sampled_from("ab"), max_size=20))
+@pytest.mark.behaviour("B8")
 def test_a_cycle_is_seen_exactly_when_the_tail_repeats_three_times(marks: list[str]) -> None:
     recent: tuple[str, ...] = ()
     for mark in marks:
@@ -177,6 +181,7 @@ def test_counters_of_ids_have_at_most_eighteen_digits(text: str, expected: int |
 
 
 @given(st.text(max_size=400), st.integers(8, 300))
+@pytest.mark.behaviour("B15")
 def test_shortening_keeps_both_ends_and_says_how_much_is_missing(text: str, limit: int) -> None:
     short = shorten(text, limit)
 
@@ -200,6 +205,7 @@ def user(number: int, size: int, origin: str = "user") -> UserMessage:
     st.floats(0.2, 5),
     st.integers(10, 2000),
 )
+@pytest.mark.behaviour("B16")
 def test_trimming_drops_whole_turns_and_never_the_last(
     sizes: list[tuple[int, bool]], scale: float, budget: int
 ) -> None:

@@ -19,6 +19,7 @@ CAREFUL = Verdict("ask", "everything that is not read-only asks")
 
 
 @given(NAMES, NAMES)
+@pytest.mark.behaviour("B10")
 def test_a_pattern_matches_a_name_or_with_a_star_all_that_begin_so(prefix: str, name: str) -> None:
     assert (name == prefix) == Rule("ask", prefix).matches(name)
     assert name.startswith(prefix) == Rule("ask", prefix + "*").matches(name)
@@ -50,6 +51,7 @@ def test_a_pattern_matches_a_name_or_with_a_star_all_that_begin_so(prefix: str, 
         (Policy(), ToolSpec("write", approval=True), "default", Verdict("ask", "the tool asks for approval")),
     ],
 )
+@pytest.mark.behaviour("B10")
 def test_a_verdict_is_the_rules_then_the_modes(policy: Policy, tool: ToolSpec, mode: Mode, expected: Verdict) -> None:
     """The first of equally severe rules gives the reason; a mode never lifts a denial."""
     assert expected == policy.judge(CALL, tool, mode=mode)

@@ -131,6 +131,7 @@ def test_notes_of_the_memory_stand_in_lines() -> None:
     assert UserMessage("m2", "From your notes:\ntea\nat 5", "engine") == session.state.history[-1]
 
 
+@pytest.mark.behaviour("B6")
 def test_a_reply_with_only_reasoning_is_kept_and_nudged() -> None:
     session = Session(engine_with())
     session(UserSpoke("Go"))

@@ -19,6 +19,7 @@ def test_unknown_statuses_from_500_on_are_transient(status: int, kind: ErrorKind
 
 
 @pytest.mark.parametrize("seconds", [0.0, 0.25, 30.0])
+@pytest.mark.behaviour("B19")
 def test_the_wait_that_a_provider_asks_for_is_kept_however_short(seconds: float) -> None:
     assert seconds == delay(RetryPolicy(), "rate_limit", 2, 1, seconds)
 

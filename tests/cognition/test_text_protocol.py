@@ -68,8 +68,9 @@ def calls(reading: Reading) -> list[tuple[str, dict[str, Any]]]:
         ('First {"a": "shell", "i": "ls"} then {"a": "shell", "i": "ls"}', LS * 2),
     ],
 )
+@pytest.mark.behaviour("B5")
 def test_short_keys_are_read_in_every_shape(text: str, expected: list[tuple[str, dict[str, Any]]]) -> None:
-    """Plain, fenced, in prose, as an array with every action kept, with line breaks in strings (3.2 item 5)."""
+    """Plain, fenced, in prose, as an array with every action kept, with line breaks in strings."""
     reading = read_text("short_keys", text, TOOLS)
 
     assert expected == calls(reading)
@@ -98,12 +99,14 @@ def test_short_keys_are_read_in_every_shape(text: str, expected: list[tuple[str,
     ],
 )
 @pytest.mark.parametrize("protocol", ["short_keys", "tool_tags"])
+@pytest.mark.behaviour("B5")
 def test_a_plain_answer_is_never_taken_for_a_failed_call(protocol: TextProtocol, text: str) -> None:
     assert Reading(answer=text) == read_text(protocol, text, TOOLS)
 
 
+@pytest.mark.behaviour("B7")
 def test_no_key_is_lost_when_several_stand_together() -> None:
-    """Thought, call, answer, note and confirmation of one object all arrive (3.2 item 7)."""
+    """Thought, call, answer, note and confirmation of one object all arrive."""
     reading = read_text(
         "short_keys", '{"t": "hm", "a": "shell", "i": "ls", "f": "Done.", "c": true, "r": "likes ls"}', TOOLS
     )
@@ -113,6 +116,7 @@ def test_no_key_is_lost_when_several_stand_together() -> None:
     assert (reading.answer, reading.reasoning, reading.remember) == ("Done.", "hm", ("likes ls",))
 
 
+@pytest.mark.behaviour("B5")
 def test_text_around_calls_is_thought_and_a_marked_response_is_the_answer() -> None:
     assert "Sure!" in read_text("short_keys", 'Sure! {"a": "shell", "i": "ls"}', TOOLS).reasoning
     assert read_text("short_keys", "<response> Hi. </response>", TOOLS).answer == "Hi."
@@ -128,6 +132,7 @@ def test_text_around_calls_is_thought_and_a_marked_response_is_the_answer() -> N
         ('{"a": "move", "i": "x to y"}', "must be a JSON object"),
     ],
 )
+@pytest.mark.behaviour("B5")
 def test_what_was_meant_as_a_call_and_can_not_be_read_is_malformed(text: str, reason: str) -> None:
     reading = read_text("short_keys", text, TOOLS)
 
@@ -146,6 +151,7 @@ def test_what_was_meant_as_a_call_and_can_not_be_read_is_malformed(text: str, re
         ("<tool>move</tool><args>[1]</args>", [], 1),
     ],
 )
+@pytest.mark.behaviour("B5")
 def test_tool_tags_are_read(text: str, expected: list[tuple[str, dict[str, Any]]], problems: int) -> None:
     reading = read_text("tool_tags", text, TOOLS)
 
@@ -199,8 +205,9 @@ def test_a_turn_in_a_text_protocol() -> None:
     assert AssistantMessage("m4", '{"f": "One file."}') == session.state.history[-1]
 
 
+@pytest.mark.behaviour("B7")
 def test_an_answer_beside_a_call_holds_once_the_call_succeeded() -> None:
-    """``f`` fires after the tool finished (3.2 item 7); if it failed, the model hears of that instead."""
+    """``f`` fires after the tool finished; if it failed, the model hears of that instead."""
     reply = '{"a": "shell", "i": "ls", "f": "Listed."}'
     for event, expected in (
         (ToolReturned(effect("1.1.1"), "a.txt"), TurnFinished),
@@ -233,6 +240,7 @@ def test_a_model_may_want_the_user_to_be_asked() -> None:
     assert isinstance(run, CallTool)
 
 
+@pytest.mark.behaviour("B5")
 def test_unreadable_replies_are_sent_back_twice_and_stay_out_of_history() -> None:
     """The bad output is in the journal, as the input it was; repeating it to the model would teach it."""
     session = Session(engine_with(SHELL, protocol="short_keys"))

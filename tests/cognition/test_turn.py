@@ -87,6 +87,7 @@ def test_the_turn_of_the_design_table() -> None:
     ] == list(session.state.history)
 
 
+@pytest.mark.behaviour("B3")
 def test_a_call_that_policy_asks_about_runs_as_approved_once_approval_is_given() -> None:
     """What runs is to the byte what the user was shown."""
     session = Session(engine_with(DELETE))
@@ -103,6 +104,7 @@ def test_a_call_that_policy_asks_about_runs_as_approved_once_approval_is_given()
     assert (ask.effect_id, run.effect_id) == ("1.1.1", "1.1.2")
 
 
+@pytest.mark.behaviour("B3")
 def test_a_refused_call_tells_the_model_why() -> None:
     session = Session(engine_with(DELETE))
     session(UserSpoke("Delete x"))
@@ -130,8 +132,9 @@ def test_from_now_on_answers_are_remembered() -> None:
         assert [expected] == [type(decision) for decision in first]
 
 
+@pytest.mark.behaviour("B4")
 def test_two_approvals_given_in_reverse_order_each_run_their_own_call() -> None:
-    """Read-only calls may be asked about together; each answer belongs to its own call (3.2 item 4)."""
+    """Read-only calls may be asked about together; each answer belongs to its own call."""
     peek = ToolSpec("peek", read_only=True, approval=True)
     session = Session(engine_with(peek))
     session(UserSpoke("Peek twice"))
@@ -165,6 +168,7 @@ def test_read_only_neighbours_run_together_and_others_wait_for_their_turn() -> N
     assert session.results == [("a", "ok"), ("b", "ok"), ("c", "ok"), ("Error: broken", "error"), ("e", "ok")]
 
 
+@pytest.mark.behaviour("I4")
 def test_an_unknown_tool_is_answered_with_the_nearest_names() -> None:
     session = Session(engine_with(MULTIPLY, WRITE))
     session(UserSpoke("?"))
@@ -182,8 +186,9 @@ def test_an_unknown_tool_is_answered_with_the_nearest_names() -> None:
     assert session.results == [("Error: there is no tool 'zzz'; no tools are offered", "error")]
 
 
+@pytest.mark.behaviour("I4")
 def test_a_denied_call_is_data_for_the_model() -> None:
-    """A denial is a result, never an exception out of the loop (3.4 item I4)."""
+    """A denial is a result, never an exception out of the loop."""
     session = Session(engine_with(WRITE, policy=Policy((Rule("deny", "wri*", "read only today"),))))
     session(UserSpoke("Write"))
     (ask,) = session(replied("1.1.0", "", ProposedCall("write")))
@@ -220,6 +225,7 @@ def test_cancel_keeps_what_the_user_has_read() -> None:
     assert AssistantMessage("m2", "Once upon", interrupted=True) == session.state.history[-1]
 
 
+@pytest.mark.behaviour("B19")
 def test_cancel_while_waiting_stops_the_timer() -> None:
     session = Session(engine_with())
     session(UserSpoke("Hello"))
@@ -230,6 +236,7 @@ def test_cancel_while_waiting_stops_the_timer() -> None:
     assert (CancelEffect(effect("1.1.1")), TurnFinished(Cancelled(""), Usage())) == decisions
 
 
+@pytest.mark.behaviour("B19")
 def test_a_rate_limit_is_waited_out_and_the_call_made_again() -> None:
     session = Session(engine_with())
     session(UserSpoke("Hello"))
@@ -272,6 +279,7 @@ def test_errors_that_do_not_go_away_end_the_turn_at_once(kind: str) -> None:
     )
 
 
+@pytest.mark.behaviour("B19")
 def test_a_call_that_showed_text_is_not_silently_restarted() -> None:
     session = Session(engine_with())
     session(UserSpoke("Hello"))
@@ -347,6 +355,7 @@ def test_a_count_that_fills_the_context_is_forgotten_by_a_reset() -> None:
     assert isinstance(ask, CallModel)
 
 
+@pytest.mark.behaviour("B16")
 def test_a_message_that_can_not_fit_fails_the_turn_with_numbers() -> None:
     session = Session(engine_with(context_tokens=200, options=GenerationOptions(max_tokens=100)))
 
@@ -358,8 +367,9 @@ def test_a_message_that_can_not_fit_fails_the_turn_with_numbers() -> None:
     assert "the prompt may have 100" in end.outcome.message
 
 
+@pytest.mark.behaviour("B9")
 def test_the_step_limit_asks_for_a_final_answer_without_tools() -> None:
-    """At the limit the model is told to wrap up and tools are withheld (3.2 item 9)."""
+    """At the limit the model is told to wrap up and tools are withheld."""
     session = Session(engine_with(WRITE, limits=Limits(steps=2)))
     session(UserSpoke("Work"))
     for step in (1, 2):
@@ -377,6 +387,7 @@ def test_the_step_limit_asks_for_a_final_answer_without_tools() -> None:
     assert (TurnFinished(LimitReached("steps", "Half done."), Usage()),) == end
 
 
+@pytest.mark.behaviour("B2")
 def test_calls_beyond_the_limit_are_answered_but_not_run() -> None:
     session = Session(engine_with(MULTIPLY, limits=Limits(tool_calls=2)))
     session(UserSpoke("Work"))
@@ -391,8 +402,9 @@ def test_calls_beyond_the_limit_are_answered_but_not_run() -> None:
 
 
 @pytest.mark.parametrize("cycle", [1, 2, 3])
+@pytest.mark.behaviour("B8")
 def test_a_loop_of_calls_is_ended_with_a_result_that_says_so(cycle: int) -> None:
-    """The third repetition of a call, or of a cycle of two or three, is not run (3.2 item 8)."""
+    """The third repetition of a call, or of a cycle of two or three, is not run."""
     session = Session(engine_with(WRITE))
     session(UserSpoke("Work"))
     step = 0
@@ -409,6 +421,7 @@ def test_a_loop_of_calls_is_ended_with_a_result_that_says_so(cycle: int) -> None
     assert TurnFinished(LimitReached("loop", "I give up."), Usage()) == end
 
 
+@pytest.mark.behaviour("B3")
 def test_refusals_in_a_row_end_the_turn() -> None:
     session = Session(engine_with(DELETE, limits=Limits(refusals=2)))
     session(UserSpoke("Delete"))
@@ -542,6 +555,7 @@ def test_a_readable_call_beside_an_unreadable_one_runs_and_the_model_hears_of_th
 
 
 @pytest.mark.parametrize("text", ["{", "[1]", "null", '{"a": ' * 100_000])
+@pytest.mark.behaviour("I4")
 def test_arguments_that_are_no_object_are_unreadable_whoever_parsed_them(text: str) -> None:
     session = Session(engine_with(WRITE))
     session(UserSpoke("Write"))
@@ -552,8 +566,9 @@ def test_arguments_that_are_no_object_are_unreadable_whoever_parsed_them(text: s
     assert ask.purpose == "repair"
 
 
+@pytest.mark.behaviour("B6")
 def test_an_empty_reply_is_nudged_at_most_twice() -> None:
-    """A reply with only reasoning, or with nothing, never stalls the turn (law L10, 3.2 item 6)."""
+    """A reply with only reasoning, or with nothing, never stalls the turn (law L10)."""
     session = Session(engine_with())
     session(UserSpoke("Hello"))
     for step in (1, 2):
@@ -605,6 +620,7 @@ def test_shutdown_ends_everything() -> None:
     assert (SessionClosed(),) == idle(ShutdownAsked())
 
 
+@pytest.mark.behaviour("B15")
 def test_a_long_result_is_shortened_in_history_with_a_note() -> None:
     session = Session(engine_with(WRITE, context_tokens=1000, options=GenerationOptions(max_tokens=500)))
     session(UserSpoke("Read"))
@@ -656,8 +672,9 @@ def test_whether_a_call_needs_approval_can_be_asked() -> None:
     assert not engine.requires_approval(call, allowed)
 
 
+@pytest.mark.behaviour("B1")
 def test_the_echo_engine_answers_and_leaves_its_argument_alone() -> None:
-    """3.2 item 1: the smallest engine, and a state that is not mutated."""
+    """The smallest engine, and a state that is not mutated."""
     before = AgentState()
 
     transition = EchoEngine().step(before, UserSpoke("hello"))

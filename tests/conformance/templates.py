@@ -10,7 +10,10 @@ Each renders conversations whose last message is an assistant's: with reasoning,
 all kinds. What it wrote for that message is parsed whole, character by character and cut at random, and has to come
 back. A cell of the table says ``ok``; ``-`` where the template itself leaves that out or refuses it; ``no`` where the
 message does not come back and the template's warnings say that it won't; ``WRONG`` where nothing says so.
-Exit status: 0, or 1 if any cell is WRONG, 2 if the templates can't be had, 130 interrupted.
+Then it looks at what was written down of an earlier run: the table in ``docs/formats.md``, and the formats that the
+restated cases of llama.cpp's tests are read with.
+Exit status: 0, or 1 if any cell is WRONG or something written down is out of date, 2 if the templates can't be had, 130
+interrupted.
 """
 
 from __future__ import annotations
@@ -27,7 +30,9 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from attrs import frozen
+from attrs import evolve, frozen
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # for `python tests/conformance/templates.py`
 
 from cognition import AssistantMessage, Message, ToolCall, ToolSpec, UserMessage
 from cognition.parsing import FormatSpec, Parser, Reply, collect
@@ -36,10 +41,12 @@ from runtime.errors import TemplateError
 from runtime.probing import continuation, opened_for, prompt_of
 from runtime.protection import Shield
 from runtime.templates import ChatTemplate
+from tests.cognition.parsing.stated_cases import PROJECTS, format_of
 
 VERSION = "0.3.36"
 """Of llama-cpp-python. Pinned, so that two runs speak of the same templates."""
 
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "formats.md"
 CACHE = Path(__file__).resolve().parent / ".cache"
 FOLDER = "vendor/llama.cpp/models/templates/"
 
@@ -287,18 +294,51 @@ def print_table(rows: list[Row], verbose: bool) -> None:
     print("Cells: " + ", ".join(f"{counts[state]} {state}" for state in ("ok", "no", "-", "WRONG")))
 
 
+def markdown(rows: list[Row]) -> Iterator[str]:
+    """The table of the page: for each template its format, and in which cases all comes back."""
+    yield "| template | format | comes back | left out or refused by the template | lost |"
+    yield "|---|---|---|---|---|"
+    for row in rows:
+        by_state = {
+            state: ", ".join(case for case, cell in row.cells.items() if cell.state in states)
+            for state, states in (("ok", ("ok",)), ("-", ("-",)), ("no", ("no", "WRONG")))
+        }
+        whole = "all" if len(row.cells) == sum(cell.state == "ok" for cell in row.cells.values()) else by_state["ok"]
+        yield f"| {row.name} | {row.format} | {whole} | {by_state['-']} | {by_state['no']} |"
+
+
+def outdated(rows: list[Row], specs: Mapping[str, FormatSpec]) -> Iterator[str]:
+    """What was written down of earlier runs and is no longer so."""
+    if "\n".join(markdown(rows)) not in PAGE.read_text("utf-8"):
+        yield "the table in docs/formats.md is out of date: --markdown prints the present one"
+    stated = PROJECTS["llama_cpp"]
+    for name in sorted({case["of"] for case in stated["cases"]} & set(specs)):
+        used = {_bare(format_of(stated, case)) for case in stated["cases"] if case["of"] == name}
+        if used != {_bare(specs[name])}:
+            yield f"the cases of {name} in tests/cognition/parsing/cases have another format than is derived now"
+
+
+def _bare(spec: FormatSpec) -> FormatSpec:
+    """The format without what hangs on the prompt and on the tokenizer: reasoning that is begun, stops."""
+    reasoning = None if spec.reasoning is None else evolve(spec.reasoning, opened=False)
+    return evolve(spec, name="", reasoning=reasoning, stops=())
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--cache", type=Path, default=CACHE, help="where the downloaded sources are kept")
     parser.add_argument("--only", default="", metavar="TEXT", help="templates with this text in their name")
+    parser.add_argument("--markdown", action="store_true", help="print the table of docs/formats.md instead")
     parser.add_argument("-v", "--verbose", action="store_true", help="show warnings and what went wrong")
     options = parser.parse_args()
     rows: list[Row] = []
+    specs: dict[str, FormatSpec] = {}
     try:
         for name, source in templates(archive(options.cache)):
             if options.only.lower() in name.lower():
                 print(f"\r{len(rows) + 1:3d} {name:70.70}", end="", file=sys.stderr, flush=True)
                 rows.append(try_out(name, source))
+                specs[name] = ChatTemplate(source).format_spec()
     except KeyboardInterrupt:
         print("\ninterrupted", file=sys.stderr)
         return 130
@@ -309,8 +349,15 @@ def main() -> int:
     if not rows:
         print("no such template", file=sys.stderr)
         return 2
-    print_table(sorted(rows, key=lambda row: row.name.lower()), options.verbose)
-    return int(any(cell.state == "WRONG" for row in rows for cell in row.cells.values()))
+    rows.sort(key=lambda row: row.name.lower())
+    if options.markdown:
+        print("\n".join(markdown(rows)))
+    else:
+        print_table(rows, options.verbose)
+    stale = [] if options.only else list(outdated(rows, specs))
+    for sentence in stale:
+        print(sentence, file=sys.stderr)
+    return int(bool(stale) or any(cell.state == "WRONG" for row in rows for cell in row.cells.values()))
 
 
 if __name__ == "__main__":

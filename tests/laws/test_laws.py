@@ -62,6 +62,7 @@ ECHO_LEAVES_OUT = ("L2",)
 EVERY_LAW = [pytest.param(law, id=f"{name}-{law.name}") for name, engine in ENGINES.items() for law in laws(engine)]
 
 
+@pytest.mark.behaviour("I1", "I2", "I3", "I4", "I5", "I6", "I7", "I8")  # by the laws L3, L4, L5, L2, L6, L8, L6, L5
 @pytest.mark.parametrize("law", EVERY_LAW)
 def test_the_llm_engine_keeps_every_law(law: Law) -> None:
     """For four configurations: few tools, tight budgets, everything turned on, calls written as text."""

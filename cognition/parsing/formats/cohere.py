@@ -41,5 +41,6 @@ COMMAND_R = FormatSpec(
     calls=CallFormat(
         "json_object", section_start="Action:\n```json\n", section_end="```", separator=",\n    ", fields=FIELDS
     ),
+    dropped=("<|CHATBOT_TOKEN|>",),
     stops=("<|END_OF_TURN_TOKEN|>", "<|START_OF_TURN_TOKEN|>"),
 )

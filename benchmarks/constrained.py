@@ -1,0 +1,235 @@
+"""Constrained calls: are they all valid, and what do they cost?
+
+    python benchmarks/constrained.py                       # both, on every backend that is installed
+    python benchmarks/constrained.py --calls 100 --backend llama
+    python benchmarks/constrained.py --calls 0 --rounds 20 # only the cost
+
+*Valid*: for each of so many random schemas, a tool with these parameters is offered to the shipped model, and a call of
+it is sampled at temperature 1.5, at which the model writes little that makes sense. The arguments are checked by
+``jsonschema``, formats included. A call that the token limit cut short is no call (the model babbles in a string
+without end); another seed is tried, and the cut ones are counted.
+
+*Cost*: tokens per second with and without constraint, on a model of 100 million parameters with random weights that is
+written here. Both sides take as many steps behind the same prompt, in turns, so that other work on the machine counts
+for both; the ratio is the median over the rounds. Masks are computed for each token: every row is a call from its first
+token to its last, which is the most that a reply can hold of it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from jsonschema import Draft202012Validator
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # for `python benchmarks/constrained.py`
+
+from benchmarks.random_model import write_random_model
+from benchmarks.random_schemas import random_parameters
+from benchmarks.table import Progress, digits, machine, table
+from cognition import GenerationOptions, History, ModelRequest, ToolSpec, UserMessage
+from runtime import load_model
+from runtime.handles import LocalRuntime
+from runtime.protocol import Done
+from runtime.specs import PACKAGES, BackendName, installed
+
+TEMPERATURE = 1.5
+CALL_TOKENS = 150
+SEEDS = 12
+"""So many are tried until a call is complete."""
+
+STEPS = 128
+TEXT = {"type": "string", "minLength": 4000}
+COSTS: dict[str, dict[str, Any]] = {
+    "one long text": {"text": TEXT},
+    "rows of numbers and choices": {
+        "rows": {
+            "type": "array",
+            "minItems": 60,
+            "items": {
+                "type": "object",
+                "properties": {
+                    "id": {"type": "integer", "minimum": 0, "maximum": 99999},
+                    "kind": {"enum": ["apple", "pear", "plum"]},
+                    "price": {"type": "number", "minimum": 0, "maximum": 1000},
+                    "ok": {"type": "boolean"},
+                },
+                "required": ["id", "kind", "price", "ok"],
+            },
+        }
+    },
+    "dates, addresses, patterns": {
+        "rows": {
+            "type": "array",
+            "minItems": 60,
+            "items": {
+                "type": "object",
+                "properties": {
+                    "when": {"type": "string", "format": "date-time"},
+                    "who": {"type": "string", "format": "email"},
+                    "code": {"type": "string", "pattern": "^[A-Z]{2}-[0-9]{4}$"},
+                },
+                "required": ["when", "who", "code"],
+            },
+        }
+    },
+}
+
+
+def ask(model: LocalRuntime, tool: ToolSpec, **options: Any) -> Done:
+    question = UserMessage("m1", f"Call {tool.name} with something that fits.")
+    settings = {
+        "temperature": TEMPERATURE,
+        "tool_choice": tool.name,
+        "parallel_calls": False,
+        "thinking": False,
+        **options,
+    }
+    request = ModelRequest("", History((question,)), (tool,), GenerationOptions(**settings))
+    *_, done = model.submit(request)
+    assert isinstance(done, Done)
+    if done.failure is not None:
+        raise SystemExit(f"{tool.parameters}\n{done.failure.message}")
+    return done
+
+
+# ------------------------------------------------------------------------------------------------------------- validity
+
+
+def sampled(backend: BackendName, count: int, seed: int, progress: Progress) -> list[str]:
+    """One row: how many schemas, calls, cut ones, invalid ones."""
+    complete = cut = invalid = given_up = 0
+    began = time.monotonic()
+    with load_model(backend=backend) as model:
+        for number in range(count):
+            schema = random_parameters(Random(seed * 1_000_000 + number))
+            check = Draft202012Validator(schema, format_checker=Draft202012Validator.FORMAT_CHECKER)
+            tool = ToolSpec("record", "Record something.", schema)
+            for attempt in range(SEEDS):
+                done = ask(model, tool, seed=number * SEEDS + attempt, max_tokens=CALL_TOKENS)
+                if done.finish_reason == "length":
+                    cut += 1
+                    continue
+                complete += 1
+                problem = _problem(done, check)
+                if problem:
+                    invalid += 1
+                    print(
+                        f"{backend}, schema {number}, attempt {attempt}: {problem}\n{json.dumps(schema)}",
+                        file=sys.stderr,
+                    )
+                break
+            else:
+                given_up += 1
+            if number % 25 == 24:
+                progress(f"{backend}: {number + 1} of {count} schemas, {complete} calls, {cut} cut, {invalid} invalid")
+    progress.clear()
+    seconds = f"{time.monotonic() - began:.0f} s"
+    return [backend, str(count), str(complete), str(complete - invalid), str(invalid), str(cut), str(given_up), seconds]
+
+
+def _problem(done: Done, check: Draft202012Validator) -> str:
+    if len(done.calls) != 1 or done.malformed or done.text.strip():
+        return f"not exactly one call: {done!r}"
+    call = done.calls[0]
+    if call.name != "record" or call.repairs:
+        return f"it is not as it should be: {call!r}"
+    return "; ".join(error.message for error in check.iter_errors(json.loads(call.arguments_json)))
+
+
+# ----------------------------------------------------------------------------------------------------------------- cost
+
+
+def costs(
+    backend: BackendName, path: Path, rounds: int, threads: int | None, progress: Progress
+) -> Iterator[list[str]]:
+    """Rows: tokens per second free and constrained, and the ratios of wall time and of CPU time."""
+    with load_model(path, backend=backend, threads=threads) as model:
+        for name, properties in COSTS.items():
+            parameters = {"type": "object", "properties": properties, "required": list(properties)}
+            tool = ToolSpec("record", "Record something.", parameters)
+            wall: dict[bool, list[float]] = {True: [], False: []}
+            cpu: dict[bool, list[float]] = {True: [], False: []}
+            for number in range(rounds + 1):
+                for constrained in (True, False) if number % 2 else (False, True):
+                    seconds, used = _decoding(model, tool, number, constrained=constrained)
+                    if number:  # the first round only warms up: prompt, grammar, caches
+                        wall[constrained].append(seconds)
+                        cpu[constrained].append(used)
+                progress.detail(f"{backend}: {name}, round {number} of {rounds}")
+            ratios = [free / held for free, held in zip(wall[False], wall[True], strict=True)]
+            work = [free / held for free, held in zip(cpu[False], cpu[True], strict=True)]
+            yield [
+                f"{backend}: {name}",
+                digits(STEPS / statistics.median(wall[False])),
+                digits(STEPS / statistics.median(wall[True])),
+                f"{statistics.median(ratios):.3f}",
+                f"{statistics.median(work):.3f}",
+            ]
+    progress.clear()
+
+
+def _decoding(model: LocalRuntime, tool: ToolSpec, seed: int, *, constrained: bool) -> tuple[float, float]:
+    """Seconds for ``STEPS`` tokens, by the clock and of the processor. The prompt is in the cache but for one token."""
+    choice = tool.name if constrained else "auto"
+    used = time.process_time()
+    done = _steps(model, tool, seed, choice=choice, constrain=constrained)
+    return done.timings.decode_seconds * STEPS / done.usage.output_tokens, time.process_time() - used
+
+
+def _steps(model: LocalRuntime, tool: ToolSpec, seed: int, *, choice: str, constrain: bool) -> Done:
+    for attempt in range(100):  # free sampling may end the reply early
+        done = ask(
+            model,
+            tool,
+            seed=seed * 100 + attempt,
+            max_tokens=STEPS,
+            tool_choice=choice,
+            constrain=constrain,
+        )
+        if done.usage.output_tokens == STEPS:
+            return done
+    raise SystemExit("no reply reached its token limit")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--calls", type=int, default=1000, help="random schemas for each backend (default: 1000)")
+    parser.add_argument("--rounds", type=int, default=10, help="rounds of the cost (default: 10)")
+    parser.add_argument("--backend", choices=tuple(PACKAGES), action="append", help="default: all that are installed")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--threads", type=int, default=None, help="of llama.cpp, for the cost")
+    options = parser.parse_args()
+    backends = [name for name in options.backend or PACKAGES if installed(name)]
+    progress = Progress()
+    print(machine())
+    if options.calls:
+        rows = [sampled(backend, options.calls, options.seed, progress) for backend in backends]
+        print(f"\nCalls of the shipped model at temperature {TEMPERATURE}, one for each random schema:\n")
+        print(table([["", "schemas", "calls", "valid", "invalid", "cut", "given up", "took"], *rows]), flush=True)
+        if any(row[4] != "0" for row in rows):
+            sys.exit(1)
+    if options.rounds:
+        with tempfile.TemporaryDirectory() as folder:
+            gguf, mlx, parameters = write_random_model(Path(folder))
+            paths = {"llama": gguf, "mlx": mlx}
+            made = [
+                row
+                for backend in backends
+                for row in costs(backend, paths[backend], options.rounds, options.threads, progress)
+            ]
+        size = f"{parameters / 1e6:.0f} million random parameters"
+        print(f"\nTokens per second, {size}, medians of {options.rounds} rounds:\n")
+        print(table([["", "free", "constrained", "ratio", "by CPU time"], *made]))
+
+
+if __name__ == "__main__":
+    main()

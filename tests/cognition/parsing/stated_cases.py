@@ -1,0 +1,112 @@
+"""Cases of other parsers' tests as facts of our own: a reply's text in a format, and the message that it is.
+
+``cases/*.json`` holds for each project the formats (those that are not written ones), the tools, and the cases. A case:
+
+    of        what the case is about: the template or the parser of that project
+    format    the name of a format
+    input     the reply
+    text, reasoning, calls    what it says; left out where empty
+    unread    calls in it that can't be read: the model is told; left out where there is none
+    cut       the same, for a call that the end of the text cuts
+    end       how the reply ended, if not by itself
+    tools     those that were offered
+    differs   why we read it otherwise, a key of ``REASONS``; the message above is then theirs
+
+Names, texts and values are ours. ``python tests/cognition/parsing/stated_cases.py`` prints the table of
+``docs/formats.md``.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from cognition.codec import from_data
+from cognition.parsing import FORMATS, FormatSpec
+from cognition.tools import ToolSpec
+
+FOLDER = Path(__file__).resolve().parent / "cases"
+
+REASONS: Mapping[str, str] = {
+    "reasoning wanted in the text": "a mode that leaves reasoning and its markers in the text, which there is not here",
+    "a call within reasoning that goes on": "a call in reasoning counts, since models forget to end it; whether the "
+    "reasoning goes on behind it is not known while it streams",
+    "a marker wanted in the reasoning": "no marker is ever shown",
+    "words of the prompt wanted in the reasoning": "what the prompt said is not the model's",
+    "an answer in a fence": "a fence of code around a structured answer stays",
+    "tags in a message to somebody": "tags of calls are markers in any message; to whom it is sent decides nothing",
+    "a call left out": "a call that can't be read, or has an unusual id, is told and not left out",
+    "another format in the same tags": "one format for a model: its own",
+    "quotation marks wanted off": "a text is kept as it was written",
+    "arguments that are no object": "no tool takes them: the model is told",
+    "a name guessed from the arguments": "no name is guessed: the model is told that there is no such tool",
+    "a broken call shown as text": "a call whose name and arguments have begun is one: the model is told what is wrong",
+    "text between bare calls": "bare calls stand alone in a reply, a semicolon between two is text",
+    "calls behind a broken one in the same list": "where a broken call ends is not known: all behind it goes back",
+    "a marked text wanted as a number": "what the format marks as text is text",
+    "commas left out": "not mended: the call goes back to the model",
+    "an object wanted as text": "an object in a value is read as one, not as its markers",
+}
+"""Why a case is read otherwise: what they want, what we do."""
+
+NOT_STATED: Mapping[str, Mapping[str, int | str]] = {
+    "llama_cpp": {"stated twice there": 38, "that go on with a message which the prompt has begun": 70},
+    "mlx_lm": {"of detokenising and of tokens, which the parser knows nothing of": "those"},
+    "vllm": {"of other families and versions, and of requests and token ids": "those"},
+}
+"""Cases of their tests that are not here, and why."""
+
+
+def project(name: str) -> dict[str, Any]:
+    """All that is stated of a project's tests."""
+    found: dict[str, Any] = json.loads((FOLDER / f"{name}.json").read_text("utf-8"))
+    return found
+
+
+PROJECTS = {path.stem: project(path.stem) for path in sorted(FOLDER.glob("*.json"))}
+
+
+def format_of(stated: Mapping[str, Any], case: Mapping[str, Any]) -> FormatSpec:
+    """The format that a case is to be read with."""
+    name = case["format"]
+    if name in FORMATS:
+        return FORMATS[name]
+    spec = from_data(stated["formats"][name], FormatSpec)
+    assert isinstance(spec, FormatSpec)
+    return spec
+
+
+def tools_of(stated: Mapping[str, Any], case: Mapping[str, Any]) -> list[ToolSpec]:
+    """The tools that were offered."""
+    found = (stated["tools"][name] for name in case.get("tools", ()))
+    return [ToolSpec(tool["name"], "", tool["parameters"]) for tool in found]
+
+
+def message_of(case: Mapping[str, Any]) -> tuple[str, str, list[list[Any]], int]:
+    """Text, reasoning, calls, and how many calls can't be read."""
+    unread = case.get("unread", case.get("cut", 0))
+    return case.get("text", ""), case.get("reasoning", ""), case.get("calls", []), unread
+
+
+def table() -> Iterator[str]:
+    """Lines of Markdown: how many cases of each project are stated and read as stated, and why others are not."""
+    yield "| from | cases | read as stated | read otherwise | not stated |"
+    yield "|---|---|---|---|---|"
+    for name, stated in PROJECTS.items():
+        cases = stated["cases"]
+        others = sum("differs" in case for case in cases)
+        missing = "; ".join(f"{count} {why}" for why, count in NOT_STATED[name].items())
+        yield f"| {stated['source']} | {len(cases)} | {len(cases) - others} | {others} | {missing} |"
+    yield ""
+    yield "| what they want | what we do | cases |"
+    yield "|---|---|---|"
+    counts = Counter(case["differs"] for stated in PROJECTS.values() for case in stated["cases"] if "differs" in case)
+    for reason, count in counts.most_common():
+        yield f"| {reason} | {REASONS[reason]} | {count} |"
+
+
+if __name__ == "__main__":
+    print("\n".join(table()))

@@ -1,0 +1,151 @@
+"""What can't be read is told with its reason, so that the model can mend it; what is merely odd is read."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from cognition.parsing import FormatSpec, parse_reply
+from cognition.parsing.formats import APERTUS, BARE_JSON, GLM, HERMES, KIMI_K2, LFM2, LLAMA3, QWEN3_CODER
+from cognition.parsing.machine import LONGEST_HEAD
+from tests.cognition.parsing.replies import read
+
+REASONS: dict[str, tuple[FormatSpec, str, str]] = {
+    "no call at all": (HERMES, "<tool_call>[]</tool_call>", "the list of calls is empty"),
+    "a number": (HERMES, "<tool_call>5</tool_call>", "a call has to be a JSON object"),
+    "two names": (APERTUS, '<|tools_prefix|>[{"a": {}, "b": {}}]<|tools_suffix|>', "an object with one key"),
+    "arguments that are prose": (
+        HERMES,
+        '<tool_call>{"name": "f", "arguments": "well, five"}</tool_call>',
+        "the arguments are a string that holds no JSON object",
+    ),
+    "two objects of arguments in a string": (
+        HERMES,
+        '<tool_call>{"name": "f", "arguments": "{} {}"}</tool_call>',
+        "the arguments are a string that holds several values",
+    ),
+    "two objects of arguments": (
+        KIMI_K2,
+        "<|tool_call_begin|>functions.f:0<|tool_call_argument_begin|>{} {}<|tool_call_end|>",
+        "the arguments have to be one JSON object",
+    ),
+    "a list without its comma": (
+        HERMES,
+        '<tool_call>[{"name": "f", "arguments": {}} {"name": "g", "arguments": {}}]</tool_call>',
+        "expecting ',' or ']' at character 32",
+    ),
+    "a list with something behind it": (
+        HERMES,
+        '<tool_call>[{"name": "f", "arguments": {}}]]</tool_call>',
+        "extra text at character 32",
+    ),
+    "a number that JSON has not": (
+        HERMES,
+        '<tool_call>{"name": "f", "arguments": {"x": 1e999},}</tool_call>',
+        "the arguments can't be written as JSON",
+    ),
+    "text between key and value": (
+        GLM,
+        "<tool_call>f<arg_key>a</arg_key> is <arg_value>1</arg_value></tool_call>",
+        "is not closed",
+    ),
+    "a parameter given twice": (
+        QWEN3_CODER,
+        "<function=f><parameter=a>1</parameter><parameter=a>2</parameter></function></tool_call>",
+        "the parameter 'a' is given twice",
+    ),
+    "text before the name": (
+        QWEN3_CODER,
+        "<tool_call>please <function=f></function></tool_call>",
+        "the call has to begin with '<function='",
+    ),
+    "calls without a comma": (LFM2, "[f() g()]", "',' or ']' was expected after a call, not 'g()]'"),
+    "an empty list in Python": (LFM2, "[]", "the list of calls is empty"),
+    "an argument given twice": (LFM2, "[f(x=1, x=2)]", "the parameter 'x' is given twice"),
+    "a word that is no value": (LFM2, "[f(x=five)]", "'five' is no value"),
+    "a name that is none": (LFM2, "[(x=1)]", "a name was expected at character 1"),
+    "too many brackets": (LFM2, f"[f(x={'[' * 2000}", "the arguments are nested too deeply"),
+}
+
+
+@pytest.mark.parametrize(("spec", "text", "reason"), REASONS.values(), ids=list(REASONS))
+def test_a_call_that_can_not_be_read_says_why(spec: FormatSpec, text: str, reason: str) -> None:
+    """The reason is for the model: it names what is wrong with what was written."""
+    if spec is LFM2:
+        text = f"<|tool_call_start|>{text}<|tool_call_end|>"
+    reply = parse_reply(spec, text)
+
+    (malformed,) = reply.malformed
+    assert reason in malformed.reason
+
+
+READ: dict[str, tuple[FormatSpec, str, list[tuple[str, object]]]] = {
+    "a comma at the end of the arguments": (
+        LFM2,
+        "<|tool_call_start|>[f(x=1,)]<|tool_call_end|>",
+        [("f", {"x": 1})],
+    ),
+    "a comma at the end of a list": (
+        LFM2,
+        "<|tool_call_start|>[f(x=[1, 2,])]<|tool_call_end|>",
+        [("f", {"x": [1, 2]})],
+    ),
+    "a quote that is escaped": (
+        LFM2,
+        "<|tool_call_start|>[f(x='it\\'s')]<|tool_call_end|>",
+        [("f", {"x": "it's"})],
+    ),
+    "a list that was not closed": (LFM2, "<|tool_call_start|>[f(x=1)", [("f", {"x": 1})]),
+    "a name with an escape": (
+        HERMES,
+        '<tool_call>{"name": "f\\u0072om", "arguments": {}}</tool_call>',
+        [("from", {})],
+    ),
+    "a name with an escape that JSON has not": (
+        HERMES,
+        '<tool_call>{"name": "f\\q", "arguments": {}}</tool_call>',
+        [("f\\q", {})],
+    ),
+    "a marker in the string of a call that was mended": (
+        HERMES,
+        '<tool_call>{"name": "f", "arguments": {"x": "a </tool_call> b"},}</tool_call>',
+        [("f", {"x": "a </tool_call> b"})],
+    ),
+}
+
+
+@pytest.mark.parametrize(("spec", "text", "calls"), READ.values(), ids=list(READ))
+def test_a_call_that_is_written_oddly_is_read(spec: FormatSpec, text: str, calls: list[tuple[str, object]]) -> None:
+    reply = parse_reply(spec, text)
+
+    assert calls == [(call.name, json.loads(call.arguments_json)) for call in reply.calls]
+    assert read(spec, text) == read(spec, [text])
+
+
+def test_a_quote_left_open_hides_neither_the_text_nor_the_call_behind_it() -> None:
+    """The first call ends at its marker although a string is open there; what comes then is read for itself."""
+    text = (
+        '<tool_call>{"name": "a", "arguments": {"x": "oops}}</tool_call> said "quoted'
+        '<tool_call>{"name": "b", "arguments": {}}</tool_call>'
+    )
+    reply = parse_reply(HERMES, text)
+
+    assert (reply.calls[-1].name, reply.calls[-1].arguments_json) == ("b", "{}")
+    assert "quoted" in reply.text
+    assert read(HERMES, text) == read(HERMES, [text])
+
+
+def test_what_is_no_call_after_all_is_read_as_text_in_every_cut() -> None:
+    """Where it is found to be too long for the beginning of a call, a marker may have begun in an earlier piece."""
+    head = '{"name": "'
+    text = head + "x" * (LONGEST_HEAD - len(head) - 6) + "<think>Hmm.</think>Done."
+    whole = read(BARE_JSON, [text])
+
+    assert all(read(BARE_JSON, [text[:cut], text[cut:]]) == whole for cut in range(LONGEST_HEAD - 10, len(text)))
+
+
+def test_a_call_without_a_marker_ends_with_its_brace() -> None:
+    reply = parse_reply(LLAMA3, '{"name": "f", "parameters": {"x": 1}}')
+
+    assert [(call.name, call.arguments_json) for call in reply.calls] == [("f", '{"x": 1}')]
