@@ -1,4 +1,4 @@
-"""What a local backend has to do: one model, one sequence of tokens in its cache. All the rest is in ``runtime.local``.
+"""What a local backend has to do: one model and the sequences in its cache. All the rest is in ``runtime.local``.
 
 Every method but ``interrupt`` is called on the thread that loaded the model.
 """
@@ -11,6 +11,7 @@ from typing import Protocol
 from attrs import frozen
 
 from cognition import GenerationOptions
+from runtime.scheduling.plan import Limits, Piece
 
 
 @frozen
@@ -43,16 +44,20 @@ class SpecialTokens:
     """Those that somebody added: markers such as ``<tool_call>``, but also runs of spaces and the like."""
 
 
+class Sampler(Protocol):
+    """What chooses the tokens of one reply; it belongs to the backend that made it."""
+
+    def close(self) -> None:
+        """Free it. A second call does nothing."""
+
+
 class Backend(Protocol):
-    """A loaded model with a cache that holds one sequence."""
+    """A loaded model and its cache, which holds sequences of tokens that are told apart by number."""
 
     metadata: Metadata
     special: SpecialTokens
-    can_cut: bool
-    """Whether ``truncate`` can keep a part of the cache; not so for recurrent and hybrid models."""
-
-    chunk: int
-    """Tokens of a prompt that are evaluated at once; an interruption takes effect within one chunk."""
+    limits: Limits
+    """What the cache holds, and how much is evaluated at once."""
 
     vocabulary: int
     """How many tokens there are: they are numbered from 0."""
@@ -66,32 +71,50 @@ class Backend(Protocol):
     def is_end(self, token: int) -> bool:
         """Whether the model ends its turn with this token."""
 
-    def truncate(self, length: int) -> int:
-        """Drop what the cache holds beyond its first ``length`` tokens; how many are left, 0 where it can't be cut."""
+    def drop(self, sequence: int) -> None:
+        """Empty a sequence."""
 
-    def start(self, options: GenerationOptions) -> None:
-        """Prepare for one reply: a fresh sampler, no interruption pending."""
+    def cut(self, sequence: int, length: int) -> bool:
+        """Keep the first ``length`` tokens of a sequence; False where that can't be: then it is empty."""
 
-    def evaluate(self, tokens: Sequence[int]) -> int:
-        """Append tokens to the cache; how many were evaluated, fewer than given only after ``interrupt``.
+    def copy(self, source: int, target: int, length: int) -> None:
+        """Put the first ``length`` tokens of a sequence into another one, which is empty."""
+
+    def sampler(self, options: GenerationOptions) -> Sampler:
+        """A fresh one for one reply."""
+
+    def evaluate(self, batch: Sequence[Piece]) -> bool:
+        """Append tokens to sequences; False, and nothing is appended, when it was interrupted.
 
         Raises:
             BackendError: the native code failed; what the cache holds is then unknown.
         """
 
-    def sample(self, allowed: bytes | None = None) -> int:
-        """The next token, from what the model says after the last token evaluated.
+    def sample(self, row: int, sampler: Sampler, allowed: bytes | None = None) -> int:
+        """The next token, from what the model says after the last token of a piece of the last batch.
 
-        ``allowed`` has one bit for each token, lowest first: whether it may be taken; tokens beyond its end may not.
-        May be called again for another token in the place of the first, with fewer allowed.
+        Args:
+            row: which piece, counted from 0; its ``last`` is True.
+            sampler: of the reply.
+            allowed: one bit for each token, lowest first: whether it may be taken; tokens beyond its end may not.
+                May be called again for another token in the place of the first, with fewer allowed.
         """
 
+    def ready(self) -> None:
+        """No interruption is pending any more."""
+
     def interrupt(self) -> None:
-        """Make an ``evaluate`` that runs, or comes before the next ``start``, return early. From any thread."""
+        """Make an ``evaluate`` that runs, or comes before the next ``ready``, return early if it can.
+
+        May be called on any thread.
+        """
+
+    def reset(self) -> None:
+        """Empty all sequences, whatever happened before."""
 
     def close(self) -> None:
         """Free the model."""
 
 
 class BackendError(Exception):
-    """Native code reported a failure. It ends the reply as ``Done(error)``."""
+    """Native code reported a failure. It ends the replies of the batch as ``Done(error)``."""

@@ -34,32 +34,16 @@ class _Desk:
     """What the callers' threads and the owner's thread share."""
 
     interrupt: Callable[[], None]
-    """The backend's; it may be called from any thread while a reply is being made."""
+    """The engine's; looks at the flags below."""
     closing: bool = False
-    _current: _Ticket | None = field(default=None, init=False)
-    _lock: threading.Lock = field(factory=threading.Lock, init=False)
 
     def cancel(self, ticket: _Ticket) -> None:
-        # First the flag, then the interruption: the engine wipes out interruptions when it begins, and then looks at
-        # the flag. The lock keeps a late cancel from interrupting the next reply.
         ticket.cancelled.set()
-        with self._lock:
-            if self._current is ticket:
-                self.interrupt()
+        self.interrupt()
 
     def close(self) -> None:
         self.closing = True
-        with self._lock:
-            if self._current is not None:
-                self.interrupt()
-
-    def begin(self, ticket: _Ticket) -> None:
-        with self._lock:
-            self._current = ticket
-
-    def end(self) -> None:
-        with self._lock:
-            self._current = None
+        self.interrupt()
 
 
 class LocalGeneration:
@@ -109,20 +93,17 @@ class LocalRuntime:
         desk = self._desk
 
         def job(engine: LocalEngine) -> None:
-            desk.begin(ticket)
             try:
-                done = engine.run(
+                engine.submit(
                     request,
                     emit=ticket.outputs.put,
+                    finish=ticket.outputs.put,
                     stopped=lambda: desk.closing or ticket.cancelled.is_set(),
                     submitted=submitted,
                 )
             except BaseException as error:  # the caller has to hear of it, and the thread to go on
                 failure = Failure(f"{type(error).__name__}: {error}", kind="fatal")
-                done = Done("", "", (), (), "error", Usage(), Timings(), failure)
-            finally:
-                desk.end()
-            ticket.outputs.put(done)
+                ticket.outputs.put(Done("", "", (), (), "error", Usage(), Timings(), failure))
 
         self._owner.put(job)
         return LocalGeneration(self, desk, ticket)

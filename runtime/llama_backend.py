@@ -1,4 +1,4 @@
-"""llama.cpp, through the low-level bindings of llama-cpp-python: one context, one sequence.
+"""llama.cpp, through the low-level bindings of llama-cpp-python: one context, many sequences in one pool of cells.
 
 While it evaluates, native code never calls back into Python: the callback that may abort it is libc's ``strlen`` on a
 two-byte flag (see ``_AbortFlag``), since a Python callback would be called once for each node of the graph.
@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ctypes
 import os
-import secrets
 from collections import deque
 from collections.abc import Callable, Sequence
 from importlib.metadata import version
@@ -18,19 +17,34 @@ from typing import Any
 import numpy
 
 from cognition import GenerationOptions
-from runtime.backend import BackendError, Metadata, SpecialTokens
+from runtime.backend import BackendError, Metadata, Sampler, SpecialTokens
 from runtime.errors import LoadCancelledError, ModelFileError
 from runtime.lazy_package import import_lazily
+from runtime.scheduling.plan import Limits, Piece
 
 import_lazily("llama_cpp")
 import llama_cpp.llama_cpp as native  # noqa: E402  after the line above, which saves 0.2 s of it
+
+from runtime.llama_sampler import LlamaSampler  # noqa: E402  likewise
 
 DEFAULT_CONTEXT = 8192
 """Tokens, where the model allows more and the caller asks for nothing: room for a system prompt, tools and a dozen
 steps; the cache of a model of 8 billion parameters takes 1 GB at this length."""
 
 BATCH = 512
-"""Tokens evaluated at once in prefill; llama.cpp's own physical batch, beyond which nothing gets faster."""
+"""Tokens evaluated at once; llama.cpp's own physical batch, beyond which nothing gets faster."""
+
+CPU_CHUNK = 128
+"""Tokens of prompts in a batch that also has replies in it, where there is no GPU: a quarter of a batch's time for the
+next token of a reply, at next to no cost for the prompt. A GPU takes a whole batch in about the time of a token."""
+
+SEQUENCES, RECURRENT_SEQUENCES = 32, 4
+"""Told apart in the cache, those in use and those kept for later. In the pool one costs nothing but its cells; of a
+recurrent model, each has a state of full size."""
+
+CONVERSATIONS = 8
+"""Of full length, for which the cache has cells unless that takes more than ``CACHE_BYTES``; for one in any case."""
+CACHE_BYTES = 1024**3
 
 SMALL_MODEL_BYTES = 64 * 1024 * 1024
 """Below this size one thread is the fastest: the barrier between threads costs more than the work that they share."""
@@ -119,15 +133,19 @@ class LlamaBackend:
         params = native.llama_context_default_params()
         trained = native.llama_model_n_ctx_train(self._model)
         params.n_ctx = context_tokens or min(trained, DEFAULT_CONTEXT)
-        params.n_batch = params.n_ubatch = min(BATCH, params.n_ctx)
-        params.n_seq_max = 1
+        cells, params.n_seq_max = self._sizes(params.n_ctx)
+        context, params.n_ctx = params.n_ctx, cells
+        # One of llama.cpp's pieces a batch: an aborted batch then leaves nothing behind.
+        params.n_batch = params.n_ubatch = min(BATCH, cells)
+        params.n_outputs_max = params.n_seq_max  # else memory for the logits of every token of a batch
+        params.kv_unified = True
         params.n_threads = params.n_threads_batch = threads
         params.no_perf = True
         _recent_errors.clear()
         self._context = native.llama_init_from_model(self._model, params)
         if not self._context:
             raise ModelFileError(
-                f"llama.cpp can't make a context of {params.n_ctx} tokens for {path} ({_reason()}); "
+                f"llama.cpp can't make a cache of {cells} tokens for {path} ({_reason()}); "
                 "try a smaller context_tokens",
                 spec=str(path),
             )
@@ -135,20 +153,36 @@ class LlamaBackend:
         self.vocabulary = int(native.llama_vocab_n_tokens(self._vocab))
         self._memory = native.llama_get_memory(self._context)
         self._abort = _AbortFlag(self._context)
-        self.chunk = params.n_batch
-        self._batch = native.llama_batch_init(params.n_batch, 0, 1)
-        for i in range(params.n_batch):  # the same for every batch: one sequence, number 0
-            self._batch.n_seq_id[i] = 1
-            self._batch.seq_id[i][0] = 0
-            self._batch.logits[i] = 0
-        self._held = 0
-        self._sampler: Any = None
+        self._batch = _Batch(params.n_batch)
+        self._rows: list[int] = []
+        """Where the last token of each piece stood in the last batch."""
+        chunk = BATCH if native.llama_supports_gpu_offload() else CPU_CHUNK
+        self.limits = Limits(
+            cells=cells,
+            sequences=params.n_seq_max,
+            batch=params.n_batch,
+            chunk=max(params.n_seq_max, min(chunk, params.n_batch)),
+            can_cut=not self._recurrent,
+        )
         self._pieces: dict[int, bytes] = {}
-        self.can_cut = not (native.llama_model_is_recurrent(self._model) or native.llama_model_is_hybrid(self._model))
         self.special = self._special_tokens()
-        # llama.cpp rounds the length up; what was asked for is what callers plan with.
-        context = min(int(native.llama_n_ctx(self._context)), params.n_ctx)
         self.metadata = self._metadata(path, size, context, trained)
+
+    def _sizes(self, context: int) -> tuple[int, int]:
+        """How many cells and sequences a cache gets whose conversations have up to ``context`` tokens."""
+        self._recurrent = bool(
+            native.llama_model_is_recurrent(self._model) or native.llama_model_is_hybrid(self._model)
+        )
+        layers, heads = native.llama_model_n_layer(self._model), native.llama_model_n_head_kv(self._model)
+        head = native.llama_model_n_embd(self._model) // max(1, native.llama_model_n_head(self._model))
+        architecture = _meta_text(self._model, b"general.architecture")
+        architecture = _meta_text(self._model, b"general.architecture")
+        for name in ("key_length", "value_length"):  # where heads are wider than that
+            text = _meta_text(self._model, f"{architecture}.attention.{name}".encode())
+            head = max(head, int(text) if text.isdecimal() else 0)
+        cell = max(1, 2 * 2 * layers * heads * head)  # keys and values of 16 bits
+        cells = max(context, min(CONVERSATIONS * context, CACHE_BYTES // cell))
+        return cells, min(RECURRENT_SEQUENCES if self._recurrent else SEQUENCES, cells)
 
     def _metadata(self, path: Path, size: int, context: int, trained: int) -> Metadata:
         template = native.llama_model_chat_template(self._model, None)
@@ -211,80 +245,103 @@ class LlamaBackend:
     def is_end(self, token: int) -> bool:
         return bool(native.llama_vocab_is_eog(self._vocab, token))
 
-    def truncate(self, length: int) -> int:
-        if length >= self._held:
-            return self._held
-        if length == 0 or not native.llama_memory_seq_rm(self._memory, 0, length, -1):
-            native.llama_memory_clear(self._memory, False)
-            length = 0
-        self._held = length
-        return length
+    def drop(self, sequence: int) -> None:
+        native.llama_memory_seq_rm(self._memory, sequence, -1, -1)
 
-    def start(self, options: GenerationOptions) -> None:
-        self._abort.clear()
-        self._free_sampler()
-        chain = native.llama_sampler_chain_init(native.llama_sampler_chain_default_params())
-        if options.temperature == 0:
-            native.llama_sampler_chain_add(chain, native.llama_sampler_init_greedy())
-        else:
-            seed = secrets.randbits(32) if options.seed is None else options.seed & 0xFFFFFFFF
-            native.llama_sampler_chain_add(chain, native.llama_sampler_init_temp(options.temperature))
-            native.llama_sampler_chain_add(chain, native.llama_sampler_init_dist(seed))
-        self._sampler = chain
+    def cut(self, sequence: int, length: int) -> bool:
+        if native.llama_memory_seq_rm(self._memory, sequence, length, -1):
+            return True
+        self.drop(sequence)
+        return False
 
-    def evaluate(self, tokens: Sequence[int]) -> int:
-        done = 0
-        while done < len(tokens):
-            chunk = tokens[done : done + self.chunk]
-            result = self._decode(chunk)
-            if result == 2:  # aborted: finished micro-batches stay in the cache; drop them with the rest
-                native.llama_memory_seq_rm(self._memory, 0, self._held, -1)
-                return done
-            if result != 0:
-                raise BackendError(f"llama_decode returned {result} ({_reason()})")
-            done += len(chunk)
-            self._held += len(chunk)
-        return done
+    def copy(self, source: int, target: int, length: int) -> None:
+        # A recurrent state is copied as a whole; the plan asks for nothing else.
+        native.llama_memory_seq_cp(self._memory, source, target, -1, -1 if self._recurrent else length)
 
-    def _decode(self, chunk: Sequence[int]) -> int:
-        batch, size = self._batch, len(chunk)
-        batch.n_tokens = size
-        for i, token in enumerate(chunk):
-            batch.token[i] = token
-            batch.pos[i] = self._held + i
-        batch.logits[size - 1] = 1
+    def sampler(self, options: GenerationOptions) -> LlamaSampler:
+        return LlamaSampler(options)
+
+    def evaluate(self, batch: Sequence[Piece]) -> bool:
+        self._rows = self._batch.fill(batch)
         _recent_errors.clear()
-        result = int(native.llama_decode(self._context, batch))
-        batch.logits[size - 1] = 0
-        return result
+        result = self._decode()
+        if result not in (0, 2):  # 2: aborted
+            raise BackendError(f"llama_decode returned {result} ({_reason()})")
+        return result == 0
 
-    def sample(self, allowed: bytes | None = None) -> int:
+    def _decode(self) -> int:
+        return int(native.llama_decode(self._context, self._batch.native))
+
+    def sample(self, row: int, sampler: Sampler, allowed: bytes | None = None) -> int:
+        assert isinstance(sampler, LlamaSampler)  # one of ours
+        place = self._rows[row]
         if allowed is not None:
             # In place: the next evaluation writes new ones. What can't be taken has no probability, so that greedy and
             # random sampling need to know no more.
-            logits = native.llama_get_logits_ith(self._context, -1)
+            logits = native.llama_get_logits_ith(self._context, place)
             view = numpy.ctypeslib.as_array(logits, shape=(self.vocabulary,))
             bits = numpy.unpackbits(numpy.frombuffer(allowed, numpy.uint8), count=self.vocabulary, bitorder="little")
             view[bits == 0] = -numpy.inf
-        return int(native.llama_sampler_sample(self._sampler, self._context, -1))
+        return sampler.sample(self._context, place)
+
+    def ready(self) -> None:
+        self._abort.clear()
 
     def interrupt(self) -> None:
         self._abort.set()
 
+    def reset(self) -> None:
+        native.llama_memory_clear(self._memory, False)
+
     def close(self) -> None:
         if self._context:
-            self._free_sampler()
-            native.llama_batch_free(self._batch)
             native.llama_free(self._context)
             self._context = None
         if self._model:
             native.llama_model_free(self._model)
             self._model = None
 
-    def _free_sampler(self) -> None:
-        if self._sampler:
-            native.llama_sampler_free(self._sampler)
-            self._sampler = None
+
+class _Batch:
+    """What ``llama_decode`` reads, in arrays that are filled without a call for each token."""
+
+    def __init__(self, size: int) -> None:
+        self._tokens = (native.llama_token * size)()
+        self._positions = (native.llama_pos * size)()
+        self._sequences = (native.llama_seq_id * size)()
+        self._counts = (ctypes.c_int32 * size)(*[1] * size)  # each token belongs to one sequence
+        self._outputs = (ctypes.c_int8 * size)()
+        step = ctypes.sizeof(native.llama_seq_id)
+        pointer = ctypes.POINTER(native.llama_seq_id)
+        base = ctypes.addressof(self._sequences)
+        self._pointers = (pointer * size)(
+            *[ctypes.cast(ctypes.c_void_p(base + step * place), pointer) for place in range(size)]
+        )
+        self.native = native.llama_batch(
+            n_tokens=0,
+            token=self._tokens,
+            embd=None,
+            pos=self._positions,
+            n_seq_id=self._counts,
+            seq_id=self._pointers,
+            logits=self._outputs,
+        )
+
+    def fill(self, pieces: Sequence[Piece]) -> list[int]:
+        """Put these in; where the last token of each stands."""
+        rows: list[int] = []
+        end = 0
+        for piece in pieces:
+            begin, size = end, len(piece.tokens)
+            end += size
+            self._tokens[begin:end] = list(piece.tokens)
+            self._positions[begin:end] = list(range(piece.start, piece.start + size))
+            self._sequences[begin:end] = [piece.sequence] * size
+            self._outputs[begin:end] = [0] * size
+            self._outputs[end - 1] = int(piece.last)
+            rows.append(end - 1)
+        self.native.n_tokens = end
+        return rows
 
 
 def _load(path: Path, on_progress: Callable[[float], bool]) -> Any:

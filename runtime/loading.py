@@ -60,6 +60,7 @@ def load_model(
     owner: Owner[LocalEngine] = Owner(
         load,
         lambda engine: engine.close(),
+        step=lambda engine: engine.step(),
         name=str(spec) if spec is not None else "small model",
     )
     try:

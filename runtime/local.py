@@ -1,93 +1,42 @@
-"""What every local model shares: from a request to tokens, through prefix reuse and sampling, to a ``Done``.
+"""What every local model shares: many replies at once, from requests to ``Done``.
 
-    ModelRequest ─ template ─▶ text ─ tokenise ─▶ tokens ─ plan_prefix ─▶ evaluate ─┐
-                                                                                    ▼
-    Done ◀─ outputs ◀─ parser ◀─ stop texts ◀─ UTF-8 decoder ◀─ pieces ◀─ sample ◀─ loop
+    ModelRequest ─ template ─▶ text ─ tokenise ─▶ Schedule ─ admit, compose ─▶ batch ─ evaluate ─┐
+                                                     ▲                                           ▼
+    Done ◀─ Reply ◀──────────────────────────────────┴──────────────── a token each ◀─ sample ───┘
 
-Everything here runs on the owner's thread; ``runtime.handles`` is what callers hold.
+Everything here runs on the owner's thread; ``runtime.handles`` is what callers hold. The plan is in
+``runtime.scheduling``, and ``docs/scheduler.md`` says how the parts work together.
 """
 
 from __future__ import annotations
 
-import codecs
-import time
+import threading
 from collections.abc import Callable, Iterable
+from itertools import count
 
-from attrs import define, field
+from attrs import evolve
 
 from cognition import Failure, FinishReason, ModelRequest, Usage
-from cognition.parsing import FormatSpec, Output, Parser, collect
+from cognition.parsing import FormatSpec, Output, Parser
 from runtime.backend import Backend
 from runtime.constrained.calls import writable
 from runtime.constrained.guide import Guide, Guides
 from runtime.constrained.masks import TokenMasks, installed
 from runtime.constrained.schema import SchemaError
 from runtime.errors import ConstraintError, TemplateError
-from runtime.prefix import plan_prefix
 from runtime.protection import PromptTokenizer, control_texts
 from runtime.protocol import Done, ModelInfo, Timings
-from runtime.stops import StopFilter
+from runtime.replies import Reply
+from runtime.scheduling.cache import Cache
+from runtime.scheduling.plan import Change, Copy, Cut, Drop, Piece, Request, Schedule, admit, compose
+from runtime.scheduling.tokens import Tokens
 from runtime.templates import FALLBACK_TEMPLATE, ChatTemplate, Rendered
 
-
-@define
-class _Run:
-    """The state of one reply while it is made."""
-
-    request: ModelRequest
-    stopped: Callable[[], bool]
-    emit: Callable[[Output], None]
-    submitted: float
-    parser: Parser
-    guide: Guide | None = None
-    prompt: list[int] = field(factory=list)
-    reused: int = 0
-    generated: int = 0
-    prefill_seconds: float = 0.0
-    prefilled: float = 0.0
-    """When prefill ended, on the monotonic clock."""
-    first_token: float | None = None
-    """When the first token was sampled, on the monotonic clock."""
-    last_token: float | None = None
-    outputs: list[Output] = field(factory=list)
-
-    def count_token(self) -> None:
-        self.last_token = time.monotonic()
-        if self.first_token is None:
-            self.first_token = self.last_token
-        self.generated += 1
-
-    def read(self, text: str) -> None:
-        """Give the parser more of the reply, and what it makes of it to the caller."""
-        if text:
-            self.pass_on(self.parser.feed(text))
-
-    def pass_on(self, outputs: Iterable[Output]) -> None:
-        for output in outputs:
-            self.outputs.append(output)
-            self.emit(output)
-
-    def done(self, reason: FinishReason, failure: Failure | None = None) -> Done:
-        self.pass_on(self.parser.finish(reason))
-        reply = collect(self.outputs)
-        if reason == "stop" and reply.calls:
-            reason = "tool_calls"
-        decode = 0.0 if self.last_token is None else self.last_token - self.prefilled
-        waited = None if self.first_token is None else self.first_token - self.submitted
-        return Done(
-            text=reply.text,
-            reasoning=reply.reasoning,
-            calls=reply.calls,
-            malformed=reply.malformed,
-            finish_reason=reason,
-            usage=Usage(len(self.prompt), self.generated, self.reused),
-            timings=Timings(self.prefill_seconds, decode, waited),
-            failure=failure,
-        )
+EMPTY = Failure("the prompt is empty: the template writes nothing for these messages", kind="fatal")
 
 
 class LocalEngine:
-    """One model and the one sequence in its cache."""
+    """One model, and the replies that it is making."""
 
     def __init__(self, backend: Backend) -> None:
         metadata = backend.metadata
@@ -100,8 +49,15 @@ class LocalEngine:
         self._tokenizer = PromptTokenizer.of(backend, control)
         self._markers = control
         self._guides: Guides | None = None
-        self._held: list[int] = []
-        """The tokens that the backend's cache holds, in order."""
+        self._schedule = Schedule(backend.limits)
+        self._replies: dict[int, Reply] = {}
+        """Those that run and those that wait, by number."""
+        self._numbers = count(1)
+        self._computing: list[Reply] = []
+        """Those in the batch that is being evaluated."""
+        # Between the owner's thread and those that interrupt it. A garbage collection may close a runtime in the middle
+        # of anything, so it may be taken twice by one thread.
+        self._lock = threading.RLock()
         self.info = self._describe()
 
     def _describe(self) -> ModelInfo:
@@ -121,7 +77,7 @@ class LocalEngine:
                 warnings.append(
                     "calls are not constrained: pip install llguidance, which the extras llama and mlx hold"
                 )
-        if self._backend.can_cut:
+        if self._backend.limits.can_cut:
             features = (*features, "prefix_reuse")
         else:
             warnings.append(
@@ -147,61 +103,150 @@ class LocalEngine:
         """
         return self._tokens(self._template.render(request))
 
-    def run(
+    def submit(
         self,
         request: ModelRequest,
         *,
         emit: Callable[[Output], None],
+        finish: Callable[[Done], None],
         stopped: Callable[[], bool],
         submitted: float,
-    ) -> Done:
-        """Make a reply. Never raises: what fails is in the ``Done``.
+    ) -> None:
+        """Take a request; ``step`` makes its reply. Never raises: what fails is in the ``Done``.
 
         Args:
             request: what to answer.
             emit: receives each output as it comes.
-            stopped: asked before each token and each piece of prefill; True ends the reply as cancelled.
+            finish: receives the ``Done``, once.
+            stopped: asked before and after each batch, on any thread; True ends the reply as cancelled.
             submitted: when the caller asked, on the monotonic clock.
         """
-        run = _Run(request, stopped, emit, submitted, Parser(self._template.format_spec(), request.tools))
+        parser = Parser(self._template.format_spec(), request.tools)
+        reply = Reply(request, stopped, emit, finish, submitted, parser)
+        if stopped():
+            reply.end("cancelled")
+            return
         try:
-            return self._attempt(run)
-        except (TemplateError, ConstraintError, SchemaError) as error:
-            return run.done("error", Failure(str(error), kind="fatal"))
+            self._prepare(reply)
         except Exception as error:
-            # Whatever it was, the cache's state is unknown now; the next request starts afresh.
-            self._forget()
-            return run.done("error", Failure(f"{type(error).__name__}: {error}", kind="fatal"))
+            reply.end("error", _failure(error))
+            return
+        context = self._backend.metadata.context_tokens
+        available = context - 1  # one token at least has to be left for the reply
+        if not 0 < len(reply.prompt) <= available:
+            reply.end("error", _overflow(len(reply.prompt), available) if reply.prompt else EMPTY)
+            return
+        reply.limit = min(request.options.max_tokens, context - len(reply.prompt))
+        number = next(self._numbers)
+        self._replies[number] = reply
+        most = len(reply.prompt) + reply.limit - 1  # the last token of a reply is not evaluated
+        self._schedule = self._schedule.submitted(Request(number, Tokens(reply.prompt), most))
+
+    def step(self) -> bool:
+        """Evaluate one batch; False when there is nothing more to do. Never raises."""
+        try:
+            self._end_stopped(self._replies)
+            self._admit()
+            batch = compose(self._schedule)
+            if batch and self._evaluate(batch):
+                self._schedule = self._schedule.evaluated(batch)
+                self._sample(batch)
+        except Exception as error:
+            self._fail(error)
+        return bool(self._replies)
 
     def interrupt(self) -> None:
-        """Make the reply that is being made look at ``stopped`` soon. May be called from any thread while one is."""
-        self._backend.interrupt()
+        """Have ``stopped`` looked at soon, and abort the batch under way if nobody wants it. From any thread."""
+        with self._lock:
+            if self._computing and all(reply.stopped() for reply in self._computing):
+                self._backend.interrupt()
 
     def close(self) -> None:
         """Free the model."""
         self._backend.close()
 
-    def _attempt(self, run: _Run) -> Done:
-        if run.stopped():
-            return run.done("cancelled")
-        rendered = self._template.render(run.request)
-        run.parser = Parser(rendered.format, run.request.tools)
-        run.guide = self._guide(rendered.format, run.request)
-        run.prompt = self._tokens(rendered)
-        available = self._backend.metadata.context_tokens - 1  # one token at least has to be left for the reply
-        if len(run.prompt) > available:
-            return run.done(
-                "error",
-                Failure(
-                    f"the prompt has {len(run.prompt)} tokens, and {available} fit into the context",
-                    kind="context_overflow",
-                    needed_tokens=len(run.prompt),
-                    available_tokens=available,
-                ),
-            )
-        if not self._prefill(run):
-            return run.done("cancelled")
-        return run.done(self._decode(run))
+    def _prepare(self, reply: Reply) -> None:
+        """From a request to what is evaluated and sampled."""
+        rendered = self._template.render(reply.request)
+        reply.parser = Parser(rendered.format, reply.request.tools)
+        reply.guide = self._guide(rendered.format, reply.request)
+        reply.prompt = self._tokens(rendered)
+
+    def _end_stopped(self, numbers: Iterable[int]) -> None:
+        for number in [number for number in numbers if self._replies[number].stopped()]:
+            self._end(number, "cancelled")
+
+    def _end(self, number: int, reason: FinishReason, failure: Failure | None = None) -> None:
+        self._schedule = self._schedule.ended(number)
+        reply = self._replies.pop(number)
+        try:
+            reply.end(reason, failure)
+        except Exception as error:  # the parser's; the caller must not wait for ever, nor the others suffer for it
+            reply.finish(Done("", "", (), (), "error", Usage(), Timings(), failure or _failure(error)))
+
+    def _admit(self) -> None:
+        """Let begin what can, and bring the cache to where it begins."""
+        while (admitted := admit(self._schedule)) is not None:
+            after, start = admitted
+            for place, change in enumerate(start.changes):
+                if not self._change(change):
+                    # It can't be cut after all, such as a sliding window that is full. Only drops came before.
+                    for lost in start.changes[: place + 1]:
+                        assert not isinstance(lost, Copy)
+                        self._schedule = self._schedule.lost(lost.sequence)
+                    break
+            else:
+                self._schedule = after
+                reply = self._replies[start.request]
+                reply.begin(self._backend.sampler(reply.request.options), start.reused)
+
+    def _change(self, change: Change) -> bool:
+        match change:
+            case Drop(sequence):
+                self._backend.drop(sequence)
+            case Cut(sequence, length):
+                return self._backend.cut(sequence, length)
+            case Copy(source, target, length):
+                self._backend.copy(source, target, length)
+        return True
+
+    def _evaluate(self, batch: tuple[Piece, ...]) -> bool:
+        """Whether it was evaluated: not so where nobody wants any of it any more."""
+        replies = [self._replies[piece.request] for piece in batch]
+        with self._lock:
+            self._backend.ready()
+            self._computing = replies
+        try:
+            # Asked after ``ready`` has wiped out interruptions: a cancel that came before it is not lost.
+            return not all(reply.stopped() for reply in replies) and self._backend.evaluate(batch)
+        finally:
+            with self._lock:
+                self._computing = []
+
+    def _sample(self, batch: tuple[Piece, ...]) -> None:
+        """The next token of each reply whose sequence is complete; none for those that were stopped meanwhile."""
+        self._end_stopped(piece.request for piece in batch)
+        sampled: dict[int, int] = {}
+        for row, piece in enumerate(batch):
+            if not piece.last or piece.request not in self._replies:
+                continue
+            try:
+                token, reason = self._replies[piece.request].go_on(self._backend, row)
+            except Exception as error:  # of its sampler, its guide or its parser: the others go on
+                self._end(piece.request, "error", _failure(error))
+                continue
+            if reason is None:
+                sampled[piece.request] = token
+            else:
+                self._end(piece.request, reason)
+        self._schedule = self._schedule.sampled(sampled)
+
+    def _fail(self, error: Exception) -> None:
+        """Whatever it was, what the cache holds is unknown now. All that runs is over; what waits starts afresh."""
+        for number in tuple(self._schedule.running):
+            self._end(number, "error", _failure(error))
+        self._schedule = evolve(self._schedule, cache=Cache())
+        self._backend.reset()
 
     def _guide(self, spec: FormatSpec, request: ModelRequest) -> Guide | None:
         """What holds the reply to the request's tools and options; None where nothing has to."""
@@ -222,56 +267,16 @@ class LocalEngine:
     def _tokens(self, rendered: Rendered) -> list[int]:
         return self._tokenizer.tokens(rendered.text, rendered.literals)
 
-    def _prefill(self, run: _Run) -> bool:
-        """Bring the cache to hold the prompt; False when that was cancelled on the way."""
-        plan = plan_prefix(self._held, run.prompt, can_cut=self._backend.can_cut)
-        began = time.monotonic()
-        self._backend.start(run.request.options)
-        if run.stopped():  # asked again: an interruption from before start() has just been wiped out
-            return False
-        kept = self._backend.truncate(plan.keep)
-        run.reused = kept
-        self._held = run.prompt[:kept]
-        self._evaluate(run.prompt[kept:])
-        run.prefilled = time.monotonic()
-        run.prefill_seconds = run.prefilled - began
-        return len(self._held) == len(run.prompt)
 
-    def _decode(self, run: _Run) -> FinishReason:
-        """Sample until something ends the reply."""
-        options = run.request.options
-        limit = min(options.max_tokens, self._backend.metadata.context_tokens - len(run.prompt))
-        decoder = codecs.getincrementaldecoder("utf-8")("replace")
-        stops = StopFilter(options.stop)
-        guide = run.guide
-        reason: FinishReason | None = None
-        while reason is None:
-            allowed = None if guide is None else guide.allowed()
-            token = self._backend.sample() if allowed is None else self._backend.sample(allowed)
-            ended = self._backend.is_end(token)
-            piece = b"" if ended else self._backend.piece(token)
-            if guide is not None and not ended and not guide.accept(token, piece):
-                continue
-            run.count_token()
-            if ended:
-                reason = "stop"
-                break
-            run.read(stops.feed(decoder.decode(piece)))
-            if stops.hit:
-                reason = "stop"
-            elif run.generated >= limit:
-                reason = "length"
-            elif run.stopped() or not self._evaluate([token]):
-                reason = "cancelled"
-        run.read(stops.feed(decoder.decode(b"", final=True)) + stops.finish())
-        return reason
+def _failure(error: Exception) -> Failure:
+    known = isinstance(error, TemplateError | ConstraintError | SchemaError)  # their messages say it all
+    return Failure(str(error) if known else f"{type(error).__name__}: {error}", kind="fatal")
 
-    def _evaluate(self, tokens: list[int]) -> bool:
-        """Append tokens to the cache; False when it was interrupted."""
-        done = self._backend.evaluate(tokens)
-        self._held += tokens[:done]
-        return done == len(tokens)
 
-    def _forget(self) -> None:
-        self._held = []
-        self._backend.truncate(0)
+def _overflow(needed: int, available: int) -> Failure:
+    return Failure(
+        f"the prompt has {needed} tokens, and {available} fit into the context",
+        kind="context_overflow",
+        needed_tokens=needed,
+        available_tokens=available,
+    )

@@ -1,4 +1,4 @@
-"""MLX: a directory of weights run through mlx-lm's model definitions, with one prompt cache.
+"""MLX: a directory of weights run through mlx-lm's model definitions, with one prompt cache: one sequence.
 
 ``import mlx_lm`` takes more than a second, nearly all of it transformers for the tokenizer. Neither is needed for plain
 weights: the model definitions are imported without the package's ``__init__`` (0.05 s), and ``tokenizer.json`` is read
@@ -10,7 +10,6 @@ from __future__ import annotations
 import importlib
 import json
 import secrets
-import threading
 from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
@@ -21,11 +20,12 @@ import numpy
 from tokenizers import Tokenizer
 
 from cognition import GenerationOptions
-from runtime.backend import Metadata, SpecialTokens
+from runtime.backend import Metadata, Sampler, SpecialTokens
 from runtime.errors import ModelFileError
 from runtime.lazy_package import import_lazily
 from runtime.mlx_files import MlxFiles, read_mlx_directory
 from runtime.pieces import piece_reader
+from runtime.scheduling.plan import Limits, Piece
 
 import_lazily("mlx_lm")
 
@@ -75,12 +75,7 @@ class MlxBackend:
             ) from error
         self._caches: Any = importlib.import_module("mlx_lm.models.cache")
         self._cache = self._caches.make_prompt_cache(self._model)
-        self.can_cut = bool(self._caches.can_trim_prompt_cache(self._cache))
         self._held = 0
-        self._interrupted = threading.Event()
-        self._temperature = 0.0
-        self._key = mx.random.key(0)
-        self.chunk = CPU_CHUNK if on_cpu else GPU_CHUNK
         self._added: dict[int, Any] = dict(self._tokenizer.get_added_tokens_decoder())
         self.vocabulary = int(self._tokenizer.get_vocab_size(with_added_tokens=True))
         self._read_piece = piece_reader(json.loads(self._tokenizer.to_str()))
@@ -91,6 +86,14 @@ class MlxBackend:
         end = self._tokenizer.token_to_id(files.eos_text) if files.eos_text else None
         self._ends = files.end_tokens | ({end} if end is not None else set())
         self.metadata = self._metadata(path, files, context_tokens)
+        chunk = CPU_CHUNK if on_cpu else GPU_CHUNK
+        self.limits = Limits(
+            cells=self.metadata.context_tokens,
+            sequences=1,
+            batch=chunk,
+            chunk=chunk,
+            can_cut=bool(self._caches.can_trim_prompt_cache(self._cache)),
+        )
 
     def _metadata(self, path: Path, files: MlxFiles, context_tokens: int | None) -> Metadata:
         trained = files.trained_context or DEFAULT_CONTEXT
@@ -129,39 +132,42 @@ class MlxBackend:
     def is_end(self, token: int) -> bool:
         return token in self._ends
 
-    def truncate(self, length: int) -> int:
-        surplus = self._held - length
-        if surplus <= 0:
-            return self._held
+    def drop(self, sequence: int) -> None:
+        self.reset()
+
+    def cut(self, sequence: int, length: int) -> bool:
         # Asked anew each time: a sliding window can be cut until it is full, and not after.
-        if length and self._caches.can_trim_prompt_cache(self._cache):
-            self._caches.trim_prompt_cache(self._cache, surplus)
+        if self._caches.can_trim_prompt_cache(self._cache):
+            self._caches.trim_prompt_cache(self._cache, self._held - length)
             self._held = length
-        else:
-            self._cache = self._caches.make_prompt_cache(self._model)
-            self._held = 0
-        return self._held
+            return True
+        self.reset()
+        return False
 
-    def start(self, options: GenerationOptions) -> None:
-        self._interrupted.clear()
-        self._temperature = options.temperature
-        self._key = mx.random.key(secrets.randbits(32) if options.seed is None else options.seed)
+    def copy(self, source: int, target: int, length: int) -> None:
+        raise AssertionError("there is one sequence, and nothing to copy it to")
 
-    def evaluate(self, tokens: Sequence[int]) -> int:
-        done, last = 0, len(tokens) - 1
-        while done < len(tokens):
-            if self._interrupted.is_set():
-                break
-            # The last token goes alone: logits are wanted for it only, and a row of them is as long as the vocabulary.
-            chunk = tokens[done : min(done + self.chunk, last)] if done < last else tokens[last:]
-            logits = self._model(mx.array([list(chunk)]), cache=self._cache)
-            self._logits = logits[0, -1, :] if done == last else None
-            mx.eval([layer.state for layer in self._cache], self._logits)
-            done += len(chunk)
-            self._held += len(chunk)
-        return done
+    def reset(self) -> None:
+        self._cache = self._caches.make_prompt_cache(self._model)
+        self._held = 0
 
-    def sample(self, allowed: bytes | None = None) -> int:
+    def sampler(self, options: GenerationOptions) -> MlxSampler:
+        return MlxSampler(options)
+
+    def evaluate(self, batch: Sequence[Piece]) -> bool:
+        (piece,) = batch
+        # The last token goes alone: logits are wanted for it only, and a row of them is as long as the vocabulary.
+        last = len(piece.tokens) - piece.last
+        for chunk in (piece.tokens[:last], piece.tokens[last:]):
+            if chunk:
+                logits = self._model(mx.array([list(chunk)]), cache=self._cache)
+                self._logits = logits[0, -1, :] if piece.last else None
+                mx.eval([layer.state for layer in self._cache], self._logits)
+                self._held += len(chunk)
+        return True
+
+    def sample(self, row: int, sampler: Sampler, allowed: bytes | None = None) -> int:
+        assert isinstance(sampler, MlxSampler)  # one of ours
         logits = self._logits
         if allowed is not None:
             # Vocabularies are padded: there are more logits than tokens, or bits, and what has no bit is not allowed.
@@ -169,13 +175,13 @@ class MlxBackend:
             bits = numpy.unpackbits(numpy.frombuffer(allowed, numpy.uint8), bitorder="little")[: logits.size]
             marks[: bits.size] = bits
             logits = mx.where(mx.array(marks) != 0, logits, -mx.inf)
-        if self._temperature == 0:
-            return _number(mx.argmax(logits))
-        self._key, step = mx.random.split(self._key)
-        return _number(mx.random.categorical(logits * (1 / self._temperature), key=step))
+        return sampler.sample(logits)
+
+    def ready(self) -> None:
+        """Nothing is ever pending."""
 
     def interrupt(self) -> None:
-        self._interrupted.set()
+        """MLX can't be interrupted; a batch is one chunk, and whoever stopped is looked at after it."""
 
     def close(self) -> None:
         self._model = self._logits = None
@@ -184,6 +190,28 @@ class MlxBackend:
         # This thread's streams have threads of their own; left to the end of the process, they now and then abort it
         # ("terminate called without an active exception", seen with mlx 0.32.4 on Linux).
         mx.clear_streams()
+
+
+class MlxSampler:
+    """How the tokens of one reply are chosen.
+
+    Args:
+        options: of the request.
+    """
+
+    def __init__(self, options: GenerationOptions) -> None:
+        self._temperature = options.temperature
+        self._key = mx.random.key(secrets.randbits(32) if options.seed is None else options.seed)
+
+    def sample(self, logits: Any) -> int:
+        """The next token."""
+        if self._temperature == 0:
+            return _number(mx.argmax(logits))
+        self._key, step = mx.random.split(self._key)
+        return _number(mx.random.categorical(logits * (1 / self._temperature), key=step))
+
+    def close(self) -> None:
+        """Nothing to free."""
 
 
 def _number(array: Any) -> int:

@@ -3,7 +3,10 @@
 Backends ask for this (MLX streams belong to the thread that made them; llama.cpp contexts are not thread-safe), and it
 makes everything else simple: callers hand over plain values and get plain values back, and jobs run one after another.
 
-    caller ── Job ──▶ queue ──▶ owner thread: load, job, job, ..., free
+    caller ── job ──▶ queue ──▶ owner thread: load, jobs, step, jobs, step, ..., free
+
+A job is short. What takes long is done in steps, as long as ``step`` says that there is more to do, and jobs are run
+between two of them.
 """
 
 from __future__ import annotations
@@ -24,10 +27,18 @@ class Owner(Generic[Engine]):
     """Runs jobs on an engine that no other thread touches.
 
     ``load`` makes the engine on the owner's thread; ``free`` takes it apart there. Until ``load`` is done ``ready`` is
-    pending; when it fails, ``ready`` holds the error and the thread has ended.
+    pending; when it fails, ``ready`` holds the error and the thread has ended. ``step`` is called after jobs, and again
+    while it returns True; it must not raise.
     """
 
-    def __init__(self, load: Callable[[], Engine], free: Callable[[Engine], None], *, name: str) -> None:
+    def __init__(
+        self,
+        load: Callable[[], Engine],
+        free: Callable[[Engine], None],
+        *,
+        name: str,
+        step: Callable[[Engine], bool] = lambda _engine: False,
+    ) -> None:
         self.name = name
         self.ready: Future[None] = Future()
         self._jobs: SimpleQueue[Callable[[Engine], None] | None] = SimpleQueue()
@@ -35,7 +46,9 @@ class Owner(Generic[Engine]):
         # So that no job can slip in behind the last one. The owner's thread never holds it.
         self._door = threading.Lock()
         # A daemon, so that a forgotten close() can't hang the end of the program; runtimes close at exit themselves.
-        self._thread = threading.Thread(target=self._run, args=(load, free), name=f"cogstep model {name}", daemon=True)
+        self._thread = threading.Thread(
+            target=self._run, args=(load, step, free), name=f"cogstep model {name}", daemon=True
+        )
         self._thread.start()
 
     @property
@@ -72,7 +85,7 @@ class Owner(Generic[Engine]):
         return answer.result()
 
     def close(self) -> None:
-        """Let the queued jobs run out (they see ``closing``), free the engine and wait for the thread to end.
+        """Let jobs and steps run out (they see ``closing``), free the engine and wait for the thread to end.
 
         May be called twice. Called on the owner's own thread, as a garbage collection may do, it does not wait.
         """
@@ -89,7 +102,7 @@ class Owner(Generic[Engine]):
             self._closing.set()
             self._jobs.put(None)
 
-    def _run(self, load: Callable[[], Engine], free: Callable[[Engine], None]) -> None:
+    def _run(self, load: Callable[[], Engine], step: Callable[[Engine], bool], free: Callable[[Engine], None]) -> None:
         try:
             engine = load()
         except BaseException as error:  # the waiting caller gets it, whatever it is
@@ -98,8 +111,23 @@ class Owner(Generic[Engine]):
             return
         self.ready.set_result(None)
         try:
-            while (job := self._jobs.get()) is not None:
-                job(engine)
-                del job  # else the last job's answer would be kept alive until the next one comes
+            more = False
+            while self._run_jobs(engine, wait=not more):
+                more = step(engine)
+            while step(engine):  # what runs sees ``closing`` and comes to its end
+                pass
         finally:
             free(engine)
+
+    def _run_jobs(self, engine: Engine, *, wait: bool) -> bool:
+        """Run the jobs that are there, with ``wait`` one at least; False when none will come any more.
+
+        Those that come meanwhile have to wait, so that no flood of them can keep the engine from its next step.
+        """
+        for _ in range(max(self._jobs.qsize(), int(wait))):
+            job = self._jobs.get()
+            if job is None:
+                return False
+            job(engine)
+            del job  # else the last job's answer would be kept alive until the next one comes
+        return True

@@ -13,8 +13,8 @@ from collections.abc import Iterator, Mapping
 
 from attrs import Attribute, evolve, field, frozen
 
-from runtime.prefix import common_prefix
 from runtime.scheduling.cache import Cache
+from runtime.scheduling.prefix import common_prefix
 from runtime.scheduling.tokens import Tokens
 
 

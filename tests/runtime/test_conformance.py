@@ -71,7 +71,20 @@ def script(backend: Any, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Non
 def write_next(backend: Any, monkeypatch: pytest.MonkeyPatch, text: str) -> None:
     end = next(token for token in backend.special.control.values() if backend.is_end(token))
     tokens = iter([*backend.tokenize(text, special=True), end])
-    monkeypatch.setattr(backend, "sample", lambda _allowed=None: next(tokens))
+    monkeypatch.setattr(backend, "sample", lambda *_: next(tokens))
+
+
+@pytest.fixture
+def small_batches(runtime: LocalRuntime) -> Iterator[None]:
+    """Batches of ``CHUNK`` tokens."""
+
+    def limit(engine: LocalEngine, batch: int, chunk: int) -> None:
+        engine._schedule = evolve(engine._schedule, limits=evolve(engine._schedule.limits, batch=batch, chunk=chunk))
+
+    limits = engine_of(runtime)._schedule.limits
+    runtime._owner.call(lambda engine: limit(engine, CHUNK, CHUNK))
+    yield
+    runtime._owner.call(lambda engine: limit(engine, limits.batch, limits.chunk))
 
 
 @pytest.fixture
@@ -196,22 +209,26 @@ class TestFinish:
 
         assert (done.usage.input_tokens, done.usage.output_tokens) == (TINY_CONTEXT - 1, 1)
 
-    def test_a_failing_backend_fails_one_reply(self, runtime: LocalRuntime, monkeypatch: pytest.MonkeyPatch) -> None:
-        """What breaks in a job ends it as an error; the next one starts afresh and is right."""
+    @pytest.mark.parametrize("method", ["sample", "evaluate"])
+    def test_a_failing_backend_fails_one_reply(
+        self, runtime: LocalRuntime, monkeypatch: pytest.MonkeyPatch, method: str
+    ) -> None:
+        """What breaks ends the reply as an error; the next one is right, and reuses nothing of a cache in doubt."""
         before = reply(runtime, ask(max_tokens=8))
 
-        def broken() -> int:
-            raise ArithmeticError("the sampler is broken")
+        def broken(*_: Any) -> int:
+            raise ArithmeticError("it is broken")
 
         with monkeypatch.context() as patch:
-            patch.setattr(engine_of(runtime)._backend, "sample", broken)
+            patch.setattr(engine_of(runtime)._backend, method, broken)
             done = reply(runtime, ask(max_tokens=8))
         after = reply(runtime, ask(max_tokens=8))
 
         assert done.finish_reason == "error"
-        assert done.failure == Failure("ArithmeticError: the sampler is broken", kind="fatal")
+        assert done.failure == Failure("ArithmeticError: it is broken", kind="fatal")
         assert (after.text, after.reasoning) == (before.text, before.reasoning)
-        assert after.usage.reused_tokens == 0
+        if method == "evaluate":
+            assert after.usage.reused_tokens == 0
 
 
 class TestStopTexts:
@@ -318,27 +335,27 @@ class TestCancel:
         assert (done.finish_reason, done.text, done.usage) == ("cancelled", "", Usage())
         self.expect_normal_replies(runtime)
 
+    @pytest.mark.usefixtures("small_batches")
     @pytest.mark.parametrize("chunk", [1, 2])
     def test_in_prefill(
         self, runtime: LocalRuntime, backend: Any, held: threading.Event, monkeypatch: pytest.MonkeyPatch, chunk: int
     ) -> None:
         """A long prompt is left within a chunk; what was computed of it may be reused, and is right."""
+        long = UserMessage("m1", f"{chunk} {LONG.text}")  # nothing of it is in the cache
         generations: list[LocalGeneration] = []
-        name = "_decode" if hasattr(backend, "_decode") else "_model"  # what a backend calls for each chunk
-        compute = getattr(backend, name)
+        compute = backend.evaluate
         calls = 0
 
-        def cancelling(*arguments: Any, **options: Any) -> Any:
+        def cancelling(batch: Any) -> Any:
             nonlocal calls
             calls += 1
             if calls == chunk:
                 generations[0].cancel()
-            return compute(*arguments, **options)
+            return compute(batch)
 
         with monkeypatch.context() as patch:
-            patch.setattr(backend, "chunk", CHUNK)
-            patch.setattr(backend, name, cancelling)
-            generations.append(runtime.submit(ask(LONG)))
+            patch.setattr(backend, "evaluate", cancelling)
+            generations.append(runtime.submit(ask(long)))
             held.set()
             outputs = list(generations[0])
         (done,) = outputs
@@ -346,8 +363,8 @@ class TestCancel:
         assert isinstance(done, Done)
         assert (done.finish_reason, done.usage.output_tokens) == ("cancelled", 0)
         assert done.timings.time_to_first_token is None
-        assert calls <= chunk + 1
-        again = reply(runtime, ask(LONG, max_tokens=2))
+        assert calls == chunk
+        again = reply(runtime, ask(long, max_tokens=2))
         assert again.usage.reused_tokens < again.usage.input_tokens - 1
         self.expect_normal_replies(runtime)
 
@@ -359,7 +376,7 @@ class TestCancel:
         (token,) = backend.tokenize("a", special=False)
         sampled = 0
 
-        def sample() -> int:
+        def sample(*_: Any) -> int:
             nonlocal sampled
             sampled += 1
             if sampled == 5:

@@ -8,13 +8,21 @@ import pytest
 from cognition import Failure, GenerationOptions, History, ModelRequest, UserMessage
 from cognition.parsing import Output, TextDelta
 from runtime import Done
-from runtime.backend import BackendError, Metadata, SpecialTokens
+from runtime.backend import BackendError, Metadata, Sampler, SpecialTokens
 from runtime.local import LocalEngine
+from runtime.scheduling.plan import Limits, Piece
 
 END = 256
 """The token that ends a turn; the others are the bytes of UTF-8."""
 
 TEMPLATE = "{% for message in messages %}{{ message.role[0] }}{{ message.content }}\n{% endfor %}a"
+
+
+class NoSampler:
+    """What is said is written down."""
+
+    def close(self) -> None:
+        pass
 
 
 class ByteBackend:
@@ -23,8 +31,10 @@ class ByteBackend:
     def __init__(self, *, template: str | None = TEMPLATE, can_cut: bool = True, context: int = 100) -> None:
         self.metadata = Metadata("bytes", "test", "1", "", context, 0, template)
         self.special = SpecialTokens({"<end>": END}, {})
-        self.can_cut = can_cut
-        self.chunk = 8
+        self.limits = Limits(cells=context, sequences=1, batch=8, chunk=8, can_cut=can_cut)
+        self.vocabulary = 257
+        self.cuts = can_cut
+        """Whether a cut succeeds, whatever ``limits`` promise."""
         self.cache: list[int] = []
         self.evaluated: list[int] = []
         """All tokens that were computed, in order."""
@@ -41,25 +51,37 @@ class ByteBackend:
     def is_end(self, token: int) -> bool:
         return token == END
 
-    def truncate(self, length: int) -> int:
-        if length < len(self.cache) and not self.can_cut:
-            length = 0
-        del self.cache[length:]
-        return len(self.cache)
+    def drop(self, sequence: int) -> None:
+        self.cache.clear()
 
-    def start(self, options: GenerationOptions) -> None:
+    def cut(self, sequence: int, length: int) -> bool:
+        del self.cache[length if self.cuts else 0 :]
+        return self.cuts
+
+    def copy(self, source: int, target: int, length: int) -> None:
+        raise AssertionError("there is one sequence")
+
+    def reset(self) -> None:
+        self.cache.clear()
+
+    def ready(self) -> None:
         self.interrupted.clear()
 
-    def evaluate(self, tokens: Sequence[int]) -> int:
+    def sampler(self, options: GenerationOptions) -> Sampler:
+        return NoSampler()
+
+    def evaluate(self, batch: Sequence[Piece]) -> bool:
         if self.fail is not None:
             raise self.fail
         if self.interrupted.is_set():
-            return 0
-        self.cache += tokens
-        self.evaluated += tokens
-        return len(tokens)
+            return False
+        (piece,) = batch
+        assert piece.start == len(self.cache)
+        self.cache += piece.tokens
+        self.evaluated += piece.tokens
+        return True
 
-    def sample(self) -> int:
+    def sample(self, row: int, sampler: Sampler, allowed: bytes | None = None) -> int:
         return self.says.pop(0)
 
     def interrupt(self) -> None:
@@ -83,7 +105,11 @@ def run(
 ) -> tuple[Done, list[Output]]:
     backend.says = [*(says.encode() if isinstance(says, str) else says), END]
     outputs: list[Output] = []
-    return engine.run(ask(text, **options), emit=outputs.append, stopped=stopped, submitted=0.0), outputs
+    done: list[Done] = []
+    engine.submit(ask(text, **options), emit=outputs.append, finish=done.append, stopped=stopped, submitted=0.0)
+    while engine.step():
+        pass
+    return done[0], outputs
 
 
 def test_only_what_is_new_is_computed() -> None:

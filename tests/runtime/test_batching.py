@@ -1,0 +1,310 @@
+"""Many replies at once on llama.cpp, with the shipped model: each is what it would be alone."""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from cognition import GenerationOptions, History, ModelRequest, UserMessage
+from runtime import Done, load_model
+from runtime.handles import LocalRuntime
+from runtime.replies import Reply
+from runtime.scheduling.plan import Piece
+from tests.runtime.conftest import installed_or_skip
+
+pytestmark = pytest.mark.llama
+
+SYSTEM = "You are one of many agents. " * 12
+TASKS = [
+    "Add 2 and 3.",
+    "What is 17 * 23?",
+    "Name a colour.",
+    "Hello!",
+    "Count to ten.",
+    "Why?",
+    "List files.",
+    "Stop.",
+]
+
+
+@pytest.fixture(scope="module")
+def model() -> Iterator[LocalRuntime]:
+    installed_or_skip("llama")
+    with load_model(backend="llama") as loaded:
+        yield loaded
+
+
+def asked(text: str, **options: Any) -> ModelRequest:
+    return ModelRequest(SYSTEM, History((UserMessage("m1", text),)), (), GenerationOptions(**options))
+
+
+def done(outputs: Any) -> Done:
+    *_, last = outputs
+    assert isinstance(last, Done)
+    return last
+
+
+def said(reply: Done) -> tuple[str, str]:
+    return reply.reasoning, reply.text
+
+
+class Batches:
+    """Looks at what is evaluated."""
+
+    def __init__(self, model: LocalRuntime, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.engine = model._owner.call(lambda engine: engine)
+        self.backend: Any = self.engine._backend
+        self.seen: list[tuple[Piece, ...]] = []
+        self.evaluate = self.backend.evaluate
+        monkeypatch.setattr(self.backend, "evaluate", self._look)
+
+    def _look(self, batch: tuple[Piece, ...]) -> bool:
+        self.seen.append(batch)
+        return bool(self.evaluate(batch))
+
+
+@pytest.fixture
+def batches(model: LocalRuntime, monkeypatch: pytest.MonkeyPatch) -> Batches:
+    return Batches(model, monkeypatch)
+
+
+def hold(model: LocalRuntime) -> threading.Event:
+    """Keeps the owner's thread busy until the event is set: what is submitted meanwhile begins together."""
+    gate = threading.Event()
+    model._owner.put(lambda _engine: bool(gate.wait(60)))
+    return gate
+
+
+def test_eight_streams_are_what_each_is_alone(model: LocalRuntime, batches: Batches) -> None:
+    """They share batches, and their greedy replies are the same token for token.
+
+    Batching can change the last bits of logits (other kernels for other sizes), so a tie between two tokens could fall
+    otherwise; with the shipped model on a CPU it does not, and ``test_logits_in_a_batch`` bounds the difference.
+    """
+    alone = [said(done(model.submit(asked(task, max_tokens=24)))) for task in TASKS]
+    batches.seen.clear()
+    gate = hold(model)
+    generations = [model.submit(asked(task, max_tokens=24)) for task in TASKS]
+    gate.set()
+    together = [said(done(generation)) for generation in generations]
+
+    assert together == alone
+    assert max(len(batch) for batch in batches.seen) == len(TASKS)
+
+
+def test_what_all_share_is_evaluated_once(model: LocalRuntime, batches: Batches) -> None:
+    """Eight agents that begin together with a system prompt that no one has asked with before."""
+    system = "A system prompt of this test alone, with tools and rules. " * 10
+    gate = hold(model)
+    requests = [
+        ModelRequest(system, History((UserMessage("m1", task),)), (), GenerationOptions(max_tokens=1)) for task in TASKS
+    ]
+    generations = [model.submit(request) for request in requests]
+    gate.set()
+    replies = [done(generation) for generation in generations]
+    evaluated = sum(len(piece.tokens) for batch in batches.seen for piece in batch)
+    total = sum(reply.usage.input_tokens for reply in replies)
+    own = total - 8 * min(reply.usage.reused_tokens for reply in replies[1:])
+
+    assert total - sum(reply.usage.reused_tokens for reply in replies) == evaluated
+    assert evaluated <= own + replies[0].usage.input_tokens
+    assert evaluated < total / 2
+
+
+def test_a_long_prompt_does_not_stop_a_stream(
+    model: LocalRuntime, batches: Batches, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While it is evaluated, each batch has the stream's token, and a chunk at the most beside it."""
+    (token,) = batches.backend.tokenize("a", special=False)
+    monkeypatch.setattr(batches.backend, "sample", lambda *_: token)  # a stream that does not end by itself
+    stream = model.submit(asked("Tell me", max_tokens=1000))
+    next(stream)
+    reply = done(model.submit(asked("far too long " * 100, max_tokens=1)))
+    stream.cancel()
+    list(stream)
+
+    chunk = batches.backend.limits.chunk
+    long = [batch for batch in batches.seen if any(piece.request == batches.seen[-1][0].request + 1 for piece in batch)]
+    sizes = [[len(piece.tokens) for piece in batch] for batch in long]
+    assert reply.finish_reason == "length"
+    assert len(long) >= 3
+    assert sizes[:-1] == [[1, chunk]] * (len(long) - 1)
+    assert sizes[-1][0] == 1
+
+
+def test_cancelling_one_of_many_leaves_the_others_alone(
+    model: LocalRuntime, batches: Batches, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It ends with the batch, which is not aborted for it; the others' tokens are what they would have been."""
+    alone = [said(done(model.submit(asked(task, max_tokens=16)))) for task in TASKS[:3]]
+    gate = hold(model)
+    generations = [model.submit(asked(task, max_tokens=16)) for task in TASKS[:3]]
+    victim = model.submit(asked("Write " + "on and on " * 100, max_tokens=16))
+    aborts: list[bool] = []
+    evaluate = batches.evaluate
+    behind: list[int] = []
+
+    def cancelling(batch: tuple[Piece, ...]) -> bool:
+        if any(len(piece.tokens) > 64 for piece in batch):
+            victim.cancel()
+            behind.append(len(batches.seen))
+        aborts.append(not evaluate(batch))
+        return not aborts[-1]
+
+    batches.evaluate = cancelling
+    gate.set()
+    together = [said(done(generation)) for generation in generations]
+    cancelled = done(victim)
+
+    assert together == alone
+    assert (cancelled.finish_reason, cancelled.usage.output_tokens) == ("cancelled", 0)
+    assert len(behind) == 1  # no second batch with it
+    assert not any(aborts)
+
+
+def test_a_batch_that_nobody_wants_is_aborted(model: LocalRuntime, batches: Batches) -> None:
+    """Cancelled in prefill, alone: native code returns before it is done, and the cache is as before."""
+    victim: list[Any] = []
+    results: list[bool] = []
+    evaluate = batches.evaluate
+
+    def cancelling(batch: tuple[Piece, ...]) -> bool:
+        if len(batch[0].tokens) > 64:
+            victim[0].cancel()
+        results.append(evaluate(batch))
+        return results[-1]
+
+    batches.evaluate = cancelling
+    gate = hold(model)
+    victim.append(model.submit(asked("Nobody wants " + "this text " * 100)))
+    gate.set()
+    cancelled = done(victim[0])
+
+    assert cancelled.finish_reason == "cancelled"
+    assert results == [False]
+    check_cache(model)
+
+
+def check_cache(model: LocalRuntime) -> None:
+    """What llama.cpp holds is what the plan believes: every sequence to its last position, and nobody runs."""
+    import llama_cpp.llama_cpp as native
+
+    def look(engine: Any) -> tuple[dict[int, int], dict[int, int]]:
+        cache, memory = engine._schedule.cache, engine._backend._memory
+        believed = {sequence: len(held.tokens) for sequence, held in cache.held.items()}
+        real = {n: native.llama_memory_seq_pos_max(memory, n) + 1 for n in range(engine._backend.limits.sequences)}
+        assert engine._replies == {}
+        assert engine._schedule.running == {}
+        assert engine._schedule.waiting == ()
+        return believed, {sequence: length for sequence, length in real.items() if length}
+
+    believed, real = model._owner.call(look)
+    assert believed == real
+
+
+def test_more_conversations_than_the_cache_holds(tmp_path: Any) -> None:
+    """Old ones are evicted; every reply is right, whatever had to go for it."""
+    installed_or_skip("llama")
+    texts = [f"Question {n}: " + "why " * (10 + 7 * n) for n in range(9)]
+    with load_model(backend="llama", context_tokens=160) as small:
+        limits = small._owner.call(lambda engine: engine._schedule.limits)
+        requests = [
+            ModelRequest("", History((UserMessage("m", text),)), (), GenerationOptions(max_tokens=8)) for text in texts
+        ]
+        alone = [said(done(small.submit(request))) for request in requests]
+        for _ in range(2):
+            generations = [small.submit(request) for request in requests * 3]
+            together = [said(done(generation)) for generation in generations]
+            assert together == alone * 3
+        check_cache(small)
+        used = small._owner.call(lambda engine: engine._schedule.cache.cells)
+
+        assert used <= limits.cells
+
+
+def test_logits_in_a_batch(model: LocalRuntime) -> None:
+    """Beside seven others, a token's logits differ from those alone by rounding only: by less than a hundredth.
+
+    Two tokens closer than that could change places in a batch; the shipped model's choices differ by far more.
+    """
+    import llama_cpp.llama_cpp as native
+    import numpy
+
+    def logits(engine: Any, company: int) -> Any:
+        backend = engine._backend
+        backend.reset()
+        backend.ready()
+        tokens = tuple(backend.tokenize(SYSTEM, special=False))
+        others = [tuple(backend.tokenize(task * 5, special=False)) for task in TASKS[:company]]
+        for start in range(len(tokens)):
+            piece = Piece(0, 0, start, tokens[start : start + 1], last=True)
+            rest = [
+                Piece(n, n, start, other[start : start + 1], last=True)
+                for n, other in enumerate(others, 1)
+                if start < len(other)
+            ]
+            assert backend.evaluate([*rest, piece])
+            row = native.llama_get_logits_ith(backend._context, backend._rows[-1])
+            last = numpy.ctypeslib.as_array(row, shape=(backend.vocabulary,)).copy()
+        backend.reset()
+        engine._schedule = type(engine._schedule)(engine._schedule.limits)
+        return last
+
+    alone = model._owner.call(lambda engine: logits(engine, 0))
+    beside = model._owner.call(lambda engine: logits(engine, 7))
+
+    assert numpy.abs(alone - beside).max() < 0.01
+
+
+@pytest.mark.slow
+def test_threads_that_submit_and_cancel_at_random(model: LocalRuntime, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever is cancelled when: each stream's tokens begin its reply alone, and nothing is left behind."""
+    tasks = [f"{task} {n}" for task in TASKS for n in range(2)]
+    tokens: dict[Reply, list[int]] = {}
+    go_on = Reply.go_on
+
+    def noted(reply: Reply, backend: Any, row: int) -> Any:
+        token, reason = go_on(reply, backend, row)
+        tokens.setdefault(reply, []).append(token)
+        return token, reason
+
+    monkeypatch.setattr(Reply, "go_on", noted)
+
+    def by_text() -> dict[str, list[list[int]]]:
+        found: dict[str, list[list[int]]] = {}
+        for reply, row in tokens.items():
+            found.setdefault(reply.request.messages[0].text, []).append(row)
+        return found
+
+    for task in tasks:
+        done(model.submit(asked(task, max_tokens=20)))
+    alone = {task: row for task, (row,) in by_text().items()}
+    finished: list[Done] = []
+    before = set(threading.enumerate())
+
+    def work(seed: int) -> None:
+        chance = random.Random(seed)
+        for _ in range(8):
+            generation = model.submit(asked(chance.choice(tasks), max_tokens=20))
+            patience = chance.choice([0, 1, 3, 1000])
+            outputs: list[Any] = []
+            while len(outputs) < patience and not (outputs and isinstance(outputs[-1], Done)):
+                outputs.append(next(generation))
+            generation.cancel()
+            finished.append(done([*outputs, *generation]))
+
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(10)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(200)
+
+    assert [row for task, rows in by_text().items() for row in rows if alone[task][: len(row)] != row] == []
+    assert len(finished) == 80
+    assert {reply.finish_reason for reply in finished} >= {"cancelled", "length"}
+    assert set(threading.enumerate()) <= before
+    check_cache(model)
