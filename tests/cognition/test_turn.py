@@ -225,6 +225,17 @@ def test_cancel_keeps_what_the_user_has_read() -> None:
     assert AssistantMessage("m2", "Once upon", interrupted=True) == session.state.history[-1]
 
 
+def test_cancel_counts_the_tokens_of_the_reply_that_it_stops() -> None:
+    """They were computed; whoever pays for them wants to know."""
+    session = Session(engine_with())
+    session(UserSpoke("Tell me a story"))
+
+    decisions = session(CancelAsked(usage=Usage(20, 7)))
+
+    assert (CancelEffect(effect("1.1.0")), TurnFinished(Cancelled(""), Usage(20, 7))) == decisions
+    assert Usage(20, 7) == session.state.total
+
+
 @pytest.mark.behaviour("B19")
 def test_cancel_while_waiting_stops_the_timer() -> None:
     session = Session(engine_with())
