@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from interpreters.agent import Agent
     from interpreters.answers import AnswerError, StructuredResult
     from interpreters.approvals import Approval, ApprovalRequest
+    from interpreters.asking import HookAnswer, HookRequest, PlanAnswer, PlanRequest, QuestionRequest
+    from interpreters.assembly import AgentOptions, ProgramOptions
+    from interpreters.async_agent import AsyncAgent
     from interpreters.context import ToolContext
     from interpreters.errors import AgentClosedError, BusyError, TurnFailedError
     from interpreters.replaying import replay
@@ -23,10 +26,18 @@ if TYPE_CHECKING:
 __all__ = [
     "Agent",
     "AgentClosedError",
+    "AgentOptions",
     "AnswerError",
     "Approval",
     "ApprovalRequest",
+    "AsyncAgent",
     "BusyError",
+    "HookAnswer",
+    "HookRequest",
+    "PlanAnswer",
+    "PlanRequest",
+    "ProgramOptions",
+    "QuestionRequest",
     "RunResult",
     "StructuredResult",
     "Tool",
@@ -43,10 +54,18 @@ __all__ = [
 HOMES = {
     "Agent": "agent",
     "AgentClosedError": "errors",
+    "AgentOptions": "assembly",
     "AnswerError": "answers",
     "Approval": "approvals",
     "ApprovalRequest": "approvals",
+    "AsyncAgent": "async_agent",
     "BusyError": "errors",
+    "HookAnswer": "asking",
+    "HookRequest": "asking",
+    "PlanAnswer": "asking",
+    "PlanRequest": "asking",
+    "ProgramOptions": "assembly",
+    "QuestionRequest": "asking",
     "RunResult": "results",
     "StructuredResult": "answers",
     "Tool": "tools",

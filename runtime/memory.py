@@ -26,7 +26,7 @@ CREATE VIRTUAL TABLE IF NOT EXISTS words
 CREATE TRIGGER IF NOT EXISTS saved AFTER INSERT ON notes
     BEGIN INSERT INTO words(rowid, text) VALUES (new.id, new.text); END;
 """
-"""The texts, and SQLite's own full-text index on them (https://www.sqlite.org/fts5.html), which keeps no second copy."""
+"""The texts, and SQLite's full-text index on them (https://www.sqlite.org/fts5.html), which keeps no second copy."""
 
 
 @runtime_checkable
