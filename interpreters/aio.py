@@ -13,7 +13,6 @@ Structure and words are those of ``sync``; read them side by side.
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from concurrent.futures import Future
 from functools import partial
@@ -56,6 +55,7 @@ from interpreters.context import ToolContext
 from interpreters.driver import Driver, Recorder
 from interpreters.errors import BusyError
 from interpreters.letters import CancelRequest, Fault, Letter, Progress, Turn, WorkerEvent
+from interpreters.mailbox import Mailbox
 from interpreters.observers import Observers
 from interpreters.program import Consultation, Consulted, Program, consultation
 from interpreters.spawning import make_worker, worker_answer, worker_stalled
@@ -64,6 +64,9 @@ from interpreters.threads import in_thread
 from interpreters.tools import describe, is_async, run_tool, run_tool_async
 from runtime.awaiting import AsyncGeneration, reading
 from runtime.protocol import Done
+
+Work = Callable[[], Coroutine[Any, Any, Input | None]]
+"""Carries an effect out. Called by its task, since one that is cancelled before it begins would leave it unawaited."""
 
 
 class AsyncInterpreter:
@@ -86,16 +89,13 @@ class AsyncInterpreter:
         """``room`` is awaited after each piece of a reply: it holds the model up while a reader is behind."""
         program.check(engine)
         self.program = program
-        self.observers = observers or Observers((), program.session)
+        self.observers = Observers((), program.session) if observers is None else observers
         self.finished: TurnFinished | None = None
         """How the latest turn ended."""
         self.room = room
         self._clock = clock or SystemClock()
-        self._loop: asyncio.AbstractEventLoop | None = None
         self._group = asyncio.TaskGroup()
-        self._mailbox: deque[Letter] = deque()
-        self._wake: asyncio.Future[None] | None = None
-        """What the session waits at while its mailbox is empty."""
+        self._mailbox = Mailbox()
         self._tasks: dict[EffectId, asyncio.Task[None]] = {}
         self._contexts: dict[EffectId, ToolContext[Any]] = {}
         self._deadlines: dict[EffectId, tuple[float, Callable[[], Input]]] = {}
@@ -149,7 +149,7 @@ class AsyncInterpreter:
         """
         if self._turn is not None:
             raise BusyError("a turn is under way; wait for its end or call cancel()")
-        self._loop = asyncio.get_running_loop()
+        self._mailbox.belongs_to(asyncio.get_running_loop())
         self._seen, self._unread = [], Usage()
         self._turn = Turn()
         error: BaseException | None = None
@@ -177,7 +177,9 @@ class AsyncInterpreter:
             return False
         if not turn.is_cancelled():
             turn.cancel()
-            self._send(CancelRequest(turn, reason))  # before the workers hear of it, so that their ends come behind it
+            self._mailbox.send(
+                CancelRequest(turn, reason)
+            )  # before the workers hear of it, so that their ends come behind it
             for context in list(self._contexts.values()):
                 context.cancel()
             for child in list(self._children.values()):
@@ -192,7 +194,7 @@ class AsyncInterpreter:
         if self._turn is None:
             self.driver.advance(ModeChanged(mode))
         else:
-            self._send(ModeChanged(mode))
+            self._mailbox.send(ModeChanged(mode))
 
     def settle(self, reason: str) -> None:
         """A run that an exception ended may have left its turn open: close it."""
@@ -229,35 +231,19 @@ class AsyncInterpreter:
     async def _next_input(self) -> Input:
         """What happened next: from the mailbox, or by the clock."""
         while True:
-            while self._mailbox:
-                event = await self._open(self._mailbox.popleft())
-                if event is not None:
-                    return event
-            due = self._due() if self._deadlines else None
-            if due is not None:
-                return due
-            await self._wait()
-
-    async def _wait(self) -> None:
-        """Until a letter is there, or a deadline has come."""
-        wake = self._wake = asyncio.get_running_loop().create_future()
-        nearest = min((when for when, _ in self._deadlines.values()), default=None)
-        try:
-            await self._clock.wait(wake, None if nearest is None else nearest - self._clock.monotonic())
-        finally:
-            self._wake = None
-
-    def _post(self, letter: Letter) -> None:
-        """Put a letter into the mailbox, in the event loop."""
-        self._mailbox.append(letter)
-        if self._wake is not None and not self._wake.done():
-            self._wake.set_result(None)
-
-    def _send(self, letter: Letter) -> None:
-        """Put a letter into the mailbox, from anywhere."""
-        loop = self._loop
-        if loop is not None and not loop.is_closed():
-            loop.call_soon_threadsafe(self._post, letter)
+            letter = self._mailbox.take()
+            if letter is not None:
+                event = await self._open(letter)
+            elif self._deadlines:
+                event = self._due()
+                if event is None:
+                    nearest = min(when for when, _ in self._deadlines.values())
+                    await self._mailbox.wait(self._clock, nearest - self._clock.monotonic())
+            else:
+                event = None
+                await self._mailbox.wait(self._clock, None)
+            if event is not None:
+                return event
 
     async def _open(self, letter: Letter) -> Input | None:
         """The input in a letter, if it holds one. What was meant for an earlier turn is dropped."""
@@ -300,25 +286,25 @@ class AsyncInterpreter:
 
     # ----------------------------------------------------------------------------------------------------- the tasks
 
-    def _start(self, identity: EffectId, work: Coroutine[Any, Any, Input | None], lost: Input) -> asyncio.Task[None]:
+    def _start(self, identity: EffectId, work: Work, lost: Input) -> asyncio.Task[None]:
         """Begin an effect. ``lost`` is its answer if its task is cancelled by somebody else than this session."""
         task = self._tasks[identity] = self._group.create_task(self._carry_out(identity, work, lost))
         return task
 
-    async def _carry_out(self, identity: EffectId, work: Coroutine[Any, Any, Input | None], lost: Input) -> None:
+    async def _carry_out(self, identity: EffectId, work: Work, lost: Input) -> None:
         turn = self._turn
         try:
-            answer = await work
+            answer = await work()
         except asyncio.CancelledError:
             if identity in self._tasks:  # a tool that cancelled itself: the turn must not wait for ever
-                self._post(lost)
+                self._mailbox.post(lost)
             raise
         except Exception as error:
             if turn is not None:
-                self._post(Fault(turn, error))
+                self._mailbox.post(Fault(turn, error))
         else:
             if answer is not None and identity in self._tasks:
-                self._post(answer)
+                self._mailbox.post(answer)
 
     def _stop(self, identity: EffectId) -> None:
         """Nobody waits for this effect any more."""
@@ -347,7 +333,7 @@ class AsyncInterpreter:
     def _call_model(self, effect: CallModel) -> None:
         self._seen = []
         lost = ModelFailed(effect.effect_id, BROKEN_OFF)
-        self._reader = self._start(effect.effect_id, self._stream(effect), lost)
+        self._reader = self._start(effect.effect_id, partial(self._stream, effect), lost)
 
     async def _stream(self, effect: CallModel) -> Input | None:
         """Ask the model and show what comes; None when the turn was cancelled, which the mailbox tells."""
@@ -408,22 +394,22 @@ class AsyncInterpreter:
         identity, call = effect.effect_id, effect.call
         tool = self.program.tools.get(call.name)
         if tool is None:
-            self._post(ToolFailed(identity, f"this program has no tool {call.name!r}"))
+            self._mailbox.post(ToolFailed(identity, f"this program has no tool {call.name!r}"))
             return
         context = self._contexts[identity] = ToolContext(
             self.program.deps,
             session=self.program.session,
             call_id=call.id,
             tool=call.name,
-            report=lambda text: self._send(Progress(call, text)),
+            report=lambda text: self._mailbox.send(Progress(call, text)),
         )
         if tool.timeout is not None:
             late = partial(ToolFailed, identity, f"{call.name} took longer than {tool.timeout:g} seconds")
             self._deadlines[identity] = (self._clock.monotonic() + tool.timeout, late)
         if tool.is_async:
-            work: Coroutine[Any, Any, Input] = run_tool_async(tool, effect, context)
+            work: Work = partial(run_tool_async, tool, effect, context)
         else:
-            work = in_thread(partial(run_tool, tool, effect, context))
+            work = partial(in_thread, partial(run_tool, tool, effect, context))
         self._start(identity, work, ToolFailed(identity, "the call was cancelled"))
 
     # ---------------------------------------------------------------------- what the program is asked: see `program`
@@ -433,7 +419,7 @@ class AsyncInterpreter:
         asked = consultation(
             self.program, effect, lambda: turn is None or turn.is_cancelled() or turn is not self._turn
         )
-        self._start(effect.effect_id, self._ask(effect, asked), asked.unanswered)
+        self._start(effect.effect_id, partial(self._ask, effect, asked), asked.unanswered)
 
     async def _ask(self, effect: Consulted, asked: Consultation) -> Input:
         try:
@@ -467,7 +453,7 @@ class AsyncInterpreter:
             worker.engine,
             worker.program,
             observers=Observers(
-                [lambda event: self._post(WorkerEvent(identity, event))],
+                [lambda event: self._mailbox.post(WorkerEvent(identity, event))],
                 worker.program.session,
                 shown=bool(self.observers),
             ),
@@ -477,7 +463,8 @@ class AsyncInterpreter:
         )
         self._children[identity] = child
         self._sign_of_life(identity)
-        self._start(identity, self._work(child, effect, worker.task), WorkerFailed(identity, "it was cancelled"))
+        work = partial(self._work, child, effect, worker.task)
+        self._start(identity, work, WorkerFailed(identity, "it was cancelled"))
 
     async def _work(self, child: AsyncInterpreter, effect: SpawnWorker, task: Input) -> Input:
         try:

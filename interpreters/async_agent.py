@@ -20,6 +20,7 @@ from interpreters.observers import Observers
 from interpreters.results import RunResult
 from interpreters.threads import THREADS, in_thread
 from interpreters.tools import Tool
+from runtime.awaiting import AsyncRuntime
 from runtime.protocol import Runtime
 
 T = TypeVar("T")
@@ -147,7 +148,13 @@ class AsyncAgent:
                     self._journal.close()
             finally:
                 if self._owns_model:
-                    await in_thread(self.model.close)
+                    await self._close_model()
+
+    async def _close_model(self) -> None:
+        if isinstance(self.model, AsyncRuntime):
+            self.model.close()
+        else:  # its thread is waited for
+            await in_thread(self.model.close)
 
     async def _carry_on(self, event: Any) -> None:
         running = asyncio.get_running_loop().create_future()

@@ -89,7 +89,7 @@ class SyncInterpreter:
         """``parent`` takes what a worker wants to ask the program, for the session's own thread."""
         program.check(engine)
         self.program = program
-        self.observers = observers or Observers((), program.session)
+        self.observers = Observers((), program.session) if observers is None else observers
         self.finished: TurnFinished | None = None
         """How the latest turn ended."""
         self._clock = clock or SystemClock()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import contextvars
+import inspect
 from collections.abc import Callable
 from typing import TypeVar
 from weakref import WeakKeyDictionary
@@ -38,6 +39,7 @@ async def in_thread(function: Callable[[], Result]) -> Result:
 
         def settle(result: Result | None, error: BaseException | None) -> None:
             if answer.done():  # cancelled: nobody waits for it any more
+                _drop(result)
                 return
             if error is not None:
                 answer.set_exception(error)
@@ -57,4 +59,15 @@ async def in_thread(function: Callable[[], Result]) -> Result:
                 loop.call_soon_threadsafe(settle, result, error)
 
         THREADS.start(job)
-        return await answer
+        try:
+            return await answer
+        except asyncio.CancelledError:
+            if answer.done() and not answer.cancelled() and answer.exception() is None:
+                _drop(answer.result())  # it came, and the cancellation was faster
+            raise
+
+
+def _drop(result: object) -> None:
+    """A coroutine that nobody will await is closed, so that Python has nothing to warn of."""
+    if inspect.iscoroutine(result):
+        result.close()
