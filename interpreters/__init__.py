@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from interpreters.async_agent import AsyncAgent
     from interpreters.context import ToolContext
     from interpreters.errors import AgentClosedError, BusyError, TurnFailedError
-    from interpreters.replaying import replay
+    from interpreters.replaying import ReplayDivergedError, replay
     from interpreters.results import RunResult
     from interpreters.tools import Tool, ToolError, ToolRetry, tool
 
@@ -38,6 +38,7 @@ __all__ = [
     "PlanRequest",
     "ProgramOptions",
     "QuestionRequest",
+    "ReplayDivergedError",
     "RunResult",
     "StructuredResult",
     "Tool",
@@ -66,6 +67,7 @@ HOMES = {
     "PlanRequest": "asking",
     "ProgramOptions": "assembly",
     "QuestionRequest": "asking",
+    "ReplayDivergedError": "replaying",
     "RunResult": "results",
     "StructuredResult": "answers",
     "Tool": "tools",

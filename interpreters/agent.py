@@ -4,18 +4,29 @@ from __future__ import annotations
 
 import builtins
 import logging
+import os
 import sys
 from collections.abc import Iterable
 from types import TracebackType
-from typing import Any, TypeVar, Unpack, overload
+from typing import Any, Self, TypeVar, Unpack, overload
 
 from cognition import AgentState, CogstepError, SessionReset
 from cognition.features import Mode
 from interpreters.answers import StructuredResult
-from interpreters.assembly import NO_TYPE, AgentOptions, Parts, assemble, said, turn_result
+from interpreters.assembly import (
+    NO_TYPE,
+    AgentOptions,
+    Parts,
+    ProgramOptions,
+    assemble,
+    said,
+    start_of_turn,
+    turn_result,
+)
 from interpreters.errors import AgentClosedError
 from interpreters.observers import Observers
 from interpreters.results import RunResult
+from interpreters.resuming import fork_parts, reopen, take_up
 from interpreters.sync import SyncInterpreter
 from interpreters.tools import Tool
 from runtime.protocol import Runtime
@@ -62,6 +73,71 @@ class Agent:
     ) -> None:
         self._begin(assemble(model, tools, system, given))
 
+    @classmethod
+    def resume(
+        cls,
+        path: str | os.PathLike[str],
+        model: Runtime,
+        tools: Iterable[Tool[..., Any]] = (),
+        **given: Unpack[ProgramOptions],
+    ) -> Self:
+        """Go on with a recorded session in its own journal, also after a crash: see ``unfinished`` and ``go_on``.
+
+        Args:
+            path: the journal; no other session can write it meanwhile.
+            model: may be another one than then.
+            tools: those of the recording.
+            given: how it is carried out from now on; see ``ProgramOptions``.
+
+        Raises:
+            JournalError: the journal can't be read or written, is damaged, or is being written.
+            ConfigError: the tools are not those of the recording.
+            ReplayDivergedError: it was recorded by other agent logic.
+        """
+        agent, reopened = cls.__new__(cls), reopen(path, model, tools, given)
+        agent._begin(reopened.parts, reopened.header.start)
+        try:
+            take_up(reopened, agent._interpreter.driver)
+        except BaseException:
+            agent._let_go()
+            raise
+        agent._resting = True
+        return agent
+
+    @classmethod
+    def fork(
+        cls,
+        path: str | os.PathLike[str],
+        model: Runtime,
+        tools: Iterable[Tool[..., Any]] = (),
+        system: str | None = None,
+        *,
+        turn: int | None = None,
+        **given: Unpack[AgentOptions],
+    ) -> Self:
+        """A new session that begins where a recorded one stood after a turn, and leaves that one as it is.
+
+        Args:
+            path: the journal of the recorded session.
+            model, tools, system: of the new one; without ``system`` the recorded one.
+            turn: its number; None for the newest that has ended.
+            given: see ``AgentOptions``; what is not given is as recorded. ``journal`` records the new session with its
+                origin.
+
+        Raises:
+            CogstepError: there is no such turn; and what the constructor raises.
+        """
+        agent = cls.__new__(cls)
+        parts, state = fork_parts(path, model, tools, system, turn, given)
+        agent._begin(parts, state)
+        return agent
+
+    def _let_go(self) -> None:
+        """Nothing has begun: release the journal."""
+        self._closed = True
+        if self._journal is not None:
+            self._journal.close()
+
     def _begin(self, parts: Parts, state: AgentState | None = None) -> None:
         self.model = parts.program.model
         self.session = parts.program.session
@@ -69,6 +145,8 @@ class Agent:
         self._owns_model = parts.owns_model
         self._journal = parts.journal
         self._closed = False
+        self._resting = False
+        """Resumed, and not gone on with yet."""
         self._warned = False
         self._interpreter = SyncInterpreter(
             parts.engine,
@@ -108,9 +186,27 @@ class Agent:
         if not self._warned and _loop_runs_here():
             self._warned = True
             self._interpreter.observers.warn(IN_A_LOOP)
-        before = self.state
+        began = len(self.state.history)
         self._interpreter.run(said(text, returns))
-        return turn_result(self._interpreter.driver, before, self._interpreter.finished, returns)
+        return turn_result(self._interpreter.driver, began, self._interpreter.finished, returns)
+
+    @property
+    def unfinished(self) -> bool:
+        """Whether a crash interrupted a turn of this resumed session. ``go_on`` ends it; ``run`` would cancel it."""
+        return bool(self._interpreter.driver.in_flight)
+
+    def go_on(self) -> RunResult:
+        """Carry the interrupted turn to its end; raises as ``run`` does, and CogstepError if there is none.
+
+        Calls that were at work run again if their tool is read-only or idempotent. Of any other the model is told that
+        it may have happened.
+        """
+        self._check_open()
+        if not self.unfinished:
+            raise CogstepError("no turn was interrupted; go on with run()")
+        began = start_of_turn(self.state)
+        self._interpreter.run(None)
+        return turn_result(self._interpreter.driver, began, self._interpreter.finished)
 
     def cancel(self, reason: str = "") -> bool:
         """Stop the turn under way, from any thread, a tool, an observer or a signal handler; False if there is none."""
@@ -132,7 +228,7 @@ class Agent:
             return
         self._closed = True
         try:
-            left = self._interpreter.close(CLOSE_SECONDS)
+            left = 0 if self._resting else self._interpreter.close(CLOSE_SECONDS)  # what rests, may be resumed again
             if left:
                 LOG.warning("%d tool calls still run after %g seconds and are left alone", left, CLOSE_SECONDS)
         finally:
@@ -157,6 +253,7 @@ class Agent:
             LOG.warning("while closing the agent after an error", exc_info=True)  # the error on its way tells more
 
     def _check_open(self) -> None:
+        self._resting = False
         if self._closed:
             raise AgentClosedError("the agent is closed; make a new one")
 

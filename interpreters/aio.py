@@ -13,6 +13,7 @@ Structure and words are those of ``sync``; read them side by side.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from concurrent.futures import Future
 from functools import partial
@@ -58,6 +59,7 @@ from interpreters.letters import CancelRequest, Fault, Letter, Progress, Turn, W
 from interpreters.mailbox import Mailbox
 from interpreters.observers import Observers
 from interpreters.program import Consultation, Consulted, Program, consultation
+from interpreters.settling import settle
 from interpreters.spawning import make_worker, worker_answer, worker_stalled
 from interpreters.stream import BROKEN_OFF, ended, failed, show
 from interpreters.threads import in_thread
@@ -156,10 +158,13 @@ class AsyncInterpreter:
         try:
             async with asyncio.TaskGroup() as self._group:
                 try:
-                    if event is not None:
-                        self.settle("the turn before was broken off")
                     self.finished = None
-                    await self.driver.run_async(event, self._next_input)
+                    if event is None:
+                        self.driver.resume(partial(settle, self.program.tools))
+                    else:
+                        self.settle("the turn before was broken off")
+                        self.driver.advance(event)
+                    await self.driver.run_async(self._next_input)
                 except BaseException as caught:
                     self._break_off(caught)
                     if isinstance(caught, asyncio.CancelledError):
@@ -200,7 +205,8 @@ class AsyncInterpreter:
         """A run that an exception ended may have left its turn open: close it."""
         if self.driver.in_flight or not isinstance(self.driver.state.phase, Idle | Closed):
             self.driver.advance(self._cancellation(reason))
-            self._forget()
+            self.driver.in_flight.clear()
+            self._stop_all()
 
     def _cancellation(self, reason: str) -> CancelAsked:
         unread = sum((child.driver.state.spent.usage for child in self._children.values()), self._unread)
@@ -212,16 +218,11 @@ class AsyncInterpreter:
         if turn is not None:
             turn.cancel()
         cancelled = isinstance(error, asyncio.CancelledError)
-        try:
+        with contextlib.suppress(CogstepError):  # the error on its way tells more; the next run tries again
             self.settle("the task was cancelled" if cancelled else describe(error))
-        except CogstepError:  # the error on its way tells more; the next run tries again
-            pass
-        finally:
-            for identity in [*self._tasks]:
-                self._stop(identity)
+        self._stop_all()
 
-    def _forget(self) -> None:
-        self.driver.in_flight.clear()
+    def _stop_all(self) -> None:
         self._deadlines.clear()
         for identity in [*self._tasks]:
             self._stop(identity)

@@ -13,11 +13,13 @@ from cognition import (
     AgentConfig,
     AgentState,
     CognitiveEngine,
+    CogstepError,
     GenerationOptions,
     Limits,
     LLMEngine,
     Policy,
     RetryPolicy,
+    TurnFinished,
     UserMessage,
     UserSpoke,
 )
@@ -29,7 +31,7 @@ from interpreters.asking import AskQuestions, Hooks, ReviewPlans
 from interpreters.clock import Clock
 from interpreters.driver import Driver
 from interpreters.events import Observer
-from interpreters.journal import Fsync, Journal
+from interpreters.journal import Fsync, Journal, Origin
 from interpreters.program import WORKER_PATIENCE, Program
 from interpreters.results import RunResult
 from interpreters.tools import Tool
@@ -110,8 +112,15 @@ class Parts:
     clock: Clock | None
 
 
-def assemble(model: Runtime, tools: Iterable[Tool[..., Any]], system: str, given: AgentOptions) -> Parts:
-    """The parts of a new session.
+def assemble(
+    model: Runtime,
+    tools: Iterable[Tool[..., Any]],
+    system: str,
+    given: AgentOptions,
+    start: AgentState | None = None,
+    origin: Origin | None = None,
+) -> Parts:
+    """The parts of a new session; ``start`` and ``origin`` are those of a fork.
 
     Raises:
         ConfigError: the configuration contradicts itself.
@@ -146,6 +155,8 @@ def assemble(model: Runtime, tools: Iterable[Tool[..., Any]], system: str, given
             config=config,
             fsync=given.get("fsync", "turn"),
             created=None if clock is None else clock.time(),
+            start=start,
+            origin=origin,
         )
     return make_parts(config, engine, program, journal, given)
 
@@ -186,18 +197,16 @@ def said(text: str, returns: Any) -> UserSpoke:
     return UserSpoke(text) if returns is NO_TYPE else UserSpoke(text, answer_schema(returns))
 
 
-def turn_result(driver: Driver, before: AgentState, finished: Any, returns: Any = NO_TYPE) -> RunResult:
-    """What a run gave, from the state before it.
+def turn_result(driver: Driver, began: int, finished: TurnFinished | None, returns: Any = NO_TYPE) -> RunResult:
+    """What a run gave; ``began`` is how many messages there were before its turn.
 
     Raises:
         CogstepError: the engine ended the turn without saying how.
     """
-    from cognition import CogstepError
-
     if finished is None:
         raise CogstepError("the engine ended the turn without TurnFinished; an engine has to decide it once a turn")
     after = driver.state
-    parts = (finished.outcome, finished.usage, after.history[len(before.history) :], after.counters.turn)
+    parts = (finished.outcome, finished.usage, after.history[began:], after.counters.turn)
     return RunResult(*parts) if returns is NO_TYPE else StructuredResult(*parts, returns)
 
 

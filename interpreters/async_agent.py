@@ -3,21 +3,32 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections import deque
 from collections.abc import Iterable
 from types import TracebackType
-from typing import Any, NoReturn, TypeVar, Unpack, overload
+from typing import Any, NoReturn, Self, TypeVar, Unpack, overload
 
 from cognition import AgentState, CogstepError, ConfigError, SessionReset
 from cognition.features import Mode
 from interpreters.agent import LOG
 from interpreters.aio import AsyncInterpreter
 from interpreters.answers import StructuredResult
-from interpreters.assembly import NO_TYPE, AgentOptions, Parts, assemble, said, turn_result
+from interpreters.assembly import (
+    NO_TYPE,
+    AgentOptions,
+    Parts,
+    ProgramOptions,
+    assemble,
+    said,
+    start_of_turn,
+    turn_result,
+)
 from interpreters.errors import AgentClosedError
 from interpreters.events import Event
 from interpreters.observers import Observers
 from interpreters.results import RunResult
+from interpreters.resuming import fork_parts, reopen, take_up
 from interpreters.threads import THREADS, in_thread
 from interpreters.tools import Tool
 from runtime.awaiting import AsyncRuntime
@@ -54,6 +65,44 @@ class AsyncAgent:
     ) -> None:
         self._begin(assemble(model, tools, system, given))
 
+    @classmethod
+    def resume(
+        cls,
+        path: str | os.PathLike[str],
+        model: Runtime,
+        tools: Iterable[Tool[..., Any]] = (),
+        **given: Unpack[ProgramOptions],
+    ) -> Self:
+        """Go on with a recorded session, as ``Agent.resume`` does."""
+        agent, reopened = cls.__new__(cls), reopen(path, model, tools, given)
+        agent._begin(reopened.parts, reopened.header.start)
+        try:
+            take_up(reopened, agent._interpreter.driver)
+        except BaseException:
+            agent._closed = True
+            if agent._journal is not None:
+                agent._journal.close()
+            raise
+        agent._resting = True
+        return agent
+
+    @classmethod
+    def fork(
+        cls,
+        path: str | os.PathLike[str],
+        model: Runtime,
+        tools: Iterable[Tool[..., Any]] = (),
+        system: str | None = None,
+        *,
+        turn: int | None = None,
+        **given: Unpack[AgentOptions],
+    ) -> Self:
+        """A new session that begins where a recorded one stood, as ``Agent.fork`` makes it."""
+        agent = cls.__new__(cls)
+        parts, state = fork_parts(path, model, tools, system, turn, given)
+        agent._begin(parts, state)
+        return agent
+
     def _begin(self, parts: Parts, state: AgentState | None = None) -> None:
         self.model = parts.program.model
         self.session = parts.program.session
@@ -61,6 +110,8 @@ class AsyncAgent:
         self._owns_model = parts.owns_model
         self._journal = parts.journal
         self._closed = False
+        self._resting = False
+        """Resumed, and not gone on with yet."""
         self._running: asyncio.Future[None] | None = None
         """Done when the turn under way has ended."""
         self._observers = Observers(parts.observers, self.session)
@@ -102,9 +153,23 @@ class AsyncAgent:
             JournalWriteError: the recording can't go on.
         """
         self._check_open()
-        before = self.state
+        began = len(self.state.history)
         await self._carry_on(said(text, returns))
-        return turn_result(self._interpreter.driver, before, self._interpreter.finished, returns)
+        return turn_result(self._interpreter.driver, began, self._interpreter.finished, returns)
+
+    @property
+    def unfinished(self) -> bool:
+        """Whether a crash interrupted a turn of this resumed session. ``go_on`` ends it; ``run`` would cancel it."""
+        return bool(self._interpreter.driver.in_flight)
+
+    async def go_on(self) -> RunResult:
+        """Carry the interrupted turn to its end, as ``Agent.go_on`` does."""
+        self._check_open()
+        if not self.unfinished:
+            raise CogstepError("no turn was interrupted; go on with run()")
+        began = start_of_turn(self.state)
+        await self._carry_on(None)
+        return turn_result(self._interpreter.driver, began, self._interpreter.finished)
 
     def stream(self, text: str) -> EventStream:
         """Say something and read the turn's events as they come:
@@ -140,7 +205,8 @@ class AsyncAgent:
         try:
             if self._interpreter.cancel("the agent was closed") and self._running is not None:
                 await asyncio.wait([self._running])
-            self._interpreter.settle("the agent was closed")
+            if not self._resting:  # what rests, may be resumed again
+                self._interpreter.settle("the agent was closed")
         finally:
             THREADS.dismiss()
             try:
@@ -186,6 +252,7 @@ class AsyncAgent:
     def __exit__(self, *_: object) -> None: ...
 
     def _check_open(self) -> None:
+        self._resting = False
         if self._closed:
             raise AgentClosedError("the agent is closed; make a new one")
 

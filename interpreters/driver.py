@@ -36,6 +36,10 @@ Watcher = Callable[[AgentState, Input, Transition], None]
 """Is told of each step: the state before, the input, what came of it."""
 
 
+Settle = Callable[[Effect, float], "Effect | Input"]
+"""Of an effect that was interrupted so many seconds ago: the effect to begin again, or the input that answers it."""
+
+
 class Recorder(Protocol):
     """Where inputs and decisions are written, such as a ``Journal``."""
 
@@ -68,25 +72,20 @@ class Driver:
         self.state = AgentState() if state is None else state
         self.in_flight: dict[EffectId, Effect] = {}
         """Effects that were decided and have neither been answered nor cancelled, oldest first."""
+        self._last = (0.0, Transition(self.state))
+        """When the newest restored input came, and what was decided on it."""
         self._handlers = handlers
         self._now = now
         self._recorder = recorder
         self._watcher = watcher
 
-    def run(self, event: Input | None, take: Callable[[], Input]) -> None:
-        """Carry on from an input, or from where a resumed session stands, until nothing is in flight.
-
-        ``take`` waits for the next input.
-        """
-        if event is not None:
-            self.advance(event)
+    def run(self, take: Callable[[], Input]) -> None:
+        """Carry on until nothing is in flight; ``take`` waits for the next input."""
         while self.in_flight:
             self.advance(take())
 
-    async def run_async(self, event: Input | None, take: Callable[[], Awaitable[Input]]) -> None:
+    async def run_async(self, take: Callable[[], Awaitable[Input]]) -> None:
         """``run`` for those who await the next input."""
-        if event is not None:
-            self.advance(event)
         while self.in_flight:
             self.advance(await take())
 
@@ -117,7 +116,27 @@ class Driver:
         transition = self.engine.step(self.state, event)
         self.state = transition.next_state
         self._track(event, transition)
+        self._last = event.at, transition
         return transition
+
+    def resume(self, settle: Settle) -> None:
+        """Take up what a crash interrupted.
+
+        Notices of the last record are carried out again too: nobody knows whether they were, and a note that is saved
+        twice is saved once.
+        """
+        at, transition = self._last
+        for decision in transition.decisions:
+            if not isinstance(decision, EFFECT_TYPES):
+                self.begin(decision)
+        waited = self._now() - at
+        for effect in list(self.in_flight.values()):
+            if effect.effect_id in self.in_flight:  # an answer to one may have ended the turn, and the others with it
+                outcome = settle(effect, waited)
+                if isinstance(outcome, EFFECT_TYPES):
+                    self.begin(outcome)
+                elif isinstance(outcome, INPUT_TYPES):
+                    self.advance(outcome)
 
     def _record(self, recorder: Recorder, event: Input, transition: Transition) -> None:
         before = recorder.written

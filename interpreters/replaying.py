@@ -88,14 +88,14 @@ def replay(path: str | os.PathLike[str], engine: CognitiveEngine | None = None) 
         JournalError: the file is no journal, of another version, or damaged.
     """
     with JournalReader(path) as reader:
-        logic = engine if engine is not None else _engine_of(reader.header)
+        logic = engine if engine is not None else engine_of(reader.header)
         writer = DecisionWriter()
-        state, records, decisions, turns = AgentState(), 0, 0, 0
+        state, records, decisions, turns = reader.header.start, 0, 0, 0
         divergence = None
         for record in reader:
             transition = logic.step(state, record.input)
             state, records = transition.next_state, record.seq
-            divergence = _compare(record, writer.data(transition.decisions))
+            divergence = compare(record, writer.data(transition.decisions))
             if divergence is not None:
                 break
             decisions += len(record.decisions)
@@ -105,7 +105,8 @@ def replay(path: str | os.PathLike[str], engine: CognitiveEngine | None = None) 
         )
 
 
-def _engine_of(header: Header) -> CognitiveEngine:
+def engine_of(header: Header) -> CognitiveEngine:
+    """The engine that recorded a journal, made again; raises CogstepError for one that only its program knows."""
     if header.engine == "llm" and header.config is not None:
         return LLMEngine(header.config)
     if header.engine == "echo":
@@ -116,7 +117,8 @@ def _engine_of(header: Header) -> CognitiveEngine:
     )
 
 
-def _compare(record: Record, decided: list[Any]) -> ReplayDivergence | None:
+def compare(record: Record, decided: list[Any]) -> ReplayDivergence | None:
+    """Where a record's decisions first differ from those made now."""
     if record.decisions == decided:  # the usual case, at the speed of C
         return None
     where, recorded, now = _first_difference(record.decisions, json.loads(json.dumps(decided)), "decisions")

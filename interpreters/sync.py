@@ -1,8 +1,8 @@
 """The interpreter without an event loop: the session runs on the thread that calls ``run``.
 
-Handlers only note what is to be done. The work is done when the driver asks for the next input: the model's stream, a
-question to the program and a read-only call that stands alone run right here; other calls and workers run on threads of
-their own and put what came of them into the mailbox, where cancellations arrive too.
+Handlers only note what is to be done. It is done when the driver asks for the next input: the model's stream, questions
+to the program and a read-only call that stands alone right here; other calls and workers on threads of their own, which
+put what came of it into the mailbox, where cancellations arrive too.
 
     driver ── effects ──▶ agenda, threads, deadlines ── inputs ──▶ driver
                                   ▲
@@ -14,6 +14,7 @@ interrupt its own ``get``, and flags are plain attributes.
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import CancelledError, Future
@@ -62,6 +63,7 @@ from interpreters.errors import BusyError
 from interpreters.letters import CancelRequest, Errand, Fault, Letter, Progress, Turn, WorkerEvent
 from interpreters.observers import Observers
 from interpreters.program import Consultation, Consulted, Program, consultation
+from interpreters.settling import settle
 from interpreters.spawning import make_worker
 from interpreters.stream import BROKEN_OFF, ended, failed, show
 from interpreters.tools import Tool, describe, run_tool
@@ -86,7 +88,6 @@ class SyncInterpreter:
         clock: Clock | None = None,
         parent: Callable[[Callable[[], Any]], Future[Any]] | None = None,
     ) -> None:
-        """``parent`` takes what a worker wants to ask the program, for the session's own thread."""
         program.check(engine)
         self.program = program
         self.observers = Observers((), program.session) if observers is None else observers
@@ -94,6 +95,7 @@ class SyncInterpreter:
         """How the latest turn ended."""
         self._clock = clock or SystemClock()
         self._parent = parent
+        """Of a worker: takes what is to be asked to the session's own thread."""
         self._threads = Workers()
         self._busy = threading.Lock()
         self._mailbox: SimpleQueue[Letter] = SimpleQueue()
@@ -126,7 +128,7 @@ class SyncInterpreter:
             CancelEffect: self._cancel_effect,
             Remember: self._remember,
             ModeSet: self._crew.tell_mode,
-            TurnFinished: self._note_end,
+            TurnFinished: partial(setattr, self, "finished"),
         }
         self.driver = Driver(
             engine,
@@ -153,10 +155,13 @@ class SyncInterpreter:
         try:
             self._seen, self._unread = [], Usage()
             self._turn = turn or Turn()
-            if event is not None:
-                self._settle_leftovers("the turn before was broken off")
             self.finished = None
-            self.driver.run(event, self._next_input)
+            if event is None:
+                self.driver.resume(partial(settle, self.program.tools))
+            else:
+                self._settle_leftovers("the turn before was broken off")
+                self.driver.advance(event)
+            self.driver.run(self._next_input)
         except BaseException as error:
             self._break_off(error)
             raise
@@ -257,10 +262,9 @@ class SyncInterpreter:
                 return event
 
     def _look(self) -> Letter | None:
-        try:
+        with contextlib.suppress(Empty):
             return self._mailbox.get_nowait()
-        except Empty:
-            return None
+        return None
 
     def _wait(self) -> Letter | None:
         nearest = min((when for when, _ in self._deadlines.values()), default=None)
@@ -341,9 +345,6 @@ class SyncInterpreter:
             self.program.memory.remember(decision.text)
         except Exception as error:
             self.observers.warn(f"a note could not be saved: {describe(error)}")
-
-    def _note_end(self, decision: TurnFinished) -> None:
-        self.finished = decision
 
     # ---------------------------------------------------------------------------------------------------- the model
 
@@ -438,10 +439,8 @@ class SyncInterpreter:
             self._mailbox.put(answer)
 
     def _report(self, call: ToolCall, here: bool, text: str) -> None:
-        if here:
-            self._open(Progress(call, text))
-        else:
-            self._mailbox.put(Progress(call, text))
+        deliver: Callable[[Letter], object] = self._open if here else self._mailbox.put
+        deliver(Progress(call, text))
 
     # ---------------------------------------------------------------------- what the program is asked: see `program`
 
