@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from interpreters.async_agent import AsyncAgent
     from interpreters.context import ToolContext
     from interpreters.errors import AgentClosedError, BusyError, TurnFailedError
+    from interpreters.rehearsing import rehearse
     from interpreters.replaying import ReplayDivergedError, replay
     from interpreters.results import RunResult
     from interpreters.tools import Tool, ToolError, ToolRetry, tool
@@ -48,6 +49,7 @@ __all__ = [
     "TurnFailedError",
     "events",
     "fakes",
+    "rehearse",
     "replay",
     "tool",
 ]
@@ -75,6 +77,7 @@ HOMES = {
     "ToolError": "tools",
     "ToolRetry": "tools",
     "TurnFailedError": "errors",
+    "rehearse": "rehearsing",
     "replay": "replaying",
     "tool": "tools",
 }

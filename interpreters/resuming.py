@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, cast
 
 from attrs import frozen
 
@@ -116,8 +116,16 @@ def fork_parts(
         "recall_first": recorded.recall_first,
     }
     text = recorded.system if system is None else system
-    parts = assemble(model, tools, text, {**defaults, **given}, start=state, origin=Origin(header.session, turn))
+    parts = assemble(
+        model, tools, text, _without_none(defaults, given), start=state, origin=Origin(header.session, turn)
+    )
     return parts, state
+
+
+def _without_none(defaults: AgentOptions, given: AgentOptions) -> AgentOptions:
+    """What was given where something was, else as recorded."""
+    merged: Any = {**defaults, **{name: value for name, value in given.items() if value is not None}}
+    return cast(AgentOptions, merged)
 
 
 def state_after(path: str | os.PathLike[str], turn: int | None) -> tuple[Header, AgentState, int]:
