@@ -694,3 +694,14 @@ def test_the_echo_engine_answers_and_leaves_its_argument_alone() -> None:
     assert AgentState() == before
     assert [m.text for m in transition.next_state.history] == ["hello", "Echo: hello"]  # type: ignore[union-attr]
     assert before == EchoEngine().step(before, None).next_state
+
+
+def test_calls_mean_nothing_where_the_program_wants_none() -> None:
+    """With ``tool_choice="none"`` a reply is its text, whatever else the model wrote."""
+    session = Session(engine_with(WRITE, options=GenerationOptions(tool_choice="none")))
+    session(UserSpoke("Work"))
+
+    malformed = (MalformedToolCall("{", "cut"),)
+    (end,) = session(replied("1.1.0", "I would write.", ProposedCall("write"), malformed=malformed))
+
+    assert TurnFinished(Completed("I would write."), Usage()) == end
