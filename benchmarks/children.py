@@ -77,9 +77,16 @@ class Child:
         self.version = self._answer()["version"]
 
     def batch(self, length: int, turns: int) -> dict[str, Any]:
+        return self._ask({"length": length, "turns": turns})
+
+    def idle(self, count: int) -> dict[str, Any]:
+        """The bytes of each of so many conversations that are kept, and how many were."""
+        return self._ask({"idle": count})
+
+    def _ask(self, request: dict[str, int]) -> dict[str, Any]:
         assert self._process.stdin is not None
         try:
-            self._process.stdin.write(json.dumps({"length": length, "turns": turns}).encode() + b"\n")
+            self._process.stdin.write(json.dumps(request).encode() + b"\n")
             self._process.stdin.flush()
         except BrokenPipeError:
             raise ChildError(self._last_words()) from None

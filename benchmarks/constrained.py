@@ -44,7 +44,7 @@ from runtime.specs import PACKAGES, BackendName, installed
 TEMPERATURE = 1.5
 CALL_TOKENS = 150
 SEEDS = 12
-"""So many are tried until a call is complete."""
+"""So many are tried until a call is complete; after every third, twice as many tokens are let through."""
 
 STEPS = 128
 TEXT = {"type": "string", "minLength": 4000}
@@ -114,7 +114,7 @@ def sampled(backend: BackendName, count: int, seed: int, progress: Progress) -> 
             check = Draft202012Validator(schema, format_checker=Draft202012Validator.FORMAT_CHECKER)
             tool = ToolSpec("record", "Record something.", schema)
             for attempt in range(SEEDS):
-                done = ask(model, tool, seed=number * SEEDS + attempt, max_tokens=CALL_TOKENS)
+                done = ask(model, tool, seed=number * SEEDS + attempt, max_tokens=CALL_TOKENS * 2 ** (attempt // 3))
                 if done.finish_reason == "length":
                     cut += 1
                     continue

@@ -189,6 +189,8 @@ class CancelAsked:
     reason: str = ""
     partial_text: str = ""
     """What of the model's reply the user has seen; it stays in history as an interrupted message."""
+    usage: Usage = field(factory=Usage)
+    """Of the reply that was stopped, where it is known: tokens that nobody read were computed nonetheless."""
     at: float = field(default=0.0, kw_only=True)
 
 

@@ -14,19 +14,32 @@ if TYPE_CHECKING:
     from interpreters.agent import Agent
     from interpreters.answers import AnswerError, StructuredResult
     from interpreters.approvals import Approval, ApprovalRequest
+    from interpreters.asking import HookAnswer, HookRequest, PlanAnswer, PlanRequest, QuestionRequest
+    from interpreters.assembly import AgentOptions, ProgramOptions
+    from interpreters.async_agent import AsyncAgent
     from interpreters.context import ToolContext
     from interpreters.errors import AgentClosedError, BusyError, TurnFailedError
-    from interpreters.replaying import replay
+    from interpreters.rehearsing import rehearse
+    from interpreters.replaying import ReplayDivergedError, replay
     from interpreters.results import RunResult
     from interpreters.tools import Tool, ToolError, ToolRetry, tool
 
 __all__ = [
     "Agent",
     "AgentClosedError",
+    "AgentOptions",
     "AnswerError",
     "Approval",
     "ApprovalRequest",
+    "AsyncAgent",
     "BusyError",
+    "HookAnswer",
+    "HookRequest",
+    "PlanAnswer",
+    "PlanRequest",
+    "ProgramOptions",
+    "QuestionRequest",
+    "ReplayDivergedError",
     "RunResult",
     "StructuredResult",
     "Tool",
@@ -36,6 +49,7 @@ __all__ = [
     "TurnFailedError",
     "events",
     "fakes",
+    "rehearse",
     "replay",
     "tool",
 ]
@@ -43,10 +57,19 @@ __all__ = [
 HOMES = {
     "Agent": "agent",
     "AgentClosedError": "errors",
+    "AgentOptions": "assembly",
     "AnswerError": "answers",
     "Approval": "approvals",
     "ApprovalRequest": "approvals",
+    "AsyncAgent": "async_agent",
     "BusyError": "errors",
+    "HookAnswer": "asking",
+    "HookRequest": "asking",
+    "PlanAnswer": "asking",
+    "PlanRequest": "asking",
+    "ProgramOptions": "assembly",
+    "QuestionRequest": "asking",
+    "ReplayDivergedError": "replaying",
     "RunResult": "results",
     "StructuredResult": "answers",
     "Tool": "tools",
@@ -54,6 +77,7 @@ HOMES = {
     "ToolError": "tools",
     "ToolRetry": "tools",
     "TurnFailedError": "errors",
+    "rehearse": "rehearsing",
     "replay": "replaying",
     "tool": "tools",
 }

@@ -2,49 +2,45 @@
 
 from __future__ import annotations
 
+import builtins
 import logging
 import os
-import uuid
-from collections.abc import Callable, Iterable
+import sys
+from collections.abc import Iterable
 from types import TracebackType
-from typing import Any, TypeVar, overload
+from typing import Any, Self, TypeVar, Unpack, overload
 
-from cognition import (
-    AgentConfig,
-    AgentState,
-    CognitiveEngine,
-    CogstepError,
-    GenerationOptions,
-    Limits,
-    LLMEngine,
-    Policy,
-    RetryPolicy,
-    SessionReset,
-    UserSpoke,
+from cognition import AgentState, CogstepError, SessionReset
+from cognition.features import Mode
+from interpreters.answers import StructuredResult
+from interpreters.assembly import (
+    NO_TYPE,
+    AgentOptions,
+    Parts,
+    ProgramOptions,
+    assemble,
+    said,
+    start_of_turn,
+    turn_result,
 )
-from interpreters.answers import StructuredResult, answer_schema
-from interpreters.approvals import Approve
-from interpreters.clock import Clock
-from interpreters.driver import Recorder
 from interpreters.errors import AgentClosedError
-from interpreters.events import Observer
-from interpreters.journal import Fsync, Journal
 from interpreters.observers import Observers
 from interpreters.results import RunResult
+from interpreters.resuming import fork_parts, reopen, take_up
 from interpreters.sync import SyncInterpreter
 from interpreters.tools import Tool
-from runtime.constrained.calls import read_tools
 from runtime.protocol import Runtime
 
 T = TypeVar("T")
 
 LOG = logging.getLogger("cogstep")
 
-NO_TYPE: Any = object()
-"""Stands for no type, since None is one."""
-
 CLOSE_SECONDS = 5.0
 """How long ``close`` waits for tools that don't heed a cancellation."""
+
+IN_A_LOOP = (
+    "Agent.run blocks the event loop that runs on this thread until the turn ends; in async code, use AsyncAgent"
+)
 
 
 class Agent:
@@ -65,68 +61,100 @@ class Agent:
             ``owns_model=False`` says that somebody else does: agents that share a model need that.
         tools: functions decorated with ``@tool``.
         system: the system prompt.
-        options, limits, policy, retry: see ``AgentConfig``; each has a default.
-        context_tokens: for less context than the model has.
-        approve: asked for calls that need an approval; without it they are refused.
-        observers: told of every event.
-        journal: a file that must not exist yet, for the recording; a ``Journal`` for more choice.
-        fsync: when the recording is forced to the disk: at every ``"record"``, every ``"turn"``, or ``"never"``.
-        deps: handed to tools as ``ToolContext.deps``.
-        engine: makes the agent's logic of the configuration.
+        given: see ``AgentOptions``; each has a default.
+
+    Raises:
+        ConfigError: the options contradict each other, or a feature misses what carries it out.
+        JournalError: the recording can't begin.
     """
 
     def __init__(
-        self,
+        self, model: Runtime, tools: Iterable[Tool[..., Any]] = (), system: str = "", **given: Unpack[AgentOptions]
+    ) -> None:
+        self._begin(assemble(model, tools, system, given))
+
+    @classmethod
+    def resume(
+        cls,
+        path: str | os.PathLike[str],
         model: Runtime,
         tools: Iterable[Tool[..., Any]] = (),
-        system: str = "",
+        **given: Unpack[ProgramOptions],
+    ) -> Self:
+        """Go on with a recorded session in its own journal, also after a crash: see ``unfinished`` and ``go_on``.
+
+        Args:
+            path: the journal; no other session can write it meanwhile.
+            model: may be another one than then.
+            tools: those of the recording.
+            given: how it is carried out from now on; see ``ProgramOptions``.
+
+        Raises:
+            JournalError: the journal can't be read or written, is damaged, or is being written.
+            ConfigError: the tools are not those of the recording.
+            ReplayDivergedError: it was recorded by other agent logic.
+        """
+        agent, reopened = cls.__new__(cls), reopen(path, model, tools, given)
+        agent._begin(reopened.parts, reopened.header.start)
+        try:
+            take_up(reopened, agent._interpreter.driver)
+        except BaseException:
+            agent._let_go()
+            raise
+        agent._resting = True
+        return agent
+
+    @classmethod
+    def fork(
+        cls,
+        path: str | os.PathLike[str],
+        model: Runtime,
+        tools: Iterable[Tool[..., Any]] = (),
+        system: str | None = None,
         *,
-        options: GenerationOptions | None = None,
-        limits: Limits | None = None,
-        policy: Policy | None = None,
-        retry: RetryPolicy | None = None,
-        context_tokens: int | None = None,
-        approve: Approve | None = None,
-        observers: Iterable[Observer] = (),
-        journal: str | os.PathLike[str] | None = None,
-        fsync: Fsync = "turn",
-        deps: Any = None,
-        session: str | None = None,
-        owns_model: bool = True,
-        clock: Clock | None = None,
-        engine: Callable[[AgentConfig], CognitiveEngine] = LLMEngine,
-    ) -> None:
-        tools = tuple(tools)
-        self.model = model
-        self.session = session or uuid.uuid4().hex
-        self.config = AgentConfig(
-            system,
-            tuple(tool.spec for tool in tools),
-            options or GenerationOptions(),
-            limits or Limits(),
-            policy or Policy(),
-            retry or RetryPolicy(),
-            context_tokens or model.describe().context_tokens,
-        )
-        if self.config.options.constrain:  # what sampling can't be held to is better known now than at a call
-            read_tools(self.config.offered)
-        self._owns_model = owns_model
+        turn: int | None = None,
+        **given: Unpack[AgentOptions],
+    ) -> Self:
+        """A new session that begins where a recorded one stood after a turn, and leaves that one as it is.
+
+        Args:
+            path: the journal of the recorded session.
+            model, tools, system: of the new one; without ``system`` the recorded one.
+            turn: its number; None for the newest that has ended.
+            given: see ``AgentOptions``; what is not given is as recorded. ``journal`` records the new session with its
+                origin.
+
+        Raises:
+            CogstepError: there is no such turn; and what the constructor raises.
+        """
+        agent = cls.__new__(cls)
+        parts, state = fork_parts(path, model, tools, system, turn, given)
+        agent._begin(parts, state)
+        return agent
+
+    def _let_go(self) -> None:
+        """Nothing has begun: release the journal."""
+        self._closed = True
+        if self._journal is not None:
+            self._journal.close()
+
+    def _begin(self, parts: Parts, state: AgentState | None = None) -> None:
+        self.model = parts.program.model
+        self.session = parts.program.session
+        self.config = parts.config
+        self._owns_model = parts.owns_model
+        self._journal = parts.journal
         self._closed = False
-        logic = engine(self.config)
-        self._journal = None
-        if journal is not None:
-            self._journal = Journal.create(journal, session=self.session, engine=logic, config=self.config, fsync=fsync)
-        recorder: Recorder | None = self._journal
+        self._resting = False
+        """Resumed, and not gone on with yet."""
+        self._warned = False
         self._interpreter = SyncInterpreter(
-            logic,
-            model,
-            tools,
-            approve=approve,
-            observers=Observers(observers, self.session),
-            recorder=recorder,
-            deps=deps,
-            session=self.session,
-            clock=clock,
+            parts.engine,
+            parts.program,
+            observers=Observers(parts.observers, self.session),
+            recorder=parts.journal,
+            state=state,
+            clock=parts.clock,
         )
 
     @property
@@ -155,18 +183,39 @@ class Agent:
             JournalWriteError: the recording can't go on.
         """
         self._check_open()
-        before = self.state
-        typed = returns is not NO_TYPE
-        self._interpreter.run(UserSpoke(text, answer_schema(returns) if typed else ""))
-        finished, after = self._interpreter.finished, self.state
-        if finished is None:
-            raise CogstepError("the engine ended the turn without TurnFinished; an engine has to decide it once a turn")
-        parts = (finished.outcome, finished.usage, after.history[len(before.history) :], after.counters.turn)
-        return StructuredResult(*parts, returns) if typed else RunResult(*parts)
+        if not self._warned and _loop_runs_here():
+            self._warned = True
+            self._interpreter.observers.warn(IN_A_LOOP)
+        began = len(self.state.history)
+        self._interpreter.run(said(text, returns))
+        return turn_result(self._interpreter.driver, began, self._interpreter.finished, returns)
+
+    @property
+    def unfinished(self) -> bool:
+        """Whether a crash interrupted a turn of this resumed session. ``go_on`` ends it; ``run`` would cancel it."""
+        return bool(self._interpreter.driver.in_flight)
+
+    def go_on(self) -> RunResult:
+        """Carry the interrupted turn to its end; raises as ``run`` does, and CogstepError if there is none.
+
+        Calls that were at work run again if their tool is read-only or idempotent. Of any other the model is told that
+        it may have happened.
+        """
+        self._check_open()
+        if not self.unfinished:
+            raise CogstepError("no turn was interrupted; go on with run()")
+        began = start_of_turn(self.state)
+        self._interpreter.run(None)
+        return turn_result(self._interpreter.driver, began, self._interpreter.finished)
 
     def cancel(self, reason: str = "") -> bool:
         """Stop the turn under way, from any thread, a tool, an observer or a signal handler; False if there is none."""
         return self._interpreter.cancel(reason)
+
+    def set_mode(self, mode: Mode) -> None:
+        """Let more or less happen without being asked: from now on, in the turn under way too. From any thread."""
+        self._check_open()
+        self._interpreter.change_mode(mode)
 
     def reset(self) -> None:
         """Forget the conversation. What the user allowed or refused "from now on" stays."""
@@ -179,7 +228,7 @@ class Agent:
             return
         self._closed = True
         try:
-            left = self._interpreter.close(CLOSE_SECONDS)
+            left = 0 if self._resting else self._interpreter.close(CLOSE_SECONDS)  # what rests, may be resumed again
             if left:
                 LOG.warning("%d tool calls still run after %g seconds and are left alone", left, CLOSE_SECONDS)
         finally:
@@ -204,5 +253,12 @@ class Agent:
             LOG.warning("while closing the agent after an error", exc_info=True)  # the error on its way tells more
 
     def _check_open(self) -> None:
+        self._resting = False
         if self._closed:
             raise AgentClosedError("the agent is closed; make a new one")
+
+
+def _loop_runs_here() -> bool:
+    """Whether an event loop waits for this thread. Not so in a notebook, where nothing else is served by the loop."""
+    running = sys.modules.get("asyncio.events")  # a program that never imported it has no loop
+    return running is not None and running._get_running_loop() is not None and not hasattr(builtins, "__IPYTHON__")

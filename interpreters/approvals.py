@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from concurrent.futures import Future
 
 from attrs import field, frozen
@@ -41,13 +41,13 @@ class ApprovalRequest:
 
 
 Answer = bool | Approval
-Approve = Callable[[ApprovalRequest], "Answer | Future[Answer]"]
+Approve = Callable[[ApprovalRequest], "Answer | Future[Answer] | Awaitable[Answer]"]
 """Asks the user. It runs on the session's own thread, so that it may simply read from the terminal. A program that asks
 elsewhere (a window, a chat message) returns a ``Future`` and completes it when the answer is there; a cancellation then
-ends the turn without waiting for it."""
+ends the turn without waiting for it. For an ``AsyncAgent`` it may be an ``async def``; a plain one runs on a thread."""
 
 
-def as_input(effect: AskApproval, answer: Answer) -> ApprovalGiven | ApprovalRefused:
+def as_input(effect: AskApproval, answer: object) -> ApprovalGiven | ApprovalRefused:
     """The input that tells the engine of an answer.
 
     Raises:

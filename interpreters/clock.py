@@ -1,10 +1,13 @@
-"""The time as an interpreter sees it: what inputs are stamped with, and how long is waited for the next one."""
+"""The time as interpreters see it: what inputs are stamped with, and how long is waited for the next one."""
 
 from __future__ import annotations
 
 import time
 from queue import Empty, SimpleQueue
-from typing import Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
+
+if TYPE_CHECKING:
+    import asyncio
 
 Letter = TypeVar("Letter")
 
@@ -28,6 +31,9 @@ class Clock(Protocol):
         Without ``seconds`` there is no latest moment.
         """
 
+    async def wait(self, wake: asyncio.Future[None], seconds: float | None) -> None:
+        """``receive`` under asyncio: until ``wake`` is done or so many seconds have passed; it is left as it is."""
+
 
 class SystemClock:
     """The machine's clock."""
@@ -43,3 +49,18 @@ class SystemClock:
             return mailbox.get(timeout=LONGEST_WAIT if seconds is None else min(max(seconds, 0.0), LONGEST_WAIT))
         except Empty:
             return None
+
+    async def wait(self, wake: asyncio.Future[None], seconds: float | None) -> None:
+        if seconds is None:
+            await wake
+            return
+        timer = wake.get_loop().call_later(max(seconds, 0.0), _done, wake)
+        try:
+            await wake
+        finally:
+            timer.cancel()
+
+
+def _done(wake: asyncio.Future[None]) -> None:
+    if not wake.done():
+        wake.set_result(None)

@@ -1,29 +1,43 @@
 """The loop that runs every session: take an input, step, record, carry out, repeat.
 
-It knows nothing of models, tools, threads or files. How an effect is carried out stands in a table of handlers, and
-where inputs come from is the interpreter's matter: the sync one waits at a queue, others await or read a recording.
+It knows nothing of models, tools, threads or files, and never waits. How an effect is begun stands in a table of
+handlers, and where inputs come from is the interpreter's matter: the sync one waits at a queue, the one for asyncio
+awaits, and a resumed session begins with what stands on file.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from operator import attrgetter
 from typing import Any, Protocol
 
 from attrs import evolve, fields
 
-from cognition import AgentState, CancelEffect, CognitiveEngine, ConfigError, Decision, EffectId, Input, Transition
+from cognition import (
+    AgentState,
+    CancelEffect,
+    CognitiveEngine,
+    ConfigError,
+    Decision,
+    EffectId,
+    Input,
+    Transition,
+)
 from cognition.decisions import EFFECT_TYPES, Effect
 from cognition.inputs import INPUT_TYPES
 
 Handler = Callable[[Any], object]
-"""Starts to carry out the one decision type it stands for in the table. The answer comes as an input, later."""
+"""Begins to carry out the one decision type it stands for in the table. The answer comes as an input, later."""
 
 Handlers = Mapping[type[Decision], Handler]
 """Every effect has a handler; a notice may have one."""
 
 Watcher = Callable[[AgentState, Input, Transition], None]
 """Is told of each step: the state before, the input, what came of it."""
+
+
+Settle = Callable[[Effect, float], "Effect | Input"]
+"""Of an effect that was interrupted so many seconds ago: the effect to begin again, or the input that answers it."""
 
 
 class Recorder(Protocol):
@@ -57,20 +71,26 @@ class Driver:
         self.engine = engine
         self.state = AgentState() if state is None else state
         self.in_flight: dict[EffectId, Effect] = {}
-        """Effects that were decided and have neither been answered nor cancelled."""
+        """Effects that were decided and have neither been answered nor cancelled, oldest first."""
+        self._last = (0.0, Transition(self.state))
+        """When the newest restored input came, and what was decided on it."""
         self._handlers = handlers
         self._now = now
         self._recorder = recorder
         self._watcher = watcher
 
-    def run(self, event: Input, take: Callable[[], Input]) -> None:
-        """Carry on from an input until nothing is in flight; ``take`` waits for the next input."""
-        self.advance(event)
+    def run(self, take: Callable[[], Input]) -> None:
+        """Carry on until nothing is in flight; ``take`` waits for the next input."""
         while self.in_flight:
             self.advance(take())
 
+    async def run_async(self, take: Callable[[], Awaitable[Input]]) -> None:
+        """``run`` for those who await the next input."""
+        while self.in_flight:
+            self.advance(await take())
+
     def advance(self, event: Input) -> None:
-        """One input: stamp it, step, write it down with its decisions, then carry them out."""
+        """One input: stamp it, step, write it down with its decisions, then begin to carry them out."""
         event = stamped(event, round(self._now(), 3))  # milliseconds: finer ones would only swell recordings
         before = self.state
         transition = self.engine.step(before, event)
@@ -81,11 +101,42 @@ class Driver:
         if self._watcher is not None:
             self._watcher(before, event, transition)
         for decision in transition.decisions:
-            handler = self._handlers.get(type(decision))
-            if handler is not None:
-                handler(decision)
-            elif isinstance(decision, EFFECT_TYPES):  # it would be waited for without end
-                raise ConfigError(f"nothing here can carry out {type(decision).__name__}, which the engine decided")
+            self.begin(decision)
+
+    def begin(self, decision: Decision) -> None:
+        """Hand a decision to its handler: one just made, or one that a crash kept from being carried out."""
+        handler = self._handlers.get(type(decision))
+        if handler is not None:
+            handler(decision)
+        elif isinstance(decision, EFFECT_TYPES):  # it would be waited for without end
+            raise ConfigError(f"nothing here can carry out {type(decision).__name__}, which the engine decided")
+
+    def restore(self, event: Input) -> Transition:
+        """Take over an input that stands on file already: the state moves, and nothing is written or carried out."""
+        transition = self.engine.step(self.state, event)
+        self.state = transition.next_state
+        self._track(event, transition)
+        self._last = event.at, transition
+        return transition
+
+    def resume(self, settle: Settle) -> None:
+        """Take up what a crash interrupted.
+
+        Notices of the last record are carried out again too: nobody knows whether they were, and a note that is saved
+        twice is saved once.
+        """
+        at, transition = self._last
+        for decision in transition.decisions:
+            if not isinstance(decision, EFFECT_TYPES):
+                self.begin(decision)
+        waited = self._now() - at
+        for effect in list(self.in_flight.values()):
+            if effect.effect_id in self.in_flight:  # an answer to one may have ended the turn, and the others with it
+                outcome = settle(effect, waited)
+                if isinstance(outcome, EFFECT_TYPES):
+                    self.begin(outcome)
+                elif isinstance(outcome, INPUT_TYPES):
+                    self.advance(outcome)
 
     def _record(self, recorder: Recorder, event: Input, transition: Transition) -> None:
         before = recorder.written

@@ -8,6 +8,7 @@ for, are errors. Nothing sleeps and no thread is started: a turn on it measures 
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 from concurrent.futures import Future
@@ -40,6 +41,7 @@ from cognition.parsing import (
 )
 from interpreters.approvals import Answer, ApprovalRequest
 from interpreters.clock import LONGEST_WAIT, SystemClock
+from interpreters.threads import in_thread
 from runtime.errors import RuntimeClosedError
 from runtime.protocol import Done, ModelInfo, Timings
 
@@ -151,7 +153,7 @@ def _long(entry: Sequence[ProposedCall] | Failure) -> Reply:
 
 
 class ScriptedGeneration:
-    """A reply as a stream."""
+    """A reply as a stream, to be iterated or awaited."""
 
     def __init__(self, reply: Reply) -> None:
         self._reply = reply
@@ -159,21 +161,33 @@ class ScriptedGeneration:
         self._items = self._stream()
 
     def __iter__(self) -> Iterator[Output | Done]:
-        return self._items
+        return self
 
     def __next__(self) -> Output | Done:
-        return next(self._items)
+        while isinstance(item := next(self._items), Hold):
+            item.wait()
+        return item
+
+    def __aiter__(self) -> ScriptedGeneration:
+        return self
+
+    async def __anext__(self) -> Output | Done:
+        for item in self._items:
+            if not isinstance(item, Hold):
+                return item
+            await in_thread(item.wait)
+        raise StopAsyncIteration
 
     def cancel(self) -> None:
         self._cancelled = True
         if self._reply.hold is not None:
             self._reply.hold.release()
 
-    def _stream(self) -> Iterator[Output | Done]:
+    def _stream(self) -> Iterator[Output | Done | Hold]:
         reply, shown, finished = self._reply, 0, 0
         for output in reply.outputs:
             if output is None and reply.hold is not None and not self._cancelled:
-                reply.hold.wait()
+                yield reply.hold
             if self._cancelled:
                 break
             if output is None:
@@ -220,6 +234,10 @@ class ScriptedModel:
         self.requests.append(request)
         return ScriptedGeneration(reply_of(entry(request) if callable(entry) else entry))
 
+    def stream(self, request: ModelRequest) -> ScriptedGeneration:
+        """``submit`` under asyncio: what is scripted needs no thread."""
+        return self.submit(request)
+
     def count_tokens(self, request: ModelRequest) -> int:
         """About one token for four characters of what is said; good enough for a fake."""
         return sum(len(str(message)) for message in (request.system, *request.messages)) // 4
@@ -257,8 +275,12 @@ def _last(request: ModelRequest) -> str:
     return repr(message)
 
 
+ROUNDS = 10
+"""Rounds of the event loop in which tasks that only await each other come to their end before time passes."""
+
+
 class FakeClock:
-    """A clock that stands still until somebody waits: then the time has passed at once."""
+    """A clock that stands still until somebody waits: then the time has passed at once. For both interpreters."""
 
     def __init__(self, start: float = 0.0) -> None:
         self.now = start
@@ -277,9 +299,22 @@ class FakeClock:
         try:
             return mailbox.get_nowait()
         except Empty:
-            self.waits.append(seconds)
-            self.now += max(seconds, 0.0)
+            self._pass(seconds)
             return None
+
+    async def wait(self, wake: asyncio.Future[None], seconds: float | None) -> None:
+        if seconds is None:
+            await wake
+            return
+        for _ in range(ROUNDS):
+            if wake.done():
+                return
+            await asyncio.sleep(0)
+        self._pass(seconds)
+
+    def _pass(self, seconds: float) -> None:
+        self.waits.append(seconds)
+        self.now += max(seconds, 0.0)
 
 
 class ScriptedApprovals:

@@ -20,7 +20,7 @@ import fcntl
 import json
 import os
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO, Literal
 
@@ -29,6 +29,7 @@ from attrs import field, frozen
 from cognition import (
     PROTOCOL_VERSION,
     AgentConfig,
+    AgentState,
     CallModel,
     CodecError,
     CognitiveEngine,
@@ -104,6 +105,14 @@ class JournalWriteError(JournalError):
 
 
 @frozen
+class Origin:
+    """The session that a fork comes from, and the turn after which it goes its own way."""
+
+    session: str
+    turn: int
+
+
+@frozen
 class Header:
     """The first line."""
 
@@ -112,6 +121,10 @@ class Header:
     config: AgentConfig | None
     """What the engine was made from; None for engines that have no such configuration."""
     created: float
+    start: AgentState = AgentState()
+    """What the session began with: of a fork, the state it was forked from."""
+    origin: Origin | None = None
+    """Of a fork: where it comes from."""
 
 
 @frozen
@@ -167,43 +180,70 @@ class Journal:
         config: AgentConfig | None = None,
         fsync: Fsync = "turn",
         created: float | None = None,
+        start: AgentState | None = None,
+        origin: Origin | None = None,
     ) -> Journal:
         """Begin a journal in a file that must not hold anything yet.
+
+        ``start`` and ``origin`` are for forks.
 
         Raises:
             JournalExistsError, JournalLockedError, JournalWriteError: each says what to do.
         """
-        path = Path(path)
+        journal = cls(Path(path), _open_for_writing(Path(path), os.O_CREAT), fsync)
+        header = {
+            "format": FORMAT,
+            "version": PROTOCOL_VERSION,
+            "session": session,
+            "engine": ENGINES.get(type(engine)) or f"{type(engine).__module__}.{type(engine).__qualname__}",
+            "config": None if config is None else to_data(config),
+            "created": time.time() if created is None else created,
+        }
+        if start is not None:
+            header["start"] = to_data(start)
+        if origin is not None:
+            header["origin"] = {"session": origin.session, "turn": origin.turn}
         try:
-            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
-        except OSError as error:
-            raise JournalWriteError(
-                f"can't be opened for writing ({error.strerror}); choose another place", path=path
-            ) from error
-        journal = cls(path, descriptor, fsync)
-        try:
-            journal._begin(
-                {
-                    "format": FORMAT,
-                    "version": PROTOCOL_VERSION,
-                    "session": session,
-                    "engine": ENGINES.get(type(engine)) or f"{type(engine).__module__}.{type(engine).__qualname__}",
-                    "config": None if config is None else to_data(config),
-                    "created": time.time() if created is None else created,
-                }
-            )
+            journal._begin(header)
         except BaseException:
             journal.close()
             raise
         return journal
 
-    def _begin(self, header: dict[str, Any]) -> None:
+    @classmethod
+    def reopen(cls, path: str | os.PathLike[str], *, fsync: Fsync = "turn") -> tuple[Journal, JournalReader]:
+        """Go on with a journal. The records are to be read to their end before the first one is written.
+
+        From here on no other session can write it; what a crash left of a torn record goes with the first new one.
+
+        Raises:
+            JournalError: it can't be read or written, or another session is writing it.
+        """
+        path = Path(path)
+        descriptor = _open_for_writing(path, 0)
+        journal = cls(path, descriptor, fsync)
+        try:
+            journal._lock("another session is writing this journal; wait for its end")
+            reader = JournalReader(path)
+        except BaseException:
+            journal.close()
+            raise
+        reader.on_record = journal._stands
+        journal._stands(reader.header_end, 0)
+        return journal, reader
+
+    def _stands(self, end: int, number: int) -> None:
+        """A whole record is known to end here."""
+        self._end = (end, number)
+
+    def _lock(self, otherwise: str) -> None:
         try:
             fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
-            raise JournalLockedError(
-                "another session is being recorded here; choose another name", path=self.path
-            ) from error
+            raise JournalLockedError(otherwise, path=self.path) from error
+
+    def _begin(self, header: dict[str, Any]) -> None:
+        self._lock("another session is being recorded here; choose another name")
         if os.fstat(self._descriptor).st_size > 0:
             raise JournalExistsError(
                 "the file exists, and a recording is never overwritten; choose another name or delete it",
@@ -230,6 +270,18 @@ class Journal:
         }
         ends = bool(decisions) and isinstance(decisions[-1], TurnFinished)
         self._put(record, force=self._fsync == "record" or (self._fsync == "turn" and ends))
+
+    def sync(self) -> None:
+        """Force what was written to the disk; for those who do it elsewhere than at ``write``.
+
+        Raises:
+            JournalWriteError: the disk reports a failure.
+        """
+        try:
+            if self._descriptor >= 0:
+                os.fsync(self._descriptor)
+        except OSError as error:
+            raise JournalWriteError(f"could not be forced to the disk ({error.strerror})", path=self.path) from error
 
     def close(self) -> None:
         """Release the file. A second call does nothing."""
@@ -295,9 +347,12 @@ class JournalReader:
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
         self.warnings: list[str] = []
+        self.on_record: Callable[[int, int], object] | None = None
+        """Told of each whole record: where in the file it ends, and its number."""
         self._file = self._open()
         try:
             self.header = self._read_header()
+            self.header_end = self._file.tell()
         except BaseException:
             self._file.close()
             raise
@@ -314,14 +369,18 @@ class JournalReader:
         Raises:
             JournalDamagedError, UnknownTagError: at the line in question.
         """
-        expected = 1
+        expected, end = 1, self.header_end
         for number, line in enumerate(self._file, 2):
             if not line.endswith(b"\n"):
                 self.warnings.append(
                     f"{self.path}, line {number}: the last record is torn, as a crash leaves it, and was left out"
                 )
                 return
-            yield self._record(number, line, expected)
+            record = self._record(number, line, expected)
+            end += len(line)
+            if self.on_record is not None:
+                self.on_record(end, expected)
+            yield record
             expected += 1
 
     def _open(self) -> BinaryIO:
@@ -354,12 +413,14 @@ class JournalReader:
                 line=1,
             )
         try:
-            config = data["config"]
+            config, start, origin = data["config"], data.get("start"), data.get("origin")
             return Header(
                 session=_text(data["session"]),
                 engine=_text(data["engine"]),
                 config=None if config is None else from_data(config, AgentConfig),
                 created=float(data["created"]),
+                start=AgentState() if start is None else from_data(start, AgentState),
+                origin=None if origin is None else Origin(_text(origin["session"]), int(origin["turn"])),
             )
         except (KeyError, TypeError, ValueError) as error:
             what = f"the field {error} is missing" if isinstance(error, KeyError) else str(error)
@@ -388,6 +449,17 @@ class JournalReader:
 
 
 INPUT_TAGS: frozenset[str] = frozenset(next(tags for union, tags in UNIONS if union is Input).values())
+
+
+def _open_for_writing(path: Path, flags: int) -> int:
+    try:
+        return os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC | flags, 0o644)
+    except OSError as error:
+        if isinstance(error, FileNotFoundError) and not flags:
+            raise JournalError("can't be read: there is no such file", path=path) from error
+        raise JournalWriteError(
+            f"can't be opened for writing ({error.strerror}); choose another place", path=path
+        ) from error
 
 
 def _decoded(line: bytes) -> Any:

@@ -40,8 +40,9 @@ class Observers:
     An observer that raises is dropped with a warning, to the others and to the log: it never harms the run.
     """
 
-    def __init__(self, observers: Iterable[Observer], session: str) -> None:
+    def __init__(self, observers: Iterable[Observer], session: str, *, shown: bool | None = None) -> None:
         self._observers = tuple(observers)
+        self._shown = shown
         self._session = session
         self._sequence = 0
         self._place = (0, 0, 1)
@@ -52,13 +53,31 @@ class Observers:
         """Whether anybody listens; whoever makes events in a loop asks first."""
         return bool(self._observers)
 
+    def add(self, observer: Observer) -> None:
+        """Tell one more, from the next event on."""
+        self._observers = (*self._observers, observer)
+
+    def remove(self, observer: Observer) -> None:
+        """Tell one no longer."""
+        self._observers = tuple(other for other in self._observers if other != observer)
+
+    @property
+    def shown(self) -> bool:
+        """Whether somebody may have read what was told; ``shown=False`` is for observers that only watch."""
+        return bool(self._observers) if self._shown is None else self._shown
+
     def emit(self, kind: type[Event], /, **fields: Any) -> None:
         """Tell everybody of one event, tagged with where the session stands."""
         if not self._observers:
             return
         turn, step, attempt = self._place
         self._sequence += 1
-        event = kind(session=self._session, turn=turn, step=step, attempt=attempt, sequence=self._sequence, **fields)
+        self.forward(
+            kind(session=self._session, turn=turn, step=step, attempt=attempt, sequence=self._sequence, **fields)
+        )
+
+    def forward(self, event: Event) -> None:
+        """Tell everybody of an event as it is: a worker's, with the tags of its own session."""
         for observer in self._observers:
             try:
                 observer(event)

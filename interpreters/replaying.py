@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from attrs import frozen
 
-from cognition import AgentState, CognitiveEngine, CogstepError, EchoEngine, LLMEngine, TurnFinished
+from cognition import AgentConfig, AgentState, CognitiveEngine, CogstepError, EchoEngine, LLMEngine, TurnFinished
 from interpreters.journal import DecisionWriter, Header, JournalReader, Record
 
 ABSENT = "(nothing)"
@@ -77,35 +78,58 @@ class ReplayReport:
         return self
 
 
-def replay(path: str | os.PathLike[str], engine: CognitiveEngine | None = None) -> ReplayReport:
+def replay(
+    path: str | os.PathLike[str],
+    engine: CognitiveEngine | Callable[[AgentConfig], CognitiveEngine] | None = None,
+    *,
+    to: int | None = None,
+) -> ReplayReport:
     """Fold the inputs of a journal and compare the decisions with the recorded ones, up to the first difference.
 
     Args:
         path: the journal.
-        engine: decides instead of the recorded one, which is made again from the journal's header.
+        engine: decides instead of the recorded one, which is made again from the journal's header; or what makes one
+            of the recorded configuration. Shows what changed agent logic would have decided otherwise.
+        to: the record after which to stop; the report's ``state`` is the one then.
 
     Raises:
         JournalError: the file is no journal, of another version, or damaged.
+        CogstepError: there is no record ``to``.
     """
     with JournalReader(path) as reader:
-        logic = engine if engine is not None else _engine_of(reader.header)
+        logic = _logic(reader.header, engine)
         writer = DecisionWriter()
-        state, records, decisions, turns = AgentState(), 0, 0, 0
+        state, records, decisions, turns = reader.header.start, 0, 0, 0
         divergence = None
-        for record in reader:
+        for record in reader if to is None else islice(reader, to):
             transition = logic.step(state, record.input)
             state, records = transition.next_state, record.seq
-            divergence = _compare(record, writer.data(transition.decisions))
+            divergence = compare(record, writer.data(transition.decisions))
             if divergence is not None:
                 break
             decisions += len(record.decisions)
             turns += any(isinstance(decision, TurnFinished) for decision in transition.decisions)
+        if to is not None and records < to and divergence is None:
+            raise CogstepError(f"{reader.path}: there is no record {to}; the newest is {records}")
         return ReplayReport(
             reader.path, reader.header, records, decisions, turns, state, divergence, tuple(reader.warnings)
         )
 
 
-def _engine_of(header: Header) -> CognitiveEngine:
+def _logic(
+    header: Header, engine: CognitiveEngine | Callable[[AgentConfig], CognitiveEngine] | None
+) -> CognitiveEngine:
+    if engine is None:
+        return engine_of(header)
+    return (
+        engine
+        if isinstance(engine, CognitiveEngine) and not isinstance(engine, type)
+        else engine(header.config or AgentConfig())
+    )
+
+
+def engine_of(header: Header) -> CognitiveEngine:
+    """The engine that recorded a journal, made again; raises CogstepError for one that only its program knows."""
     if header.engine == "llm" and header.config is not None:
         return LLMEngine(header.config)
     if header.engine == "echo":
@@ -116,7 +140,8 @@ def _engine_of(header: Header) -> CognitiveEngine:
     )
 
 
-def _compare(record: Record, decided: list[Any]) -> ReplayDivergence | None:
+def compare(record: Record, decided: list[Any]) -> ReplayDivergence | None:
+    """Where a record's decisions first differ from those made now."""
     if record.decisions == decided:  # the usual case, at the speed of C
         return None
     where, recorded, now = _first_difference(record.decisions, json.loads(json.dumps(decided)), "decisions")

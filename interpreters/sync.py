@@ -1,8 +1,8 @@
 """The interpreter without an event loop: the session runs on the thread that calls ``run``.
 
-Handlers only note what is to be done. The work is done when the driver asks for the next input: the model's stream, a
-question to the user and a read-only call that stands alone run right here; other calls run on threads of their own and
-put what came of them into the mailbox, where cancellations arrive too.
+Handlers only note what is to be done. It is done when the driver asks for the next input: the model's stream, questions
+to the program and a read-only call that stands alone right here; other calls and workers on threads of their own, which
+put what came of it into the mailbox, where cancellations arrive too.
 
     driver ── effects ──▶ agenda, threads, deadlines ── inputs ──▶ driver
                                   ▲
@@ -14,19 +14,18 @@ interrupt its own ``get``, and flags are plain attributes.
 
 from __future__ import annotations
 
+import contextlib
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import CancelledError, Future
 from functools import partial
 from queue import Empty, SimpleQueue
 from typing import Any
 
-from attrs import define, frozen
-
 from cognition import (
     AgentState,
-    ApprovalRefused,
     AskApproval,
+    AskUser,
     CallModel,
     CallTool,
     CancelAsked,
@@ -34,109 +33,102 @@ from cognition import (
     Closed,
     CognitiveEngine,
     CogstepError,
+    ConfigError,
     EffectId,
     Idle,
     Input,
+    ModeChanged,
     ModelFailed,
+    ModeSet,
+    Recall,
+    Remember,
+    ReviewPlan,
+    RunHook,
+    SpawnWorker,
     StartTimer,
     TimerFired,
     ToolCall,
     ToolFailed,
     TurnFinished,
+    Usage,
 )
+from cognition.features import Mode
 from cognition.parsing import TextDelta
 from interpreters import events
-from interpreters.approvals import NOBODY, NOT_ASKED, Answer, ApprovalRequest, Approve, as_input
 from interpreters.clock import Clock, SystemClock
 from interpreters.context import ToolContext
+from interpreters.crew import Crew, run_errand
 from interpreters.driver import Driver, Recorder
 from interpreters.errors import BusyError
+from interpreters.letters import CancelRequest, Errand, Fault, Letter, Progress, Turn, WorkerEvent
 from interpreters.observers import Observers
+from interpreters.program import Consultation, Consulted, Program, consultation
+from interpreters.settling import settle
+from interpreters.spawning import make_worker
 from interpreters.stream import BROKEN_OFF, ended, failed, show
 from interpreters.tools import Tool, describe, run_tool
 from interpreters.workers import Workers
-from runtime.protocol import Done, Generation, Runtime
-
-
-@define(eq=False)
-class Turn:
-    """The run under way, as a cancellation sees it."""
-
-    _cancelled: bool = False
-
-    def cancel(self) -> None:
-        self._cancelled = True
-
-    def is_cancelled(self) -> bool:
-        """Asked anew each time, since another thread or a signal handler may have said so in between."""
-        return self._cancelled
-
-
-@frozen(eq=False)
-class CancelRequest:
-    """In the mailbox: somebody wants this turn, and no later one, to stop."""
-
-    turn: Turn
-    reason: str
-
-
-@frozen(eq=False)
-class Progress:
-    """In the mailbox: what a tool on another thread says of itself."""
-
-    call: ToolCall
-    text: str
+from runtime.protocol import Done, Generation
 
 
 class SyncInterpreter:
-    """Carries out the decisions of one session, one run at a time."""
+    """Carries out the decisions of one session, one run at a time.
+
+    Raises ConfigError if the engine may decide what the program can't carry out.
+    """
 
     def __init__(
         self,
         engine: CognitiveEngine,
-        model: Runtime,
-        tools: Iterable[Tool[..., Any]] = (),
+        program: Program,
         *,
-        approve: Approve | None = None,
         observers: Observers | None = None,
         recorder: Recorder | None = None,
         state: AgentState | None = None,
-        deps: Any = None,
-        session: str = "",
         clock: Clock | None = None,
+        parent: Callable[[Callable[[], Any]], Future[Any]] | None = None,
     ) -> None:
-        self.session = session
-        self.observers = observers or Observers((), session)
+        program.check(engine)
+        self.program = program
+        self.observers = Observers((), program.session) if observers is None else observers
         self.finished: TurnFinished | None = None
         """How the latest turn ended."""
-        self._model = model
-        self._tools = {tool.spec.name: tool for tool in tools}
-        self._approve = approve
-        self._deps = deps
         self._clock = clock or SystemClock()
-        self._workers = Workers()
+        self._parent = parent
+        """Of a worker: takes what is to be asked to the session's own thread."""
+        self._threads = Workers()
         self._busy = threading.Lock()
-        self._mailbox: SimpleQueue[Input | CancelRequest | Progress] = SimpleQueue()
+        self._mailbox: SimpleQueue[Letter] = SimpleQueue()
         self._agenda: dict[EffectId, Callable[[], Input | None]] = {}
         """What is to be done on this thread, oldest first."""
         self._calls: list[CallTool] = []
         """Calls that were decided and not begun."""
         self._contexts: dict[EffectId, ToolContext[Any]] = {}
-        self._deadlines: dict[EffectId, tuple[float, Input]] = {}
-        """When an effect is answered by the clock, and with what."""
-        self._questions: dict[EffectId, Future[Answer]] = {}
-        """Approvals that are asked for elsewhere."""
+        self._deadlines: dict[EffectId, tuple[float, Callable[[], Input]]] = {}
+        """When the clock answers an effect, and with what."""
+        self._questions: dict[EffectId, Future[Any]] = {}
+        """What was asked elsewhere."""
+        self._crew = Crew(self._threads, self._mailbox.put, self._deadlines, self._clock, program.worker_patience)
         self._turn: Turn | None = None
         self._generation: Generation | None = None
         self._seen: list[str] = []
         """The reply's text so far."""
+        self._unread = Usage()
+        """What the reply took that a cancellation ended."""
         handlers: Mapping[Any, Callable[[Any], object]] = {
             CallModel: self._call_model,
             CallTool: self._calls.append,
-            AskApproval: self._ask_approval,
+            AskApproval: self._consult,
+            AskUser: self._consult,
+            ReviewPlan: self._consult,
+            Recall: self._consult,
+            RunHook: self._consult,
+            SpawnWorker: self._spawn,
             StartTimer: self._start_timer,
             CancelEffect: self._cancel_effect,
-            TurnFinished: self._note_end,
+            Remember: self._remember,
+            ModeSet: self._crew.tell_mode,
+            TurnFinished: partial(setattr, self, "finished"),
         }
         self.driver = Driver(
             engine,
@@ -144,13 +136,15 @@ class SyncInterpreter:
             now=self._clock.time,
             state=state,
             recorder=recorder,
-            watcher=self.observers.transition if self.observers else None,
+            watcher=self.observers.transition,
         )
 
     # ------------------------------------------------------------------------------------------------ running a turn
 
-    def run(self, event: Input) -> None:
-        """Hand in an input and carry on until nothing is in flight.
+    def run(self, event: Input | None, turn: Turn | None = None) -> None:
+        """Hand in an input, or with None go on where a resumed session stands, until nothing is in flight.
+
+        A ``turn`` made beforehand can be cancelled from its beginning on.
 
         Raises:
             BusyError: another run is under way.
@@ -159,11 +153,15 @@ class SyncInterpreter:
         if not self._busy.acquire(blocking=False):
             raise BusyError("a turn is under way; wait for its end or call cancel()")
         try:
-            self._seen = []
-            self._turn = Turn()
-            self._settle_leftovers("the turn before was broken off")
+            self._seen, self._unread = [], Usage()
+            self._turn = turn or Turn()
             self.finished = None
-            self.driver.run(event, self._next_input)
+            if event is None:
+                self.driver.resume(partial(settle, self.program.tools))
+            else:
+                self._settle_leftovers("the turn before was broken off")
+                self.driver.advance(event)
+            self.driver.run(self._next_input)
         except BaseException as error:
             self._break_off(error)
             raise
@@ -177,14 +175,29 @@ class SyncInterpreter:
         if turn is None:
             return False
         if not turn.is_cancelled():
-            turn.cancel()
-            for context in list(self._contexts.values()):
-                context.cancel()
-            generation = self._generation
-            if generation is not None:
-                generation.cancel()
-            self._mailbox.put(CancelRequest(turn, reason))
+            self.cancel_turn(turn, reason)
         return True
+
+    def cancel_turn(self, turn: Turn, reason: str) -> None:
+        """Stop this turn, also if its run has not begun yet."""
+        turn.cancel()
+        self._mailbox.put(CancelRequest(turn, reason))  # before the workers hear of it: their ends come behind it
+        for context in list(self._contexts.values()):
+            context.cancel()
+        self._crew.cancel(reason)
+        generation = self._generation
+        if generation is not None:
+            generation.cancel()
+
+    def change_mode(self, mode: Mode) -> None:
+        """Let more or less happen without being asked, from now on. From any thread."""
+        if self._busy.acquire(blocking=False):
+            try:
+                self.driver.advance(ModeChanged(mode))
+            finally:
+                self._busy.release()
+        else:
+            self._mailbox.put(ModeChanged(mode))
 
     def close(self, seconds: float) -> int:
         """Cancel what runs and wait so long for it to end; how many tools still run after that."""
@@ -194,13 +207,16 @@ class SyncInterpreter:
                 self._settle_leftovers("the agent was closed")
             finally:
                 self._busy.release()
-        return self._workers.close(seconds)
+        return self._threads.close(seconds)
 
     def _settle_leftovers(self, reason: str) -> None:
         """A run that an exception ended may have left its turn open: close it first."""
         if self.driver.in_flight or not isinstance(self.driver.state.phase, Idle | Closed):
-            self.driver.advance(CancelAsked(reason, "".join(self._seen)))
+            self.driver.advance(self._cancellation(reason))
             self._forget()
+
+    def _cancellation(self, reason: str) -> CancelAsked:
+        return CancelAsked(reason, "".join(self._seen), sum(self._crew.usage(), self._unread))
 
     def _break_off(self, error: BaseException) -> None:
         """An exception passes through: stop what is in flight, and end the turn if that can still be recorded."""
@@ -214,6 +230,7 @@ class SyncInterpreter:
         except CogstepError:  # the error on its way tells more; the next run tries again
             for context in self._contexts.values():
                 context.cancel()
+            self._crew.stop_all()
 
     def _forget(self) -> None:
         self.driver.in_flight.clear()
@@ -222,6 +239,7 @@ class SyncInterpreter:
         self._deadlines.clear()
         self._contexts.clear()
         self._questions.clear()
+        self._crew.stop_all()
 
     # ---------------------------------------------------------------------------------------- where inputs come from
 
@@ -234,39 +252,50 @@ class SyncInterpreter:
             if due is not None:
                 return due
             letter = self._look() if self._agenda else self._wait()
-            match letter:
-                case None if self._agenda:
-                    event = self._agenda.pop(next(iter(self._agenda)))()
-                    if event is not None:
-                        return event
-                case None:  # a deadline has come, or a long wait is to be begun again
-                    pass
-                case CancelRequest(turn=turn, reason=reason):
-                    if turn is self._turn:  # else it came too late for its turn, and is not meant for this one
-                        return CancelAsked(reason, "".join(self._seen))
-                case Progress(call=call, text=text):
-                    self.observers.emit(events.ToolProgress, call=call, text=text)
-                case _:
-                    self._settled(letter)
-                    return letter
+            if letter is not None:
+                event = self._open(letter)
+            elif self._agenda:
+                event = self._agenda.pop(next(iter(self._agenda)))()
+            else:  # a deadline has come, or a long wait is to be begun again
+                continue
+            if event is not None:
+                return event
 
-    def _look(self) -> Input | CancelRequest | Progress | None:
-        try:
+    def _look(self) -> Letter | None:
+        with contextlib.suppress(Empty):
             return self._mailbox.get_nowait()
-        except Empty:
-            return None
+        return None
 
-    def _wait(self) -> Input | CancelRequest | Progress | None:
+    def _wait(self) -> Letter | None:
         nearest = min((when for when, _ in self._deadlines.values()), default=None)
         return self._clock.receive(self._mailbox, None if nearest is None else nearest - self._clock.monotonic())
 
+    def _open(self, letter: Letter) -> Input | None:
+        """The input in a letter, if it holds one. What was meant for an earlier turn is dropped."""
+        match letter:
+            case CancelRequest(turn=turn, reason=reason):
+                return self._cancellation(reason) if turn is self._turn else None
+            case Progress(call=call, text=text):
+                self.observers.emit(events.ToolProgress, call=call, text=text)
+            case WorkerEvent(effect_id=identity, event=event):
+                self._crew.sign_of_life(identity)
+                self.observers.forward(event)
+            case Errand():
+                run_errand(letter, wanted=letter.turn is self._turn and not letter.turn.is_cancelled())
+            case Fault(turn=turn, error=error):
+                if turn is self._turn:
+                    raise error
+            case _:
+                self._settled(letter)
+                return letter
+        return None
+
     def _due(self) -> Input | None:
         now = self._clock.monotonic()
-        for identity, (when, event) in self._deadlines.items():
+        for identity, (when, answer) in self._deadlines.items():
             if when <= now:
-                context = self._contexts.get(identity)
-                if context is not None:  # a tool that took too long: nobody waits for it any more
-                    context.cancel()
+                event = answer()
+                self._stop(identity)  # a tool or worker that took too long: nobody waits for it any more
                 self._settled(event)
                 return event
         return None
@@ -276,6 +305,7 @@ class SyncInterpreter:
         if identity is not None:
             self._deadlines.pop(identity, None)
             self._contexts.pop(identity, None)
+            self._crew.settled(identity)
 
     # ------------------------------------------------------------------------------------------------- the handlers
 
@@ -283,28 +313,38 @@ class SyncInterpreter:
         self._seen = []
         self._agenda[effect.effect_id] = partial(self._stream, effect)
 
-    def _ask_approval(self, effect: AskApproval) -> None:
+    def _consult(self, effect: Consulted) -> None:
         self._agenda[effect.effect_id] = partial(self._ask, effect)
 
     def _start_timer(self, effect: StartTimer) -> None:
         self._seen = []
-        when = self._clock.monotonic() + effect.seconds
-        self._deadlines[effect.effect_id] = (when, TimerFired(effect.effect_id))
+        identity = effect.effect_id
+        self._deadlines[identity] = (self._clock.monotonic() + effect.seconds, partial(TimerFired, identity))
 
     def _cancel_effect(self, effect: CancelEffect) -> None:
         identity = effect.effect_id
         self._agenda.pop(identity, None)
         self._deadlines.pop(identity, None)
         self._calls[:] = [call for call in self._calls if call.effect_id != identity]
-        context = self._contexts.pop(identity, None)
-        if context is not None:
-            context.cancel()
+        self._stop(identity)
         question = self._questions.pop(identity, None)
         if question is not None:
             question.cancel()
 
-    def _note_end(self, decision: TurnFinished) -> None:
-        self.finished = decision
+    def _stop(self, identity: EffectId) -> None:
+        """Tell a tool or a worker that nobody waits for it any more."""
+        context = self._contexts.pop(identity, None)
+        if context is not None:
+            context.cancel()
+        self._crew.stop(identity)
+
+    def _remember(self, decision: Remember) -> None:
+        if self.program.memory is None:  # the short-key protocol has a field for notes, used or not
+            return
+        try:
+            self.program.memory.remember(decision.text)
+        except Exception as error:
+            self.observers.warn(f"a note could not be saved: {describe(error)}")
 
     # ---------------------------------------------------------------------------------------------------- the model
 
@@ -317,7 +357,7 @@ class SyncInterpreter:
         done: Done | None = None
         generation: Generation | None = None
         try:
-            generation = self._generation = self._model.submit(effect.request)
+            generation = self._generation = self.program.model.submit(effect.request)
             if turn.is_cancelled():  # asked for while it was submitted
                 generation.cancel()
             for output in generation:
@@ -345,11 +385,14 @@ class SyncInterpreter:
                 usage=done.usage,
                 seconds=self._clock.monotonic() - started,
             )
-        return None if turn.is_cancelled() else ended(effect, done, self._read_by_somebody())
+        if turn.is_cancelled():
+            self._unread = done.usage
+            return None
+        return ended(effect, done, self._read_by_somebody())
 
     def _read_by_somebody(self) -> str:
         """Of a reply that fails. Without observers nobody has read its beginning, so that it may be asked for again."""
-        return "".join(self._seen) if self.observers else ""
+        return "".join(self._seen) if self.observers.shown else ""
 
     # ---------------------------------------------------------------------------------------------------- the tools
 
@@ -359,25 +402,25 @@ class SyncInterpreter:
         alone = len(calls) == 1 and len(self.driver.in_flight) == 1
         for effect in calls:
             identity, call = effect.effect_id, effect.call
-            tool = self._tools.get(call.name)
+            tool = self.program.tools.get(call.name)
             if tool is None:
                 self._mailbox.put(ToolFailed(identity, f"this program has no tool {call.name!r}"))
                 continue
-            inline = alone and tool.spec.read_only and tool.timeout is None
+            inline = alone and tool.spec.read_only and tool.timeout is None and not tool.is_async
             context = self._contexts[identity] = ToolContext(
-                self._deps,
-                session=self.session,
+                self.program.deps,
+                session=self.program.session,
                 call_id=call.id,
                 tool=call.name,
-                report=partial(self._report_here if inline else self._report, call),
+                report=partial(self._report, call, inline),
             )
             if inline:
                 self._agenda[identity] = partial(self._run_here, tool, effect, context)
             else:
                 if tool.timeout is not None:
-                    late = ToolFailed(identity, f"{call.name} took longer than {tool.timeout:g} seconds")
+                    late = partial(ToolFailed, identity, f"{call.name} took longer than {tool.timeout:g} seconds")
                     self._deadlines[identity] = (self._clock.monotonic() + tool.timeout, late)
-                self._workers.start(partial(self._run_there, tool, effect, context))
+                self._threads.start(partial(self._run_there, tool, effect, context))
 
     def _run_here(self, tool: Tool[..., Any], effect: CallTool, context: ToolContext[Any]) -> Input | None:
         turn = self._turn
@@ -395,42 +438,62 @@ class SyncInterpreter:
         if not context.cancelled:
             self._mailbox.put(answer)
 
-    def _report(self, call: ToolCall, text: str) -> None:
-        self._mailbox.put(Progress(call, text))
+    def _report(self, call: ToolCall, here: bool, text: str) -> None:
+        deliver: Callable[[Letter], object] = self._open if here else self._mailbox.put
+        deliver(Progress(call, text))
 
-    def _report_here(self, call: ToolCall, text: str) -> None:
-        self.observers.emit(events.ToolProgress, call=call, text=text)
+    # ---------------------------------------------------------------------- what the program is asked: see `program`
 
-    # ------------------------------------------------------------------------------------------------- the approvals
-
-    def _ask(self, effect: AskApproval) -> Input | None:
+    def _ask(self, effect: Consulted) -> Input | None:
         turn = self._turn
         if turn is None or turn.is_cancelled():
             return None
-        if self._approve is None:
-            return ApprovalRefused(effect.effect_id, NOBODY)
-        request = ApprovalRequest(
-            effect.call, effect.reason, self.session, lambda: turn.is_cancelled() or turn is not self._turn
-        )
+        asked = consultation(self.program, effect, lambda: turn.is_cancelled() or turn is not self._turn)
         try:
-            answer = self._approve(request)
+            answer = asked.ask() if self._parent is None else self._parent(asked.ask)
+            if not isinstance(answer, Future):
+                return None if turn.is_cancelled() else asked.read_at_once(answer)
         except CogstepError:
             raise
-        except Exception as error:  # not asked is not allowed
-            self.observers.warn(f"the approval of {effect.call.name} could not be asked: {describe(error)}")
-            return ApprovalRefused(effect.effect_id, NOT_ASKED)
-        if isinstance(answer, Future):
-            self._questions[effect.effect_id] = answer
-            answer.add_done_callback(partial(self._answered, effect))
-            return None
-        return None if turn.is_cancelled() else as_input(effect, answer)
+        except Exception as error:
+            return self._unanswered(asked, error)
+        self._questions[effect.effect_id] = answer
+        answer.add_done_callback(partial(self._answered, effect.effect_id, asked, turn))
+        return None
 
-    def _answered(self, effect: AskApproval, future: Future[Answer]) -> None:
-        """A question asked elsewhere was settled there, on whatever thread."""
-        if self._questions.pop(effect.effect_id, None) is None:  # the turn was cancelled: nobody waits for it
+    def _unanswered(self, asked: Consultation, error: BaseException) -> Input:
+        self.observers.warn(f"the program could not {asked.what}: {describe(error)}")
+        return asked.unanswered
+
+    def _answered(self, identity: EffectId, asked: Consultation, turn: Turn, future: Future[Any]) -> None:
+        """What was asked elsewhere was settled there, on whatever thread."""
+        if self._questions.pop(identity, None) is None:  # the turn was cancelled: nobody waits for it
             return
+        letter: Letter
         try:
-            answer = as_input(effect, future.result())
+            letter = asked.read(future.result())
+        except CogstepError as error:
+            letter = Fault(turn, error)
         except (CancelledError, Exception):
-            answer = ApprovalRefused(effect.effect_id, NOT_ASKED)
-        self._mailbox.put(answer)
+            letter = asked.unanswered
+        self._mailbox.put(letter)
+
+    # -------------------------------------------------------------------------------------------------- the workers
+
+    def _spawn(self, effect: SpawnWorker) -> None:
+        turn = self._turn
+        if turn is None:
+            raise ConfigError("a worker can be started in a run only")
+        worker = make_worker(effect, self.driver.engine, self.program)
+
+        def make(observers: Observers) -> SyncInterpreter:
+            return SyncInterpreter(
+                worker.engine,
+                worker.program,
+                observers=observers,
+                state=worker.state,
+                clock=self._clock,
+                parent=partial(self._crew.errand, turn),
+            )
+
+        self._crew.start(effect, worker, turn, make, shown=bool(self.observers))

@@ -90,9 +90,9 @@ class Tool(Generic[P, R]):
     ) -> None:
         self.function = function
         self.timeout = timeout
+        self.is_async = is_async(function)
+        """Whether it is an ``async def``."""
         label = name or str(getattr(function, "__name__", type(function).__name__))
-        if inspect.iscoroutinefunction(function):
-            raise ConfigError(f"tool {label!r} is an async function, which is not supported yet; make it a plain one")
         if timeout is not None and timeout <= 0:
             raise ConfigError(f"tool {label!r}: timeout must be above 0 seconds, not {timeout!r}")
         text = inspect.getdoc(function) or ""
@@ -118,14 +118,29 @@ class Tool(Generic[P, R]):
     def call(self, arguments: Mapping[str, Any], context: ToolContext[Any]) -> str:
         """Check and structure the arguments, call the function, and give its result as text.
 
+        An ``async def`` runs in an event loop of its own; none may run on this thread.
+
         Raises:
             ToolError: the arguments are wrong, each problem named; or the function raised it.
         """
+        value: Any = self._call(arguments, context)
+        if self.is_async:
+            import asyncio
+
+            value = asyncio.run(value)
+        return text_of(value, self.spec.name)
+
+    async def call_async(self, arguments: Mapping[str, Any], context: ToolContext[Any]) -> str:
+        """``call`` for a tool that is an ``async def``, in the event loop that runs here; raises the same."""
+        value: Any = self._call(arguments, context)
+        return text_of(await value, self.spec.name)
+
+    def _call(self, arguments: Mapping[str, Any], context: ToolContext[Any]) -> R:
         given = self._structured(arguments)
         if self._context_name is not None:
             given[self._context_name] = context
-        function: Callable[..., Any] = self.function
-        return text_of(function(**given), self.spec.name)
+        function: Callable[..., R] = self.function
+        return function(**given)
 
     def _structured(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         found: list[str] = []
@@ -183,14 +198,34 @@ def run_tool(tool: Tool[..., Any], effect: CallTool, context: ToolContext[Any]) 
     """Carry out a call. Whatever the tool does wrong becomes a result that the model can read."""
     try:
         return ToolReturned(effect.effect_id, tool.call(effect.call.arguments, context))
-    except ToolRetry as error:
-        return ToolFailed(effect.effect_id, f"{error}\nTry again.")
-    except ToolError as error:
-        return ToolFailed(effect.effect_id, str(error))
-    except ToolCancelled:
-        return ToolFailed(effect.effect_id, "the call was cancelled")
-    except (Exception, SystemExit) as error:  # a tool that calls sys.exit() must not take the session with it
-        return ToolFailed(effect.effect_id, describe(error))
+    except TOOL_FAULTS as error:
+        return _failed(effect, error)
+
+
+async def run_tool_async(
+    tool: Tool[..., Any], effect: CallTool, context: ToolContext[Any]
+) -> ToolReturned | ToolFailed:
+    """``run_tool`` for a tool that is an ``async def``. A cancellation of the task passes through."""
+    try:
+        return ToolReturned(effect.effect_id, await tool.call_async(effect.call.arguments, context))
+    except TOOL_FAULTS as error:
+        return _failed(effect, error)
+
+
+TOOL_FAULTS = (Exception, ToolCancelled, SystemExit)
+"""SystemExit: a tool that calls sys.exit() must not take the session with it."""
+
+
+def _failed(effect: CallTool, error: BaseException) -> ToolFailed:
+    match error:
+        case ToolRetry():
+            return ToolFailed(effect.effect_id, f"{error}\nTry again.")
+        case ToolError():
+            return ToolFailed(effect.effect_id, str(error))
+        case ToolCancelled():
+            return ToolFailed(effect.effect_id, "the call was cancelled")
+        case _:
+            return ToolFailed(effect.effect_id, describe(error))
 
 
 def describe(error: BaseException) -> str:
@@ -255,6 +290,11 @@ def _parameters(
             raise ConfigError(f"{where} has no type; write {name}: str, say (for a method, decorate the bound one)")
         parameters[name] = _parameter(name, kind, declared.default, where, described.get(name))
     return parameters, context_name
+
+
+def is_async(function: Callable[..., Any]) -> bool:
+    """Whether calling it gives something to await."""
+    return inspect.iscoroutinefunction(_annotated(function))
 
 
 def _annotated(function: Callable[..., Any]) -> Callable[..., Any]:

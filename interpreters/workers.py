@@ -36,6 +36,13 @@ class Workers:
             self._threads.add(thread)
         thread.start()
 
+    def dismiss(self) -> None:
+        """Send idle threads home; busy ones and later jobs are not touched."""
+        with self._lock:
+            for _ in range(self._idle):
+                self._jobs.put(None)
+            self._idle = 0
+
     def close(self, seconds: float) -> int:
         """Send idle threads home and wait up to so many seconds for busy ones; how many still run after that."""
         deadline = time.monotonic() + seconds

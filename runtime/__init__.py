@@ -1,4 +1,4 @@
-"""Things that hold models: llama.cpp and MLX behind one protocol. Start with ``load_model``.
+"""Things that hold models and notes: llama.cpp and MLX behind one protocol. Start with ``load_model``.
 
 Importing this imports no backend: each is loaded when a model needs it.
 """
@@ -6,6 +6,7 @@ Importing this imports no backend: each is loaded when a model needs it.
 from runtime.errors import (
     ExtraMissingError,
     LoadCancelledError,
+    MemoryStoreError,
     ModelFileError,
     ModelLoadError,
     ModelNotFoundError,
@@ -14,6 +15,7 @@ from runtime.errors import (
     TemplateError,
 )
 from runtime.loading import LoadProgress, load_model
+from runtime.memory import Memory, Notes
 from runtime.protocol import Done, Generation, ModelInfo, Runtime, Timings
 
 __all__ = [
@@ -22,11 +24,14 @@ __all__ = [
     "Generation",
     "LoadCancelledError",
     "LoadProgress",
+    "Memory",
+    "MemoryStoreError",
     "ModelFileError",
     "ModelInfo",
     "ModelLoadError",
     "ModelNotFoundError",
     "ModelSpecError",
+    "Notes",
     "Runtime",
     "RuntimeClosedError",
     "TemplateError",

@@ -64,3 +64,15 @@ class TemplateError(ModelLoadError):
 
 class ConstraintError(CogstepError):
     """A reply can't be held to what was asked of it. Becomes the ``Failure`` of that reply."""
+
+
+class MemoryStoreError(CogstepError):
+    """A store of notes can't be opened, read or written.
+
+    Attributes:
+        path: its file.
+    """
+
+    def __init__(self, message: str, path: str) -> None:
+        super().__init__(message)
+        self.path = path

@@ -45,6 +45,10 @@ class Cogstep:
     def turn(self, text: str) -> str:
         return self.agents[0].run(text).text
 
+    def keep(self) -> object:
+        """The conversation, which the next ``begin`` then does not close."""
+        return self.agents.pop()
+
 
 class StepOnly:
     def begin(self) -> None:
@@ -56,6 +60,10 @@ class StepOnly:
             self.latest = self.engine.step(self.latest.next_state, event)
         end = self.latest.decisions[-1]
         return end.outcome.text if isinstance(end, TurnFinished) else repr(end)
+
+    def keep(self) -> object:
+        """The state: all there is of a session that waits."""
+        return self.latest.next_state
 
 
 def peer() -> Cogstep:

@@ -1,7 +1,8 @@
 """The child process of one row: measures one peer when it is told to, and is quiet in between.
 
 It reads one JSON object a line, ``{"length": 100, "turns": 5}``, and answers each with one: the history that was really
-there, and for each timed turn the milliseconds of process CPU and of the wall clock.
+there, and for each timed turn the milliseconds of process CPU and of the wall clock. To ``{"idle": 1000}`` it answers
+with the bytes of each of so many conversations that are kept.
 
     python -m benchmarks.peers.measure benchmarks.peers.floor peer pydantic-ai-slim
 """
@@ -16,6 +17,7 @@ import inspect
 import json
 import os
 import sys
+import tracemalloc
 import warnings
 from collections.abc import Coroutine
 from math import inf
@@ -66,6 +68,36 @@ class Measure:
             "cpu": [1000 * max(sample[0] - cpu, 0.0) for sample in samples],
             "wall": [1000 * max(sample[1] - wall, 0.0) for sample in samples],
         }
+
+    async def idle(self, count: int) -> dict[str, Any]:
+        """Bytes of each of so many conversations that have taken one turn and are all kept, or of as many as in time.
+
+        What they share was there before the first of them is counted. ``tracemalloc`` counts what Python allocates.
+        """
+        await self._warm_up()
+        kept: list[object] = []
+        gc.collect()
+        tracemalloc.start()
+        try:
+            await self._keep(kept, 1, WALK_SECONDS)
+            gc.collect()
+            before = tracemalloc.get_traced_memory()[0]
+            await self._keep(kept, count, WALK_SECONDS)
+            gc.collect()
+            after = tracemalloc.get_traced_memory()[0]
+        finally:
+            tracemalloc.stop()
+        return {"count": len(kept), "bytes": (after - before) / (len(kept) - 1)}
+
+    async def _keep(self, kept: list[object], more: int, seconds: float) -> None:
+        end = perf_counter() + seconds
+        for number in range(more):
+            if number and perf_counter() > end:
+                break
+            self.peer.begin()
+            await self._turn(0)
+            keep = getattr(self.peer, "keep", None)
+            kept.append(keep() if keep else list(vars(self.peer).values()))  # ``begin`` makes those that differ anew
 
     async def _warm_up(self) -> None:
         self.peer.begin()
@@ -146,7 +178,8 @@ def main(module: str, maker: str, distribution: str) -> None:
 
         reply({"version": version(distribution)})
         for line in sys.stdin:
-            work = measure.batch(**json.loads(line))
+            asked = json.loads(line)
+            work = measure.idle(asked["idle"]) if "idle" in asked else measure.batch(**asked)
             reply(runner.run(work) if measure.waits else run_without_loop(work))
 
 

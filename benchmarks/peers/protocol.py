@@ -40,3 +40,9 @@ class Peer(Protocol):
 
         A peer without this method is walked: every turn of its history is really taken.
         """
+
+    def keep(self) -> object:
+        """All that has to be kept of this conversation for another turn of it.
+
+        Without this method: what the peer's attributes refer to.
+        """

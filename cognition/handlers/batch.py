@@ -40,6 +40,9 @@ MALFORMED_NOTE = "This tool call could not be read: {reason}\n{raw}\nSend it aga
 SOFT_LIMITS: frozenset[LimitKind] = frozenset({"steps", "tool_calls", "loop", "workers"})
 """Limits that leave room for a final answer; the others end the turn at once."""
 
+NEAREST = lru_cache(maxsize=64)(get_close_matches)
+"""A model that misses a name misses it again, and the search takes as long as five steps."""
+
 ReadCall = tuple[ToolCall, str, bool]
 """A call, its fingerprint, and whether the model wants the user to be asked."""
 
@@ -209,9 +212,8 @@ def not_run(draft: Draft, limit: LimitKind) -> Settled:
     return Settled(ToolResult(f"Not run: {draft.limit_detail(limit)}.", "error"))
 
 
-@lru_cache(maxsize=64)  # a model that misses a name misses it again, and the search takes as long as five steps
 def _unknown_tool(name: str, known: tuple[str, ...]) -> str:
-    close = get_close_matches(name, known, n=3)
+    close = NEAREST(name, known, n=3)
     if close:
         return f"there is no tool {name!r}; did you mean {' or '.join(close)}?"
     return f"there is no tool {name!r}; " + (f"there are {', '.join(known)}" if known else "no tools are offered")

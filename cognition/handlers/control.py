@@ -32,6 +32,7 @@ def on_user_spoke(setup: Setup, state: AgentState, event: UserSpoke) -> Transiti
 
 def on_cancel(setup: Setup, state: AgentState, event: CancelAsked) -> Transition:
     draft = Draft(setup, state)
+    draft.usage += event.usage
     _stop(draft, Cancelled(event.reason, event.partial_text), event.partial_text)
     return draft.seal()
 

@@ -300,7 +300,7 @@ def misplaced(draw: DrawFn, world: World, config: AgentConfig | None = None) -> 
 
 RARELY = st.integers(0, 9).map(lambda number: number == 9)
 MESSAGES: SearchStrategy[UserSpoke] = st.builds(UserSpoke, texts, st.sampled_from(("", "", '{"type": "integer"}')))
-CANCELS: SearchStrategy[Input] = st.builds(CancelAsked, st.sampled_from(("", "enough")), st.just("") | texts)
+CANCELS: SearchStrategy[Input] = st.builds(CancelAsked, st.sampled_from(("", "enough")), st.just("") | texts, usages)
 ENDS: SearchStrategy[Input] = st.sampled_from(
     (*(ModeChanged(mode) for mode in MODES), SessionReset(), SessionReset(), ShutdownAsked())
 )

@@ -171,7 +171,7 @@ def count(world: World, event: Input) -> Turn | None:
     match event:
         case ModelReplied(usage=usage):
             return _with(turn, turn.usage + usage, replies=turn.replies + 1, ran=())
-        case ModelFailed() | ModelInterrupted() | WorkerFinished() | WorkerFailed() | WorkerStalled():
+        case ModelFailed() | ModelInterrupted() | WorkerFinished() | WorkerFailed() | WorkerStalled() | CancelAsked():
             return _with(turn, turn.usage + event.usage, replies=turn.replies, ran=turn.ran)
         case ApprovalGiven():
             return evolve(turn, refusals=0)

@@ -70,6 +70,18 @@ def _dispatch(options: argparse.Namespace) -> int:
             from interpreters.cli.chat import chat
 
             return chat(options)
+        case "resume":
+            from interpreters.cli.resume import resume
+
+            return resume(options)
+        case "fork":
+            from interpreters.cli.resume import fork
+
+            return fork(options)
+        case "rehearse":
+            from interpreters.cli.rehearse import rehearse
+
+            return rehearse(options)
         case "replay":
             from interpreters.cli.replay import replay
 

@@ -64,6 +64,35 @@ examples:
   cogstep replay session.jsonl --json
 """
 
+RESUME = """\
+Go on with a recorded session in its own recording, also after a crash.
+
+A turn that was interrupted is carried to its end: the model is asked again, calls of read-only tools run again, and of
+any other call that was at work the model is told that it may have happened. Then PROMPT is asked, if there is one.
+
+examples:
+  cogstep resume session.jsonl
+  cogstep resume session.jsonl "And times two?"
+"""
+
+FORK = """\
+Begin a new session where a recorded one stood after a turn, with another model, prompt or question.
+
+examples:
+  cogstep fork session.jsonl "And times two?" --turn 1 --record other.jsonl
+  cogstep fork session.jsonl "And times two?" --model ./qwen3-4b.gguf --system "Be brief."
+"""
+
+REHEARSE = """\
+Run the tools of a recorded session again, live, and show each result that is another one today.
+
+The model's recorded replies lead the session on. Tools work in an empty scratch directory unless --cwd names another.
+
+examples:
+  cogstep rehearse session.jsonl --cwd .
+  cogstep rehearse session.jsonl --cwd . --json
+"""
+
 DOCTOR = """\
 Say what is installed, which backends work on this machine, and what to install.
 
@@ -157,6 +186,7 @@ def number(kind: type[int] | type[float], what: str, fits: Callable[[float], boo
 
 COUNT = number(int, "a whole number from 1", lambda value: value >= 1)
 TEMPERATURE = number(float, "a number from 0 to 2", lambda value: 0 <= value <= 2)
+TURN = number(int, "a whole number from 0", lambda value: value >= 0)
 SEED = number(int, "a whole number from 0 to 4294967295", lambda value: 0 <= value < 2**32)
 
 
@@ -184,6 +214,29 @@ def parser() -> Parser:
     replay = _command(commands, "replay", "verify a recording without a model", REPLAY)
     replay.add_argument("file", metavar="FILE", help="a recording made with --record")
     replay.add_argument("--json", action="store_true", help="print the result as one JSON object")
+    replay.add_argument("--to", type=COUNT, metavar="N", help="stop after record N and print the state then, as JSON")
+    replay.add_argument(
+        "--engine", metavar="MODULE:NAME", help="decide with another engine, made of the recorded configuration"
+    )
+
+    resume = _command(commands, "resume", "go on with a recorded session", RESUME, OUTPUT)
+    resume.add_argument("file", metavar="FILE", help="its recording, which goes on too")
+    resume.add_argument("prompt", metavar="PROMPT", nargs="?", help="what to ask then; - reads it from stdin")
+    _add_resumed_options(resume)
+
+    fork = _command(commands, "fork", "begin a new session where a recorded one stood", FORK, OUTPUT)
+    fork.add_argument("file", metavar="FILE", help="the recording, which is left as it is")
+    fork.add_argument("prompt", metavar="PROMPT", help="what to ask; - reads it from stdin")
+    fork.add_argument("--turn", type=TURN, metavar="N", help="after which turn (default: the newest that has ended)")
+    fork.add_argument("--record", metavar="FILE", help="record the new session; FILE must not exist")
+    fork.add_argument("--system", metavar="TEXT", help="another system prompt (default: the recorded one)")
+    fork.add_argument("--max-steps", type=COUNT, metavar="N", help="model replies in one turn (default: as recorded)")
+    _add_resumed_options(fork)
+
+    rehearse = _command(commands, "rehearse", "run a recording's tools again and compare", REHEARSE)
+    rehearse.add_argument("file", metavar="FILE", help="a recording made with --record")
+    rehearse.add_argument("--cwd", metavar="DIR", help="where the tools look (default: an empty scratch directory)")
+    rehearse.add_argument("--json", action="store_true", help="print the result as one JSON object")
 
     found = _command(commands, "format", "show how a model writes its calls", FORMAT)
     found.add_argument("model", metavar="MODEL", nargs="?", help="a model or a chat template (default: what ships)")
@@ -222,12 +275,7 @@ def _command(commands: Any, name: str, summary: str, description: str, *more: st
 
 def _add_session_options(command: Parser) -> None:
     model = command.add_argument_group("model")
-    model.add_argument(
-        "--model",
-        metavar="SPEC",
-        help="a GGUF file, a directory with an MLX model, or hf:owner/repo[/file] (default: the model that ships)",
-    )
-    model.add_argument("--backend", choices=("llama", "mlx"), help="what runs it (default: what fits the model)")
+    _add_model_options(model)
     model.add_argument(
         "--temperature", type=TEMPERATURE, metavar="T", help="0 always takes the likeliest token (default: 0)"
     )
@@ -241,12 +289,36 @@ def _add_session_options(command: Parser) -> None:
     tools = agent.add_mutually_exclusive_group()
     tools.add_argument("--tools", type=names, metavar="NAME,...", help="only these tools (default: all; see /tools)")
     tools.add_argument("--no-tools", action="store_true", help="no tools at all")
-    agent.add_argument("--cwd", metavar="DIR", help="the directory the file tools are kept inside (default: this one)")
-    agent.add_argument("--yes", action="store_true", help="approve every call that would ask for approval")
+    _add_place_options(agent)
 
     output = command.add_argument_group("output")
     output.add_argument("--record", metavar="FILE", help="record the session for `cogstep replay`; FILE must not exist")
-    output.add_argument("--json", action="store_true", help="print one event a line, as JSON, instead of text")
-    output.add_argument(
+    _add_output_options(output)
+
+
+def _add_resumed_options(command: Parser) -> None:
+    """Of commands that begin with a recording: what it says itself can't be chosen again."""
+    _add_model_options(command.add_argument_group("model"))
+    _add_place_options(command.add_argument_group("agent"))
+    _add_output_options(command.add_argument_group("output"))
+
+
+def _add_model_options(group: Any) -> None:
+    group.add_argument(
+        "--model",
+        metavar="SPEC",
+        help="a GGUF file, a directory with an MLX model, or hf:owner/repo[/file] (default: the model that ships)",
+    )
+    group.add_argument("--backend", choices=("llama", "mlx"), help="what runs it (default: what fits the model)")
+
+
+def _add_place_options(group: Any) -> None:
+    group.add_argument("--cwd", metavar="DIR", help="the directory the file tools are kept inside (default: this one)")
+    group.add_argument("--yes", action="store_true", help="approve every call that would ask for approval")
+
+
+def _add_output_options(group: Any) -> None:
+    group.add_argument("--json", action="store_true", help="print one event a line, as JSON, instead of text")
+    group.add_argument(
         "-v", "--verbose", action="store_true", help="whole tool results, thinking, usage and time, terminal or not"
     )

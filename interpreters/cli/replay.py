@@ -5,9 +5,11 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from interpreters.cli.errors import ANSWERED, UNANSWERED
+from cognition import to_data
+from interpreters.cli.errors import ANSWERED, UNANSWERED, CommandError
 from interpreters.replaying import replay as fold_recording
 
 if TYPE_CHECKING:
@@ -16,14 +18,37 @@ if TYPE_CHECKING:
 
 def replay(options: argparse.Namespace) -> int:
     """Compare, say what was found, and return the exit code."""
-    report = fold_recording(options.file)
-    if options.json:
+    report = fold_recording(options.file, load_engine(options.engine), to=options.to)
+    if options.to is not None and report.same:
+        print(json.dumps(to_data(report.state), ensure_ascii=False))
+    elif options.json:
         print(json.dumps(report_data(report), ensure_ascii=False))
     else:
         for warning in report.warnings:
             print(f"cogstep: warning: {warning}", file=sys.stderr)
         print(report_text(report))
     return ANSWERED if report.same else UNANSWERED
+
+
+def load_engine(name: str | None) -> Any:
+    """What stands under ``module:name``: makes an engine of the recorded configuration.
+
+    Raises:
+        CommandError: there is nothing, or something that can't be called.
+    """
+    if name is None:
+        return None
+    module, _, attribute = name.partition(":")
+    sys.path.insert(0, "")  # as `python -m` does it: what lies here can be named
+    try:
+        engine = getattr(import_module(module), attribute)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise CommandError(f"--engine {name} can't be loaded ({error}); write it as module:name") from error
+    finally:
+        sys.path.remove("")
+    if not callable(engine):
+        raise CommandError(f"--engine {name} is nothing that makes an engine of a configuration")
+    return engine
 
 
 def report_text(report: ReplayReport) -> str:

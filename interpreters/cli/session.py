@@ -7,13 +7,14 @@ import contextlib
 import logging
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 from cognition import Cancelled, Completed, GenerationOptions, Limits, Outcome
 from interpreters.agent import Agent
 from interpreters.approvals import Approval, ApprovalRequest, Approve
+from interpreters.assembly import ProgramOptions
 from interpreters.cli.errors import ANSWERED, INTERRUPTED, UNANSWERED, CommandError, Terminated, reason_of
 from interpreters.cli.interrupts import Interrupts
 from interpreters.cli.render import call_text
@@ -42,6 +43,10 @@ class Session:
         output.on_failure = lambda: agent.cancel("the output can't be written")
 
     def ask(self, text: str) -> RunResult:
+        """One turn with this message; see ``turn``."""
+        return self.turn(lambda: self.agent.run(text))
+
+    def turn(self, run: Callable[[], RunResult]) -> RunResult:
         """One turn. Ctrl-C and SIGTERM cancel it.
 
         Raises:
@@ -51,7 +56,7 @@ class Session:
         """
         try:
             with self._interrupts.turn(lambda: self.agent.cancel("the user asked to stop")):
-                result = self.agent.run(text)
+                result = run()
         finally:
             self.output.clear()
         if self.output.failure is not None:
@@ -67,38 +72,43 @@ def make_output(options: argparse.Namespace) -> Output:
     return JsonLines(out, err) if options.json else Screen(out, err, verbose=options.verbose)
 
 
+Begin = Callable[[Runtime, ProgramOptions], Agent]
+"""Makes the agent of a command, once the model is loaded."""
+
+
 @contextlib.contextmanager
-def open_session(options: argparse.Namespace, output: Output) -> Iterator[Session]:
+def open_session(options: argparse.Namespace, output: Output, begin: Begin | None = None) -> Iterator[Session]:
     """Check the options, load the model and begin the recording; close all of it at the end.
 
-    Everything that can be wrong is found before the model is loaded, as far as it can be known then.
+    Everything that can be wrong is found before the model is loaded, as far as it can be known then. ``begin`` makes
+    another agent than a new one.
     """
     # Warnings reach the user as events; without a handler, Python would print them a second time.
     logging.getLogger("cogstep").addHandler(logging.NullHandler())
-    tools = choose_tools(options)
-    generation = generation_options(options)
-    limits = Limits() if options.max_steps is None else Limits(steps=options.max_steps)
-    check_recording(options.record)
+    begin = begin or new_agent(options)
     with Interrupts(restore=sys.stderr.isatty()).installed() as interrupts:
         model = _load(options, output)
         try:
             for warning in model.describe().warnings:
                 output.note(f"! {warning}", "warning")
-            agent = Agent(
-                model,
-                tools,
-                options.system or "",
-                options=generation,
-                limits=limits,
-                approve=approver(options, output, interrupts),
-                observers=[output],
-                journal=options.record,
-            )
+            given: ProgramOptions = {"approve": approver(options, output, interrupts), "observers": [output]}
+            agent = begin(model, given)
         except BaseException:
             model.close()
             raise
         with agent:
             yield Session(agent, output, interrupts)
+
+
+def new_agent(options: argparse.Namespace) -> Begin:
+    """What makes a new agent as the options say it; complains of options that can't be."""
+    tools = choose_tools(options)
+    generation = generation_options(options)
+    limits = Limits() if options.max_steps is None else Limits(steps=options.max_steps)
+    check_recording(options.record)
+    return lambda model, given: Agent(
+        model, tools, options.system or "", options=generation, limits=limits, journal=options.record, **given
+    )
 
 
 def exit_code(outcome: Outcome) -> int:

@@ -79,8 +79,10 @@ def _objects(schema: Schema, node: Node, name: str) -> list[Members]:
 class CallWriter:
     """Writes the rules for calls of these tools."""
 
-    def __init__(self, rules: Rules, spec: FormatSpec, tools: tuple[Tool, ...]) -> None:
+    def __init__(self, rules: Rules, spec: FormatSpec, tools: tuple[Tool, ...], *, named: bool = False) -> None:
+        """``named``: what stands before the name began the call, so that the name is next."""
         assert spec.calls is not None  # whoever writes calls has looked
+        self._named = named
         self.rules = rules
         self.calls: CallFormat = spec.calls
         self._tools = tools
@@ -109,7 +111,8 @@ class CallWriter:
     def starts(self, opening: Callable[[str], str] | None = None) -> str:
         """The markers that a call may begin with."""
         write = opening or self.rules.marker
-        written = [write(start) for start in (self.calls.start, *self.calls.more_starts)]
+        starts = (self.calls.start, *self.calls.more_starts)
+        written = [write(start) for start in starts if not start or start != self.calls.name_start]
         return self.rules.rule(" | ".join(start or '""' for start in dict.fromkeys(written)))
 
     def call(self) -> str:
@@ -121,7 +124,9 @@ class CallWriter:
             return self.rules.rule(
                 f'{self.space} "[" {one} ({comma} {one})* "]" {self._around(calls.end, after=False)}'
             )
-        if calls.shape in ("named_json", "tagged_parameters"):  # a line break before the name would be part of it
+        if self._named:
+            lead = ""
+        elif calls.shape in ("named_json", "tagged_parameters"):  # a line break before the name would be part of it
             lead = self.space if calls.name_start.strip() and self._is_sign(calls.name_start) else ""
         else:
             lead = self.space
@@ -184,18 +189,23 @@ class CallWriter:
     def _head(self, tool: Tool) -> str:
         """The name with what stands around it."""
         calls = self.calls
-        lead = ""
-        if self._is_sign(calls.name_start) and calls.shape == "named_json":
-            lead = f"{self._read_over()}?"
+        before = "" if self._named else self.rules.marker(calls.name_start)
+        if (
+            not self._named and self._is_sign(calls.name_start) and calls.shape == "named_json"
+        ):  # an id may stand before it
+            before = self.rules.until(self._read_over(), calls.name_start)
         starts = [start for start in (calls.id_start, *calls.more_id_starts) if start]
-        told = ""
+        told = self.rules.marker(calls.name_end) or '""'
         if starts:
             blank = self.rules.terminal(regex(" ?"))
             marks = " | ".join(self.rules.marker(start) for start in starts)
-            one = self.rules.rule(f"{blank} ({marks}) {self._read_over()}")
-            told = f"{one}{{0,{len(starts)}}}" if self._is_sign(calls.id_start) else one
-        name = f"{self.rules.marker(calls.name_start)} {quoted(tool.spec.name)}"
-        return self.rules.rule(f"{lead} {name} {told} {self.rules.marker(calls.name_end)}")
+            last = f"{blank} ({marks}) {self.rules.until(self._read_over(), calls.name_end)}"
+            if self._is_sign(calls.id_start):  # it may be left out, or there may be several (Harmony)
+                more = self.rules.rule(f"{blank} ({marks}) {self.rules.terminal(self._read_over())}")
+                told = " | ".join((told, last, *([f"{more} {last}"] if len(starts) > 1 else [])))
+            else:
+                told = last
+        return self.rules.rule(f"{before} {quoted(tool.spec.name)} ({told})")
 
     def _is_sign(self, text: str) -> bool:
         """Whether a text of the format is a marker of its own and not only a quotation mark or a word."""
@@ -204,7 +214,7 @@ class CallWriter:
     def _read_over(self) -> str:
         told = tuple(text for text in (*self._in_call, self.calls.name_end, self.calls.name_start) if text)
         plain = tuple(text for text in told if not self.rules.begins_special(text))
-        return self.rules.terminal(regex(READ_OVER) + without(plain))
+        return regex(READ_OVER) + without(plain)
 
     # ------------------------------------------------------------------------------------------------------- tagging
 
@@ -236,28 +246,24 @@ class CallWriter:
         types = self._types.get(tool.spec.name, {}).get(name, frozenset())
         as_text = not types or "string" in types or "any type" in types
         texts, others = _split(tool.schema, node)
-        written: list[tuple[str, str]] = []  # the mark of its type, and the value
-        excluded = tuple(
-            mark for mark in (markers.value_end, markers.text_start) if mark and not self.rules.begins_special(mark)
-        )
+        line = self.rules.terminal(regex("\\n?"))
+        close = self.rules.marker(markers.value_end)
+        written: list[tuple[str, str]] = []  # the mark of its type, and the value with its end
         for text in texts:
-            written.append(("string", self.rules.terminal(f"{self._raw(text)} & {RAW_EDGES}{without(excluded)}")))
+            body = f"({self._raw(text)} & {RAW_EDGES}{without((markers.text_start,))}) {regex(chr(92) + 'n?')}"
+            written.append(("string", self.rules.until(f"({body})", markers.value_end)))
         writer = ValueWriter(self.rules, tool.schema)
         for other in others:
             null = isinstance(other, Choice) and set(other.texts) == {"null"}
             if markers.string_mark or not as_text or (null and "null" in types):
-                written.append((_json_type(tool.schema, other), writer.value(other)))
+                written.append((_json_type(tool.schema, other), f"{writer.value(other)} {line} {close}"))
         if not written:
             return ""
         start, end = self.rules.marker(markers.key_start), self.rules.marker(markers.key_end)
-        line = self.rules.terminal(regex("\\n?"))
-        close = self.rules.marker(markers.value_end)
         options = []
         for kind, value in written:
             mark = self._mark(markers, kind)
-            options.append(
-                f"{start} {key} {end} {mark} {self.rules.marker(markers.value_start)} {line} {value} {line} {close}"
-            )
+            options.append(f"{start} {key} {end} {mark} {self.rules.marker(markers.value_start)} {line} {value}")
         return self.rules.rule(" | ".join(options))
 
     def _raw(self, node: Text | Choice) -> str:

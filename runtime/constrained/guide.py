@@ -33,19 +33,19 @@ class Guide:
 
     Args:
         masks: of the vocabulary.
-        grammar: gives the matcher of what begins: a section, a call, or the reply.
+        grammar: gives the matcher of what begins; without a watch, that of the reply.
         watch: looks for calls; None for a reply that is held from its first token on.
         parallel: whether the reply may go on after a call.
     """
 
     def __init__(
-        self, masks: TokenMasks, grammar: Callable[[str], Matcher], watch: CallWatch | None, *, parallel: bool
+        self, masks: TokenMasks, grammar: Callable[[Entry], Matcher], watch: CallWatch | None, *, parallel: bool
     ) -> None:
         self._masks = masks
         self._grammar = grammar
         self._watch = watch
         self._parallel = parallel
-        self._matcher = grammar("reply") if watch is None else None
+        self._matcher = grammar("section") if watch is None else None
         self._over = False
         self._refused: set[int] = set()
 
@@ -178,9 +178,8 @@ class Guides:
         text = self._texts[key]
         return Guide(self._masks, lambda _: self._masks.matcher(text), None, parallel=parallel)
 
-    def _begun(self, spec: FormatSpec, entry: str, parallel: bool) -> Matcher:
+    def _begun(self, spec: FormatSpec, entry: Entry, parallel: bool) -> Matcher:
         key: tuple[object, ...] = (spec, entry, parallel)
         if key not in self._texts:
-            kind: Entry = "section" if entry == "section" else "call"
-            self._texts[key] = begun(spec, self._read, self._masks.vocabulary, kind, parallel=parallel)
+            self._texts[key] = begun(spec, self._read, self._masks.vocabulary, entry, parallel=parallel)
         return self._masks.matcher(self._texts[key])

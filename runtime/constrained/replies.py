@@ -9,16 +9,16 @@ from attrs import frozen
 
 from cognition.parsing import FormatSpec
 from runtime.constrained.calls import CallWriter, Tool
-from runtime.constrained.patterns import literal
 from runtime.constrained.rules import Rules, regex, without
 from runtime.constrained.schema import read_schema
 from runtime.constrained.values import ValueWriter
 
-Entry = Literal["section", "call"]
-"""Which marker the model wrote: that of a section, or that of a single call."""
+Entry = Literal["section", "call", "named"]
+"""Which marker the model wrote: that of a section, that of a single call, or the one that stands before a name."""
 
 BARE_CALL = '(?s:[\\[\\s]*)\\{\\s*"(?:name|type|id|arguments|parameters)"(?s:.*)'
-"""How a reply begins that the parser takes for a call without markers."""
+BARE_LIST = "\\s*\\[\\s*[^\\s\\[\\](){},:=]+\\s*\\((?s:.*)"
+"""How a reply begins that the parser takes for a call without markers, or for a list of such calls."""
 
 
 @frozen
@@ -34,7 +34,7 @@ class Vocabulary:
 def begun(spec: FormatSpec, tools: tuple[Tool, ...], vocabulary: Vocabulary, entry: Entry, *, parallel: bool) -> str:
     """The grammar from behind the marker that began a call or a section, to its end."""
     rules = Rules(vocabulary.special)
-    writer = CallWriter(rules, spec, tools)
+    writer = CallWriter(rules, spec, tools, named=entry == "named")
     if entry == "section":
         return rules.text(writer.section(parallel=parallel))
     return rules.text(writer.call() if parallel else writer.single())
@@ -82,8 +82,7 @@ class _ReplyWriter:
         lead = "" if prompted else self._space  # the reply begins in the middle of a marker
         if reasoning is None:
             return lead
-        text = self.rules.terminal(regex("(?s:.*)") + self._apart(reasoning.end))
-        end = f"{text} {self.rules.marker(reasoning.end)} {self._space} {self.rules.marker(prompted)}"
+        end = f"{self.rules.until(regex('(?s:.*)'), reasoning.end)} {self._space} {self.rules.marker(prompted)}"
         if reasoning.opened:
             return self.rules.rule(f"{end}")
         return self.rules.rule(f"{lead} ({self._opening(reasoning.start)} {end})?")
@@ -109,13 +108,18 @@ class _ReplyWriter:
             excluded = tuple(text for text in (calls.section_start, calls.start, *calls.more_starts) if text)
             excluded = tuple(text for text in excluded if not self.rules.begins_special(text))
             if not (calls.start or calls.section_start):
-                pattern += f" & ~{regex(('(?s:.*)' if calls.anywhere else '') + BARE_CALL)}"
+                begins = BARE_LIST if calls.shape == "pythonic" else BARE_CALL
+                pattern += f" & ~{regex(('(?s:.*)' if calls.anywhere else '') + begins)}"
         text = self.rules.terminal(pattern + without(excluded))
-        dropped = [self._opening(marker) for marker in self.spec.dropped] + [
-            self.rules.marker(m) for m in self.spec.dropped
-        ]
-        dropped = [marker for marker in dict.fromkeys(dropped) if marker]
-        return self.rules.rule(f"{text} (({' | '.join(dropped)}) {text})*" if dropped else text)
+        # Some markers begin one of a call: "<|start|>assistant" goes on with a channel, or with " to=".
+        starts = () if calls is None else (calls.section_start, calls.start, *calls.more_starts)
+        dropped = [one for one in self.spec.dropped if not any(start.startswith(one) for start in starts)]
+        markers = " | ".join(dict.fromkeys(self.rules.marker(marker) for marker in dropped))
+        more = f"(({markers}) {text})*" if markers else ""
+        if not self.spec.prompted:
+            return self.rules.rule(f"{text} {more}")
+        openings = dict.fromkeys(self._opening(marker) for marker in dropped)
+        return self.rules.rule(f"({' | '.join(filter(None, openings))}) {text} {more}")
 
     def answer(self, schema: Any) -> str:
         tree = read_schema(schema, "the schema of the answer")
@@ -135,6 +139,3 @@ class _ReplyWriter:
     def _opening(self, marker: str) -> str:
         """A marker at the beginning of a message, which the prompt may have begun."""
         return self.rules.marker(marker.removeprefix(self.spec.prompted))
-
-    def _apart(self, marker: str) -> str:
-        return "" if self.rules.begins_special(marker) else f" & ~{regex('(?s:.*)' + literal(marker) + '(?s:.*)')}"

@@ -47,6 +47,18 @@ class Rules:
             f"<[{self._special[part]}]>" if part in self._special else quoted(part) for part in parts if part
         )
 
+    def until(self, body: str, end: str) -> str:
+        """A stretch of text up to the marker that ends it, and the marker; ``body`` is a terminal's.
+
+        The engine takes the longest text for a terminal. So a marker that is spelled out has to be part of it, and must
+        not stand in the text before: then nothing longer fits.
+        """
+        spelled = self._pattern.split(end)[0] if self._pattern is not None else end
+        if not spelled:
+            return f"{self.terminal(body)} {self.marker(end)}".strip()
+        whole = self.terminal(f"({body}{without((spelled,))}) {quoted(spelled)}")
+        return f"{whole} {self.marker(end[len(spelled) :])}".strip()
+
     def begins_special(self, text: str) -> bool:
         """Whether the first of this text is a special token, which no ordinary text can hold."""
         return any(text.startswith(special) for special in self._special)

@@ -32,7 +32,7 @@ from runtime.constrained.nodes import (
 )
 from runtime.constrained.numbers import pattern_of
 from runtime.constrained.patterns import anchored, literal
-from runtime.constrained.rules import Rules, quoted, regex, without
+from runtime.constrained.rules import Rules, quoted, regex
 
 DEEPEST = 3
 """Levels of a value that the schema says nothing of."""
@@ -143,16 +143,12 @@ class ValueWriter:
         letter = f"[^{excluded}\\\\{CONTROL}]" if notation.escapes == "python" else "(?s:.)"
         if free:
             inside = f"(?:{letter}|\\\\[\\\\'\"nt])*" if notation.escapes == "python" else f"{letter}*"
-            content = self.rules.terminal(regex(inside) + self._unquoted())
+            content = regex(inside)
         else:
-            content = self.rules.terminal(raw_text(node, f"{letter}*") + self._unquoted())
-        return self.rules.rule(f"{quote} {content} {quote}")
-
-    def _unquoted(self) -> str:
-        """Where strings have no escapes, they can't hold what ends them."""
-        notation = self.notation
-        apart = notation.escapes == "none" and not self.rules.begins_special(notation.quote)
-        return without((notation.quote,)) if apart else ""
+            content = raw_text(node, f"{letter}*")
+        if notation.escapes == "none":
+            return self.rules.rule(f"{quote} {self.rules.until(content, notation.quote)}")
+        return self.rules.rule(f"{quote} {self.rules.terminal(content)} {quote}")
 
     def _number(self, node: Number) -> str:
         if node.step == 1:

@@ -36,7 +36,10 @@ class CallWatch:
         self._taken = self._looked = (self._state, self._decoder.getstate())
         """The parser's state and the decoder's: behind the last token, and behind the one that is looked at."""
         name = re.escape(self._calls.fields.name)
-        self._head = re.compile(rf'\{{\s*(?:"(?:type|id)"\s*:\s*"[^"]*"\s*,\s*)?"{name}"\s*:')
+        bare_object = rf'\{{\s*(?:"(?:type|id)"\s*:\s*"[^"]*"\s*,\s*)?"{name}"\s*:'
+        bare_list = r"\[\s*[^\s\[\](){},:=]+\s*\("
+        self._head = re.compile(bare_list if self._calls.shape == "pythonic" else bare_object)
+        """How a call begins that no marker announces."""
 
     def look(self, piece: bytes) -> Begun | None:
         """What would begin with this token, if anything."""
@@ -58,7 +61,9 @@ class CallWatch:
         written = joined(phase.raw) + phase.held
         if phase.tentative and not self._head.match(written):
             return None  # a brace, and nothing that tells a call from any other JSON
-        return Begun("call", written)
+        marker = came[: len(came) - len(written)]
+        named = self._calls.name_start in self._calls.more_starts and marker.endswith(self._calls.name_start)
+        return Begun("named" if named else "call", written)
 
     def take(self, *, known: bool) -> None:
         """Go on by the token looked at last; ``known``: what it began, or is in the middle of, is held to already."""

@@ -33,6 +33,7 @@ from cognition import (
     Usage,
     UserMessage,
     UserSpoke,
+    codec,
     fold,
     from_data,
     to_data,
@@ -195,6 +196,42 @@ def test_hostile_data_gives_a_codec_error_or_a_value_and_nothing_else(data: Any,
             except CodecError:
                 continue
             assert value == from_data(to_data(value), kind)
+
+
+RUN = (
+    UserSpoke("Hello", at=1.5),
+    ModelReplied(
+        EffectId("1.1.0"), calls=(ProposedCall("work", {"n": 1}),), malformed=(MalformedToolCall("{", "cut"),)
+    ),
+)
+STATE = to_data(fold(LLMEngine(CONFIG), RUN))
+
+
+def places(data: Any) -> list[tuple[Any, Any]]:
+    """Every container within some data, with each of its keys."""
+    keys = list(data) if isinstance(data, dict) else list(range(len(data))) if isinstance(data, list) else []
+    return [(data, key) for key in keys] + [found for key in keys for found in places(data[key])]
+
+
+@given(st.data())
+def test_damaged_data_is_refused_and_all_else_is_read_as_it_was(drawn: st.DataObject) -> None:
+    """Reading is quick first and careful when something is wrong; both take and refuse the same."""
+    data = through_json(STATE)
+    container, key = drawn.draw(st.sampled_from(places(data)))
+    if drawn.draw(st.booleans()) and isinstance(container, dict):
+        container[drawn.draw(st.text(max_size=3)) if drawn.draw(st.booleans()) else "type"] = drawn.draw(JSON)
+    elif drawn.draw(st.booleans()):
+        del container[key]
+    else:
+        container[key] = drawn.draw(JSON)
+
+    def read(*, detailed: bool) -> str | None:
+        try:
+            return repr(codec._converter(detailed).structure(data, AgentState))
+        except Exception:  # of any kind: what is raised is the careful reading's matter
+            return None
+
+    assert read(detailed=True) == read(detailed=False)
 
 
 @pytest.mark.behaviour("B22", "I6")

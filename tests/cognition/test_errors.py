@@ -51,6 +51,23 @@ WRONG_TOOL = {"name": "a", "parameters": 5}
             "options.max_tokens (512) leaves no room for a prompt in a context of 512 tokens; "
             "lower it or use a longer context",
         ),
+        (
+            lambda: AgentConfig(options=GenerationOptions(tool_choice="write")),
+            "options.tool_choice 'write' is neither one of auto, none, required nor the name of a tool",
+        ),
+        (
+            lambda: AgentConfig(options=GenerationOptions(tool_choice="required")),
+            "options.tool_choice is 'required', and there are no tools",
+        ),
+        (
+            lambda: AgentConfig(protocol="short_keys", options=GenerationOptions(tool_choice="none")),
+            "with the text protocol 'short_keys' replies are text of their own form: leave tool_choice and "
+            "response_format alone, or use protocol='native'",
+        ),
+        (
+            lambda: GenerationOptions(response_format="[]"),
+            "a JSON Schema has to be a JSON object: it is no object",
+        ),
         (lambda: Question("?", ("a",)), "the options of a question must be 2 to 4, not 1"),
         (lambda: Question("?", ("a", "a")), "the options of a question must differ"),
         (lambda: ToolSpec("a b"), "tool name 'a b': use 1 to 64 letters, digits, '_', '-' or '.'"),

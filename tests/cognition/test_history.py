@@ -50,6 +50,24 @@ def test_a_history_is_the_sequence_of_what_was_appended(start: int, additions: l
     assert again.append(*messages(1)) != history
 
 
+@given(st.integers(0, 2 * CHUNK + 3), st.integers(0), st.data())
+def test_every_slice_is_that_of_a_tuple(length: int, drop: int, data: st.DataObject) -> None:
+    """Any beginning, end and stride, within one chunk and over several, also after messages were dropped."""
+    cut = drop % (length + 1)
+    expected, history = tuple(messages(length)[cut:]), History(messages(length)).drop(cut)
+    part = data.draw(st.slices(len(expected)))
+
+    assert expected[part] == history[part]
+
+
+@pytest.mark.parametrize("part", [slice(66, 70), slice(66, 60), slice(64, 2), slice(None, None, 2), slice(65, None, 2)])
+def test_slices_of_the_newest_messages_are_those_of_a_tuple(part: slice) -> None:
+    expected = messages(CHUNK + 9)
+
+    assert tuple(expected[part]) == History(expected)[part]
+    assert tuple(expected[3:][part]) == History(expected).drop(3)[part]
+
+
 def test_histories_are_equal_by_what_they_show_and_not_by_what_was_dropped() -> None:
     left, right = (History([*messages(1, start), *messages(2, 7)]) for start in (100, 200))
 

@@ -225,6 +225,17 @@ def test_cancel_keeps_what_the_user_has_read() -> None:
     assert AssistantMessage("m2", "Once upon", interrupted=True) == session.state.history[-1]
 
 
+def test_cancel_counts_the_tokens_of_the_reply_that_it_stops() -> None:
+    """They were computed; whoever pays for them wants to know."""
+    session = Session(engine_with())
+    session(UserSpoke("Tell me a story"))
+
+    decisions = session(CancelAsked(usage=Usage(20, 7)))
+
+    assert (CancelEffect(effect("1.1.0")), TurnFinished(Cancelled(""), Usage(20, 7))) == decisions
+    assert Usage(20, 7) == session.state.total
+
+
 @pytest.mark.behaviour("B19")
 def test_cancel_while_waiting_stops_the_timer() -> None:
     session = Session(engine_with())
@@ -683,3 +694,14 @@ def test_the_echo_engine_answers_and_leaves_its_argument_alone() -> None:
     assert AgentState() == before
     assert [m.text for m in transition.next_state.history] == ["hello", "Echo: hello"]  # type: ignore[union-attr]
     assert before == EchoEngine().step(before, None).next_state
+
+
+def test_calls_mean_nothing_where_the_program_wants_none() -> None:
+    """With ``tool_choice="none"`` a reply is its text, whatever else the model wrote."""
+    session = Session(engine_with(WRITE, options=GenerationOptions(tool_choice="none")))
+    session(UserSpoke("Work"))
+
+    malformed = (MalformedToolCall("{", "cut"),)
+    (end,) = session(replied("1.1.0", "I would write.", ProposedCall("write"), malformed=malformed))
+
+    assert TurnFinished(Completed("I would write."), Usage()) == end

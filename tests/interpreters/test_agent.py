@@ -479,7 +479,7 @@ def test_a_driver_wants_a_handler_for_each_effect() -> None:
             return Transition(state, (StartTimer(EffectId("1.1.0"), 1.0),))
 
     with pytest.raises(ConfigError, match="nothing here can carry out StartTimer"):
-        Driver(Waits(), {CallModel: print}, now=lambda: 0.0).run(UserSpoke("hi"), lambda: UserSpoke(""))
+        Driver(Waits(), {CallModel: print}, now=lambda: 0.0).advance(UserSpoke("hi"))
 
 
 # --------------------------------------------------------------------------------------------------------- the fakes

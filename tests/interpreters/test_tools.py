@@ -1,5 +1,6 @@
 """Tools: from a function to a schema, from arguments to values, from what goes wrong to words."""
 
+import asyncio
 import enum
 import json
 from collections.abc import Callable
@@ -228,10 +229,6 @@ def unknown_name(a: "Nowhere") -> str:  # type: ignore[name-defined]  # noqa: F8
     return str(a)
 
 
-async def later(a: int) -> str:
-    return str(a)
-
-
 @pytest.mark.parametrize(
     ("function", "problem"),
     [
@@ -243,13 +240,29 @@ async def later(a: int) -> str:
         (number_keys, "keys of a JSON object are texts"),
         (endless, "contains itself"),
         (unknown_name, "an annotation can't be read"),
-        (later, "async"),
     ],
 )
 def test_a_function_that_can_be_no_tool_is_refused_at_once(function: Callable[..., Any], problem: str) -> None:
     """An error at the decorator, which names the tool."""
     with pytest.raises(ConfigError, match=f"(?s){function.__name__}.*{problem}"):
         tool(function)
+
+
+def test_an_async_function_is_a_tool_too() -> None:
+    """Where nobody awaits, it runs in an event loop of its own; what it raises is told like any other."""
+
+    @tool
+    async def later(a: int) -> str:
+        await asyncio.sleep(0)
+        if a < 0:
+            raise ToolRetry("a must not be negative")
+        return str(a)
+
+    def run(a: int) -> Any:
+        return run_tool(later, CallTool(EffectId("1.1.1"), ToolCall("c", "later", {"a": a})), ToolContext(None))
+
+    assert ToolReturned(EffectId("1.1.1"), "5") == run(5)
+    assert ToolFailed(EffectId("1.1.1"), "a must not be negative\nTry again.") == run(-1)
 
 
 def test_bound_methods_partials_and_objects_are_functions_too() -> None:

@@ -178,6 +178,18 @@ def test_what_never_ends_is_given_up_and_what_raises_is_left_to_the_law_of_total
     assert explore(Changed(raising, config), limit=5, leave_out=others("L10")).violation is None
 
 
+def test_an_engine_that_never_speaks_is_not_asked_to_speak_after_a_reset() -> None:
+    """It asks the program for ever, in a new session too: that is another matter than a reset that mends nothing."""
+
+    def asking(before: AgentState, event: Input, transition: Transition) -> Transition:
+        if isinstance(event, HookReturned | UserSpoke):
+            turn, _, number = getattr(event, "effect_id", "1.0.0").rpartition(".")
+            return Transition(before, (RunHook(EffectId(f"{turn}.{int(number) + 1}"), "user_message"),))
+        return transition
+
+    assert law_of(Changed(asking), "L10").state(World()) is None
+
+
 # ------------------------------------------------------------------------------------------ what breaks them
 
 

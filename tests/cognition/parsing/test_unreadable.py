@@ -7,7 +7,7 @@ import json
 import pytest
 
 from cognition.parsing import FormatSpec, parse_reply
-from cognition.parsing.formats import APERTUS, BARE_JSON, GLM, HERMES, KIMI_K2, LFM2, LLAMA3, QWEN3_CODER
+from cognition.parsing.formats import APERTUS, BARE_JSON, GEMMA4, GLM, HERMES, KIMI_K2, LFM2, LLAMA3, QWEN3_CODER
 from cognition.parsing.machine import LONGEST_HEAD
 from tests.cognition.parsing.replies import read
 
@@ -55,6 +55,12 @@ REASONS: dict[str, tuple[FormatSpec, str, str]] = {
         "<function=f><parameter=a>1</parameter><parameter=a>2</parameter></function></tool_call>",
         "the parameter 'a' is given twice",
     ),
+    "text behind a parameter": (
+        QWEN3_CODER,
+        "<function=f><parameter=a>1</parameter> or so</function></tool_call>",
+        "a parameter was expected, not 'or so</function>'",
+    ),
+    "a name without its brace": (GEMMA4, "<|tool_call>call:f<tool_call|>", "'{' is missing after the name"),
     "text before the name": (
         QWEN3_CODER,
         "<tool_call>please <function=f></function></tool_call>",
@@ -95,6 +101,11 @@ READ: dict[str, tuple[FormatSpec, str, list[tuple[str, object]]]] = {
         LFM2,
         "<|tool_call_start|>[f(x='it\\'s')]<|tool_call_end|>",
         [("f", {"x": "it's"})],
+    ),
+    "letters by their number": (
+        LFM2,
+        "<|tool_call_start|>[f(x='\\x41\\u00e9')]<|tool_call_end|>",
+        [("f", {"x": "Aé"})],
     ),
     "a list that was not closed": (LFM2, "<|tool_call_start|>[f(x=1)", [("f", {"x": 1})]),
     "a name with an escape": (

@@ -1,0 +1,110 @@
+"""How the program is asked questions, plans and hooks; approvals have a page of their own (``approvals``).
+
+Each callable runs where the interpreter says (see ``docs/architecture.md``) and gives its answer, or something that
+will have it: a ``concurrent.futures.Future``, or under asyncio any awaitable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from concurrent.futures import Future
+from typing import Any, Literal
+
+from attrs import field, frozen
+
+from cognition import ConfigError, Plan, Question, ToolCall
+from cognition.features import HookPoint
+
+
+@frozen
+class Request:
+    """What all requests have: whose they are, and whether anybody still waits."""
+
+    session: str = field(default="", kw_only=True)
+    """The session that asks; a worker's is ``<parent's>/<effect>``."""
+    _is_cancelled: Callable[[], bool] = field(
+        default=lambda: False, alias="is_cancelled", repr=False, eq=False, kw_only=True
+    )
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether the turn was cancelled, so that nobody waits for the answer any more."""
+        return self._is_cancelled()
+
+
+@frozen
+class QuestionRequest(Request):
+    """The model wants to know something of the user."""
+
+    questions: tuple[Question, ...]
+    """1 to 4, each with 2 to 4 options."""
+
+
+@frozen
+class PlanRequest(Request):
+    """The model proposes a plan."""
+
+    plan: Plan
+
+
+@frozen
+class PlanAnswer:
+    """An answer in full; a plain True or False will do where there is no more to say."""
+
+    approved: bool
+    feedback: str = ""
+    """Told to the model."""
+
+
+@frozen
+class HookRequest(Request):
+    """The session has come to a point where the program wants to be asked."""
+
+    point: HookPoint
+    text: str = ""
+    """The user's message, the result, or the answer that it is about."""
+    call: ToolCall | None = None
+    """The call that it is about."""
+
+
+@frozen
+class HookAnswer:
+    """What a hook wants; None in its place means: go on as if there were no hook."""
+
+    verdict: Literal["continue", "refuse", "go_on"] = "continue"
+    """``refuse`` stops the message or the call, ``go_on`` (at ``stop``) has the turn go on."""
+    reason: str = ""
+    arguments: Mapping[str, Any] | None = field(default=None, kw_only=True)
+    """Before a tool: what to run it with instead; judged anew."""
+    context: str = field(default="", kw_only=True)
+    """Something to tell the model."""
+
+
+Chosen = Sequence[str | Sequence[str]] | None
+"""For each question the chosen option, or options where several are allowed. None: the user will not answer, and the
+turn is cancelled."""
+
+AskQuestions = Callable[[QuestionRequest], "Chosen | Future[Chosen] | Awaitable[Chosen]"]
+ReviewPlans = Callable[[PlanRequest], "bool | PlanAnswer | Future[bool | PlanAnswer] | Awaitable[bool | PlanAnswer]"]
+Hook = Callable[[HookRequest], "HookAnswer | Future[HookAnswer | None] | Awaitable[HookAnswer | None] | None"]
+Hooks = Mapping[HookPoint, Hook]
+
+
+def chosen_options(questions: tuple[Question, ...], chosen: Any) -> tuple[tuple[str, ...], ...]:
+    """The answers as the engine takes them.
+
+    Raises:
+        ConfigError: they don't fit the questions.
+    """
+    if isinstance(chosen, str) or not isinstance(chosen, Sequence) or len(chosen) != len(questions):
+        raise ConfigError(f"ask has to return one answer for each of {len(questions)} questions, not {chosen!r}")
+    answers: list[tuple[str, ...]] = []
+    for question, entry in zip(questions, chosen, strict=True):
+        picked: tuple[Any, ...] = (
+            (entry,) if isinstance(entry, str) or not isinstance(entry, Sequence) else tuple(entry)
+        )
+        if not picked or (len(picked) > 1 and not question.multiple) or not all(isinstance(p, str) for p in picked):
+            allowed = "one or more" if question.multiple else "exactly one"
+            raise ConfigError(f"{question.text!r} takes {allowed} of its options, not {entry!r}")
+        answers.append(picked)
+    return tuple(answers)

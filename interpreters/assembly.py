@@ -1,0 +1,219 @@
+"""From what a caller hands in to the parts of a session: the same for ``Agent`` and ``AsyncAgent``."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Callable, Iterable
+from typing import Any, TypedDict
+
+from attrs import frozen
+
+from cognition import (
+    AgentConfig,
+    AgentState,
+    CognitiveEngine,
+    CogstepError,
+    GenerationOptions,
+    Limits,
+    LLMEngine,
+    Policy,
+    RetryPolicy,
+    TurnFinished,
+    UserMessage,
+    UserSpoke,
+)
+from cognition.features import Feature
+from cognition.text_protocol import TextProtocol
+from interpreters.answers import StructuredResult, answer_schema
+from interpreters.approvals import Approve
+from interpreters.asking import AskQuestions, Hooks, ReviewPlans
+from interpreters.clock import Clock
+from interpreters.driver import Driver
+from interpreters.events import Observer
+from interpreters.journal import Fsync, Journal, Origin
+from interpreters.program import WORKER_PATIENCE, Program
+from interpreters.results import RunResult
+from interpreters.tools import Tool
+from runtime.constrained.calls import read_tools
+from runtime.memory import Memory
+from runtime.protocol import Runtime
+
+NO_TYPE: Any = object()
+"""Stands for no type of an answer, since None is one."""
+
+EngineFactory = Callable[[AgentConfig], CognitiveEngine]
+
+
+class ProgramOptions(TypedDict, total=False):
+    """How a session is carried out. None of it is recorded: it may be another at each resume."""
+
+    approve: Approve | None
+    """Asked for calls that need an approval; without it they are refused."""
+    ask: AskQuestions | None
+    """Answers the model's questions to the user; needed with the feature ``questions``."""
+    review: ReviewPlans | None
+    """Judges the model's plans; needed with the feature ``plan``."""
+    memory: Memory | None
+    """Keeps the model's notes; needed with the feature ``memory`` and with ``recall_first``."""
+    hooks: Hooks
+    """Asked at the points that are its keys."""
+    observers: Iterable[Observer]
+    """Told of every event."""
+    fsync: Fsync
+    """When the recording is forced to the disk: at every ``"record"``, every ``"turn"`` (default), or ``"never"``."""
+    deps: Any
+    """Handed to tools as ``ToolContext.deps``."""
+    owns_model: bool
+    """False: somebody else closes the model. Agents that share one need that."""
+    clock: Clock | None
+    """Where time comes from; tests give a ``fakes.FakeClock``."""
+    engine: EngineFactory
+    """Makes the agent's logic of its configuration; ``LLMEngine`` if not given."""
+    worker_patience: float | None
+    """Seconds without a sign of life after which a worker is given up; None waits for ever. Default: 300."""
+
+
+class AgentOptions(ProgramOptions, total=False):
+    """Everything that may be said of a new session beside its model, tools and system prompt."""
+
+    options: GenerationOptions | None
+    """How replies are sampled."""
+    limits: Limits | None
+    """The budgets of a turn."""
+    policy: Policy | None
+    """Which calls may run."""
+    retry: RetryPolicy | None
+    """When failed model calls are made again."""
+    context_tokens: int | None
+    """For less context than the model has."""
+    features: Iterable[Feature]
+    """What the agent may do beside calling tools: ``questions``, ``tasks``, ``plan``, ``memory``, ``workers``."""
+    protocol: TextProtocol
+    """How a model without native tool calls writes them."""
+    recall_first: bool
+    """Whether the notes are searched for each message of the user's."""
+    journal: str | os.PathLike[str] | None
+    """A file that must not exist yet, for the recording."""
+    session: str | None
+    """The session's name; a new one if not given."""
+
+
+@frozen(eq=False)
+class Parts:
+    """What a session is made of."""
+
+    config: AgentConfig
+    engine: CognitiveEngine
+    program: Program
+    observers: tuple[Observer, ...]
+    journal: Journal | None
+    owns_model: bool
+    clock: Clock | None
+
+
+def assemble(
+    model: Runtime,
+    tools: Iterable[Tool[..., Any]],
+    system: str,
+    given: AgentOptions,
+    start: AgentState | None = None,
+    origin: Origin | None = None,
+) -> Parts:
+    """The parts of a new session; ``start`` and ``origin`` are those of a fork.
+
+    Raises:
+        ConfigError: the configuration contradicts itself.
+        JournalError: the recording can't begin.
+    """
+    tools = tuple(tools)
+    config = AgentConfig(
+        system,
+        tuple(tool.spec for tool in tools),
+        given.get("options") or GenerationOptions(),
+        given.get("limits") or Limits(),
+        given.get("policy") or Policy(),
+        given.get("retry") or RetryPolicy(),
+        given.get("context_tokens") or model.describe().context_tokens,
+        tuple(given.get("features", ())),
+        given.get("protocol", "native"),
+        tuple(given.get("hooks", {})),
+        given.get("recall_first", False),
+    )
+    if config.options.constrain:  # what sampling can't be held to is better known now than at a call
+        read_tools(config.offered)
+    program = make_program(model, tools, given.get("session") or uuid.uuid4().hex, given)
+    engine = program.engine(config)
+    program.check(engine)  # before the recording begins: no file is left behind by a mistake
+    journal, path = None, given.get("journal")
+    if path is not None:
+        clock = given.get("clock")
+        journal = Journal.create(
+            path,
+            session=program.session,
+            engine=engine,
+            config=config,
+            fsync=given.get("fsync", "turn"),
+            created=None if clock is None else clock.time(),
+            start=start,
+            origin=origin,
+        )
+    return make_parts(config, engine, program, journal, given)
+
+
+def make_program(model: Runtime, tools: Iterable[Tool[..., Any]], session: str, given: ProgramOptions) -> Program:
+    """What the embedding program brings, as one value."""
+    return Program(
+        model,
+        {tool.spec.name: tool for tool in tools},
+        given.get("approve"),
+        given.get("ask"),
+        given.get("review"),
+        given.get("memory"),
+        given.get("hooks", {}),
+        given.get("deps"),
+        session,
+        given.get("engine", LLMEngine),
+        given.get("worker_patience", WORKER_PATIENCE),
+    )
+
+
+def make_parts(
+    config: AgentConfig, engine: CognitiveEngine, program: Program, journal: Journal | None, given: ProgramOptions
+) -> Parts:
+    return Parts(
+        config,
+        engine,
+        program,
+        tuple(given.get("observers", ())),
+        journal,
+        given.get("owns_model", True),
+        given.get("clock"),
+    )
+
+
+def said(text: str, returns: Any) -> UserSpoke:
+    """A message of the user's, with what its answer has to be; raises ConfigError for a type JSON has no form for."""
+    return UserSpoke(text) if returns is NO_TYPE else UserSpoke(text, answer_schema(returns))
+
+
+def turn_result(driver: Driver, began: int, finished: TurnFinished | None, returns: Any = NO_TYPE) -> RunResult:
+    """What a run gave; ``began`` is how many messages there were before its turn.
+
+    Raises:
+        CogstepError: the engine ended the turn without saying how.
+    """
+    if finished is None:
+        raise CogstepError("the engine ended the turn without TurnFinished; an engine has to decide it once a turn")
+    after = driver.state
+    parts = (finished.outcome, finished.usage, after.history[began:], after.counters.turn)
+    return RunResult(*parts) if returns is NO_TYPE else StructuredResult(*parts, returns)
+
+
+def start_of_turn(state: AgentState) -> int:
+    """Where in the history the current turn begins: at the newest message of the user's."""
+    for position in range(len(state.history) - 1, -1, -1):
+        message = state.history[position]
+        if isinstance(message, UserMessage) and message.origin == "user":
+            return position
+    return 0

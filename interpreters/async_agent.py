@@ -1,0 +1,336 @@
+"""The small door under asyncio: ``Agent`` awaited, with a turn's events as a stream."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections import deque
+from collections.abc import Iterable
+from types import TracebackType
+from typing import Any, NoReturn, Self, TypeVar, Unpack, overload
+
+from cognition import AgentState, CogstepError, ConfigError, SessionReset
+from cognition.features import Mode
+from interpreters.agent import LOG
+from interpreters.aio import AsyncInterpreter
+from interpreters.answers import StructuredResult
+from interpreters.assembly import (
+    NO_TYPE,
+    AgentOptions,
+    Parts,
+    ProgramOptions,
+    assemble,
+    said,
+    start_of_turn,
+    turn_result,
+)
+from interpreters.errors import AgentClosedError
+from interpreters.events import Event
+from interpreters.observers import Observers
+from interpreters.results import RunResult
+from interpreters.resuming import fork_parts, reopen, take_up
+from interpreters.threads import THREADS, in_thread
+from interpreters.tools import Tool
+from runtime.awaiting import AsyncRuntime
+from runtime.protocol import Runtime
+
+T = TypeVar("T")
+
+BEHIND = 64
+"""Events that a reader of a stream may be behind before the model waits for it: some lines of text."""
+
+
+class AsyncAgent:
+    """A conversation with a model that may call your tools, in an event loop. Thousands of them fit into one.
+
+    Takes what ``Agent`` takes. Tools, and whatever else the agent calls, may be ``async def``; plain functions run on
+    threads, so that nothing blocks the loop.
+
+    >>> import asyncio
+    >>> from interpreters import AsyncAgent, fakes, tool
+    >>> @tool
+    ... async def multiply(a: int, b: int) -> int:
+    ...     '''Multiply two whole numbers.'''
+    ...     return a * b
+    >>> async def main() -> str:
+    ...     model = fakes.ScriptedModel([fakes.call("multiply", a=17, b=23), "17 * 23 is 391."])
+    ...     async with AsyncAgent(model, tools=[multiply]) as agent:
+    ...         return (await agent.run("What is 17 * 23?")).text
+    >>> asyncio.run(main())
+    '17 * 23 is 391.'
+    """
+
+    def __init__(
+        self, model: Runtime, tools: Iterable[Tool[..., Any]] = (), system: str = "", **given: Unpack[AgentOptions]
+    ) -> None:
+        self._begin(assemble(model, tools, system, given))
+
+    @classmethod
+    def resume(
+        cls,
+        path: str | os.PathLike[str],
+        model: Runtime,
+        tools: Iterable[Tool[..., Any]] = (),
+        **given: Unpack[ProgramOptions],
+    ) -> Self:
+        """Go on with a recorded session, as ``Agent.resume`` does."""
+        agent, reopened = cls.__new__(cls), reopen(path, model, tools, given)
+        agent._begin(reopened.parts, reopened.header.start)
+        try:
+            take_up(reopened, agent._interpreter.driver)
+        except BaseException:
+            agent._closed = True
+            if agent._journal is not None:
+                agent._journal.close()
+            raise
+        agent._resting = True
+        return agent
+
+    @classmethod
+    def fork(
+        cls,
+        path: str | os.PathLike[str],
+        model: Runtime,
+        tools: Iterable[Tool[..., Any]] = (),
+        system: str | None = None,
+        *,
+        turn: int | None = None,
+        **given: Unpack[AgentOptions],
+    ) -> Self:
+        """A new session that begins where a recorded one stood, as ``Agent.fork`` makes it."""
+        agent = cls.__new__(cls)
+        parts, state = fork_parts(path, model, tools, system, turn, given)
+        agent._begin(parts, state)
+        return agent
+
+    def _begin(self, parts: Parts, state: AgentState | None = None) -> None:
+        self.model = parts.program.model
+        self.session = parts.program.session
+        self.config = parts.config
+        self._owns_model = parts.owns_model
+        self._journal = parts.journal
+        self._closed = False
+        self._resting = False
+        """Resumed, and not gone on with yet."""
+        self._running: asyncio.Future[None] | None = None
+        """Done when the turn under way has ended."""
+        self._observers = Observers(parts.observers, self.session)
+        self._interpreter = AsyncInterpreter(
+            parts.engine,
+            parts.program,
+            observers=self._observers,
+            recorder=parts.journal,
+            state=state,
+            clock=parts.clock,
+        )
+
+    @property
+    def state(self) -> AgentState:
+        """Everything the agent knows now: an immutable value that may be kept and compared."""
+        return self._interpreter.driver.state
+
+    @overload
+    async def run(self, text: str) -> RunResult: ...
+    @overload
+    async def run(self, text: str, *, returns: type[T]) -> StructuredResult[T]: ...
+    @overload
+    async def run(self, text: str, *, returns: Any) -> StructuredResult[Any]: ...
+    async def run(self, text: str, *, returns: Any = NO_TYPE) -> RunResult:
+        """Say something and await the end of the turn. What goes wrong in it is in the result's ``outcome``.
+
+        Cancelling the task that awaits this (``asyncio.timeout`` too) ends the turn as cancelled; the conversation can
+        go on.
+
+        Args:
+            text: what the user says.
+            returns: the type of the answer, which is then in ``result.value``: an attrs class, dataclass or TypedDict,
+                or any other type that a tool's parameter may have. The model may call tools before it answers.
+
+        Raises:
+            ConfigError: JSON has no form for ``returns``.
+            BusyError: another turn is under way.
+            AgentClosedError: after ``close()``.
+            JournalWriteError: the recording can't go on.
+        """
+        self._check_open()
+        began = len(self.state.history)
+        await self._carry_on(said(text, returns))
+        return turn_result(self._interpreter.driver, began, self._interpreter.finished, returns)
+
+    @property
+    def unfinished(self) -> bool:
+        """Whether a crash interrupted a turn of this resumed session. ``go_on`` ends it; ``run`` would cancel it."""
+        return bool(self._interpreter.driver.in_flight)
+
+    async def go_on(self) -> RunResult:
+        """Carry the interrupted turn to its end, as ``Agent.go_on`` does."""
+        self._check_open()
+        if not self.unfinished:
+            raise CogstepError("no turn was interrupted; go on with run()")
+        began = start_of_turn(self.state)
+        await self._carry_on(None)
+        return turn_result(self._interpreter.driver, began, self._interpreter.finished)
+
+    def stream(self, text: str) -> EventStream:
+        """Say something and read the turn's events as they come:
+
+            async with agent.stream("Tell me a story.") as events:
+                async for event in events:
+                    ...
+            print(events.result.text)
+
+        A reader that is slow holds the model up. Leaving the block early cancels the turn and awaits its end.
+        """
+        return EventStream(self, text)
+
+    def cancel(self, reason: str = "") -> bool:
+        """Stop the turn under way, from any thread, a tool, an observer or a signal handler; False if there is none."""
+        return self._interpreter.cancel(reason)
+
+    def set_mode(self, mode: Mode) -> None:
+        """Let more or less happen without being asked: from now on, in the turn under way too."""
+        self._check_open()
+        self._interpreter.change_mode(mode)
+
+    async def reset(self) -> None:
+        """Forget the conversation. What the user allowed or refused "from now on" stays."""
+        self._check_open()
+        await self._carry_on(SessionReset())
+
+    async def close(self) -> None:
+        """Cancel what runs, end the recording, and close the model if it is the agent's. A second call does nothing."""
+        if self._closed:
+            return
+        self._closed = True
+        try:
+            if self._interpreter.cancel("the agent was closed") and self._running is not None:
+                await asyncio.wait([self._running])
+            if not self._resting:  # what rests, may be resumed again
+                self._interpreter.settle("the agent was closed")
+        finally:
+            THREADS.dismiss()
+            try:
+                if self._journal is not None:
+                    self._journal.close()
+            finally:
+                if self._owns_model:
+                    await self._close_model()
+
+    async def _close_model(self) -> None:
+        if isinstance(self.model, AsyncRuntime):
+            self.model.close()
+        else:  # its thread is waited for
+            await in_thread(self.model.close)
+
+    async def _carry_on(self, event: Any) -> None:
+        running = asyncio.get_running_loop().create_future()
+        if self._running is None:
+            self._running = running
+        try:
+            await self._interpreter.run(event)
+        finally:
+            if self._running is running:
+                self._running = None
+            running.set_result(None)
+
+    async def __aenter__(self) -> AsyncAgent:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        try:
+            await self.close()
+        except CogstepError:
+            if error is None:
+                raise
+            LOG.warning("while closing the agent after an error", exc_info=True)  # the error on its way tells more
+
+    def __enter__(self) -> NoReturn:
+        raise ConfigError("an AsyncAgent is opened by `async with`; without an event loop, use Agent")
+
+    def __exit__(self, *_: object) -> None: ...
+
+    def _check_open(self) -> None:
+        self._resting = False
+        if self._closed:
+            raise AgentClosedError("the agent is closed; make a new one")
+
+
+class EventStream:
+    """A turn's events as they come, and its result."""
+
+    def __init__(self, agent: AsyncAgent, text: str) -> None:
+        self._agent = agent
+        self._text = text
+        self._events: deque[Event] = deque()
+        self._changed = asyncio.Event()
+        """Something was added, or taken, or the turn has ended."""
+        self._task: asyncio.Task[RunResult] | None = None
+
+    @property
+    def result(self) -> RunResult:
+        """What ``run`` would have given; there once the stream has ended.
+
+        Raises:
+            CogstepError: it has not ended yet.
+        """
+        if self._task is None or not self._task.done():
+            raise CogstepError("the turn has not ended yet; read the stream to its end first")
+        return self._task.result()
+
+    async def __aenter__(self) -> EventStream:
+        if self._task is not None:
+            raise CogstepError("a stream can be read once; make another one for another turn")
+        self._agent._observers.add(self._take)
+        self._agent._interpreter.room = self._room
+        self._task = asyncio.create_task(self._agent.run(self._text))
+        self._task.add_done_callback(lambda _: self._changed.set())
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        task = self._task
+        assert task is not None
+        self._agent._interpreter.room = None
+        self._events.clear()
+        self._changed.set()  # the model waits for nobody any more
+        if not task.done():
+            self._agent.cancel("the stream was left")
+        try:
+            await asyncio.wait([task])
+        except asyncio.CancelledError:
+            task.cancel()
+            await asyncio.wait([task])
+            raise
+        finally:
+            self._agent._observers.remove(self._take)
+        if error is None:
+            task.result()  # what the turn raised
+
+    def __aiter__(self) -> EventStream:
+        return self
+
+    async def __anext__(self) -> Event:
+        if self._task is None:
+            raise CogstepError("a stream is read within `async with agent.stream(...) as events:`")
+        while not self._events:
+            if self._task.done():
+                self._task.result()  # raises what the turn raised
+                raise StopAsyncIteration
+            self._changed.clear()
+            await self._changed.wait()
+        event = self._events.popleft()
+        self._changed.set()
+        return event
+
+    def _take(self, event: Event) -> None:
+        self._events.append(event)
+        self._changed.set()
+
+    async def _room(self) -> None:
+        """Wait until the reader has caught up."""
+        while len(self._events) >= BEHIND and self._agent._interpreter.room is not None:
+            self._changed.clear()
+            await self._changed.wait()

@@ -1,0 +1,105 @@
+"""Run a recorded session's tools again, live, and see where the world answers otherwise than it did.
+
+The recorded model replies, approvals and answers lead the session on; the results that are run now are compared and go
+nowhere. A regression test of the tools, and of the world they look at.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from attrs import frozen
+
+from cognition import CallTool, EffectId, ToolCall, ToolFailed, ToolReturned
+from cognition.messages import ResultStatus
+from interpreters.context import ToolContext
+from interpreters.journal import Header, JournalReader
+from interpreters.replaying import engine_of
+from interpreters.tools import Tool, run_tool
+
+Result = tuple[ResultStatus, str]
+"""How a call ended, and what it gave."""
+
+
+@frozen
+class LiveDifference:
+    """A call whose result is another one today. As text: two lines, side by side."""
+
+    record: int
+    """The record that holds the recorded result, from 1."""
+    call: ToolCall
+    recorded: Result
+    live: Result
+
+    def __str__(self) -> str:
+        rows = (f"  {name} {status}: {content}" for name, (status, content) in self._sides())
+        return "\n".join((f"record {self.record}: {self.call.name}({self.call.arguments_json}) differs", *rows))
+
+    def _sides(self) -> tuple[tuple[str, Result], ...]:
+        return ("recorded:", self.recorded), ("live:    ", self.live)
+
+
+@frozen
+class RehearsalReport:
+    """What a rehearsal found."""
+
+    path: Path
+    header: Header
+    calls: int
+    """Calls that were run and compared."""
+    differences: tuple[LiveDifference, ...]
+    warnings: tuple[str, ...]
+
+    @property
+    def same(self) -> bool:
+        """Whether every call gave what it gave then."""
+        return not self.differences
+
+
+def rehearse(path: str | os.PathLike[str], tools: Iterable[Tool[..., Any]], *, deps: Any = None) -> RehearsalReport:
+    """Run the calls of a recorded session and compare their results with the recorded ones.
+
+    **The tools really run**: give them a scratch directory, or a copy of what they change. A call without a recorded
+    result, as a crash or a cancellation leaves it, is not run.
+
+    Args:
+        path: the journal.
+        tools: what runs; a tool that is not among them counts as failed.
+        deps: handed to them as ``ToolContext.deps``.
+
+    Raises:
+        JournalError: the file is no journal, of another version, or damaged.
+    """
+    ours = {tool.spec.name: tool for tool in tools}
+    decided: dict[EffectId, CallTool] = {}
+    differences: list[LiveDifference] = []
+    calls = 0
+    with JournalReader(path) as reader:
+        engine, state = engine_of(reader.header), reader.header.start
+        for record in reader:
+            event = record.input
+            if isinstance(event, ToolReturned | ToolFailed) and event.effect_id in decided:
+                calls += 1
+                effect = decided.pop(event.effect_id)
+                live = _result(_run(ours, effect, reader.header.session, deps))
+                if live != _result(event):
+                    differences.append(LiveDifference(record.seq, effect.call, _result(event), live))
+            transition = engine.step(state, event)
+            state = transition.next_state
+            decided |= {d.effect_id: d for d in transition.decisions if isinstance(d, CallTool)}
+        return RehearsalReport(reader.path, reader.header, calls, tuple(differences), tuple(reader.warnings))
+
+
+def _run(tools: dict[str, Tool[..., Any]], effect: CallTool, session: str, deps: Any) -> ToolReturned | ToolFailed:
+    call = effect.call
+    tool = tools.get(call.name)
+    if tool is None:
+        return ToolFailed(effect.effect_id, f"this program has no tool {call.name!r}")
+    return run_tool(tool, effect, ToolContext(deps, session=session, call_id=call.id, tool=call.name))
+
+
+def _result(event: ToolReturned | ToolFailed) -> Result:
+    return ("ok", event.content) if isinstance(event, ToolReturned) else ("error", event.message)

@@ -1,0 +1,73 @@
+"""Threads for what blocks under asyncio: plain tools, and plain functions that the program is asked by."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import contextvars
+import inspect
+from collections.abc import Callable
+from typing import TypeVar
+from weakref import WeakKeyDictionary
+
+from interpreters.workers import Workers
+
+Result = TypeVar("Result")
+
+AT_ONCE = 64
+"""Threads that an event loop waits for at the same time, over all its sessions; more than these wait for a turn. One
+that nobody waits for any more, such as a tool's that timed out, doesn't count."""
+
+THREADS = Workers()
+"""Shared by all event loops of the process; idle ones go home."""
+
+_gates: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = WeakKeyDictionary()
+
+
+async def in_thread(function: Callable[[], Result]) -> Result:
+    """Call a function on a thread and await what it returns or raises.
+
+    Cancelling this leaves the thread alone: nothing can stop it but itself.
+    """
+    loop = asyncio.get_running_loop()
+    gate = _gates.get(loop)
+    if gate is None:
+        gate = _gates[loop] = asyncio.Semaphore(AT_ONCE)
+    async with gate:
+        answer: asyncio.Future[Result] = loop.create_future()
+        context = contextvars.copy_context()
+
+        def settle(result: Result | None, error: BaseException | None) -> None:
+            if answer.done():  # cancelled: nobody waits for it any more
+                _drop(result)
+                return
+            if error is not None:
+                answer.set_exception(error)
+            else:
+                answer.set_result(result)  # type: ignore[arg-type]  # without an error there is a result
+
+        def job() -> None:
+            result: Result | None = None
+            error: BaseException | None = None
+            try:
+                result = context.run(function)
+            except StopIteration as stopped:  # a future refuses it, since it would end the generator that awaits it
+                error = RuntimeError(f"StopIteration: {stopped}")
+            except BaseException as caught:  # whatever it is, it is the caller's
+                error = caught
+            with contextlib.suppress(RuntimeError):  # the loop was closed meanwhile
+                loop.call_soon_threadsafe(settle, result, error)
+
+        THREADS.start(job)
+        try:
+            return await answer
+        except asyncio.CancelledError:
+            if answer.done() and not answer.cancelled() and answer.exception() is None:
+                _drop(answer.result())  # it came, and the cancellation was faster
+            raise
+
+
+def _drop(result: object) -> None:
+    """A coroutine that nobody will await is closed, so that Python has nothing to warn of."""
+    if inspect.iscoroutine(result):
+        result.close()

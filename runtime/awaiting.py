@@ -1,0 +1,122 @@
+"""Runtimes under asyncio: one way to await a reply, whether its runtime blocks or awaits itself.
+
+A runtime that holds a model hands its outputs over by blocking. ``reading`` puts a bridge before it: a thread of the
+reply's own waits for outputs and wakes the event loop for each, and at most ``ROOM`` of them lie between the two. So a
+reader that is slow holds the thread up, nothing polls, and the loop is never blocked.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import deque
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
+
+from cognition import ModelRequest
+from runtime.protocol import Done, Generation, Runtime
+
+if TYPE_CHECKING:
+    from cognition.parsing import Output
+
+ROOM = 64
+"""Outputs between the thread and the reader: some seconds of a fast model, some kilobytes."""
+
+
+class AsyncGeneration(Protocol):
+    """One reply on its way, awaited. As ``Generation``: it ends with exactly one ``Done``, whatever happens."""
+
+    def __aiter__(self) -> AsyncGeneration: ...
+
+    async def __anext__(self) -> Output | Done: ...
+
+    def cancel(self) -> None:
+        """Stop as soon as possible; the ``Done`` says ``"cancelled"``. After the end it does nothing."""
+
+
+@runtime_checkable
+class AsyncRuntime(Protocol):
+    """A runtime that awaits by itself, such as one that asks a provider, or a fake. It is asked without a thread."""
+
+    def stream(self, request: ModelRequest) -> AsyncGeneration:
+        """Start a reply; called in the event loop, returns at once.
+
+        Raises:
+            RuntimeClosedError: after ``close()``.
+        """
+
+
+def reading(runtime: Runtime, request: ModelRequest) -> AsyncGeneration:
+    """A reply of any runtime, for the event loop that runs here; raises what ``submit`` raises."""
+    if isinstance(runtime, AsyncRuntime):
+        return runtime.stream(request)
+    return Bridge(runtime.submit(request))
+
+
+class Bridge:
+    """A blocking reply, awaited. To be iterated in the event loop that made it."""
+
+    def __init__(self, generation: Generation) -> None:
+        self._generation = generation
+        self._loop = asyncio.get_running_loop()
+        self._arrived: deque[Output | Done | BaseException] = deque()
+        self._wake: asyncio.Future[None] | None = None
+        self._room = threading.Semaphore(ROOM)
+        self._left = False
+        """Nobody reads any more."""
+        self._ended = False
+        threading.Thread(target=self._pump, name="cogstep reply", daemon=True).start()
+
+    def __aiter__(self) -> Bridge:
+        return self
+
+    async def __anext__(self) -> Output | Done:
+        if self._ended:
+            raise StopAsyncIteration
+        while not self._arrived:
+            self._wake = self._loop.create_future()
+            try:
+                await self._wake
+            except asyncio.CancelledError:
+                self._leave()
+                raise
+            finally:
+                self._wake = None
+        self._room.release()
+        output = self._arrived.popleft()
+        if isinstance(output, BaseException):
+            self._ended = True
+            raise output
+        self._ended = isinstance(output, Done)
+        return output
+
+    def cancel(self) -> None:
+        self._generation.cancel()
+
+    def _leave(self) -> None:
+        """The reader was cancelled: stop the model, and let the thread run out."""
+        self._left = True
+        self._generation.cancel()
+        self._room.release()
+
+    def _pump(self) -> None:
+        """On the reply's own thread."""
+        try:
+            for output in self._generation:
+                self._hand_over(output)
+            self._hand_over(StopAsyncIteration())
+        except BaseException as error:  # whatever it is, it is the reader's
+            self._hand_over(error)
+
+    def _hand_over(self, output: Output | Done | BaseException) -> None:
+        if not self._left:
+            self._room.acquire()
+        try:
+            self._loop.call_soon_threadsafe(self._arrive, output)
+        except RuntimeError:  # the loop was closed over a reply that nobody awaited to its end
+            self._left = True
+            self._generation.cancel()
+
+    def _arrive(self, output: Output | Done | BaseException) -> None:
+        self._arrived.append(output)
+        if self._wake is not None and not self._wake.done():
+            self._wake.set_result(None)

@@ -1,0 +1,56 @@
+"""Rehearsals: the recorded model, the tools live, and where the world answers otherwise."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from interpreters import Agent, rehearse, tool
+from interpreters.fakes import ScriptedModel, call
+from interpreters.journal import JournalError
+
+
+def test_a_rehearsal_shows_what_is_otherwise_today(tmp_path: Path) -> None:
+    """Side by side, with the record that holds the old result; what is the same is counted."""
+    prices = {"apple": 2, "plum": 3}
+
+    @tool
+    def price(item: str) -> int:
+        return prices[item]
+
+    path = tmp_path / "s.jsonl"
+    model = ScriptedModel([[call("price", item=item) for item in ("apple", "plum", "pear")], "Well."])
+    with Agent(model, [price], journal=path) as agent:
+        agent.run("Prices?")
+    before = path.read_bytes()
+
+    assert ((report := rehearse(path, [price])).same, report.calls) == (True, 3)
+    prices.update(plum=4, pear=5)
+    report = rehearse(path, [price])
+
+    assert [str(difference) for difference in report.differences] == [
+        'record 4: price({"item": "plum"}) differs\n  recorded: ok: 3\n  live:     ok: 4',
+        'record 5: price({"item": "pear"}) differs\n  recorded: error: KeyError: pear\n  live:     ok: 5',
+    ]
+    assert [difference.live for difference in rehearse(path, []).differences] == [
+        ("error", "this program has no tool 'price'")
+    ] * 3
+    assert before == path.read_bytes()
+
+
+def test_a_call_without_a_result_is_not_run(tmp_path: Path) -> None:
+    """As a crash leaves it: what may have happened must not happen here."""
+
+    @tool
+    def pay() -> str:
+        return "paid"
+
+    path = tmp_path / "s.jsonl"
+    with Agent(ScriptedModel([call("pay"), "Paid."]), [pay], journal=path) as agent:
+        agent.run("Pay!")
+    path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:3]))
+
+    assert rehearse(path, [pay]).calls == 0
+    with pytest.raises(JournalError):
+        rehearse(tmp_path / "nothing", [pay])

@@ -1,0 +1,223 @@
+"""When sampling is held, and when it is free: the guide token by token, on a vocabulary made for it."""
+
+from typing import Any
+
+import pytest
+
+from cognition import GenerationOptions, ToolSpec
+from cognition.parsing import FORMATS, HERMES, FormatSpec
+from cognition.parsing.formats import LLAMA3, MISTRAL
+from runtime.backend import SpecialTokens
+from runtime.errors import ConstraintError
+
+pytest.importorskip("llguidance")
+from runtime.constrained.guide import Guide, Guides
+from runtime.constrained.masks import TokenMasks
+
+NOW = ToolSpec("now", "", {"type": "object", "properties": {}})
+ADD = ToolSpec("add", "", {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]})
+TOOLS = (NOW, ADD)
+
+
+class Words:
+    """A vocabulary of the 256 bytes, some longer tokens, and special ones; token 0 ends a reply."""
+
+    def __init__(self, *words: str, special: tuple[str, ...] = ()) -> None:
+        self.pieces = [b"<end>", *(bytes([byte]) for byte in range(1, 256))]
+        self.pieces += [word.encode() for word in (*words, *special)]
+        self.vocabulary = len(self.pieces)
+        self.special = SpecialTokens({"<end>": 0} | {text: self.pieces.index(text.encode()) for text in special}, {})
+
+    def piece(self, token: int) -> bytes:
+        return self.pieces[token]
+
+    def is_end(self, token: int) -> bool:
+        return token == 0
+
+    def tokenize(self, text: str, *, special: bool) -> list[int]:
+        return list(text.encode())
+
+
+def made(spec: FormatSpec, words: Words, tools: tuple[ToolSpec, ...] = TOOLS, **options: Any) -> Guide:
+    backend: Any = words
+    guide = Guides(TokenMasks(backend, ())).guide(spec, tools, GenerationOptions(**options))
+    assert guide is not None
+    return guide
+
+
+def may_come(guide: Guide, token: int) -> bool:
+    mask = guide.allowed()
+    return mask is None or bool(mask[token // 8] >> token % 8 & 1)
+
+
+def write(guide: Guide, words: Words, text: str) -> None:
+    """Byte by byte, each of which has to be allowed."""
+    for byte in text.encode():
+        assert may_come(guide, byte), text
+        assert guide.accept(byte, words.piece(byte))
+
+
+CALL = '\n{"name": "add", "arguments": {"a": 17}}\n</tool_call>'
+
+
+def test_outside_of_calls_nothing_is_masked() -> None:
+    """Text, reasoning, and text behind a call are free."""
+    words = Words()
+    guide = made(HERMES, words)
+    assert guide.allowed() is None
+    write(guide, words, "<think>I <tool> will.</think>Well, <tool_cal")
+    assert guide.allowed() is None
+    write(guide, words, f"l>{CALL}")
+    assert guide.allowed() is None
+    write(guide, words, " And more.")
+
+
+def test_in_a_call_only_what_fits_may_come() -> None:
+    """A wrong name can't be begun, nor a text for a number; and the reply can't end."""
+    words = Words()
+    guide = made(HERMES, words)
+    write(guide, words, '<tool_call>\n{"name": "')
+    assert [chr(byte) for byte in range(1, 256) if may_come(guide, byte)] == ["a", "n"]
+    write(guide, words, 'add", "arguments": {"a": ')
+    assert not may_come(guide, ord('"'))
+    assert not may_come(guide, 0)
+
+
+def test_after_the_only_call_the_reply_ends() -> None:
+    """Where calls are not to be parallel."""
+    words = Words()
+    guide = made(HERMES, words, parallel_calls=False)
+    write(guide, words, f"<tool_call>{CALL}")
+
+    assert [token for token in range(words.vocabulary) if may_come(guide, token)] == [0]
+
+
+def test_a_second_call_is_held_too() -> None:
+    """Each time a call begins, the grammar begins anew."""
+    words = Words()
+    guide = made(HERMES, words)
+    write(guide, words, f"<tool_call>{CALL}\n<tool_call>{CALL}\n<tool_call>")
+
+    assert guide.allowed() is not None
+
+
+def test_a_token_that_straddles_the_marker_has_to_fit_behind_it() -> None:
+    """``>{`` may end the marker, ``>x`` may not: another token is sampled in its place."""
+    words = Words(">{", ">x", '>\n{"na')
+    good, bad, long = (words.pieces.index(piece) for piece in (b">{", b">x", b'>\n{"na'))
+    guide = made(HERMES, words)
+    write(guide, words, "<tool_call")
+    assert guide.accept(bad, words.piece(bad)) is False
+    assert not may_come(guide, bad)
+    assert may_come(guide, good)
+    assert guide.accept(good, words.piece(good))
+    write(guide, words, '"name": "now"')
+
+    guide = made(HERMES, words)
+    write(guide, words, "<tool_call")
+    assert guide.accept(long, words.piece(long))
+    assert not may_come(guide, ord("x"))
+    write(guide, words, 'me": "now"')
+
+
+def test_a_marker_that_is_a_token_begins_a_call() -> None:
+    """And what ends the call is the token, not its text."""
+    words = Words(special=("<tool_call>", "</tool_call>"))
+    start, end = words.special.control["<tool_call>"], words.special.control["</tool_call>"]
+    guide = made(HERMES, words)
+    assert guide.accept(start, words.piece(start))
+    write(guide, words, '{"name": "now", "arguments": {}}')
+    assert not may_come(guide, ord("<"))
+    assert guide.accept(end, words.piece(end))
+    assert guide.allowed() is None
+
+
+def test_a_bare_call_is_held_once_its_first_key_tells_what_it_is() -> None:
+    """Any other JSON is text, and free."""
+    words = Words()
+    guide = made(LLAMA3, words)
+    write(guide, words, '{"nam')
+    assert guide.allowed() is None
+    write(guide, words, 'e": "')
+    assert [chr(byte) for byte in range(1, 256) if may_come(guide, byte)] == ["a", "n"]
+
+    guide = made(LLAMA3, words)
+    write(guide, words, '{"colour": "red"}')
+    assert guide.allowed() is None
+
+
+def test_calls_without_end_marks_end_with_their_json() -> None:
+    """Mistral: another call may follow, or the end."""
+    words = Words()
+    guide = made(MISTRAL, words)
+    write(guide, words, '[TOOL_CALLS]add[ARGS]{"a": 1}')
+    assert guide.allowed() is None
+    write(guide, words, "[TOOL_CALLS]")
+    assert not may_come(guide, ord("x"))
+    write(guide, words, "now[ARGS]{}")
+
+
+def test_a_call_that_begins_with_its_function_is_held_too() -> None:
+    """Qwen3-Coder leaves the first marker out now and then; the name then follows directly."""
+    words = Words()
+    guide = made(FORMATS["qwen3_coder"], words)
+    write(guide, words, "<function=add>\n<parameter=a>\n17\n</parameter>\n</function>\n</tool_call>")
+    assert guide.allowed() is None
+
+
+@pytest.mark.parametrize("choice", ["required", "add"])
+def test_a_forced_call_is_held_from_the_first_token(choice: str) -> None:
+    """The reply can't end before it, and ends behind it."""
+    words = Words()
+    guide = made(HERMES, words, tool_choice=choice, parallel_calls=False)
+    assert not may_come(guide, 0)
+    assert not may_come(guide, ord("H"))
+    write(guide, words, f"<think>Well.</think>\n<tool_call>{CALL}")
+    assert may_come(guide, 0)
+
+
+def test_with_none_no_call_can_be_begun() -> None:
+    """Text that only looks like one is free."""
+    words = Words()
+    guide = made(HERMES, words, tool_choice="none")
+    write(guide, words, "Hello <tool_call")
+    assert not may_come(guide, ord(">"))
+    assert may_come(guide, 0)
+
+
+def test_nothing_to_hold_to_is_no_guide() -> None:
+    """Without tools, or without a format for calls."""
+    backend: Any = Words()
+    guides = Guides(TokenMasks(backend, ()))
+
+    assert guides.guide(HERMES, (), GenerationOptions()) is None
+    assert guides.guide(FORMATS["plain"], TOOLS, GenerationOptions()) is None
+
+
+@pytest.mark.parametrize(
+    ("spec", "tools", "options", "told"),
+    [
+        (HERMES, TOOLS, {"tool_choice": "multiply"}, "no tool of this name"),
+        (HERMES, (), {"tool_choice": "required"}, "no tools are offered"),
+        (FORMATS["plain"], TOOLS, {"tool_choice": "required"}, "no grammar is known"),
+        (LLAMA3, TOOLS, {"response_format": {"type": "object"}}, "can't be told from"),
+    ],
+)
+def test_what_can_not_be_had_is_an_error(
+    spec: FormatSpec, tools: tuple[ToolSpec, ...], options: dict[str, Any], told: str
+) -> None:
+    """It says why, and never falls back in silence."""
+    with pytest.raises(ConstraintError, match=told):
+        made(spec, Words(), tools, **options)
+
+
+def test_a_token_that_is_not_allowed_is_an_error() -> None:
+    """A backend that samples past its mask is at fault."""
+    words = Words()
+    guide = made(HERMES, words, tool_choice="required", parallel_calls=False)
+    with pytest.raises(ConstraintError, match="can't be followed"):
+        guide.accept(ord("x"), b"x")
+    guide = made(HERMES, words, parallel_calls=False)
+    write(guide, words, f"<tool_call>{CALL}")
+    with pytest.raises(ConstraintError, match="after the end"):
+        guide.accept(ord("x"), b"x")

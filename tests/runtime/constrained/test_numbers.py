@@ -1,0 +1,79 @@
+"""Ranges of numbers as patterns."""
+
+import re
+from decimal import Decimal
+from fractions import Fraction
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from runtime.constrained.nodes import Number
+from runtime.constrained.numbers import integer_range, pattern_of
+
+bounds = st.none() | st.decimals(-2000, 2000, places=3) | st.integers(-(10**12), 10**12).map(Decimal)
+
+
+@st.composite
+def numbers(draw: st.DrawFn) -> Number:
+    low, high = draw(bounds), draw(bounds)
+    if low is not None and high is not None and low > high:
+        low, high = high, low
+    apart = low is None or high is None or low < high
+    above, below = apart and low is not None and draw(st.booleans()), apart and high is not None and draw(st.booleans())
+    written = [None if edge is None else f"{edge:f}" for edge in (low, high)]
+    return Number(draw(st.booleans()), written[0], written[1], above, below)
+
+
+def inside(number: Number, value: Fraction) -> bool:
+    above = number.low is None or value > Fraction(number.low) or (value == Fraction(number.low) and not number.above)
+    below = (
+        number.high is None or value < Fraction(number.high) or (value == Fraction(number.high) and not number.below)
+    )
+    return above and below
+
+
+@st.composite
+def candidates(draw: st.DrawFn) -> tuple[Number, str]:
+    """A range and a number that may or may not lie in it, near its ends more often than not."""
+    number = draw(numbers())
+    near = draw(st.sampled_from([edge for edge in (number.low, number.high) if edge is not None] or ["0"]))
+    places = 0 if number.whole else draw(st.integers(0, 2))
+    value = Decimal(near) + draw(st.decimals(-20, 20, places=places))
+    return number, f"{value.quantize(Decimal(1).scaleb(-places)):f}"
+
+
+@given(candidates())
+def test_a_pattern_covers_exactly_the_numbers_of_its_range(case: tuple[Number, str]) -> None:
+    """Integers, and decimals of up to two places however large the bounds are."""
+    number, text = case
+    if Decimal(text) == 0:
+        text = text.lstrip("-")
+    pattern = pattern_of(number) or "(?!)"
+
+    assert inside(number, Fraction(text)) == (re.fullmatch(pattern, text) is not None)
+
+
+@given(candidates())
+def test_what_a_pattern_covers_is_in_range_as_floating_point_too(case: tuple[Number, str]) -> None:
+    """No number is rounded out of its range by the program that reads it."""
+    number, text = case
+    if re.fullmatch(pattern_of(number) or "(?!)", text):
+        value = float(text)
+        assert number.low is None or value >= float(number.low)
+        assert number.high is None or value <= float(number.high)
+
+
+@pytest.mark.parametrize(
+    ("number", "expected"),
+    [
+        (Number(True, "1", "3"), True),
+        (Number(True, "1.2", "1.8"), False),
+        (Number(True, "1", "2", above=True, below=True), False),
+        (Number(True, "8", "13", step=7), False),
+        (Number(True, "8", "14", step=7), True),
+    ],
+)
+def test_an_empty_range_of_integers_is_noticed(number: Number, expected: bool) -> None:
+    """Before a grammar is made of it."""
+    assert expected == integer_range(number)
