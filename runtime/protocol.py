@@ -93,7 +93,8 @@ class Runtime(Protocol):
     """A model that is loaded and ready."""
 
     def submit(self, request: ModelRequest) -> Generation:
-        """Start a reply and return at once. Several may be submitted; each waits for its turn.
+        """Start a reply and return at once. Several may be submitted: they are made together where the backend can,
+        else each waits for its turn.
 
         Raises:
             RuntimeClosedError: after ``close()``.

@@ -9,7 +9,7 @@ from cognition import Failure, GenerationOptions, History, ModelRequest, UserMes
 from cognition.parsing import Output, TextDelta
 from runtime import Done
 from runtime.backend import BackendError, Metadata, Sampler, SpecialTokens
-from runtime.local import LocalEngine
+from runtime.local import EMPTY, LocalEngine
 from runtime.scheduling.plan import Limits, Piece
 
 END = 256
@@ -236,3 +236,58 @@ def test_a_missing_first_token_is_put_in_front() -> None:
     backend.metadata = Metadata("bytes", "test", "1", "", 100, 0, TEMPLATE, leading_bos=7)
 
     assert LocalEngine(backend).prompt(ask("x")) == [7, *b"ux\na"]
+
+
+def test_a_cache_that_can_not_be_cut_after_all_starts_afresh() -> None:
+    """What a backend promised and does not keep, such as a sliding window that is full, costs time and nothing else."""
+    backend = ByteBackend()
+    engine = LocalEngine(backend)
+    run(backend, engine, "one", "yes")
+    backend.cuts = False
+    backend.evaluated.clear()
+    done, _ = run(backend, engine, "other", "yes")
+
+    assert bytes(backend.evaluated) == b"uother\nayes"
+    assert (done.text, done.usage.reused_tokens) == ("yes", 0)
+
+
+def test_an_empty_prompt_is_an_error() -> None:
+    """There is nothing that the model could answer."""
+    backend = ByteBackend(template="{% if messages %}{% endif %}")
+    done, _ = run(backend, LocalEngine(backend), "x")
+
+    assert done.failure == EMPTY
+
+
+def test_what_waits_goes_on_after_a_failure() -> None:
+    """A batch that fails ends the replies in it; the next one begins with an empty cache."""
+    backend = ByteBackend()
+    engine = LocalEngine(backend)
+    done: list[Done] = []
+    for text in ("one", "two"):
+        engine.submit(ask(text), emit=lambda _output: None, finish=done.append, stopped=lambda: False, submitted=0.0)
+    backend.says = [*b"yes", END]
+    backend.fail = BackendError("llama_decode returned -3")
+    engine.step()
+    backend.fail = None
+    while engine.step():
+        pass
+
+    assert [(reply.finish_reason, reply.text) for reply in done] == [("error", ""), ("stop", "yes")]
+
+
+def test_a_parser_that_breaks_still_ends_its_reply(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The caller gets a ``Done``, and the engine goes on."""
+    backend = ByteBackend()
+    engine = LocalEngine(backend)
+
+    def broken(*_: object) -> None:
+        raise ArithmeticError("no parser")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("runtime.replies.Parser.finish", broken)
+        failed, _ = run(backend, engine, "x", "yes")
+    done, _ = run(backend, engine, "x", "yes")
+
+    assert failed.failure == Failure("ArithmeticError: no parser", kind="fatal")
+    assert (done.finish_reason, done.text) == ("stop", "yes")

@@ -86,3 +86,49 @@ def test_closing_from_its_own_thread_does_not_wait_for_itself() -> None:
     owner._thread.join(60)
 
     assert not owner._thread.is_alive()
+
+
+def test_steps_go_on_while_there_is_more_to_do_and_jobs_come_between_them() -> None:
+    """What takes long is done in steps; a job that comes meanwhile waits for one of them."""
+    in_step, go_on = threading.Event(), threading.Event()
+    seen: list[str] = []
+
+    def step(engine: list[str]) -> bool:
+        if not engine or len(engine) > 4:
+            return False
+        engine.append("step")
+        if len(engine) == 2:
+            in_step.set()
+            go_on.wait(60)
+        return True
+
+    owner = Owner[list[str]](list, seen.extend, name="test", step=step)
+    owner.put(lambda engine: engine.append("begin"))
+    in_step.wait(60)
+    owner.put(lambda engine: engine.append("job"))
+    go_on.set()
+    owner.close()
+
+    assert seen == ["begin", "step", "job", "step", "step"]
+
+
+def test_a_flood_of_jobs_does_not_keep_the_engine_from_its_steps() -> None:
+    """Jobs that come while jobs run wait for the next step."""
+    order: list[str] = []
+
+    def flood(_engine: list[str]) -> None:
+        order.append("job")
+        if len(order) < 20:
+            owner.put(flood)
+
+    def step(_engine: list[str]) -> bool:
+        order.append("step")
+        return len(order) < 20
+
+    owner = Owner[list[str]](list, lambda _engine: None, name="test", step=step)
+    owner.put(flood)
+    while len(order) < 20:
+        pass
+    owner.close()
+
+    assert order[:4] == ["job", "step", "job", "step"]
