@@ -149,11 +149,12 @@ class Schedule:
         for request, token in tokens.items():
             run = running[request]
             running[request] = Running(run.request, run.sequence, run.tokens.extended((token,)))
-        return evolve(self, running=running)
+        return Schedule(self.limits, self.cache, running, self.waiting)
 
     def evaluated(self, batch: tuple[Piece, ...]) -> Schedule:
         """The cache holds what was in the batch."""
-        return evolve(self, cache=self.cache.extended({piece.sequence: piece.tokens for piece in batch}))
+        cache = self.cache.extended({piece.sequence: piece.tokens for piece in batch})
+        return Schedule(self.limits, cache, self.running, self.waiting)
 
     def lost(self, sequence: int) -> Schedule:
         """A sequence that is not in use turned out to be empty."""
