@@ -16,6 +16,7 @@ FLOOR = Row("floor (a loop over dicts)", "floor")
 STEP = Row("cogstep (engine.step only)", "cogstep", "step_only")
 COGSTEP = Row("cogstep", "cogstep")
 THREAD = Row("cogstep (tool on a thread)", "cogstep", "on_thread")
+LOOP = Row("cogstep (asyncio)", "cogstep", "on_a_loop")
 JOURNAL = Row("cogstep (journal on)", "cogstep", "recorded")
 PEERS = (
     Row("burr", "burr", distributions=("apache-burr",)),

@@ -46,8 +46,8 @@ CALL_TOKENS = 150
 SEEDS = 12
 """So many are tried until a call is complete; after every third, twice as many tokens are let through."""
 
-STEPS = 128
-TEXT = {"type": "string", "minLength": 4000}
+STEPS = 64
+TEXT = {"type": "string", "minLength": 2000}
 COSTS: dict[str, dict[str, Any]] = {
     "one long text": {"text": TEXT},
     "rows of numbers and choices": {

@@ -19,7 +19,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # for `python benchmarks/turn.py`
 
 from benchmarks import environment
-from benchmarks.comparison import COGSTEP, FLOOR, JOURNAL, PEERS, STEP, THREAD, TURNS_A_ROUND, Comparison
+from benchmarks.comparison import COGSTEP, FLOOR, JOURNAL, LOOP, PEERS, STEP, THREAD, TURNS_A_ROUND, Comparison
 from benchmarks.table import Progress, machine
 
 
@@ -73,7 +73,7 @@ def main() -> int:
     options = arguments()
     say = Progress()
     before = machine()
-    rows = [FLOOR, STEP, COGSTEP, THREAD, *([JOURNAL] if options.journal else []), *options.peers]
+    rows = [FLOOR, STEP, COGSTEP, LOOP, THREAD, *([JOURNAL] if options.journal else []), *options.peers]
     comparison = Comparison(rows, options.lengths, say)
     try:
         missing = environment.prepare({row.name: row.distributions for row in options.peers}, say)

@@ -10,7 +10,7 @@ from attrs import frozen
 from cognition import CogstepError
 from interpreters.results import RunResult
 from interpreters.schema import Schema, problems, schema_of
-from interpreters.tools import structured
+from interpreters.tools import reasons, structured
 from runtime.constrained.schema import read_schema
 
 T = TypeVar("T")
@@ -55,7 +55,7 @@ class StructuredResult(RunResult, Generic[T]):
         try:
             value: T = structured(data, self.returns)
         except Exception as error:  # a validator of the caller's own class said no, in whatever way it likes
-            raise AnswerError(f"the answer is refused: {error}", text) from error
+            raise AnswerError("; ".join(f"the answer {reason}" for reason in reasons(error)), text) from error
         return value
 
 

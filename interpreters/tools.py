@@ -157,7 +157,7 @@ class Tool(Generic[P, R]):
             try:
                 values[name] = structured(value, parameter.kind)
             except Exception as error:  # a validator of the caller's own class said no, in whatever way it likes
-                found += [f"{name} {problem}" for problem in _reasons(error)]
+                found += [f"{name} {problem}" for problem in reasons(error)]
         if not (self._required <= arguments.keys() <= self._parameters.keys()):
             found += problems(dict(arguments), self._names)
         if found:
@@ -364,10 +364,10 @@ def structured(data: Any, kind: Any) -> Any:
     return _converter().structure(data, kind)
 
 
-def _reasons(error: BaseException) -> list[str]:
+def reasons(error: BaseException) -> list[str]:
     """What a class's own validator had against a value."""
     if isinstance(error, BaseExceptionGroup):
-        return [reason for inner in error.exceptions for reason in _reasons(inner)]
+        return [reason for inner in error.exceptions for reason in reasons(inner)]
     return [f"is refused: {describe(error)}"]
 
 

@@ -5,6 +5,7 @@ They have no ``lengthen``: their histories are really walked.
 
 from __future__ import annotations
 
+import asyncio
 from itertools import repeat
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -12,7 +13,7 @@ from tempfile import TemporaryDirectory
 from benchmarks.peers.protocol import ANSWER, ARGUMENTS, TOOL
 from benchmarks.sessions import CONTEXT, new_engine, turn_inputs
 from cognition import AgentState, ModelRequest, ProposedCall, ToolMessage, Transition, TurnFinished
-from interpreters import Agent, fakes, tool
+from interpreters import Agent, AsyncAgent, fakes, tool
 
 CALL = fakes.Reply(calls=ProposedCall(TOOL, ARGUMENTS))
 FINAL = fakes.Reply(ANSWER)
@@ -50,6 +51,32 @@ class Cogstep:
         return self.agents.pop()
 
 
+class OnALoop:
+    """``AsyncAgent`` with an ``async def`` tool, in a loop of its own."""
+
+    def __init__(self) -> None:
+        @tool(read_only=True, name=TOOL)
+        async def multiply_soon(a: int, b: int) -> int:
+            """Multiply two whole numbers."""
+            return a * b
+
+        self.tool = multiply_soon
+        self.loop = asyncio.new_event_loop()
+        self.agents: list[AsyncAgent] = []
+
+    def begin(self) -> None:
+        while self.agents:
+            self.loop.run_until_complete(self.agents.pop().close())
+        self.agents.append(AsyncAgent(fakes.ScriptedModel(repeat(model), context_tokens=CONTEXT), tools=[self.tool]))
+
+    def turn(self, text: str) -> str:
+        return self.loop.run_until_complete(self.agents[0].run(text)).text
+
+    def keep(self) -> object:
+        """The conversation, which the next ``begin`` then does not close."""
+        return self.agents.pop()
+
+
 class StepOnly:
     def begin(self) -> None:
         self.engine, self.latest, self.turns = new_engine(), Transition(AgentState()), 0
@@ -72,6 +99,10 @@ def peer() -> Cogstep:
 
 def on_thread() -> Cogstep:
     return Cogstep(read_only=False)
+
+
+def on_a_loop() -> OnALoop:
+    return OnALoop()
 
 
 def recorded() -> Cogstep:

@@ -74,19 +74,20 @@ def _advance_call(plan: Plan, state: ParserState, phase: InCall, text: str) -> t
     if plan.tags or plan.quoted:
         return None
     outputs: Outputs
-    scan = skim_json(plan, phase.scan, text)
+    raw, before, outer, _, _ = phase
+    scan = skim_json(plan, before, text)
     if scan is not None:
-        outputs = (ArgumentsDelta(state.calls - 1, text),)
+        outputs = (ArgumentsDelta(state.calls - 1, text),) if scan.fields.role == "arguments" else ()
     else:
-        reading = scan_json(plan, phase.scan, text, 0, final=False, tentative=False)
-        if reading.ending or reading.at < len(text):
+        scan, at, name, arguments, ending = scan_json(plan, before, text, 0, final=False, tentative=False)
+        if ending or at < len(text):
             return None
-        scan, outputs = reading.scan, ()
-        if reading.name:
-            outputs = (CallStarted(state.calls - 1, reading.name),)
-        if reading.arguments:
-            outputs = (*outputs, ArgumentsDelta(state.calls - 1, reading.arguments))
-    phase = InCall(added(phase.raw, text), scan, phase.outer)
+        outputs = ()
+        if name:
+            outputs = (CallStarted(state.calls - 1, name),)
+        if arguments:
+            outputs = (*outputs, ArgumentsDelta(state.calls - 1, arguments))
+    phase = InCall(added(raw, text), scan, outer)
     return ParserState(phase, state.text, state.reasoning, state.calls), outputs
 
 

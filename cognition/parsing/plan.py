@@ -127,6 +127,8 @@ class Plan:
         self.firsts = frozenset(marker[0] for marker in self.in_call.texts)
         self.skimmed = re.compile("|".join(map(re.escape, sorted(self.firsts | set("\"'{}[]"))))).search
         """The same without commas and colons, and of markers the first character only."""
+        self.signs = re.compile("|".join(map(re.escape, sorted(self.firsts))) or "(?!)").search
+        """Where a marker may begin."""
         self.id_starts = frozenset(() if calls is None else (calls.id_start, *calls.more_id_starts)) - {""}
         self.head = Markers(() if calls is None else (*self.in_call.texts, calls.name_end, *self.id_starts))
         """What ends a name that stands before its JSON, and the id behind it."""

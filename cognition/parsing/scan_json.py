@@ -157,12 +157,18 @@ def scan_json(plan: Plan, scan: Scan, text: str, start: int, *, final: bool, ten
 
 
 def skim_json(plan: Plan, scan: Scan, text: str) -> Scan | None:
-    """The scan after a chunk that lies wholly within the arguments, as most do; None where it takes a closer look.
+    """The scan after a chunk that changes little, as most do; None where it takes a closer look.
+
+    Such a chunk lies wholly within the arguments, or brings neither a quote nor a bracket before or behind them.
 
     It says nothing that ``scan_json`` would not say; it is here for speed, since such a chunk comes with each token.
     """
     fields, quote, depth = scan.fields, scan.quote, scan.depth
-    if fields.role != "arguments" or not fields.announced or scan.escaped:
+    if scan.escaped:
+        return None
+    if fields.role != "arguments":
+        return _skim_head(plan, scan, text)
+    if not fields.announced:
         return None
     at, size, escapes = 0, len(text), "\\" in text
     while True:
@@ -195,6 +201,23 @@ def skim_json(plan: Plan, scan: Scan, text: str) -> Scan | None:
         else:  # the end of the arguments, or a single quote
             return None
     return scan if quote == scan.quote and depth == scan.depth else Scan(fields, depth, quote)
+
+
+def _skim_head(plan: Plan, scan: Scan, text: str) -> Scan | None:
+    """The same for a chunk before or behind the arguments: white space, or more of a key or a name."""
+    fields, quote = scan.fields, scan.quote
+    role = fields.role
+    if quote:
+        if quote in text or "\\" in text or role in ("head", "id"):
+            return None
+        if scan.depth != fields.level or role not in ("key", "name"):
+            return scan
+        more = Fields(
+            role, fields.level, fields.key, added(fields.token, text), fields.name, fields.waiting, fields.reached,
+            fields.announced,
+        )  # fmt: skip
+        return Scan(more, scan.depth, quote)
+    return scan if text.isspace() and role not in ("head", "id") and plan.signs(text) is None else None
 
 
 def _reading(scan: Scan, fields: Fields, at: int, said: list[str], ending: str, tentative: bool) -> Reading:

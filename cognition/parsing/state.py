@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from attrs import frozen
 
@@ -25,9 +25,8 @@ after                 the call is complete, its end marker is yet to come
 """
 
 
-@frozen
-class Fields:
-    """Where a scan stands in a call. Changes a few times in each call, not with each chunk."""
+class Fields(NamedTuple):
+    """Where a scan stands in a call. A tuple, as it is made anew with most chunks before the arguments."""
 
     role: Role
     level: int = 0
@@ -45,8 +44,7 @@ class Fields:
     """The name was told (``CallStarted``)."""
 
 
-@frozen
-class Scan:
+class Scan(NamedTuple):
     """How far a call was read; depth and quotes tell whether a marker is one or stands in a string."""
 
     fields: Fields
@@ -82,8 +80,9 @@ class InSection:
     """What is neither a call nor belongs between two."""
 
 
-@frozen
-class InCall:
+class InCall(NamedTuple):
+    """A tuple, as it is made anew with each chunk."""
+
     raw: Rope
     """Everything since the call's start marker."""
     scan: Scan
@@ -121,9 +120,8 @@ class Flow:
     """What was given out last, where it is the beginning of a marker: text behind a marker must not complete it."""
 
 
-@frozen
-class ParserState:
-    """A reply between two chunks."""
+class ParserState(NamedTuple):
+    """A reply between two chunks. A tuple, as it is made anew with each chunk."""
 
     phase: Phase = InText()
     text: Flow = Flow()

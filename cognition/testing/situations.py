@@ -150,7 +150,7 @@ def situation(world: World) -> bytes:
     names: dict[str, str] = {}
 
     def rename(match: re.Match[str]) -> str:
-        return names.setdefault(match[0][-len(match[1]) :], str(len(names)))
+        return names.setdefault(match[1], str(len(names)))
 
     return blake2b(NAMES.sub(rename, text).encode(), digest_size=16).digest()
 

@@ -46,6 +46,7 @@ from cognition import (
 from cognition.testing import ANY, Edge, Turn, World, default_alphabet, explore, laws, moves
 from cognition.testing.laws import Law
 from cognition.testing.search import Walk
+from cognition.testing.situations import situation
 from cognition.testing.story import contrast
 from cognition.testing.strategies import answers
 from cognition.testing.subject import Problem, Subject
@@ -395,6 +396,16 @@ def test_a_world_counts_what_an_accepted_input_means_and_nothing_else() -> None:
     assert changed_by(world, HookReturned(EffectId("1.1.1"), arguments_json="{}")) == ()
     assert count(world, calling("1.1.0", "look")) is None
     assert after(world, CancelAsked(), spawned).granted == (write,)
+
+
+def test_situations_are_equal_up_to_names_and_keep_which_things_share_one() -> None:
+    """Ids may have any text, and two of them stay two however little they differ."""
+
+    def running(*names: str) -> World:
+        return World(open=tuple(CallTool(EffectId(name), ToolCall(f"call-{name}", "look")) for name in names))
+
+    assert situation(running("1.1.1", "2.1.1")) == situation(running("7.1.1", "x"))
+    assert situation(running("1.1.1", "2.1.1")) != situation(running("1.1.1", "1.1.1"))
 
 
 def test_values_without_a_difference_are_told_whole() -> None:
