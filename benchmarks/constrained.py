@@ -11,8 +11,8 @@ without end); another seed is tried, and the cut ones are counted.
 
 *Cost*: tokens per second with and without constraint, on a model of 100 million parameters with random weights that is
 written here. Both sides take as many steps behind the same prompt, in turns, so that other work on the machine counts
-for both; the ratio is the median over the rounds. Writing the model takes the packages gguf and safetensors. Masks are computed for each token: every row is a call from its first
-token to its last, which is the most that a reply can hold of it.
+for both; the ratio is the median over the rounds. Masks are computed for each token: every row is a call from its first
+token to its last, which is the most that a reply can hold of it. Writing the model takes gguf and safetensors.
 """
 
 from __future__ import annotations
