@@ -12,7 +12,7 @@ without end); another seed is tried, and the cut ones are counted.
 *Cost*: tokens per second with and without constraint, on a model of 100 million parameters with random weights that is
 written here. Both sides take as many steps behind the same prompt, in turns, so that other work on the machine counts
 for both; the ratio is the median over the rounds. Masks are computed for each token: every row is a call from its first
-token to its last, which is the most that a reply can hold of it.
+token to its last, which is the most that a reply can hold of it. Writing the model takes gguf and safetensors.
 """
 
 from __future__ import annotations
@@ -32,7 +32,6 @@ from jsonschema import Draft202012Validator
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # for `python benchmarks/constrained.py`
 
-from benchmarks.random_model import write_random_model
 from benchmarks.random_schemas import random_parameters
 from benchmarks.table import Progress, digits, machine, table
 from cognition import GenerationOptions, History, ModelRequest, ToolSpec, UserMessage
@@ -219,6 +218,8 @@ def main() -> None:
             sys.exit(1)
     if options.rounds:
         with tempfile.TemporaryDirectory() as folder:
+            from benchmarks.random_model import write_random_model  # only here: it needs more packages than the rest
+
             gguf, mlx, parameters = write_random_model(Path(folder))
             paths = {"llama": gguf, "mlx": mlx}
             made = [

@@ -13,9 +13,9 @@ from training.grammar import expand
 from training.values import Source, cap, name, phrase, word
 
 SHARES = {
-    "cli": 0.5,  # the command line's tools, exactly
+    "cli": 0.46,  # the command line's tools, exactly
     "later": 0.04,  # the same, followed by some of Write, Bash, remember, recall
-    "numbers": 0.28,  # one to four two-number functions, now and then beside other tools
+    "numbers": 0.32,  # one to four two-number functions, now and then beside other tools
     "mixed": 0.1,  # one to six of the product's tools in any order
     "odd": 0.04,  # other names, other descriptions, tools from outside
     "none": 0.04,  # no tool at all

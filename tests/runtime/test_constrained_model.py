@@ -1,4 +1,4 @@
-"""Constrained calls of the shipped model at a temperature at which it writes little that makes sense, on each backend."""
+"""Constrained calls of the shipped model, at a temperature at which it writes little that makes sense."""
 
 import json
 from random import Random
