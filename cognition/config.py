@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from attrs import Attribute, field, frozen
@@ -20,6 +21,25 @@ def _positive(instance: object, attribute: Attribute[Any], value: float | None) 
         raise ConfigError(f"{type(instance).__name__}.{attribute.name} must be above 0, not {value!r}")
 
 
+def _between(low: float, high: float, *, above: bool = False) -> Callable[[object, Attribute[Any], float], None]:
+    """A number from ``low`` to ``high``; with ``above``, ``low`` itself is none."""
+
+    def check(_instance: object, attribute: Attribute[Any], value: float) -> None:
+        if not low <= value <= high or (above and value == low):  # said so that NaN is refused too
+            less = f"above {low:g} and at most {high:g}" if above else f"between {low:g} and {high:g}"
+            raise ConfigError(f"{attribute.name} must be {less}, not {value!r}")
+
+    return check
+
+
+def _biases(_instance: object, attribute: Attribute[Any], value: tuple[tuple[int, float], ...]) -> None:
+    for token, bias in value:
+        if token < 0 or not -100 <= bias <= 100:
+            raise ConfigError(
+                f"{attribute.name} must have tokens from 0 and biases between -100 and 100, not {(token, bias)!r}"
+            )
+
+
 TOOL_CHOICES = ("auto", "none", "required")
 """Beside the names of tools. A tool of such a name can be called, and can't be the one that is asked for."""
 
@@ -28,8 +48,8 @@ TOOL_CHOICES = ("auto", "none", "required")
 class GenerationOptions:
     """How a reply is sampled. Runtimes honour what they support and say what they do not."""
 
-    temperature: float = field(default=0.0)
-    """0 is greedy: always the likeliest token. 0 to 2."""
+    temperature: float = field(default=0.0, validator=_between(0, 2))
+    """0 is greedy: always the likeliest token, after biases and penalties. 0 to 2."""
     seed: int | None = None
     """Makes sampling repeatable on one machine and build; None draws a new seed each time."""
     max_tokens: int = field(default=512, validator=_positive)
@@ -49,11 +69,26 @@ class GenerationOptions:
     constrain: bool = True
     """Whether sampling holds calls to their tools' schemas, where the runtime can. Without it a call that is forced,
     and a ``response_format``, are errors."""
-
-    @temperature.validator
-    def _in_range(self, _attribute: Attribute[float], value: float) -> None:
-        if not 0 <= value <= 2:
-            raise ConfigError(f"temperature must be between 0 and 2, not {value!r}")
+    logit_bias: tuple[tuple[int, float], ...] = field(default=(), validator=_biases)
+    """Tokens of the model's vocabulary, each with what is added to its logit: -100 to 100, of which the ends all but
+    forbid and force it. This and the options below are applied in the order in which they stand here, and then the
+    temperature."""
+    repeat_penalty: float = field(default=1.0, validator=_between(0, 10, above=True))
+    """What the logits of tokens said lately (64 of this reply) are divided by where positive, else multiplied by.
+    1 is off. (CTRL, https://arxiv.org/abs/1909.05858)"""
+    frequency_penalty: float = field(default=0.0, validator=_between(-2, 2))
+    """Taken off a token's logit for each time that it was said lately; -2 to 2, as in OpenAI's API."""
+    presence_penalty: float = field(default=0.0, validator=_between(-2, 2))
+    """Taken off the logit of each token said lately, once; -2 to 2, as in OpenAI's API."""
+    top_k: int = field(default=0, validator=_between(0, 2**31 - 1))
+    """Only the likeliest ``top_k`` tokens; 0 is off."""
+    typical_p: float = field(default=1.0, validator=_between(0, 1, above=True))
+    """Only the tokens whose information is nearest to the expected one, until their probabilities exceed this; 1 is
+    off. (https://arxiv.org/abs/2202.00666)"""
+    top_p: float = field(default=1.0, validator=_between(0, 1, above=True))
+    """Only the likeliest tokens whose probabilities reach this together; 1 is off. (https://arxiv.org/abs/1904.09751)"""
+    min_p: float = field(default=0.0, validator=_between(0, 1))
+    """Only tokens at least this many times as likely as the likeliest; 0 is off. (https://arxiv.org/abs/2407.01082)"""
 
 
 @frozen

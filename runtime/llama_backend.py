@@ -259,7 +259,7 @@ class LlamaBackend:
         native.llama_memory_seq_cp(self._memory, source, target, -1, -1 if self._recurrent else length)
 
     def sampler(self, options: GenerationOptions) -> LlamaSampler:
-        return LlamaSampler(options)
+        return LlamaSampler(options, self.vocabulary)
 
     def evaluate(self, batch: Sequence[Piece]) -> bool:
         self._rows = self._batch.fill(batch)

@@ -11,22 +11,50 @@ from runtime.lazy_package import import_lazily
 import_lazily("llama_cpp")
 import llama_cpp.llama_cpp as native  # noqa: E402  after the line above, which saves 0.2 s of it
 
+PENALTY_WINDOW = 64
+"""Tokens of the reply that penalties look back on, as llama.cpp does by default. Prompts are left out: they hold the
+names and arguments that a call has to repeat."""
+
+NEXT_TO_NOTHING = 1e-30
+"""Times as likely as the likeliest: what a mask has forbidden is less than that. Typical sampling must not meet it,
+since the information of what can't come is infinite."""
+
 
 class LlamaSampler:
     """A chain for one reply.
 
     Args:
         options: of the request.
+        vocabulary: how many tokens there are; biases of others are passed over.
     """
 
-    def __init__(self, options: GenerationOptions) -> None:
+    def __init__(self, options: GenerationOptions, vocabulary: int) -> None:
         self._chain: Any = native.llama_sampler_chain_init(native.llama_sampler_chain_default_params())
+        biases = [(token, bias) for token, bias in options.logit_bias if token < vocabulary]
+        if biases:
+            array = (native.llama_logit_bias * len(biases))(*biases)
+            self._add(native.llama_sampler_init_logit_bias(vocabulary, len(biases), array))
+        repeat, frequency, presence = options.repeat_penalty, options.frequency_penalty, options.presence_penalty
+        if (repeat, frequency, presence) != (1, 0, 0):
+            self._add(native.llama_sampler_init_penalties(vocabulary, PENALTY_WINDOW, repeat, frequency, presence))
         if options.temperature == 0:
             self._add(native.llama_sampler_init_greedy())
         else:
-            seed = secrets.randbits(32) if options.seed is None else options.seed & 0xFFFFFFFF
-            self._add(native.llama_sampler_init_temp(options.temperature))
-            self._add(native.llama_sampler_init_dist(seed))
+            self._add_random(options)
+
+    def _add_random(self, options: GenerationOptions) -> None:
+        if options.top_k:
+            self._add(native.llama_sampler_init_top_k(options.top_k))
+        if options.typical_p < 1:
+            self._add(native.llama_sampler_init_min_p(NEXT_TO_NOTHING, 1))
+            self._add(native.llama_sampler_init_typical(options.typical_p, 1))
+        if options.top_p < 1:
+            self._add(native.llama_sampler_init_top_p(options.top_p, 1))
+        if options.min_p:
+            self._add(native.llama_sampler_init_min_p(options.min_p, 1))
+        seed = secrets.randbits(32) if options.seed is None else options.seed & 0xFFFFFFFF
+        self._add(native.llama_sampler_init_temp(options.temperature))
+        self._add(native.llama_sampler_init_dist(seed))
 
     def _add(self, sampler: Any) -> None:
         native.llama_sampler_chain_add(self._chain, sampler)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import importlib
 import json
-import secrets
 from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
@@ -25,6 +24,7 @@ from runtime.errors import ModelFileError
 from runtime.lazy_package import import_lazily
 from runtime.mlx_files import MlxFiles, read_mlx_directory
 from runtime.pieces import piece_reader
+from runtime.sampling import NumpySampler
 from runtime.scheduling.plan import Limits, Piece
 
 import_lazily("mlx_lm")
@@ -200,15 +200,13 @@ class MlxSampler:
     """
 
     def __init__(self, options: GenerationOptions) -> None:
-        self._temperature = options.temperature
-        self._key = mx.random.key(secrets.randbits(32) if options.seed is None else options.seed)
+        self._sampler = NumpySampler(options)
 
     def sample(self, logits: Any) -> int:
         """The next token."""
-        if self._temperature == 0:
+        if self._sampler.plain:
             return _number(mx.argmax(logits))
-        self._key, step = mx.random.split(self._key)
-        return _number(mx.random.categorical(logits * (1 / self._temperature), key=step))
+        return self._sampler.sample(numpy.array(logits.astype(mx.float32)))
 
     def close(self) -> None:
         """Nothing to free."""

@@ -42,6 +42,16 @@ WRONG_TOOL = {"name": "a", "parameters": 5}
         (lambda: Limits(cost=-0.5), "Limits.cost must be above 0, not -0.5"),
         (lambda: RetryPolicy(attempts=0), "RetryPolicy.attempts must be above 0, not 0"),
         (lambda: GenerationOptions(temperature=2.5), "temperature must be between 0 and 2, not 2.5"),
+        (lambda: GenerationOptions(top_p=0), "top_p must be above 0 and at most 1, not 0"),
+        (lambda: GenerationOptions(min_p=float("nan")), "min_p must be between 0 and 1, not nan"),
+        (
+            lambda: GenerationOptions(logit_bias=((3, 101.0),)),
+            "logit_bias must have tokens from 0 and biases between -100 and 100, not (3, 101.0)",
+        ),
+        (
+            lambda: GenerationOptions(logit_bias=((-1, 1.0),)),
+            "logit_bias must have tokens from 0 and biases between -100 and 100, not (-1, 1.0)",
+        ),
         (
             lambda: AgentConfig(tools=(ToolSpec("b"), ToolSpec("a"), ToolSpec("a"))),
             "two tools are named 'a'; give one of them another name",

@@ -62,6 +62,21 @@ def backend(runtime: LocalRuntime) -> Any:
     return engine_of(runtime)._backend
 
 
+def sampled(runtime: LocalRuntime, backend: Any, request: ModelRequest) -> list[int]:
+    """The tokens of a reply."""
+    tokens: list[int] = []
+    choose = backend.sample
+
+    def noted(*arguments: Any) -> int:
+        tokens.append(choose(*arguments))
+        return tokens[-1]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(backend, "sample", noted)
+        reply(runtime, request)
+    return tokens
+
+
 @pytest.fixture
 def script(backend: Any, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
     """Makes the next reply this text, then the end of the turn."""
@@ -316,6 +331,43 @@ class TestSampling:
         assert written(seed=1) == written(seed=1)
         assert len({written(seed=seed) for seed in range(4)}) > 1
         assert len({written() for _ in range(4)}) > 1
+
+    def test_a_bias_forces_and_forbids(self, runtime: LocalRuntime, backend: Any) -> None:
+        """Its ends do, whatever the model would say."""
+        (token,) = backend.tokenize("a", special=False)
+        forced = reply(runtime, ask(max_tokens=4, logit_bias=((token, 100.0),)))
+        mixed = ask(max_tokens=4, logit_bias=((token, -100.0),), temperature=2.0, seed=1)
+
+        assert forced.reasoning + forced.text == "aaaa"
+        assert "a" not in [backend.piece(one).decode() for one in sampled(runtime, backend, mixed)]
+
+    @pytest.mark.parametrize("options", [{"top_k": 1}, {"top_p": 1e-6}, {"min_p": 1.0}])
+    def test_options_that_leave_one_token_are_greedy(self, runtime: LocalRuntime, options: dict[str, Any]) -> None:
+        """At any temperature."""
+        greedy = reply(runtime, ask(max_tokens=12))
+        narrow = reply(runtime, ask(max_tokens=12, temperature=2.0, **options))
+
+        assert (narrow.reasoning, narrow.text) == (greedy.reasoning, greedy.text)
+
+    def test_typical_sampling_differs_by_seed_and_repeats_with_one(self, runtime: LocalRuntime, backend: Any) -> None:
+        """It is random, and no accident."""
+
+        def drawn(seed: int) -> list[int]:
+            request = ask(UserMessage("m1", "Tell me"), max_tokens=12, temperature=2.0, typical_p=0.95, seed=seed)
+            return sampled(runtime, backend, request)
+
+        assert drawn(1) == drawn(1)
+        assert len({tuple(drawn(seed)) for seed in range(4)}) > 1
+
+    def test_penalties_keep_the_reply_from_saying_a_token_again(self, runtime: LocalRuntime, backend: Any) -> None:
+        """A bias would say it all the time; with the penalty the others get their turn."""
+        (token,) = backend.tokenize("a", special=False)
+        bias = {"max_tokens": 6, "logit_bias": ((token, 100.0),)}
+        often = sampled(runtime, backend, ask(**bias))
+        once = sampled(runtime, backend, ask(**bias, repeat_penalty=10.0, presence_penalty=2.0, frequency_penalty=2.0))
+
+        assert often == [token] * 6
+        assert once.count(token) < 6
 
 
 class TestCancel:

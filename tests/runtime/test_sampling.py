@@ -1,0 +1,103 @@
+"""Our samplers against llama.cpp's: the same tokens are left, with the same logits."""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any
+
+import numpy
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cognition import GenerationOptions
+from runtime.sampling import NumpySampler
+from tests.runtime.conftest import installed_or_skip
+
+LOGITS = st.lists(st.integers(-40, 40).map(lambda n: n / 4 + n % 3 / 100), min_size=2, max_size=12, unique=True)
+SHARES = st.integers(1, 19).map(lambda n: n / 20 + 0.001)
+OPTIONS = st.builds(
+    GenerationOptions,
+    temperature=st.just(1.0),
+    seed=st.integers(0, 9),
+    top_k=st.integers(0, 13),
+    top_p=st.just(1.0) | SHARES,
+    min_p=st.just(0.0) | SHARES,
+    repeat_penalty=st.sampled_from([1.0, 1.3, 0.8]),
+    frequency_penalty=st.sampled_from([0.0, 0.5, -0.25]),
+    presence_penalty=st.sampled_from([0.0, 0.7]),
+    logit_bias=st.lists(
+        st.tuples(st.integers(0, 15), st.sampled_from([-3.0, 2.5])), max_size=2, unique_by=lambda b: b[0]
+    ).map(tuple),
+)
+
+
+def left_by_llama(options: GenerationOptions, logits: list[float], said: list[int]) -> dict[int, float]:
+    """What llama.cpp's chain, without its last two samplers (temperature and chance), leaves of these logits."""
+    import llama_cpp.llama_cpp as native
+
+    from runtime.llama_sampler import LlamaSampler
+
+    sampler: Any = LlamaSampler(options, len(logits))
+    chain = sampler._chain
+    for _ in range(2):
+        last = native.llama_sampler_chain_n(chain) - 1
+        native.llama_sampler_free(native.llama_sampler_chain_remove(chain, last))
+    for token in said:
+        native.llama_sampler_accept(chain, token)
+    data = (native.llama_token_data * len(logits))(*[(token, logit, 0.0) for token, logit in enumerate(logits)])
+    array = native.llama_token_data_array(data=data, size=len(logits), selected=-1, sorted=False)
+    native.llama_sampler_apply(chain, ctypes.byref(array))
+    left = {array.data[i].id: array.data[i].logit for i in range(array.size)}
+    sampler.close()
+    return {token: logit for token, logit in left.items() if logit > -1e30}
+
+
+def left_by_us(options: GenerationOptions, logits: list[float], said: list[int]) -> dict[int, float]:
+    sampler = NumpySampler(options)
+    sampler._said.extend(said)
+    shaped = sampler.shaped(numpy.array(logits))
+    return {token: float(logit) for token, logit in enumerate(shaped) if logit > -1e30}
+
+
+@pytest.mark.llama
+@given(options=OPTIONS, logits=LOGITS, data=st.data())
+def test_what_is_left_is_what_llama_cpp_leaves(
+    options: GenerationOptions, logits: list[float], data: st.DataObject
+) -> None:
+    """All options together, after some tokens have been said."""
+    installed_or_skip("llama")
+    said = data.draw(st.lists(st.integers(0, len(logits) - 1), max_size=4))
+    theirs, ours = left_by_llama(options, logits, said), left_by_us(options, logits, said)
+
+    assert ours == pytest.approx(theirs, abs=1e-4)
+
+
+@pytest.mark.llama
+@given(logits=LOGITS, share=SHARES)
+def test_typical_tokens_are_those_of_llama_cpp(logits: list[float], share: float) -> None:
+    """With what a mask forbids among them."""
+    installed_or_skip("llama")
+    options = GenerationOptions(temperature=1.0, typical_p=share)
+    masked = [*logits, -numpy.inf]
+
+    assert left_by_us(options, masked, []) == pytest.approx(left_by_llama(options, masked, []), abs=1e-4)
+
+
+@given(options=OPTIONS, logits=LOGITS)
+def test_what_is_sampled_is_one_of_those_left(options: GenerationOptions, logits: list[float]) -> None:
+    """And the same again for the same seed."""
+    first, second = (NumpySampler(options).sample(numpy.array(logits)) for _ in range(2))
+
+    assert first == second
+    assert first in left_by_us(options, logits, [])
+
+
+def test_greedy_takes_the_likeliest_after_biases_and_penalties() -> None:
+    """Whatever else is asked for."""
+    sampler = NumpySampler(GenerationOptions(logit_bias=((1, 5.0),), presence_penalty=2.0, top_k=1, min_p=0.9))
+    logits = numpy.array([3.0, -1.5, 2.0])
+
+    assert [sampler.sample(logits) for _ in range(3)] == [1, 0, 2]
+    assert NumpySampler(GenerationOptions(top_p=0.1)).plain
+    assert not sampler.plain
