@@ -32,7 +32,7 @@ class LlamaSampler:
         self._chain: Any = native.llama_sampler_chain_init(native.llama_sampler_chain_default_params())
         biases = [(token, bias) for token, bias in options.logit_bias if token < vocabulary]
         if biases:
-            array = (native.llama_logit_bias * len(biases))(*biases)
+            array = (native.llama_logit_bias * len(biases))(*[native.llama_logit_bias(*pair) for pair in biases])
             self._add(native.llama_sampler_init_logit_bias(vocabulary, len(biases), array))
         repeat, frequency, presence = options.repeat_penalty, options.frequency_penalty, options.presence_penalty
         if (repeat, frequency, presence) != (1, 0, 0):

@@ -94,5 +94,6 @@ def _kept(logits: Array, tokens: Any) -> Array:
 
 
 def _probabilities(logits: Array) -> Array:
-    weights: Array = numpy.exp(logits - logits.max())
-    return weights / weights.sum()
+    weights = numpy.exp(logits - logits.max())
+    probabilities: Array = weights / weights.sum()
+    return probabilities
