@@ -23,7 +23,8 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -81,6 +82,23 @@ def never_ending(model: LocalRuntime) -> None:
     sample = backend.sample
     (token,) = backend.tokenize("a", special=False)
     backend.sample = lambda *arguments: (sample(*arguments), token)[1]
+
+
+@contextmanager
+def batches_of(model: LocalRuntime) -> Iterator[list[tuple[int, float]]]:
+    """The tokens and the seconds of each batch meanwhile."""
+    backend, evaluate = backend_of(model), backend_of(model).evaluate
+    batches: list[tuple[int, float]] = []
+
+    def noted(batch: Any) -> Any:
+        began = time.perf_counter()
+        result = evaluate(batch)
+        batches.append((sum(len(piece.tokens) for piece in batch), time.perf_counter() - began))
+        return result
+
+    backend.evaluate = noted
+    yield batches
+    backend.evaluate = evaluate
 
 
 def timed(work: Callable[[], object]) -> float:
@@ -160,15 +178,6 @@ def shared_prompt(model: LocalRuntime, work: Work, number: int) -> tuple[int, in
 
 def long_prompt_arrives(model: LocalRuntime, work: Work, number: int) -> tuple[float, float, float]:
     """The longest and the median pause of a stream while a prompt is evaluated, and the longest batch with a chunk."""
-    backend, evaluate = backend_of(model), backend_of(model).evaluate
-    batches: list[tuple[int, float]] = []
-
-    def noted(batch: Any) -> Any:
-        began = time.perf_counter()
-        result = evaluate(batch)
-        batches.append((sum(len(piece.tokens) for piece in batch), time.perf_counter() - began))
-        return result
-
     streams = [
         model.submit(request(text(f"{agent} streams {number}", work.prompt), 100_000))
         for agent in range(work.agents - 1)
@@ -189,16 +198,16 @@ def long_prompt_arrives(model: LocalRuntime, work: Work, number: int) -> tuple[f
 
     listener = threading.Thread(target=listen)
     listener.start()
-    backend.evaluate = noted
-    finished(model.submit(request(text(f"long {number}", work.system * 2), 1)))
-    backend.evaluate = evaluate
+    with batches_of(model) as batches:
+        finished(model.submit(request(text(f"long {number}", work.system * 2), 1)))
     over.set()
     listener.join()
     for stream in streams:
         stream.cancel()
     for stream in streams:
         list(stream)
-    with_chunk = [seconds for size, seconds in batches if size > backend.limits.chunk / 2]
+    chunk = backend_of(model).limits.chunk
+    with_chunk = [seconds for size, seconds in batches if size > chunk / 2]
     return max(pauses), median(pauses), max(with_chunk)
 
 
@@ -212,20 +221,19 @@ def cancelled(model: LocalRuntime, work: Work, number: int) -> tuple[float, floa
     next(victim)
     for stream in company:
         next(stream)
-    began = time.perf_counter()
-    for _ in range(4):
-        next(company[0])
-    batch = (time.perf_counter() - began) / 4
-    began = time.perf_counter()
-    victim.cancel()
-    *_, done = victim
-    took = time.perf_counter() - began
+    with batches_of(model) as batches:
+        while len(batches) < 4:
+            time.sleep(0.001)
+        began = time.perf_counter()
+        victim.cancel()
+        *_, done = victim
+        took = time.perf_counter() - began
     assert isinstance(done, Done)
     for stream in company:
         stream.cancel()
     for stream in company:
         list(stream)
-    return took, batch
+    return took, median(seconds for _, seconds in batches)
 
 
 # --------------------------------------------------------------------------------------------------------------- report
