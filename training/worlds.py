@@ -1,6 +1,6 @@
 """What stands before the first request of a conversation: the tools, their schemas, a system prompt.
 
-The kinds of world and their shares are the narrowing that made so small a model useful: half of all
+The kinds of world and their shares are the narrowing that made so small a model useful: nearly half of all
 conversations offer the command line's five tools, to the letter and in their order, without a system prompt.
 """
 
