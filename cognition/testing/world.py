@@ -153,6 +153,7 @@ COUNTED = frozenset(
         WorkerFinished,
         WorkerFailed,
         WorkerStalled,
+        CancelAsked,
         ApprovalGiven,
         ApprovalRefused,
         HookReturned,

@@ -136,6 +136,7 @@ def test_arguments_at_the_border_are_read() -> None:
         {"name": "a", "objective": "b", "tools": ["t"], "after": ["w"]}
     )
     assert AgentConfig(context_tokens=513).context_tokens == 513
+    assert GenerationOptions(logit_bias=((0, -100.0), (1, 100.0))).logit_bias == ((0, -100.0), (1, 100.0))
     assert len(Question("?", ("a", "b", "c", "d")).options) == 4
 
 

@@ -20,6 +20,7 @@ from cognition import (
     CallTool,
     CancelAsked,
     CancelEffect,
+    Cancelled,
     Completed,
     Decision,
     EffectId,
@@ -59,7 +60,7 @@ from cognition.testing import ANY, Edge, LawViolation, Turn, World, explore, law
 from cognition.testing.search import Walk
 from cognition.testing.story import contrast, shortened
 from cognition.testing.strategies import policies, replies, states
-from cognition.testing.world import after, take
+from cognition.testing.world import after, count, take
 
 LOOK, WRITE, SORT = ToolSpec("look", read_only=True), ToolSpec("write", approval=True), ToolSpec("sort")
 CONFIG = AgentConfig(
@@ -525,6 +526,15 @@ def test_a_world_tells_what_an_interpreter_would_know() -> None:
     assert [e.effect_id for e in world.over] == ["1.1.0", "1.1.1"]
     assert world.turn == Turn(0.0, 1, 2, ran=(call(1, "look"), call(2, "look")))
     assert take(ENGINE, world, CancelAsked()).after.open == ()
+
+
+def test_what_a_cancelled_reply_cost_is_counted() -> None:
+    """The exact cost too, which no token stands for."""
+    world = take(ENGINE, World(), HELLO).after
+    cancel = CancelAsked(usage=Usage(cost=0.25))
+
+    assert count(world, cancel) == Turn(0.0, usage=Usage(cost=0.25))
+    assert TurnFinished(Cancelled(), Usage(cost=0.25)) in take(ENGINE, world, cancel).transition.decisions
 
 
 def test_a_worker_and_a_hook_are_counted() -> None:
