@@ -51,7 +51,8 @@ class GenerationOptions:
     temperature: float = field(default=0.0, validator=_between(0, 2))
     """0 is greedy: always the likeliest token, after biases and penalties. 0 to 2."""
     seed: int | None = None
-    """Makes sampling repeatable on one machine and build; None draws a new seed each time."""
+    """Makes chance repeatable; None draws a new seed each time. The reply is the same again on one machine and build if
+    the logits are, which differ in rounding by what is evaluated together: other replies, and what a cache held."""
     max_tokens: int = field(default=512, validator=_positive)
     """The longest reply, reasoning included."""
     stop: tuple[str, ...] = ()
