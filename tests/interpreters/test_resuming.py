@@ -366,9 +366,11 @@ def test_three_hundred_kills(tmp_path: Path) -> None:
                     os._exit(code)
             killer = threading.Timer(chance.uniform(0.0, longest), os.kill, (child, signal.SIGKILL))
             killer.start()
-            _, status = os.waitpid(child, 0)
+            # It is left a zombie until the killer is done: else its number might be another's by then.
+            os.waitid(os.P_PID, child, os.WEXITED | os.WNOWAIT)
             killer.cancel()
             killer.join()
+            _, status = os.waitpid(child, 0)
             if not os.WIFSIGNALED(status):
                 break
             kills += 1
