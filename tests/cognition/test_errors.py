@@ -49,6 +49,10 @@ WRONG_TOOL = {"name": "a", "parameters": 5}
             "logit_bias must have tokens from 0 and biases between -100 and 100, not (3, 101.0)",
         ),
         (
+            lambda: GenerationOptions(logit_bias=((3, -100.5),)),
+            "logit_bias must have tokens from 0 and biases between -100 and 100, not (3, -100.5)",
+        ),
+        (
             lambda: GenerationOptions(logit_bias=((-1, 1.0),)),
             "logit_bias must have tokens from 0 and biases between -100 and 100, not (-1, 1.0)",
         ),
