@@ -8,9 +8,9 @@ import doctest
 import gc
 import signal
 import threading
-import time
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
+from queue import SimpleQueue
 from typing import Any
 
 import pytest
@@ -150,7 +150,7 @@ def test_async_tools_fail_in_the_words_of_plain_ones() -> None:
 def test_a_tool_that_takes_too_long_is_given_up(blocking: bool) -> None:
     """An async one is cancelled, a plain one is told; the model hears of both alike."""
     release = threading.Event()
-    left: list[str] = []
+    left: SimpleQueue[str] = SimpleQueue()
 
     async def main() -> Any:
         @tool(timeout=0.02, name="work")
@@ -158,13 +158,13 @@ def test_a_tool_that_takes_too_long_is_given_up(blocking: bool) -> None:
             try:
                 await asyncio.sleep(PATIENCE)
             finally:
-                left.append("cancelled")
+                left.put("cancelled")
             return "late"
 
         @tool(timeout=0.02, name="work")
         def work_on_a_thread(context: ToolContext[Any]) -> str:
             assert release.wait(PATIENCE)
-            left.append("cancelled" if context.cancelled else "not told")
+            left.put("cancelled" if context.cancelled else "not told")
             return "late"
 
         model = ScriptedModel([call("work"), "Too slow."])
@@ -174,9 +174,7 @@ def test_a_tool_that_takes_too_long_is_given_up(blocking: bool) -> None:
             return statuses(agent)
 
     assert run(main()) == [("Error: work took longer than 0.02 seconds", "error")]
-    while not left:  # its thread ends when it likes
-        time.sleep(0.001)
-    assert left == ["cancelled"]
+    assert left.get(timeout=PATIENCE) == "cancelled"  # its thread ends when it likes
 
 
 def test_a_plain_tool_sees_the_context_variables_of_its_caller() -> None:
@@ -197,16 +195,17 @@ def test_a_plain_tool_sees_the_context_variables_of_its_caller() -> None:
 
 
 def test_no_more_threads_than_a_loop_can_bear() -> None:
-    """Calls beyond that wait for one; those given up don't count."""
+    """As many as that run together, and calls beyond them wait for one; those given up don't count."""
     busy, most = 0, 0
     lock = threading.Lock()
+    all_there = threading.Barrier(AT_ONCE, timeout=PATIENCE)
 
     def work() -> None:
         nonlocal busy, most
         with lock:
             busy += 1
             most = max(most, busy)
-        time.sleep(0.001)
+        all_there.wait()
         with lock:
             busy -= 1
 
@@ -216,7 +215,7 @@ def test_no_more_threads_than_a_loop_can_bear() -> None:
     run(main())
     THREADS.dismiss()
 
-    assert 1 < most <= AT_ONCE
+    assert most == AT_ONCE
 
 
 # ------------------------------------------------------------------------------------------------------------ models
@@ -690,16 +689,13 @@ def test_a_session_leaves_nothing_behind() -> None:
             await agent.run("Go!")
         return id(agent)
 
-    before = threading.active_count()
+    before = set(threading.enumerate())
     run(main())
-    for _ in range(1000):
-        if threading.active_count() <= before:
-            break
-        THREADS.dismiss()
-        time.sleep(0.001)
+    for thread in set(threading.enumerate()) - before:
+        thread.join(PATIENCE)
     gc.collect()
 
-    assert threading.active_count() <= before
+    assert set(threading.enumerate()) <= before
     assert not [thing for thing in gc.get_objects() if isinstance(thing, AsyncAgent)]
 
 

@@ -289,7 +289,10 @@ def test_a_fork_goes_its_own_way(tmp_path: Path) -> None:
 
 
 def live(path: Path, ledger: Path, turns: int) -> None:
-    """What the child does: take the session up, or begin it, and go on until all its turns are done."""
+    """What the child does: take the session up, or begin it, and go on until all its turns are done.
+
+    What it calls takes a little while, so that a kill at a random moment hits it at work as often as between.
+    """
 
     def note(what: str) -> None:
         descriptor = os.open(ledger, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
