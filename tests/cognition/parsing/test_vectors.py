@@ -242,6 +242,11 @@ UNUSUAL = {
         '<tool_call>{"name": "a", "parameters": {"x": 1}}</tool_call>',
         Reply(calls=(ProposedCall("a", '{"x": 1}', ('"parameters" for "arguments"',)),)),
     ),
+    "a name with nothing after it": (
+        FormatSpec("functionary", calls=CallFormat("named_json", start="<function=", end="</function>", name_end=">")),
+        "<function=now> </function>",
+        Reply(calls=(ProposedCall("now", "{}", ("no arguments",)),)),
+    ),
     "a name that is none": (
         HERMES,
         '<tool_call>{"name": 5, "arguments": {}}</tool_call>',
