@@ -179,12 +179,26 @@ def _is_tuple(kind: Any) -> bool:
 
 def _strict_tuple(converter: Converter, kind: Any) -> Callable[[Any, Any], Any]:
     """Reads an array and nothing else that can be iterated, such as a text."""
-    item = get_args(kind)[0]
+    item, *others = get_args(kind)
+    if others != [...]:
+        return _strict_row(converter, (item, *others))
     if converter.detailed_validation:
         items: Any = GenericAlias(list, item)
         return lambda value, _: tuple(converter.structure(_array(value), items))
     read = converter.get_structure_hook(item)
     return lambda value, _: tuple([read(one, item) for one in _array(value)])
+
+
+def _strict_row(converter: Converter, kinds: tuple[Any, ...]) -> Callable[[Any, Any], Any]:
+    """Reads an array of so many items, each of a type of its own."""
+
+    def read(value: Any, _type: Any) -> Any:
+        items = _array(value)
+        if len(items) != len(kinds):
+            raise TypeError(f"expected an array of {len(kinds)}, got {len(items)}")
+        return tuple([converter.structure(one, kind) for one, kind in zip(items, kinds, strict=True)])
+
+    return read
 
 
 def _strict_class(converter: Converter, kind: Any) -> Callable[[Any, Any], Any]:

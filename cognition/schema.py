@@ -45,7 +45,11 @@ def _schema(kind: Any, definitions: dict[str, Any]) -> dict[str, Any]:
     if origin is Literal:
         return {"enum": list(get_args(kind))}
     if origin is tuple:
-        return {"type": "array", "items": _schema(get_args(kind)[0], definitions)}
+        item, *others = get_args(kind)
+        if others == [...]:
+            return {"type": "array", "items": _schema(item, definitions)}
+        row = [_schema(one, definitions) for one in (item, *others)]
+        return {"type": "array", "prefixItems": row, "items": False, "minItems": len(row)}
     if origin is dict:
         return {"type": "object"}
     if origin in (Union, UnionType):

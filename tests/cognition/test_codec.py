@@ -6,7 +6,7 @@ import json
 from typing import Any, get_args
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from cognition import (
@@ -47,7 +47,7 @@ from cognition.phases import PHASE_TYPES, CallStatus
 CONFIG = AgentConfig(
     system="Be brief.",
     tools=(ToolSpec("work", "Works.", {"type": "object", "properties": {"n": {"type": "integer"}}}, read_only=True),),
-    options=GenerationOptions(0.7, 1, 99, ("stop",), True),
+    options=GenerationOptions(0.7, 1, 99, ("stop",), True, logit_bias=((3, 1.5),)),
     limits=Limits(3, 4, 5, 6, 7, 0.5, 9.5),
     policy=Policy((Rule("deny", "x*", "no"),), "ask"),
 )
@@ -95,6 +95,23 @@ def test_a_call_status_comes_back_equal(value: CallStatus) -> None:
 
 def test_a_configuration_comes_back_equal() -> None:
     assert from_data(through_json(to_data(CONFIG)), AgentConfig) == CONFIG
+
+
+@given(
+    st.builds(
+        GenerationOptions,
+        temperature=st.floats(0, 2),
+        seed=st.none() | st.integers(),
+        stop=st.lists(st.text(), max_size=2).map(tuple),
+        thinking=st.none() | st.booleans(),
+        logit_bias=st.lists(st.tuples(st.integers(0, 100), st.floats(-100, 100)), max_size=3).map(tuple),
+        top_p=st.floats(0, 1, exclude_min=True),
+    )
+)
+@example(GenerationOptions(logit_bias=((3, 1.5), (4, -2.0))))
+def test_options_come_back_equal(value: GenerationOptions) -> None:
+    """Pairs of unlike things included."""
+    assert value == from_data(through_json(to_data(value)), GenerationOptions)
 
 
 @pytest.mark.behaviour("I6")
@@ -157,6 +174,8 @@ def test_defaults_are_left_out_and_tags_are_explicit() -> None:
         ),
         ({"tools": [{"name": "no spaces"}]}, AgentConfig, "tool name 'no spaces'"),
         ({"options": {"temperature": 9}}, AgentConfig, "temperature must be between 0 and 2"),
+        ({"options": {"logit_bias": [[3]]}}, AgentConfig, "expected an array of 2, got 1 @ $.options.logit_bias[0]"),
+        ({"options": {"logit_bias": [[3, "x"]]}}, AgentConfig, "expected float, got str @ $.options.logit_bias[0]"),
         ({"policy": {"default": "perhaps"}}, AgentConfig, "$.policy.default"),
         ({"counters": {"turn": 1.5}}, AgentState, "expected int, got float @ $.counters.turn"),
     ],
