@@ -1,0 +1,151 @@
+"""The reading end of a journal."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from cognition import PROTOCOL_VERSION, AgentConfig, AgentState, CodecError, Input, from_data
+from cognition.codec import UNIONS
+from interpreters.journal.errors import (
+    JournalDamagedError,
+    JournalError,
+    JournalVersionError,
+    NotAJournalError,
+    UnknownTagError,
+)
+from interpreters.journal.format import FORMAT, Header, Origin, Record
+
+INPUT_TAGS: frozenset[str] = frozenset(next(tags for union, tags in UNIONS if union is Input).values())
+
+
+class JournalReader:
+    """The reading end: the header at once, then record by record, so that memory does not grow with the file.
+
+    Attributes:
+        header: the first line.
+        warnings: what was found and left out, such as a torn last line; complete once all records were read.
+
+    Raises:
+        NotAJournalError, JournalVersionError, JournalDamagedError: by the constructor, about the first line.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = Path(path)
+        self.warnings: list[str] = []
+        self.on_record: Callable[[int, int], object] | None = None
+        """Told of each whole record: where in the file it ends, and its number."""
+        self._file = self._open()
+        try:
+            self.header = self._read_header()
+            self.header_end = self._file.tell()
+        except BaseException:
+            self._file.close()
+            raise
+
+    def __enter__(self) -> JournalReader:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
+
+    def __iter__(self) -> Iterator[Record]:
+        """The records, in order.
+
+        Raises:
+            JournalDamagedError, UnknownTagError: at the line in question.
+        """
+        expected, end = 1, self.header_end
+        for number, line in enumerate(self._file, 2):
+            if not line.endswith(b"\n"):
+                self.warnings.append(
+                    f"{self.path}, line {number}: the last record is torn, as a crash leaves it, and was left out"
+                )
+                return
+            record = self._record(number, line, expected)
+            end += len(line)
+            if self.on_record is not None:
+                self.on_record(end, expected)
+            yield record
+            expected += 1
+
+    def _open(self) -> BinaryIO:
+        try:
+            return self.path.open("rb")
+        except OSError as error:
+            reason = "there is no such file" if isinstance(error, FileNotFoundError) else error.strerror
+            raise JournalError(f"can't be read: {reason}", path=self.path) from error
+
+    def _read_header(self) -> Header:
+        try:
+            line = self._file.readline(
+                1 << 26
+            )  # no header is longer; of a huge file without line breaks not all is read
+        except OSError as error:
+            raise JournalError(f"can't be read: {error.strerror}", path=self.path) from error
+        if not line:
+            raise NotAJournalError("the file is empty", path=self.path)
+        data = _decoded(line)
+        if not isinstance(data, dict) or data.get("format") != FORMAT:
+            if not line.endswith(b"\n") and line.startswith(b'{"format":"' + FORMAT.encode()):
+                raise JournalDamagedError("the header is torn, and nothing was recorded", path=self.path, line=1)
+            raise NotAJournalError("this is no cogstep journal; record one with `cogstep run --record`", path=self.path)
+        version = data.get("version")
+        if version != PROTOCOL_VERSION:
+            raise JournalVersionError(
+                f"the journal has version {version!r} and this cogstep reads version {PROTOCOL_VERSION}; "
+                "use the cogstep that recorded it",
+                path=self.path,
+                line=1,
+            )
+        try:
+            config, start, origin = data["config"], data.get("start"), data.get("origin")
+            return Header(
+                session=_text(data["session"]),
+                engine=_text(data["engine"]),
+                config=None if config is None else from_data(config, AgentConfig),
+                created=float(data["created"]),
+                start=AgentState() if start is None else from_data(start, AgentState),
+                origin=None if origin is None else Origin(_text(origin["session"]), int(origin["turn"])),
+            )
+        except (KeyError, TypeError, ValueError) as error:
+            what = f"the field {error} is missing" if isinstance(error, KeyError) else str(error)
+            raise JournalDamagedError(f"the header is damaged: {what}", path=self.path, line=1) from error
+
+    def _record(self, number: int, line: bytes, expected: int) -> Record:
+        data = _decoded(line)
+        if not isinstance(data, dict) or data.keys() != {"seq", "input", "decisions"}:
+            raise self._damaged("this is no record", number)
+        if data["seq"] != expected or isinstance(data["seq"], bool):
+            raise self._damaged(f"record {expected} should stand here, not {data['seq']!r}", number)
+        if not isinstance(data["decisions"], list):
+            raise self._damaged("the decisions are no list", number)
+        try:
+            return Record(expected, from_data(data["input"], Input), data["decisions"])
+        except CodecError as error:
+            tag = data["input"].get("type") if isinstance(data["input"], dict) else None
+            if isinstance(tag, str) and tag not in INPUT_TAGS:
+                raise UnknownTagError(
+                    f"this cogstep knows no input {tag!r}; use the one that recorded it", path=self.path, line=number
+                ) from error
+            raise self._damaged(f"the input can't be read: {error}", number) from error
+
+    def _damaged(self, what: str, number: int) -> JournalDamagedError:
+        return JournalDamagedError(f"{what}; the journal is damaged here", path=self.path, line=number)
+
+
+def _decoded(line: bytes) -> Any:
+    """The value of a line, or None if it holds none."""
+    try:
+        return json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"expected a text, got {value!r}")
+    return value

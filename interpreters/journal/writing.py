@@ -1,0 +1,216 @@
+"""The writing end of a journal."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import time
+from pathlib import Path
+from typing import Any, Literal
+
+from cognition import (
+    PROTOCOL_VERSION,
+    AgentConfig,
+    AgentState,
+    CognitiveEngine,
+    Input,
+    Transition,
+    TurnFinished,
+    to_data,
+)
+from interpreters.journal.errors import JournalError, JournalExistsError, JournalLockedError, JournalWriteError
+from interpreters.journal.format import ENGINES, FORMAT, DecisionWriter, Origin
+from interpreters.journal.reading import JournalReader
+
+Fsync = Literal["record", "turn", "never"]
+"""When what was written is forced to the disk. Without it a crash of the program loses nothing, one of the machine the
+last seconds."""
+
+ENCODE = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
+
+
+class Journal:
+    """The writing end. Holds a lock on the file for as long as it is open; a crash releases it."""
+
+    def __init__(self, path: Path, descriptor: int, fsync: Fsync) -> None:
+        self.path = path
+        self._descriptor = descriptor
+        self._fsync = fsync
+        self._end = (0, -1)
+        """Where the last whole record ends, and its number (the header has 0): one value, which no interrupt halves."""
+        self._decisions = DecisionWriter()
+
+    @classmethod
+    def create(
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        session: str,
+        engine: CognitiveEngine,
+        config: AgentConfig | None = None,
+        fsync: Fsync = "turn",
+        created: float | None = None,
+        start: AgentState | None = None,
+        origin: Origin | None = None,
+    ) -> Journal:
+        """Begin a journal in a file that must not hold anything yet.
+
+        ``start`` and ``origin`` are for forks.
+
+        Raises:
+            JournalExistsError, JournalLockedError, JournalWriteError: each says what to do.
+        """
+        journal = cls(Path(path), _open_for_writing(Path(path), os.O_CREAT), fsync)
+        header = {
+            "format": FORMAT,
+            "version": PROTOCOL_VERSION,
+            "session": session,
+            "engine": ENGINES.get(type(engine)) or f"{type(engine).__module__}.{type(engine).__qualname__}",
+            "config": None if config is None else to_data(config),
+            "created": time.time() if created is None else created,
+        }
+        if start is not None:
+            header["start"] = to_data(start)
+        if origin is not None:
+            header["origin"] = {"session": origin.session, "turn": origin.turn}
+        try:
+            journal._begin(header)
+        except BaseException:
+            journal.close()
+            raise
+        return journal
+
+    @classmethod
+    def reopen(cls, path: str | os.PathLike[str], *, fsync: Fsync = "turn") -> tuple[Journal, JournalReader]:
+        """Go on with a journal. The records are to be read to their end before the first one is written.
+
+        From here on no other session can write it; what a crash left of a torn record goes with the first new one.
+
+        Raises:
+            JournalError: it can't be read or written, or another session is writing it.
+        """
+        path = Path(path)
+        descriptor = _open_for_writing(path, 0)
+        journal = cls(path, descriptor, fsync)
+        try:
+            journal._lock("another session is writing this journal; wait for its end")
+            reader = JournalReader(path)
+        except BaseException:
+            journal.close()
+            raise
+        reader.on_record = journal._stands
+        journal._stands(reader.header_end, 0)
+        return journal, reader
+
+    def _stands(self, end: int, number: int) -> None:
+        """A whole record is known to end here."""
+        self._end = (end, number)
+
+    def _lock(self, otherwise: str) -> None:
+        try:
+            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            raise JournalLockedError(otherwise, path=self.path) from error
+
+    def _begin(self, header: dict[str, Any]) -> None:
+        self._lock("another session is being recorded here; choose another name")
+        if os.fstat(self._descriptor).st_size > 0:
+            raise JournalExistsError(
+                "the file exists, and a recording is never overwritten; choose another name or delete it",
+                path=self.path,
+            )
+        self._put(header, force=self._fsync != "never")
+
+    @property
+    def written(self) -> int:
+        """How many records stand on file."""
+        return self._end[1]
+
+    def write(self, event: Input, transition: Transition) -> None:
+        """Append an input with its decisions.
+
+        Raises:
+            JournalWriteError: it is not on file, and the file ends with the record before it.
+        """
+        decisions = transition.decisions
+        record = {
+            "seq": self.written + 1,
+            "input": to_data(event),
+            "decisions": self._decisions.data(decisions),
+        }
+        ends = bool(decisions) and isinstance(decisions[-1], TurnFinished)
+        self._put(record, force=self._fsync == "record" or (self._fsync == "turn" and ends))
+
+    def sync(self) -> None:
+        """Force what was written to the disk; for those who do it elsewhere than at ``write``.
+
+        Raises:
+            JournalWriteError: the disk reports a failure.
+        """
+        try:
+            if self._descriptor >= 0:
+                os.fsync(self._descriptor)
+        except OSError as error:
+            raise JournalWriteError(f"could not be forced to the disk ({error.strerror})", path=self.path) from error
+
+    def close(self) -> None:
+        """Release the file. A second call does nothing."""
+        if self._descriptor < 0:
+            return
+        descriptor, self._descriptor = self._descriptor, -1
+        os.close(descriptor)
+
+    def __enter__(self) -> Journal:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _put(self, value: dict[str, Any], *, force: bool) -> None:
+        if self._descriptor < 0:
+            raise JournalWriteError("the journal is closed", path=self.path)
+        line = self._line(value)
+        size, number = self._end
+        try:
+            if os.fstat(self._descriptor).st_size > size:  # what an interrupt left behind of a record
+                os.ftruncate(self._descriptor, size)
+            written = 0
+            while written < len(line):
+                written += os.write(self._descriptor, line[written:])
+            if force:
+                os.fsync(self._descriptor)
+        except OSError as error:
+            self._take_back()
+            raise JournalWriteError(
+                f"the record could not be written ({error.strerror}); everything before it is kept. "
+                "Make room or choose another place, then go on",
+                path=self.path,
+            ) from error
+        self._end = (size + written, number + 1)
+
+    def _take_back(self) -> None:
+        """Cut off what got through of a record, so that a reader finds whole ones only."""
+        with contextlib.suppress(OSError):  # then the next record tries again
+            os.ftruncate(self._descriptor, self._end[0])
+
+    def _line(self, value: dict[str, Any]) -> bytes:
+        try:
+            try:
+                return (ENCODE(value) + "\n").encode()
+            except UnicodeEncodeError:  # half of a surrogate pair, which UTF-8 has no form for but JSON's \u has
+                return (json.dumps(value, allow_nan=False, separators=(",", ":")) + "\n").encode()
+        except ValueError as error:
+            raise JournalWriteError(f"the record has no form in JSON: {error}", path=self.path) from error
+
+
+def _open_for_writing(path: Path, flags: int) -> int:
+    try:
+        return os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC | flags, 0o644)
+    except OSError as error:
+        if isinstance(error, FileNotFoundError) and not flags:
+            raise JournalError("can't be read: there is no such file", path=path) from error
+        raise JournalWriteError(
+            f"can't be opened for writing ({error.strerror}); choose another place", path=path
+        ) from error
