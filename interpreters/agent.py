@@ -3,37 +3,19 @@
 from __future__ import annotations
 
 import builtins
-import logging
-import os
 import sys
-from collections.abc import Iterable
 from types import TracebackType
-from typing import Any, Self, TypeVar, Unpack, overload
+from typing import Any, TypeVar, overload
 
 from cognition import AgentState, CogstepError, SessionReset
-from cognition.features import Mode
 from interpreters.answers import StructuredResult
-from interpreters.assembly import (
-    NO_TYPE,
-    AgentOptions,
-    Parts,
-    ProgramOptions,
-    assemble,
-    said,
-    start_of_turn,
-    turn_result,
-)
-from interpreters.errors import AgentClosedError
+from interpreters.assembly import NO_TYPE, Parts, said
+from interpreters.base_agent import LOG, BaseAgent
 from interpreters.observers import Observers
 from interpreters.results import RunResult
-from interpreters.resuming import fork_parts, reopen, take_up
 from interpreters.sync import SyncInterpreter
-from interpreters.tools import Tool
-from runtime.protocol import Runtime
 
 T = TypeVar("T")
-
-LOG = logging.getLogger("cogstep")
 
 CLOSE_SECONDS = 5.0
 """How long ``close`` waits for tools that don't heed a cancellation."""
@@ -43,7 +25,7 @@ IN_A_LOOP = (
 )
 
 
-class Agent:
+class Agent(BaseAgent):
     """A conversation with a model that may call your tools.
 
     >>> from interpreters import Agent, fakes, tool
@@ -68,87 +50,12 @@ class Agent:
         JournalError: the recording can't begin.
     """
 
-    def __init__(
-        self, model: Runtime, tools: Iterable[Tool[..., Any]] = (), system: str = "", **given: Unpack[AgentOptions]
-    ) -> None:
-        self._begin(assemble(model, tools, system, given))
+    _interpreter: SyncInterpreter
+    _warned = False
+    """That ``run`` blocks an event loop is said once."""
 
-    @classmethod
-    def resume(
-        cls,
-        path: str | os.PathLike[str],
-        model: Runtime,
-        tools: Iterable[Tool[..., Any]] = (),
-        **given: Unpack[ProgramOptions],
-    ) -> Self:
-        """Go on with a recorded session in its own journal, also after a crash: see ``unfinished`` and ``go_on``.
-
-        Args:
-            path: the journal; no other session can write it meanwhile.
-            model: may be another one than then.
-            tools: those of the recording.
-            given: how it is carried out from now on; see ``ProgramOptions``.
-
-        Raises:
-            JournalError: the journal can't be read or written, is damaged, or is being written.
-            ConfigError: the tools are not those of the recording.
-            ReplayDivergedError: it was recorded by other agent logic.
-        """
-        agent, reopened = cls.__new__(cls), reopen(path, model, tools, given)
-        agent._begin(reopened.parts, reopened.header.start)
-        try:
-            take_up(reopened, agent._interpreter.driver)
-        except BaseException:
-            agent._let_go()
-            raise
-        agent._resting = True
-        return agent
-
-    @classmethod
-    def fork(
-        cls,
-        path: str | os.PathLike[str],
-        model: Runtime,
-        tools: Iterable[Tool[..., Any]] = (),
-        system: str | None = None,
-        *,
-        turn: int | None = None,
-        **given: Unpack[AgentOptions],
-    ) -> Self:
-        """A new session that begins where a recorded one stood after a turn, and leaves that one as it is.
-
-        Args:
-            path: the journal of the recorded session.
-            model, tools, system: of the new one; without ``system`` the recorded one.
-            turn: its number; None for the newest that has ended.
-            given: see ``AgentOptions``; what is not given is as recorded. ``journal`` records the new session with its
-                origin.
-
-        Raises:
-            CogstepError: there is no such turn; and what the constructor raises.
-        """
-        agent = cls.__new__(cls)
-        parts, state = fork_parts(path, model, tools, system, turn, given)
-        agent._begin(parts, state)
-        return agent
-
-    def _let_go(self) -> None:
-        """Nothing has begun: release the journal."""
-        self._closed = True
-        if self._journal is not None:
-            self._journal.close()
-
-    def _begin(self, parts: Parts, state: AgentState | None = None) -> None:
-        self.model = parts.program.model
-        self.session = parts.program.session
-        self.config = parts.config
-        self._owns_model = parts.owns_model
-        self._journal = parts.journal
-        self._closed = False
-        self._resting = False
-        """Resumed, and not gone on with yet."""
-        self._warned = False
-        self._interpreter = SyncInterpreter(
+    def _interpret(self, parts: Parts, state: AgentState | None) -> SyncInterpreter:
+        return SyncInterpreter(
             parts.engine,
             parts.program,
             observers=Observers(parts.observers, self.session),
@@ -156,11 +63,6 @@ class Agent:
             state=state,
             clock=parts.clock,
         )
-
-    @property
-    def state(self) -> AgentState:
-        """Everything the agent knows now: an immutable value that may be kept and compared."""
-        return self._interpreter.driver.state
 
     @overload
     def run(self, text: str) -> RunResult: ...
@@ -188,12 +90,7 @@ class Agent:
             self._interpreter.observers.warn(IN_A_LOOP)
         began = len(self.state.history)
         self._interpreter.run(said(text, returns))
-        return turn_result(self._interpreter.driver, began, self._interpreter.finished, returns)
-
-    @property
-    def unfinished(self) -> bool:
-        """Whether a crash interrupted a turn of this resumed session. ``go_on`` ends it; ``run`` would cancel it."""
-        return bool(self._interpreter.driver.in_flight)
+        return self._result(began, returns)
 
     def go_on(self) -> RunResult:
         """Carry the interrupted turn to its end; raises as ``run`` does, and CogstepError if there is none.
@@ -201,21 +98,9 @@ class Agent:
         Calls that were at work run again if their tool is read-only or idempotent. Of any other the model is told that
         it may have happened.
         """
-        self._check_open()
-        if not self.unfinished:
-            raise CogstepError("no turn was interrupted; go on with run()")
-        began = start_of_turn(self.state)
+        began = self._interrupted_at()
         self._interpreter.run(None)
-        return turn_result(self._interpreter.driver, began, self._interpreter.finished)
-
-    def cancel(self, reason: str = "") -> bool:
-        """Stop the turn under way, from any thread, a tool, an observer or a signal handler; False if there is none."""
-        return self._interpreter.cancel(reason)
-
-    def set_mode(self, mode: Mode) -> None:
-        """Let more or less happen without being asked: from now on, in the turn under way too. From any thread."""
-        self._check_open()
-        self._interpreter.change_mode(mode)
+        return self._result(began)
 
     def reset(self) -> None:
         """Forget the conversation. What the user allowed or refused "from now on" stays."""
@@ -251,11 +136,6 @@ class Agent:
             if error is None:
                 raise
             LOG.warning("while closing the agent after an error", exc_info=True)  # the error on its way tells more
-
-    def _check_open(self) -> None:
-        self._resting = False
-        if self._closed:
-            raise AgentClosedError("the agent is closed; make a new one")
 
 
 def _loop_runs_here() -> bool:

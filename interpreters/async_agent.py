@@ -3,36 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from collections import deque
-from collections.abc import Iterable
 from types import TracebackType
-from typing import Any, NoReturn, Self, TypeVar, Unpack, overload
+from typing import Any, NoReturn, TypeVar, overload
 
 from cognition import AgentState, CogstepError, ConfigError, SessionReset
-from cognition.features import Mode
-from interpreters.agent import LOG
 from interpreters.aio import AsyncInterpreter
 from interpreters.answers import StructuredResult
-from interpreters.assembly import (
-    NO_TYPE,
-    AgentOptions,
-    Parts,
-    ProgramOptions,
-    assemble,
-    said,
-    start_of_turn,
-    turn_result,
-)
-from interpreters.errors import AgentClosedError
+from interpreters.assembly import NO_TYPE, Parts, said
+from interpreters.base_agent import LOG, BaseAgent
 from interpreters.events import Event
 from interpreters.observers import Observers
 from interpreters.results import RunResult
-from interpreters.resuming import fork_parts, reopen, take_up
 from interpreters.threads import THREADS, in_thread
-from interpreters.tools import Tool
 from runtime.awaiting import AsyncRuntime
-from runtime.protocol import Runtime
 
 T = TypeVar("T")
 
@@ -40,7 +24,7 @@ BEHIND = 64
 """Events that a reader of a stream may be behind before the model waits for it: some lines of text."""
 
 
-class AsyncAgent:
+class AsyncAgent(BaseAgent):
     """A conversation with a model that may call your tools, in an event loop. Thousands of them fit into one.
 
     Takes what ``Agent`` takes. Tools, and whatever else the agent calls, may be ``async def``; plain functions run on
@@ -60,62 +44,13 @@ class AsyncAgent:
     '17 * 23 is 391.'
     """
 
-    def __init__(
-        self, model: Runtime, tools: Iterable[Tool[..., Any]] = (), system: str = "", **given: Unpack[AgentOptions]
-    ) -> None:
-        self._begin(assemble(model, tools, system, given))
+    _interpreter: AsyncInterpreter
 
-    @classmethod
-    def resume(
-        cls,
-        path: str | os.PathLike[str],
-        model: Runtime,
-        tools: Iterable[Tool[..., Any]] = (),
-        **given: Unpack[ProgramOptions],
-    ) -> Self:
-        """Go on with a recorded session, as ``Agent.resume`` does."""
-        agent, reopened = cls.__new__(cls), reopen(path, model, tools, given)
-        agent._begin(reopened.parts, reopened.header.start)
-        try:
-            take_up(reopened, agent._interpreter.driver)
-        except BaseException:
-            agent._closed = True
-            if agent._journal is not None:
-                agent._journal.close()
-            raise
-        agent._resting = True
-        return agent
-
-    @classmethod
-    def fork(
-        cls,
-        path: str | os.PathLike[str],
-        model: Runtime,
-        tools: Iterable[Tool[..., Any]] = (),
-        system: str | None = None,
-        *,
-        turn: int | None = None,
-        **given: Unpack[AgentOptions],
-    ) -> Self:
-        """A new session that begins where a recorded one stood, as ``Agent.fork`` makes it."""
-        agent = cls.__new__(cls)
-        parts, state = fork_parts(path, model, tools, system, turn, given)
-        agent._begin(parts, state)
-        return agent
-
-    def _begin(self, parts: Parts, state: AgentState | None = None) -> None:
-        self.model = parts.program.model
-        self.session = parts.program.session
-        self.config = parts.config
-        self._owns_model = parts.owns_model
-        self._journal = parts.journal
-        self._closed = False
-        self._resting = False
-        """Resumed, and not gone on with yet."""
+    def _interpret(self, parts: Parts, state: AgentState | None) -> AsyncInterpreter:
         self._running: asyncio.Future[None] | None = None
         """Done when the turn under way has ended."""
         self._observers = Observers(parts.observers, self.session)
-        self._interpreter = AsyncInterpreter(
+        return AsyncInterpreter(
             parts.engine,
             parts.program,
             observers=self._observers,
@@ -123,11 +58,6 @@ class AsyncAgent:
             state=state,
             clock=parts.clock,
         )
-
-    @property
-    def state(self) -> AgentState:
-        """Everything the agent knows now: an immutable value that may be kept and compared."""
-        return self._interpreter.driver.state
 
     @overload
     async def run(self, text: str) -> RunResult: ...
@@ -155,21 +85,13 @@ class AsyncAgent:
         self._check_open()
         began = len(self.state.history)
         await self._carry_on(said(text, returns))
-        return turn_result(self._interpreter.driver, began, self._interpreter.finished, returns)
-
-    @property
-    def unfinished(self) -> bool:
-        """Whether a crash interrupted a turn of this resumed session. ``go_on`` ends it; ``run`` would cancel it."""
-        return bool(self._interpreter.driver.in_flight)
+        return self._result(began, returns)
 
     async def go_on(self) -> RunResult:
         """Carry the interrupted turn to its end, as ``Agent.go_on`` does."""
-        self._check_open()
-        if not self.unfinished:
-            raise CogstepError("no turn was interrupted; go on with run()")
-        began = start_of_turn(self.state)
+        began = self._interrupted_at()
         await self._carry_on(None)
-        return turn_result(self._interpreter.driver, began, self._interpreter.finished)
+        return self._result(began)
 
     def stream(self, text: str) -> EventStream:
         """Say something and read the turn's events as they come:
@@ -182,15 +104,6 @@ class AsyncAgent:
         A reader that is slow holds the model up. Leaving the block early cancels the turn and awaits its end.
         """
         return EventStream(self, text)
-
-    def cancel(self, reason: str = "") -> bool:
-        """Stop the turn under way, from any thread, a tool, an observer or a signal handler; False if there is none."""
-        return self._interpreter.cancel(reason)
-
-    def set_mode(self, mode: Mode) -> None:
-        """Let more or less happen without being asked: from now on, in the turn under way too."""
-        self._check_open()
-        self._interpreter.change_mode(mode)
 
     async def reset(self) -> None:
         """Forget the conversation. What the user allowed or refused "from now on" stays."""
@@ -250,11 +163,6 @@ class AsyncAgent:
         raise ConfigError("an AsyncAgent is opened by `async with`; without an event loop, use Agent")
 
     def __exit__(self, *_: object) -> None: ...
-
-    def _check_open(self) -> None:
-        self._resting = False
-        if self._closed:
-            raise AgentClosedError("the agent is closed; make a new one")
 
 
 class EventStream:

@@ -1,4 +1,4 @@
-"""The workers of one session that runs on threads: each an interpreter of its own, on a thread of its own."""
+"""The workers of one session: each an interpreter of its own, on a thread or in a task of its own."""
 
 from __future__ import annotations
 
@@ -9,27 +9,21 @@ from typing import Any, Protocol
 
 from attrs import define
 
-from cognition import CogstepError, EffectId, Input, ModeSet, SpawnWorker, TurnFinished, Usage, WorkerFailed
+from cognition import EffectId, Input, ModeSet, SpawnWorker, Usage
 from cognition.features import Mode
 from interpreters.clock import Clock
 from interpreters.driver import Driver
-from interpreters.letters import Errand, Fault, Letter, Turn, WorkerEvent
-from interpreters.observers import Observers
-from interpreters.spawning import Worker, worker_answer, worker_stalled
-from interpreters.tools import describe
-from interpreters.workers import Workers
+from interpreters.letters import Errand, Turn
+from interpreters.spawning import worker_stalled
 
 
 class Child(Protocol):
     """What is needed of a worker's interpreter, from any thread."""
 
     driver: Driver
-    finished: TurnFinished | None
 
-    def run(self, event: Input | None, turn: Turn | None = None) -> None: ...
     def cancel_turn(self, turn: Turn, reason: str) -> None: ...
     def change_mode(self, mode: Mode) -> None: ...
-    def close(self, seconds: float) -> int: ...
 
 
 @define(eq=False)
@@ -42,54 +36,38 @@ class Member:
 
 
 class Crew:
-    """Starts workers, keeps watch over them, and tells them what they have to know.
+    """Keeps watch over the workers, and tells them what they have to know.
 
     Args:
-        threads: where they run.
-        post: puts a letter into the session's mailbox.
         deadlines: the session's; a worker that gives no sign of life runs into its own.
+        clock: the session's.
         patience: seconds without such a sign; None waits for ever.
     """
 
     def __init__(
-        self,
-        threads: Workers,
-        post: Callable[[Letter], object],
-        deadlines: dict[EffectId, tuple[float, Callable[[], Input]]],
-        clock: Clock,
-        patience: float | None,
+        self, deadlines: dict[EffectId, tuple[float, Callable[[], Input]]], clock: Clock, patience: float | None
     ) -> None:
-        self._threads = threads
-        self._post = post
         self._deadlines = deadlines
         self._clock = clock
         self._patience = patience
         self._members: dict[EffectId, Member] = {}
 
-    def start(
-        self, effect: SpawnWorker, worker: Worker, parent: Turn, make: Callable[[Observers], Child], *, shown: bool
-    ) -> None:
-        """Begin a worker. Its events, and in the end its answer, come as letters.
+    def add(self, effect: SpawnWorker, child: Child) -> Turn:
+        """Watch one more, which is about to begin; gives the turn that it has to run."""
+        member = self._members[effect.effect_id] = Member(effect, child, Turn())
+        self.sign_of_life(effect.effect_id)
+        return member.turn
 
-        Args:
-            effect: asks for it.
-            worker: what it is made of.
-            parent: the turn that it works for.
-            make: gives its interpreter.
-            shown: whether somebody reads what it writes.
-        """
-        identity = effect.effect_id
-        tell = Observers([lambda event: self._post(WorkerEvent(identity, event))], worker.program.session, shown=shown)
-        member = self._members[identity] = Member(effect, make(tell), Turn())
-        self.sign_of_life(identity)
-        self._threads.start(partial(self._work, member, worker.task, parent))
+    def waits_for(self, turn: Turn) -> bool:
+        """Whether anybody still wants to know what a worker's turn gives."""
+        return any(member.turn is turn for member in list(self._members.values()))
 
     def sign_of_life(self, identity: EffectId) -> None:
         """A worker has done something: its deadline moves."""
         member, patience = self._members.get(identity), self._patience
         if member is not None and patience is not None:
             when = self._clock.monotonic() + patience
-            self._deadlines[identity] = (when, partial(self._stalled, member, patience))
+            self._deadlines[identity] = (when, partial(_stalled, member, patience))
 
     def stop(self, identity: EffectId, reason: str = "its parent needs it no longer") -> None:
         """Nobody waits for this worker any more."""
@@ -119,29 +97,9 @@ class Crew:
         for identity in list(self._members):
             self.stop(identity)
 
-    def errand(self, parent: Turn, ask: Callable[[], Any]) -> Future[Any]:
-        """On a worker's thread: have the program asked on the session's own."""
-        answer: Future[Any] = Future()
-        self._post(Errand(parent, ask, answer))
-        return answer
 
-    def _stalled(self, member: Member, patience: float) -> Input:
-        return worker_stalled(member.effect, patience, member.child.driver.state)
-
-    def _work(self, member: Member, task: Input, parent: Turn) -> None:
-        child, effect = member.child, member.effect
-        letter: Letter
-        try:
-            child.run(task, member.turn)
-            letter = worker_answer(effect, child.finished)
-        except CogstepError as error:  # the embedding program's own fault, as in a turn of its own
-            letter = Fault(parent, error)
-        except BaseException as error:  # whatever ends a worker's thread, the turn must not wait for ever
-            letter = WorkerFailed(effect.effect_id, describe(error), child.driver.state.spent.usage)
-        finally:
-            child.close(0)
-        if self._members.get(effect.effect_id) is member:  # else nobody waits for it any more
-            self._post(letter)
+def _stalled(member: Member, patience: float) -> Input:
+    return worker_stalled(member.effect, patience, member.child.driver.state)
 
 
 def run_errand(errand: Errand, *, wanted: bool) -> None:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from cognition import CallModel, Failure, ModelFailed, ModelInterrupted, ModelReplied, Usage
+from collections.abc import Callable
+from types import TracebackType
+from typing import Protocol, Self, TypeVar
+
+from cognition import CallModel, CogstepError, Failure, ModelFailed, ModelInterrupted, ModelReplied, Usage
 from cognition.parsing import (
     ArgumentsDelta,
     CallFinished,
@@ -13,8 +17,19 @@ from cognition.parsing import (
     TextDelta,
 )
 from interpreters import events
+from interpreters.clock import Clock
 from interpreters.observers import Observers
 from runtime.protocol import Done
+
+
+class Cancellable(Protocol):
+    """A model's stream, awaited or not."""
+
+    def cancel(self) -> None:
+        """Stop as soon as possible. After the end it does nothing."""
+
+
+Stream = TypeVar("Stream", bound=Cancellable)
 
 BROKEN_OFF = Failure("the model's stream broke off without an end")
 """No runtime may do this; if one does, it is a failure and no reply."""
@@ -37,17 +52,105 @@ def show(output: Output, observers: Observers) -> None:
             pass
 
 
-def ended(effect: CallModel, done: Done, seen: str) -> ModelReplied | ModelFailed | ModelInterrupted:
-    """The input that a stream's end is; ``seen`` is what somebody has read of its text."""
-    if done.failure is not None:
-        return ModelFailed(effect.effect_id, done.failure, seen, done.usage)
-    if done.finish_reason == "cancelled":
-        return ModelInterrupted(effect.effect_id, done.text, done.usage)
-    return ModelReplied(
-        effect.effect_id, done.text, done.reasoning, done.calls, done.malformed, done.finish_reason, done.usage
-    )
+class Reply:
+    """One reply on its way: cancelled from anywhere, shown as it comes, and in the end the input that it is.
 
+    A context around the loop that reads it; an exception that comes out of the runtime ends the loop and is the reply's
+    failure. Not so a ``CogstepError``: a closed model, a script that doesn't fit are the embedding program's own fault.
 
-def failed(effect: CallModel, error: Exception, seen: str) -> ModelFailed:
-    """The input that an exception is which came out of a runtime instead of a ``Done``."""
-    return ModelFailed(effect.effect_id, Failure(f"{type(error).__name__}: {error}"), seen, Usage())
+    Args:
+        effect: asks for it.
+        observers: are shown each piece.
+        clock: measures it.
+        is_over: whether its turn has ended.
+    """
+
+    def __init__(self, effect: CallModel, observers: Observers, clock: Clock, is_over: Callable[[], bool]) -> None:
+        self.effect = effect
+        self.is_over = is_over
+        self.unread = Usage()
+        """What it took, where a cancellation ended it and it is no input."""
+        self._observers = observers
+        self._clock = clock
+        self._started = 0.0
+        self._generation: Cancellable | None = None
+        self._done: Done | None = None
+        self._error: Exception | None = None
+        self._seen: list[str] = []
+
+    @property
+    def text(self) -> str:
+        """What the model has written so far for the user to read."""
+        return "".join(self._seen)
+
+    @property
+    def open(self) -> bool:
+        """Whether the model is at it."""
+        return self._generation is not None
+
+    def cancel(self) -> None:
+        """Stop the model. From any thread or a signal handler."""
+        generation = self._generation
+        if generation is not None:
+            generation.cancel()
+
+    def begin(self, generation: Stream) -> Stream:
+        """The stream to read."""
+        self._generation = generation
+        if self.is_over():  # asked for while it was submitted
+            generation.cancel()
+        return generation
+
+    def take(self, output: Output | Done) -> bool:
+        """One piece; whether it was the last."""
+        if isinstance(output, Done):
+            self._done = output
+            return True
+        if isinstance(output, TextDelta):
+            self._seen.append(output.text)
+        if self._observers:
+            show(output, self._observers)
+        return False
+
+    def __enter__(self) -> Self:
+        self._started = self._clock.monotonic()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> bool:
+        generation, self._generation = self._generation, None
+        if self._done is None and generation is not None:  # the stream is left in its middle
+            generation.cancel()
+        if isinstance(error, Exception) and not isinstance(error, CogstepError):
+            self._error = error
+            return True
+        return False
+
+    def answer(self) -> ModelReplied | ModelFailed | ModelInterrupted | None:
+        """The input that its end is; None when the turn was cancelled, which the mailbox tells."""
+        done, identity = self._done, self.effect.effect_id
+        if self._error is not None:
+            return ModelFailed(identity, Failure(f"{type(self._error).__name__}: {self._error}"), self._read)
+        if done is None:
+            return ModelFailed(identity, BROKEN_OFF, self._read)
+        if self._observers:
+            seconds = self._clock.monotonic() - self._started
+            self._observers.emit(
+                events.ModelCallFinished, finish_reason=done.finish_reason, usage=done.usage, seconds=seconds
+            )
+        if self.is_over():
+            self.unread = done.usage
+            return None
+        if done.failure is not None:
+            return ModelFailed(identity, done.failure, self._read, done.usage)
+        if done.finish_reason == "cancelled":
+            return ModelInterrupted(identity, done.text, done.usage)
+        return ModelReplied(
+            identity, done.text, done.reasoning, done.calls, done.malformed, done.finish_reason, done.usage
+        )
+
+    @property
+    def _read(self) -> str:
+        """Of a reply that fails. Without observers nobody has read its beginning, so that it may be asked for again."""
+        return self.text if self._observers.shown else ""

@@ -1,0 +1,316 @@
+"""What every interpreter of a session does, whatever it waits with.
+
+The driver hands each decision to its handler in a table; handlers only *begin* work, and what came of it is an input,
+later. A subclass is two things: the handlers that differ, and the one place where it waits for the next input. All else
+stands here: how a turn begins and ends, cancellation, deadlines, and what each letter in the mailbox means.
+
+    driver ── effects ──▶ handlers, deadlines, workers ── letters ──▶ driver
+                                  ▲
+             cancel(), from any thread or a signal handler
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, get_args
+
+from cognition import (
+    AgentState,
+    CallModel,
+    CallTool,
+    CancelAsked,
+    CancelEffect,
+    Closed,
+    CognitiveEngine,
+    CogstepError,
+    ConfigError,
+    EffectId,
+    Idle,
+    Input,
+    ModeSet,
+    SpawnWorker,
+    StartTimer,
+    TimerFired,
+    ToolFailed,
+    TurnFinished,
+    Usage,
+)
+from cognition.features import Mode
+from interpreters import events
+from interpreters.clock import Clock, SystemClock
+from interpreters.context import ToolContext
+from interpreters.crew import Crew, run_errand
+from interpreters.driver import Driver, Handler, Recorder
+from interpreters.letters import CancelRequest, Errand, Fault, Letter, Progress, Turn, WorkerEvent
+from interpreters.observers import Observers
+from interpreters.program import Consultation, Consulted, Program, consultation
+from interpreters.settling import settle
+from interpreters.spawning import Worker, make_worker
+from interpreters.stream import Reply
+from interpreters.tools import Tool, describe
+
+CONSULTED: tuple[type[Consulted], ...] = get_args(Consulted)
+"""The effects that are carried out by asking the program."""
+
+BUSY = "a turn is under way; wait for its end or call cancel()"
+
+
+class Interpreter:
+    """Carries out the decisions of one session, one run at a time.
+
+    Args:
+        engine: decides.
+        program: what the embedding program brings.
+        handlers: how effects are begun, where interpreters differ.
+        observers: are told of everything; None for nobody.
+        recorder: where inputs and decisions are written; None for nowhere.
+        state: where the session begins; None for a new one.
+        clock: where time comes from; None for the machine's.
+
+    Raises:
+        ConfigError: the engine may decide what the program can't carry out.
+    """
+
+    def __init__(
+        self,
+        engine: CognitiveEngine,
+        program: Program,
+        handlers: Mapping[Any, Handler],
+        *,
+        observers: Observers | None = None,
+        recorder: Recorder | None = None,
+        state: AgentState | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        program.check(engine)
+        self.program = program
+        self.observers = Observers((), program.session) if observers is None else observers
+        self.finished: TurnFinished | None = None
+        """How the latest turn ended."""
+        self._clock = clock or SystemClock()
+        self._turn: Turn | None = None
+        """The run under way."""
+        self._reply: Reply | None = None
+        """What the model writes, or wrote last."""
+        self._contexts: dict[EffectId, ToolContext[Any]] = {}
+        """Of the calls that run."""
+        self._deadlines: dict[EffectId, tuple[float, Callable[[], Input]]] = {}
+        """When the clock answers an effect, and with what."""
+        self._crew = Crew(self._deadlines, self._clock, program.worker_patience)
+        table: Mapping[Any, Handler] = {
+            SpawnWorker: self._spawn,
+            StartTimer: self._start_timer,
+            CancelEffect: self._cancel_effect,
+            ModeSet: self._crew.tell_mode,
+            TurnFinished: self._note_end,
+            **handlers,
+        }
+        self.driver = Driver(
+            engine,
+            table,
+            now=self._clock.time,
+            state=state,
+            recorder=recorder,
+            watcher=self.observers.transition,
+        )
+
+    # ------------------------------------------------------------------------------------ what a subclass has to say
+
+    def _post(self, letter: Letter) -> None:
+        """Put a letter into the mailbox, where the session runs."""
+        raise NotImplementedError
+
+    def _send(self, letter: Letter) -> None:
+        """Put a letter into the mailbox, from any thread or a signal handler."""
+        raise NotImplementedError
+
+    def change_mode(self, mode: Mode) -> None:
+        """Let more or less happen without being asked, from now on. From any thread."""
+        raise NotImplementedError
+
+    def _hire(self, effect: SpawnWorker, worker: Worker, observers: Observers, turn: Turn) -> None:
+        """Start a worker's interpreter, of the own kind."""
+        raise NotImplementedError
+
+    # ------------------------------------------------------------------------------------------------ a turn's bounds
+
+    def _begin(self, event: Input | None, turn: Turn | None) -> None:
+        """The first step of a run: of a new input, or with None of what a crash interrupted."""
+        self._turn = turn or Turn()
+        self._reply = None
+        self.finished = None
+        if event is None:
+            self.driver.resume(partial(settle, self.program.tools))
+        else:
+            self.settle("the turn before was broken off")
+            self.driver.advance(event)
+
+    def cancel(self, reason: str = "") -> bool:
+        """Stop the turn under way; False if there is none. From any thread, a tool, an observer, a signal handler."""
+        turn = self._turn
+        if turn is None:
+            return False
+        if not turn.is_cancelled():
+            self.cancel_turn(turn, reason)
+        return True
+
+    def cancel_turn(self, turn: Turn, reason: str) -> None:
+        """Stop this turn, also if its run has not begun yet."""
+        turn.cancel()
+        self._send(CancelRequest(turn, reason))  # before the workers hear of it: their ends come behind it
+        for context in list(self._contexts.values()):
+            context.cancel()
+        self._crew.cancel(reason)
+        if self._reply is not None:
+            self._reply.cancel()
+
+    def settle(self, reason: str) -> None:
+        """A run that an exception ended may have left its turn open: close it."""
+        if self.driver.in_flight or not isinstance(self.driver.state.phase, Idle | Closed):
+            self.driver.advance(self._cancellation(reason))
+            self.driver.in_flight.clear()
+            self._forget()
+
+    def _cancellation(self, reason: str) -> CancelAsked:
+        read, took = ("", Usage()) if self._reply is None else (self._reply.text, self._reply.unread)
+        return CancelAsked(reason, read, sum(self._crew.usage(), took))
+
+    def _break_off(self, reason: str) -> None:
+        """An exception passes through: stop what is in flight, and end the turn if that can still be recorded."""
+        if self._turn is not None:
+            self._turn.cancel()
+        if self._reply is not None:
+            self._reply.cancel()
+        with contextlib.suppress(CogstepError):  # the error on its way tells more; the next run tries again
+            self.settle(reason)
+        self._forget()
+
+    def _forget(self) -> None:
+        """Nobody waits for anything any more."""
+        self._deadlines.clear()
+        for identity in list(self._contexts):
+            self._stop(identity)
+        self._crew.stop_all()
+
+    def _note_end(self, decision: TurnFinished) -> None:
+        self.finished = decision
+
+    def _is_over(self, turn: Turn | None) -> bool:
+        """Whether nobody waits any more for what was begun in this turn."""
+        return turn is None or turn.is_cancelled() or turn is not self._turn
+
+    # ---------------------------------------------------------------------------------------- where inputs come from
+
+    def _open(self, letter: Letter) -> Input | None:
+        """The input in a letter, if it holds one. What was meant for an earlier turn is dropped."""
+        match letter:
+            case CancelRequest(turn=turn, reason=reason):
+                return self._cancellation(reason) if turn is self._turn else None
+            case Progress(call=call, text=text):
+                self.observers.emit(events.ToolProgress, call=call, text=text)
+            case WorkerEvent(effect_id=identity, event=event):
+                self._crew.sign_of_life(identity)
+                self.observers.forward(event)
+            case Fault(turn=turn, error=error):
+                if turn is self._turn:
+                    raise error
+            case Errand(turn=turn):
+                run_errand(letter, wanted=not self._is_over(turn))
+            case _:
+                self._settled(letter)
+                return letter
+        return None
+
+    def _due(self) -> Input | None:
+        """What the clock answers now, if anything."""
+        now = self._clock.monotonic()
+        for identity, (when, answer) in self._deadlines.items():
+            if when <= now:
+                event = answer()
+                self._stop(identity)  # a tool or worker that took too long: nobody waits for it any more
+                self._settled(event)
+                return event
+        return None
+
+    def _seconds_left(self) -> float | None:
+        """Until the clock answers next; None if it never will."""
+        nearest = min((when for when, _ in self._deadlines.values()), default=None)
+        return None if nearest is None else nearest - self._clock.monotonic()
+
+    def _settled(self, event: Input) -> None:
+        """An effect has its answer."""
+        identity: EffectId | None = getattr(event, "effect_id", None)
+        if identity is not None:
+            self._deadlines.pop(identity, None)
+            self._contexts.pop(identity, None)
+            self._crew.settled(identity)
+
+    def _stop(self, identity: EffectId) -> None:
+        """Nobody waits for this effect any more: tell whoever works at it."""
+        context = self._contexts.pop(identity, None)
+        if context is not None:
+            context.cancel()
+        self._crew.stop(identity)
+
+    # ----------------------------------------------------------------------- handlers, and what the others begin with
+
+    def _cancel_effect(self, effect: CancelEffect) -> None:
+        self._deadlines.pop(effect.effect_id, None)
+        self._stop(effect.effect_id)
+
+    def _start_timer(self, effect: StartTimer) -> None:
+        self._reply = None
+        self._answer_after(effect.seconds, effect.effect_id, partial(TimerFired, effect.effect_id))
+
+    def _answer_after(self, seconds: float, identity: EffectId, answer: Callable[[], Input]) -> None:
+        self._deadlines[identity] = (self._clock.monotonic() + seconds, answer)
+
+    def _new_reply(self, effect: CallModel) -> Reply:
+        """What the model will write, from now on also for whoever cancels."""
+        over = partial(self._is_over, self._turn)
+        reply = self._reply = Reply(effect, self.observers, self._clock, over)
+        return reply
+
+    def _tool(self, effect: CallTool) -> Tool[..., Any] | None:
+        """The tool that is called; None if there is none, which the model is told."""
+        tool = self.program.tools.get(effect.call.name)
+        if tool is None:
+            self._post(ToolFailed(effect.effect_id, f"this program has no tool {effect.call.name!r}"))
+        elif tool.timeout is not None:
+            late = f"{effect.call.name} took longer than {tool.timeout:g} seconds"
+            self._answer_after(tool.timeout, effect.effect_id, partial(ToolFailed, effect.effect_id, late))
+        return tool
+
+    def _context(self, effect: CallTool, deliver: Callable[[Letter], object]) -> ToolContext[Any]:
+        """What the call is given beside its arguments; what it says of itself goes to ``deliver``."""
+        call = effect.call
+        context = self._contexts[effect.effect_id] = ToolContext(
+            self.program.deps,
+            session=self.program.session,
+            call_id=call.id,
+            tool=call.name,
+            report=lambda text: deliver(Progress(call, text)),
+        )
+        return context
+
+    def _consultation(self, effect: Consulted) -> Consultation:
+        """Whom to ask, and what the answer means: see ``program``."""
+        return consultation(self.program, effect, partial(self._is_over, self._turn))
+
+    def _unanswered(self, asked: Consultation, error: BaseException) -> Input:
+        self.observers.warn(f"the program could not {asked.what}: {describe(error)}")
+        return asked.unanswered
+
+    def _spawn(self, effect: SpawnWorker) -> None:
+        identity, turn = effect.effect_id, self._turn
+        if turn is None:
+            raise ConfigError("a worker can be started in a run only")
+        worker = make_worker(effect, self.driver.engine, self.program)
+        tell = Observers(
+            [lambda event: self._post(WorkerEvent(identity, event))],
+            worker.program.session,
+            shown=bool(self.observers),
+        )
+        self._hire(effect, worker, tell, turn)
