@@ -14,45 +14,82 @@ from cognition import Failure, ModelRequest, Usage
 from cognition.parsing import Output
 from runtime.local import LocalEngine
 from runtime.owner import Owner
-from runtime.protocol import Done, ModelInfo, Timings
+from runtime.protocol import Done, ModelInfo, Runtime, Timings
 
 LONGEST_WAIT = 0.5
 """Seconds of one wait for the owner's thread. Python runs a signal's handler when a wait ends or is interrupted; one
 that comes in the microseconds before the wait begins would otherwise be seen with the next token only."""
 
 
-@define(eq=False)
-class _Ticket:
-    """One submitted request, as both sides see it."""
+class Desk:
+    """Where any thread hands requests to the engine of one owner, and from where they are called back."""
 
-    outputs: SimpleQueue[Output | Done] = field(factory=SimpleQueue)
-    cancelled: threading.Event = field(factory=threading.Event)
+    def __init__(self, owner: Owner[LocalEngine]) -> None:
+        """Open it for an owner whose engine is ready; not on the owner's own thread."""
+        self._owner = owner
+        self.info, self._interrupt = owner.call(lambda engine: (engine.info, engine.interrupt))
+        self.closing = False
 
+    def submit(self, request: ModelRequest, put: Callable[[Output | Done], object], submitted: float) -> Ticket:
+        """Queue a request. ``put`` gets its outputs on the owner's thread, and exactly one ``Done`` at their end.
 
-@define(eq=False)
-class _Desk:
-    """What the callers' threads and the owner's thread share."""
+        Args:
+            request: what to answer.
+            put: must not block for long, nor raise.
+            submitted: when the caller asked, on the monotonic clock.
 
-    interrupt: Callable[[], None]
-    """The engine's; looks at the flags below."""
-    closing: bool = False
+        Raises:
+            RuntimeClosedError: the owner is closed.
+        """
+        ticket = Ticket(self)
 
-    def cancel(self, ticket: _Ticket) -> None:
-        ticket.cancelled.set()
-        self.interrupt()
+        def job(engine: LocalEngine) -> None:
+            try:
+                engine.submit(
+                    request,
+                    emit=put,
+                    finish=put,
+                    stopped=lambda: self.closing or ticket.cancelled.is_set(),
+                    submitted=submitted,
+                )
+            except BaseException as error:  # the caller has to hear of it, and the thread to go on
+                failure = Failure(f"{type(error).__name__}: {error}", kind="fatal")
+                put(Done("", "", (), (), "error", Usage(), Timings(), failure))
+
+        self._owner.put(job)
+        return ticket
+
+    def interrupt(self) -> None:
+        """Have the engine look at who was cancelled."""
+        self._interrupt()
 
     def close(self) -> None:
+        """Cancel everything, and free the model. May be called twice."""
         self.closing = True
-        self.interrupt()
+        self._interrupt()
+        self._owner.close()
+
+
+@define(eq=False)
+class Ticket:
+    """One request that was handed in."""
+
+    _desk: Desk
+    cancelled: threading.Event = field(factory=threading.Event, init=False)
+
+    def cancel(self) -> None:
+        """End it soon; from any thread, at any time."""
+        self.cancelled.set()
+        self._desk.interrupt()
 
 
 class LocalGeneration:
-    """A reply of a local model on its way; see ``runtime.Generation``."""
+    """A reply of a local model on its way, whose outputs another thread puts into a queue; see ``runtime.Generation``."""
 
-    def __init__(self, runtime: LocalRuntime, desk: _Desk, ticket: _Ticket) -> None:
+    def __init__(self, runtime: Runtime, outputs: SimpleQueue[Output | Done], cancel: Callable[[], None]) -> None:
         self._runtime = runtime  # a runtime that nobody else holds lives as long as its replies
-        self._desk = desk
-        self._ticket = ticket
+        self._outputs = outputs
+        self._cancel = cancel
         self._ended = False
 
     def __iter__(self) -> Iterator[Output | Done]:
@@ -63,14 +100,14 @@ class LocalGeneration:
             raise StopIteration
         while True:
             try:
-                output = self._ticket.outputs.get(timeout=LONGEST_WAIT)
+                output = self._outputs.get(timeout=LONGEST_WAIT)
             except Empty:  # a chance for the handler of a signal that came in the instant before the wait
                 continue
             self._ended = isinstance(output, Done)
             return output
 
     def cancel(self) -> None:
-        self._desk.cancel(self._ticket)
+        self._cancel()
 
 
 class LocalRuntime:
@@ -82,37 +119,20 @@ class LocalRuntime:
     def __init__(self, owner: Owner[LocalEngine]) -> None:
         """Take over an owner whose engine is ready."""
         self._owner = owner
-        self._info, interrupt = owner.call(lambda engine: (engine.info, engine.interrupt))
-        self._desk = _Desk(interrupt)
+        self._desk = Desk(owner)
         # Closes a runtime that is no longer held, and any that is still open when the program ends.
-        self._shut = weakref.finalize(self, _shut_down, owner, self._desk)
+        self._shut = weakref.finalize(self, self._desk.close)
 
     def submit(self, request: ModelRequest) -> LocalGeneration:
-        ticket = _Ticket()
-        submitted = time.monotonic()
-        desk = self._desk
-
-        def job(engine: LocalEngine) -> None:
-            try:
-                engine.submit(
-                    request,
-                    emit=ticket.outputs.put,
-                    finish=ticket.outputs.put,
-                    stopped=lambda: desk.closing or ticket.cancelled.is_set(),
-                    submitted=submitted,
-                )
-            except BaseException as error:  # the caller has to hear of it, and the thread to go on
-                failure = Failure(f"{type(error).__name__}: {error}", kind="fatal")
-                ticket.outputs.put(Done("", "", (), (), "error", Usage(), Timings(), failure))
-
-        self._owner.put(job)
-        return LocalGeneration(self, desk, ticket)
+        outputs: SimpleQueue[Output | Done] = SimpleQueue()
+        ticket = self._desk.submit(request, outputs.put, time.monotonic())
+        return LocalGeneration(self, outputs, ticket.cancel)
 
     def count_tokens(self, request: ModelRequest) -> int:
         return self._owner.call(lambda engine: len(engine.prompt(request)))
 
     def describe(self) -> ModelInfo:
-        return self._info
+        return self._desk.info
 
     def close(self) -> None:
         self._shut()
@@ -123,8 +143,3 @@ class LocalRuntime:
 
     def __exit__(self, *_exception: object) -> None:
         self.close()
-
-
-def _shut_down(owner: Owner[LocalEngine], desk: _Desk) -> None:
-    desk.close()
-    owner.close()
