@@ -10,18 +10,22 @@ from runtime.errors import (
     ModelFileError,
     ModelLoadError,
     ModelNotFoundError,
+    ModelOptionsError,
     ModelSpecError,
     RuntimeClosedError,
     TemplateError,
 )
+from runtime.llama_options import Adapter, LlamaOptions, Rope
 from runtime.loading import LoadProgress, load_model
 from runtime.memory import Memory, Notes
 from runtime.protocol import Done, Generation, ModelInfo, Runtime, Timings
 
 __all__ = [
+    "Adapter",
     "Done",
     "ExtraMissingError",
     "Generation",
+    "LlamaOptions",
     "LoadCancelledError",
     "LoadProgress",
     "Memory",
@@ -30,8 +34,10 @@ __all__ = [
     "ModelInfo",
     "ModelLoadError",
     "ModelNotFoundError",
+    "ModelOptionsError",
     "ModelSpecError",
     "Notes",
+    "Rope",
     "Runtime",
     "RuntimeClosedError",
     "TemplateError",

@@ -42,6 +42,10 @@ class ModelFileError(ModelLoadError):
     """The file or directory is there but holds no model that can be used: wrong kind, cut short, parts missing."""
 
 
+class ModelOptionsError(ModelLoadError):
+    """An option has a value that it can't have, or that does not go with the others or with this model."""
+
+
 class ExtraMissingError(ModelLoadError):
     """The backend's package is not installed.
 

@@ -7,8 +7,6 @@ two-byte flag (see ``_AbortFlag``), since a Python callback would be called once
 from __future__ import annotations
 
 import ctypes
-import os
-from collections import deque
 from collections.abc import Callable, Sequence
 from importlib.metadata import version
 from pathlib import Path
@@ -18,47 +16,25 @@ import numpy
 
 from cognition import GenerationOptions
 from runtime.backend import BackendError, Metadata, Sampler, SpecialTokens
-from runtime.errors import LoadCancelledError, ModelFileError
 from runtime.lazy_package import import_lazily
+from runtime.llama_options import LlamaOptions
 from runtime.scheduling.plan import Limits, Piece
 
 import_lazily("llama_cpp")
 import llama_cpp.llama_cpp as native  # noqa: E402  after the line above, which saves 0.2 s of it
 
+from runtime.llama_loading import (  # noqa: E402  likewise
+    CPU_CHUNK,
+    Sizes,
+    keep_errors,
+    meta_text,
+    open_context,
+    open_model,
+    reason,
+    recent_errors,
+    sizes,
+)
 from runtime.llama_sampler import LlamaSampler  # noqa: E402  likewise
-
-DEFAULT_CONTEXT = 8192
-"""Tokens, where the model allows more and the caller asks for nothing: room for a system prompt, tools and a dozen
-steps; the cache of a model of 8 billion parameters takes 1 GB at this length."""
-
-BATCH = 512
-"""Tokens evaluated at once; llama.cpp's own physical batch, beyond which nothing gets faster."""
-
-CPU_CHUNK = 128
-"""Tokens of prompts in a batch that also has replies in it, where there is no GPU: a quarter of a batch's time for the
-next token of a reply, at next to no cost for the prompt. A GPU takes a whole batch in about the time of a token."""
-
-SEQUENCES, RECURRENT_SEQUENCES = 32, 4
-"""Told apart in the cache, those in use and those kept for later. In the pool one costs nothing but its cells; of a
-recurrent model, each has a state of full size."""
-
-CONVERSATIONS = 8
-"""Of full length, for which the cache has cells unless that takes more than ``CACHE_BYTES``; for one in any case."""
-CACHE_BYTES = 1024**3
-
-SMALL_MODEL_BYTES = 64 * 1024 * 1024
-"""Below this size one thread is the fastest: the barrier between threads costs more than the work that they share."""
-
-LOG_ERROR = 4
-"""``GGML_LOG_LEVEL_ERROR`` of ggml.h; the bindings don't export it."""
-
-_recent_errors: deque[str] = deque(maxlen=8)
-
-
-@native.llama_log_callback  # type: ignore[untyped-decorator]  # ctypes has no type for it
-def _keep_errors(level: int, text: bytes, _data: Any) -> None:
-    if level == LOG_ERROR:
-        _recent_errors.append(text.decode("utf-8", "replace").strip())
 
 
 class _AbortFlag:
@@ -82,19 +58,6 @@ class _AbortFlag:
         self._flag[0] = b"\x00"
 
 
-def physical_cores() -> int:
-    """Cores that compute: hyper-threads share one, and llama.cpp gets slower on them. Else what Python knows."""
-    cores: set[tuple[str, str]] = set()
-    for topology in Path("/sys/devices/system/cpu").glob("cpu[0-9]*/topology"):
-        try:
-            package = (topology / "physical_package_id").read_text("ascii").strip()
-            cores.add((package, (topology / "core_id").read_text("ascii").strip()))
-        except OSError:
-            continue
-    allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return min(len(cores), allowed) if cores else allowed
-
-
 class LlamaBackend:
     """A GGUF file in llama.cpp.
 
@@ -102,10 +65,12 @@ class LlamaBackend:
         path: the file; its form has been checked.
         context_tokens: prompt and reply together; None: what the model was trained for, at most ``DEFAULT_CONTEXT``.
         threads: None: physical cores, or one for a small model.
+        options: None: the default of each.
         on_progress: called with the fraction loaded, 0 to 1; returning False ends the load.
 
     Raises:
         ModelFileError: llama.cpp can't load it; the message holds its reason.
+        ModelOptionsError: the options don't go with this model.
         LoadCancelledError: ``on_progress`` returned False.
     """
 
@@ -115,76 +80,45 @@ class LlamaBackend:
         *,
         context_tokens: int | None = None,
         threads: int | None = None,
+        options: LlamaOptions | None = None,
         on_progress: Callable[[float], bool] = lambda _fraction: True,
     ) -> None:
-        native.llama_log_set(_keep_errors, ctypes.c_void_p(0))
+        native.llama_log_set(keep_errors, ctypes.c_void_p(0))
         native.llama_backend_init()
-        self._model = _load(path, on_progress)
+        options = LlamaOptions() if options is None else options
+        self._model = open_model(path, options, on_progress)
         self._context: Any = None
         try:
-            self._open(path, context_tokens, threads)
+            self._open(path, options, sizes(self._model, path, options, context_tokens), threads)
         except BaseException:
             self.close()
             raise
 
-    def _open(self, path: Path, context_tokens: int | None, threads: int | None) -> None:
-        size = path.stat().st_size
-        threads = threads or (1 if size < SMALL_MODEL_BYTES else physical_cores())
-        params = native.llama_context_default_params()
-        trained = native.llama_model_n_ctx_train(self._model)
-        params.n_ctx = context_tokens or min(trained, DEFAULT_CONTEXT)
-        cells, params.n_seq_max = self._sizes(params.n_ctx)
-        context, params.n_ctx = params.n_ctx, cells
-        # One of llama.cpp's pieces a batch: an aborted batch then leaves nothing behind.
-        params.n_batch = params.n_ubatch = min(BATCH, cells)
-        params.n_outputs_max = params.n_seq_max  # else memory for the logits of every token of a batch
-        params.kv_unified = True
-        params.n_threads = params.n_threads_batch = threads
-        params.no_perf = True
-        _recent_errors.clear()
-        self._context = native.llama_init_from_model(self._model, params)
-        if not self._context:
-            raise ModelFileError(
-                f"llama.cpp can't make a cache of {cells} tokens for {path} ({_reason()}); "
-                "try a smaller context_tokens",
-                spec=str(path),
-            )
+    def _open(self, path: Path, options: LlamaOptions, planned: Sizes, threads: int | None) -> None:
+        self._recurrent = planned.recurrent
+        self._context = open_context(self._model, path, options, planned, threads)
         self._vocab = native.llama_model_get_vocab(self._model)
         self.vocabulary = int(native.llama_vocab_n_tokens(self._vocab))
         self._memory = native.llama_get_memory(self._context)
         self._abort = _AbortFlag(self._context)
-        self._batch = _Batch(params.n_batch)
+        batch = int(native.llama_n_batch(self._context))
+        self._batch = _Batch(batch)
         self._rows: list[int] = []
         """Where the last token of each piece stood in the last batch."""
-        chunk = BATCH if native.llama_supports_gpu_offload() else CPU_CHUNK
+        chunk = batch if native.llama_supports_gpu_offload() else min(CPU_CHUNK, batch)
         self.limits = Limits(
-            cells=cells,
-            sequences=params.n_seq_max,
-            batch=params.n_batch,
-            chunk=max(params.n_seq_max, min(chunk, params.n_batch)),
-            can_cut=not self._recurrent,
+            cells=planned.cells,
+            sequences=planned.sequences,
+            batch=batch,
+            chunk=max(planned.sequences, chunk),
+            can_cut=not planned.recurrent,
         )
         self._pieces: dict[int, bytes] = {}
         self.special = self._special_tokens()
-        self.metadata = self._metadata(path, size, context, trained)
+        self.metadata = self._metadata(path, planned.context)
 
-    def _sizes(self, context: int) -> tuple[int, int]:
-        """How many cells and sequences a cache gets whose conversations have up to ``context`` tokens."""
-        self._recurrent = bool(
-            native.llama_model_is_recurrent(self._model) or native.llama_model_is_hybrid(self._model)
-        )
-        layers, heads = native.llama_model_n_layer(self._model), native.llama_model_n_head_kv(self._model)
-        head = native.llama_model_n_embd(self._model) // max(1, native.llama_model_n_head(self._model))
-        architecture = _meta_text(self._model, b"general.architecture")
-        architecture = _meta_text(self._model, b"general.architecture")
-        for name in ("key_length", "value_length"):  # where heads are wider than that
-            text = _meta_text(self._model, f"{architecture}.attention.{name}".encode())
-            head = max(head, int(text) if text.isdecimal() else 0)
-        cell = max(1, 2 * 2 * layers * heads * head)  # keys and values of 16 bits
-        cells = max(context, min(CONVERSATIONS * context, CACHE_BYTES // cell))
-        return cells, min(RECURRENT_SEQUENCES if self._recurrent else SEQUENCES, cells)
-
-    def _metadata(self, path: Path, size: int, context: int, trained: int) -> Metadata:
+    def _metadata(self, path: Path, context: int) -> Metadata:
+        trained = native.llama_model_n_ctx_train(self._model)
         template = native.llama_model_chat_template(self._model, None)
         bos, eos = native.llama_vocab_bos(self._vocab), native.llama_vocab_eos(self._vocab)
         warnings = []
@@ -193,12 +127,12 @@ class LlamaBackend:
                 f"the model was trained on at most {trained} tokens; beyond that, of {context}, its replies get worse"
             )
         return Metadata(
-            name=_meta_text(self._model, b"general.name") or path.stem,
+            name=meta_text(self._model, b"general.name") or path.stem,
             backend="llama.cpp",
             backend_version=f"llama-cpp-python {version('llama-cpp-python')}",
             path=str(path),
             context_tokens=context,
-            weight_bytes=size,
+            weight_bytes=path.stat().st_size,
             template=template.decode("utf-8", "replace") if template else None,
             bos_text=self.piece(bos).decode("utf-8", "replace") if bos >= 0 else "",
             eos_text=self.piece(eos).decode("utf-8", "replace") if eos >= 0 else "",
@@ -263,10 +197,10 @@ class LlamaBackend:
 
     def evaluate(self, batch: Sequence[Piece]) -> bool:
         self._rows = self._batch.fill(batch)
-        _recent_errors.clear()
+        recent_errors.clear()
         result = self._decode()
         if result not in (0, 2):  # 2: aborted
-            raise BackendError(f"llama_decode returned {result} ({_reason()})")
+            raise BackendError(f"llama_decode returned {result} ({reason()})")
         return result == 0
 
     def _decode(self) -> int:
@@ -342,39 +276,3 @@ class _Batch:
             rows.append(end - 1)
         self.native.n_tokens = end
         return rows
-
-
-def _load(path: Path, on_progress: Callable[[float], bool]) -> Any:
-    cancelled = False
-
-    @native.llama_progress_callback  # type: ignore[untyped-decorator]  # ctypes has no type for it
-    def progress(fraction: float, _data: Any) -> bool:
-        nonlocal cancelled
-        cancelled = cancelled or not on_progress(fraction)
-        return not cancelled
-
-    params = native.llama_model_default_params()
-    params.n_gpu_layers = -1  # all layers, where there is a GPU
-    params.progress_callback = progress
-    _recent_errors.clear()
-    model = native.llama_model_load_from_file(os.fsencode(path), params)
-    if model:
-        return model
-    if cancelled:
-        raise LoadCancelledError(f"loading {path} was cancelled", spec=str(path))
-    raise ModelFileError(
-        f"llama.cpp can't load {path} ({_reason()}); the file may be cut short or of a newer kind: fetch it again, or "
-        "update llama-cpp-python",
-        spec=str(path),
-    )
-
-
-def _reason() -> str:
-    """What llama.cpp last complained about. The first line is the cause; later ones only say that loading failed."""
-    return _recent_errors[0] if _recent_errors else "it gives no reason"
-
-
-def _meta_text(model: Any, key: bytes) -> str:
-    buffer = ctypes.create_string_buffer(256)
-    length = native.llama_model_meta_val_str(model, key, buffer, len(buffer))
-    return buffer.value.decode("utf-8", "replace") if length > 0 else ""

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Literal
 
 from attrs import frozen
 
-from runtime.errors import LoadCancelledError, ModelSpecError
+from runtime.errors import LoadCancelledError, ModelOptionsError, ModelSpecError
+from runtime.llama_options import LlamaOptions
 from runtime.owner import Owner
 from runtime.specs import BackendName, Source, resolve
 
@@ -34,6 +35,7 @@ def load_model(
     backend: BackendName | None = None,
     context_tokens: int | None = None,
     threads: int | None = None,
+    options: LlamaOptions | None = None,
     on_progress: Callable[[LoadProgress], object] | None = None,
 ) -> LocalRuntime:
     """Load a model and give back a runtime for it, ready for ``submit``. Close it, or use it in a ``with`` statement.
@@ -45,6 +47,7 @@ def load_model(
             both: llama.cpp if it is installed, else MLX.
         context_tokens: the longest prompt and reply together; None is what the model was trained for, at most 8192.
         threads: for llama.cpp on a CPU; None is the number of physical cores, or one for a small model.
+        options: more of llama.cpp's, such as the size of its cache, GPU layers and LoRA adapters.
         on_progress: called in the caller's thread as loading goes on. Returning False cancels the load.
 
     Raises:
@@ -55,7 +58,7 @@ def load_model(
     watch = _Watch()
 
     def load() -> LocalEngine:
-        return _load_engine(resolve(spec, backend, watch.downloading), context_tokens, threads, watch)
+        return _load_engine(resolve(spec, backend, watch.downloading), context_tokens, threads, options, watch)
 
     owner: Owner[LocalEngine] = Owner(
         load,
@@ -101,7 +104,9 @@ class _Watch:
         owner.ready.result()
 
 
-def _load_engine(source: Source, context_tokens: int | None, threads: int | None, watch: _Watch) -> LocalEngine:
+def _load_engine(
+    source: Source, context_tokens: int | None, threads: int | None, options: LlamaOptions | None, watch: _Watch
+) -> LocalEngine:
     """On the owner's thread. Backends are imported here and nowhere else."""
     from runtime.backend import Backend
     from runtime.local import LocalEngine
@@ -111,8 +116,15 @@ def _load_engine(source: Source, context_tokens: int | None, threads: int | None
     if source.backend == "llama":
         from runtime.llama_backend import LlamaBackend
 
-        backend = LlamaBackend(source.path, context_tokens=context_tokens, threads=threads, on_progress=watch.loading)
+        backend = LlamaBackend(
+            source.path, context_tokens=context_tokens, threads=threads, options=options, on_progress=watch.loading
+        )
     else:
+        if options is not None:
+            raise ModelOptionsError(
+                f"{source.path} is an MLX model, and options={options!r} are llama.cpp's; leave them out",
+                spec=str(source.path),
+            )
         from runtime.mlx_backend import MlxBackend
 
         backend = MlxBackend(source.path, context_tokens=context_tokens)

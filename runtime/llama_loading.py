@@ -1,0 +1,285 @@
+"""How a GGUF file becomes a model and a context of llama.cpp: its parameters, from ``LlamaOptions`` and the machine."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from collections import deque
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from attrs import frozen
+
+from runtime.errors import LoadCancelledError, ModelFileError, ModelOptionsError
+from runtime.lazy_package import import_lazily
+from runtime.llama_options import Adapter, CacheType, LlamaOptions, Rope
+
+import_lazily("llama_cpp")
+import llama_cpp.llama_cpp as native  # noqa: E402  after the line above, which saves 0.2 s of it
+
+DEFAULT_CONTEXT = 8192
+"""Tokens, where the model allows more and the caller asks for nothing: room for a system prompt, tools and a dozen
+steps; the cache of a model of 8 billion parameters takes 1 GB at this length."""
+
+BATCH = 512
+"""Tokens evaluated at once; llama.cpp's own physical batch, beyond which nothing gets faster."""
+
+CPU_CHUNK = 128
+"""Tokens of prompts in a batch that also has replies in it, where there is no GPU: a quarter of a batch's time for the
+next token of a reply, at next to no cost for the prompt. A GPU takes a whole batch in about the time of a token."""
+
+SEQUENCES, FEWEST_SEQUENCES = 32, 4
+"""Told apart in the cache, those in use and those kept for later. In the pool one costs nothing but its cells; of a
+recurrent model, each has a state of full size, so that they are as many as ``CACHE_BYTES`` has room for."""
+
+CONVERSATIONS = 8
+"""Of full length, for which the cache has cells unless that takes more than ``CACHE_BYTES``; for one in any case."""
+CACHE_BYTES = 1024**3
+
+SMALL_MODEL_BYTES = 64 * 1024 * 1024
+"""Below this size one thread is the fastest: the barrier between threads costs more than the work that they share."""
+
+LOG_ERROR = 4
+"""``GGML_LOG_LEVEL_ERROR`` of ggml.h; the bindings don't export it."""
+
+recent_errors: deque[str] = deque(maxlen=8)
+"""What llama.cpp complained about since this was last cleared."""
+
+
+@native.llama_log_callback  # type: ignore[untyped-decorator]  # ctypes has no type for it
+def keep_errors(level: int, text: bytes, _data: Any) -> None:
+    """For ``llama_log_set``."""
+    if level == LOG_ERROR:
+        recent_errors.append(text.decode("utf-8", "replace").strip())
+
+
+BITS: dict[CacheType, float] = {
+    "f32": 32, "f16": 16, "bf16": 16, "q8_0": 8.5, "q5_1": 6, "q5_0": 5.5, "q4_1": 5, "q4_0": 4.5, "iq4_nl": 4.5,
+}  # fmt: skip
+"""Of one number, the scales of its block included."""
+
+SCALINGS = {
+    "none": native.LLAMA_ROPE_SCALING_TYPE_NONE,
+    "linear": native.LLAMA_ROPE_SCALING_TYPE_LINEAR,
+    "yarn": native.LLAMA_ROPE_SCALING_TYPE_YARN,
+    "longrope": native.LLAMA_ROPE_SCALING_TYPE_LONGROPE,
+}
+
+
+@frozen
+class Sizes:
+    """Of a context."""
+
+    context: int
+    """Tokens of one conversation, prompt and reply."""
+    cells: int
+    sequences: int
+    recurrent: bool
+    """Whether the model is recurrent or hybrid: then a sequence can't be cut."""
+
+
+def open_model(path: Path, options: LlamaOptions, on_progress: Callable[[float], bool]) -> Any:
+    """Load the weights.
+
+    Raises:
+        ModelFileError: llama.cpp can't; the message holds its reason.
+        LoadCancelledError: ``on_progress`` returned False.
+    """
+    cancelled = False
+
+    @native.llama_progress_callback  # type: ignore[untyped-decorator]  # ctypes has no type for it
+    def progress(fraction: float, _data: Any) -> bool:
+        nonlocal cancelled
+        cancelled = cancelled or not on_progress(fraction)
+        return not cancelled
+
+    params = native.llama_model_default_params()
+    params.n_gpu_layers = -1 if options.gpu_layers is None else options.gpu_layers  # negative: all
+    params.load_mode = _load_mode(options, params.load_mode)
+    params.progress_callback = progress
+    recent_errors.clear()
+    model = native.llama_model_load_from_file(os.fsencode(path), params)
+    if model:
+        return model
+    if cancelled:
+        raise LoadCancelledError(f"loading {path} was cancelled", spec=str(path))
+    raise ModelFileError(
+        f"llama.cpp can't load {path} ({reason()}); the file may be cut short or of a newer kind: fetch it again, or "
+        "update llama-cpp-python",
+        spec=str(path),
+    )
+
+
+def _load_mode(options: LlamaOptions, default: int) -> int:
+    if options.mlock:
+        return int(native.LLAMA_LOAD_MODE_MLOCK if options.mmap is False else native.LLAMA_LOAD_MODE_MMAP_MLOCK)
+    if options.mmap is None:
+        return default
+    return int(native.LLAMA_LOAD_MODE_MMAP if options.mmap else native.LLAMA_LOAD_MODE_NONE)
+
+
+def sizes(model: Any, path: Path, options: LlamaOptions, context_tokens: int | None) -> Sizes:
+    """What the cache is to hold.
+
+    Raises:
+        ModelOptionsError: fewer cells than one conversation needs, or than there are sequences.
+    """
+    context = context_tokens or min(native.llama_model_n_ctx_train(model), DEFAULT_CONTEXT)
+    recurrent = bool(native.llama_model_is_recurrent(model) or native.llama_model_is_hybrid(model))
+    cells = options.cells or max(context, min(CONVERSATIONS * context, int(CACHE_BYTES // _cell_bytes(model, options))))
+    if cells < context:
+        raise ModelOptionsError(
+            f"LlamaOptions.cells={cells} has no room for one conversation of {context} tokens; allow more, or set "
+            "context_tokens lower",
+            spec=str(path),
+        )
+    sequences = options.sequences
+    if sequences is None:
+        sequences = min(SEQUENCES, cells)
+        if recurrent:
+            most = max(FEWEST_SEQUENCES, CACHE_BYTES // _state_bytes(model, path))
+            sequences = min(most, sequences)
+    elif sequences > min(cells, BATCH):
+        raise ModelOptionsError(
+            f"LlamaOptions.sequences={sequences} are more than the {min(cells, BATCH)} tokens of a batch",
+            spec=str(path),
+        )
+    return Sizes(context, cells, sequences, recurrent)
+
+
+def _cell_bytes(model: Any, options: LlamaOptions) -> float:
+    """What one token takes in the cache, at the most: every layer is counted, those without attention too."""
+    layers, heads = native.llama_model_n_layer(model), native.llama_model_n_head_kv(model)
+    head = native.llama_model_n_embd(model) // max(1, native.llama_model_n_head(model))
+    architecture = meta_text(model, b"general.architecture")
+    for name in ("key_length", "value_length"):  # where heads are wider than that
+        text = meta_text(model, f"{architecture}.attention.{name}".encode())
+        head = max(head, int(text) if text.isdecimal() else 0)
+    bits = BITS[options.key_type] + BITS[options.value_type]
+    return max(1.0, int(layers * heads * head) * bits / 8)
+
+
+def _state_bytes(model: Any, path: Path) -> int:
+    """What the state of one sequence of a recurrent model takes, which no function of llama.cpp says: measured.
+
+    One token is evaluated in a context of its own.
+    """
+    params = native.llama_context_default_params()
+    params.n_ctx = params.n_batch = params.n_ubatch = 32
+    context = _made(model, params, path)
+    try:
+        token = (native.llama_token * 1)(0)
+        if native.llama_decode(context, native.llama_batch_get_one(token, 1)):
+            raise ModelFileError(f"llama.cpp can't evaluate a token with {path} ({reason()})", spec=str(path))
+        return int(native.llama_state_seq_get_size_ext(context, 0, native.LLAMA_STATE_SEQ_FLAGS_PARTIAL_ONLY))
+    finally:
+        native.llama_free(context)
+
+
+def open_context(model: Any, path: Path, options: LlamaOptions, planned: Sizes, threads: int | None) -> Any:
+    """Make the cache and what evaluates with it, adapters included.
+
+    Raises:
+        ModelFileError: llama.cpp can't make it; the message holds its reason.
+        ModelOptionsError: an adapter can't be loaded.
+    """
+    params = native.llama_context_default_params()
+    params.n_ctx = planned.cells
+    # One more than the plan knows of, to put a part of another one into, of which a file is made.
+    params.n_seq_max = planned.sequences + (not planned.recurrent)
+    # One of llama.cpp's pieces a batch: an aborted batch then leaves nothing behind.
+    params.n_batch = params.n_ubatch = min(BATCH, planned.cells)
+    params.n_outputs_max = params.n_seq_max  # else memory for the logits of every token of a batch
+    params.kv_unified = True
+    params.n_threads = threads or (1 if path.stat().st_size < SMALL_MODEL_BYTES else physical_cores())
+    params.n_threads_batch = options.batch_threads or params.n_threads
+    params.no_perf = True
+    params.type_k = getattr(native, f"GGML_TYPE_{options.key_type.upper()}")
+    params.type_v = getattr(native, f"GGML_TYPE_{options.value_type.upper()}")
+    if options.flash_attention is not None:
+        params.flash_attn_type = int(options.flash_attention)  # -1, the default: where the device has it
+    if options.rope is not None:
+        _set_rope(params, options.rope)
+    context = _made(model, params, path)
+    try:
+        _add_adapters(model, context, options.adapters)
+    except BaseException:
+        native.llama_free(context)
+        raise
+    return context
+
+
+def _made(model: Any, params: Any, path: Path) -> Any:
+    recent_errors.clear()
+    context = native.llama_init_from_model(model, params)
+    if not context:
+        raise ModelFileError(
+            f"llama.cpp can't make a cache of {params.n_ctx} tokens for {path} ({reason()}); "
+            "try a smaller context_tokens, or other options",
+            spec=str(path),
+        )
+    return context
+
+
+def _set_rope(params: Any, rope: Rope) -> None:
+    values = {
+        "rope_scaling_type": None if rope.scaling is None else SCALINGS[rope.scaling],
+        "rope_freq_base": rope.base,
+        "rope_freq_scale": rope.scale,
+        "yarn_orig_ctx": rope.original_context,
+        "yarn_ext_factor": rope.extrapolation,
+        "yarn_attn_factor": rope.attention,
+        "yarn_beta_fast": rope.beta_fast,
+        "yarn_beta_slow": rope.beta_slow,
+    }
+    for name, value in values.items():
+        if value is not None:
+            setattr(params, name, value)
+
+
+def _add_adapters(model: Any, context: Any, adapters: tuple[Adapter, ...]) -> None:
+    """They belong to the model from now on, which frees them."""
+    if not adapters:
+        return
+    loaded = (native.llama_adapter_lora_p_ctypes * len(adapters))()
+    scales = (ctypes.c_float * len(adapters))(*[adapter.scale for adapter in adapters])
+    for place, adapter in enumerate(adapters):
+        if not adapter.path.is_file():
+            raise ModelOptionsError(f"there is no adapter {adapter.path}", spec=str(adapter.path))
+        recent_errors.clear()
+        made: Any = native.llama_adapter_lora_init(model, os.fsencode(adapter.path))
+        if not made:
+            raise ModelOptionsError(
+                f"llama.cpp can't load the adapter {adapter.path} ({reason()}); it has to be a LoRA adapter in a GGUF "
+                "file, made for this model",
+                spec=str(adapter.path),
+            )
+        loaded[place] = made
+    if native.llama_set_adapters_lora(context, loaded, len(adapters), scales):
+        raise ModelOptionsError(f"llama.cpp can't apply the adapters ({reason()})", spec=str(adapters[0].path))
+
+
+def physical_cores() -> int:
+    """Cores that compute: hyper-threads share one, and llama.cpp gets slower on them. Else what Python knows."""
+    cores: set[tuple[str, str]] = set()
+    for topology in Path("/sys/devices/system/cpu").glob("cpu[0-9]*/topology"):
+        try:
+            package = (topology / "physical_package_id").read_text("ascii").strip()
+            cores.add((package, (topology / "core_id").read_text("ascii").strip()))
+        except OSError:
+            continue
+    allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return min(len(cores), allowed) if cores else allowed
+
+
+def reason() -> str:
+    """What llama.cpp last complained about. The first line is the cause; later ones only say that loading failed."""
+    return recent_errors[0] if recent_errors else "it gives no reason"
+
+
+def meta_text(model: Any, key: bytes) -> str:
+    """A value of the file's header as text; empty where it has none."""
+    buffer = ctypes.create_string_buffer(256)
+    length = native.llama_model_meta_val_str(model, key, buffer, len(buffer))
+    return buffer.value.decode("utf-8", "replace") if length > 0 else ""

@@ -1,0 +1,143 @@
+"""What can be set of llama.cpp when a model is loaded: plain values, checked before native code sees them.
+
+What is left out follows from the model and the machine. Context length and threads are arguments of
+``runtime.load_model``, since they mean something to other backends too. The names of llama.cpp's own parameters
+(``llama_model_params``, ``llama_context_params`` of its ``llama.h``) stand beside each option.
+"""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any, Literal
+
+from attrs import Attribute, field, frozen
+
+from runtime.errors import ModelOptionsError
+
+CacheType = Literal["f32", "f16", "bf16", "q8_0", "q5_1", "q5_0", "q4_1", "q4_0", "iq4_nl"]
+"""How numbers of the cache are kept: those that llama.cpp has kernels for."""
+
+CACHE_TYPES: tuple[CacheType, ...] = ("f32", "f16", "bf16", "q8_0", "q5_1", "q5_0", "q4_1", "q4_0", "iq4_nl")
+
+WHOLE_TYPES: tuple[CacheType, ...] = ("f32", "f16", "bf16")
+"""Those that are not quantised."""
+
+Scaling = Literal["none", "linear", "yarn", "longrope"]
+SCALINGS: tuple[Scaling, ...] = ("none", "linear", "yarn", "longrope")
+
+MOST_SEQUENCES = 255
+"""One less than llama.cpp's ``LLAMA_MAX_SEQ``: the last one is for saving a part of another."""
+
+
+def _at_least(least: float) -> Any:
+    def check(options: Any, attribute: Attribute[Any], value: Any) -> None:
+        number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+        if value is not None and not (number and value >= least):
+            span = f" of at least {least}" if math.isfinite(least) else ""
+            raise ModelOptionsError(f"{_name(options, attribute)} must be a number{span}, not {value!r}")
+
+    return check
+
+
+def _whole(least: int, most: int | None = None) -> Any:
+    def check(options: Any, attribute: Attribute[Any], value: Any) -> None:
+        if value is None:
+            return
+        if not isinstance(value, int) or isinstance(value, bool) or value < least or (most or value) < value:
+            span = f"of at least {least}" if most is None else f"from {least} to {most}"
+            raise ModelOptionsError(f"{_name(options, attribute)} must be a whole number {span}, not {value!r}")
+
+    return check
+
+
+def _one_of(*choices: str) -> Any:
+    def check(options: Any, attribute: Attribute[Any], value: Any) -> None:
+        if value is not None and value not in choices:
+            raise ModelOptionsError(f"{_name(options, attribute)} must be one of {', '.join(choices)}, not {value!r}")
+
+    return check
+
+
+def _name(options: Any, attribute: Attribute[Any]) -> str:
+    return f"{type(options).__name__}.{attribute.name}"
+
+
+@frozen(kw_only=True)
+class Rope:
+    """How positions are encoded, where the model's own way is not what is wanted: mostly for longer contexts.
+
+    None leaves what the model's file says. Sources: linear scaling https://arxiv.org/abs/2306.15595, YaRN
+    https://arxiv.org/abs/2309.00071.
+    """
+
+    scaling: Scaling | None = field(default=None, validator=_one_of(*SCALINGS))
+    """``rope_scaling_type``."""
+    base: float | None = field(default=None, validator=_at_least(1))
+    """``rope_freq_base``, such as 10000."""
+    scale: float | None = field(default=None, validator=_at_least(1e-6))
+    """``rope_freq_scale``: what positions are multiplied by; 0.25 makes a context four times as long."""
+    original_context: int | None = field(default=None, validator=_whole(1))
+    """``yarn_orig_ctx``: tokens that the model was trained on before it was scaled."""
+    extrapolation: float | None = field(default=None, validator=_at_least(0))
+    """``yarn_ext_factor``: 0 interpolates everywhere, 1 is full YaRN."""
+    attention: float | None = field(default=None, validator=_at_least(0))
+    """``yarn_attn_factor``: what attention is multiplied by."""
+    beta_fast: float | None = field(default=None, validator=_at_least(0))
+    """``yarn_beta_fast``: rotations within the original context from which on a dimension is not interpolated."""
+    beta_slow: float | None = field(default=None, validator=_at_least(0))
+    """``yarn_beta_slow``: rotations up to which a dimension is interpolated fully."""
+
+
+@frozen
+class Adapter:
+    """A LoRA adapter: a GGUF file made for the model (``convert_lora_to_gguf.py`` of llama.cpp makes one)."""
+
+    path: Path = field(converter=Path)
+    scale: float = field(default=1.0, validator=_at_least(-math.inf))
+    """What its change is multiplied by; 0 switches it off, 1 is as it was trained."""
+
+
+@frozen(kw_only=True)
+class LlamaOptions:
+    """Options of llama.cpp. Every default is what most programs want.
+
+    Raises:
+        ModelOptionsError: a value is out of its range, or two don't go together.
+    """
+
+    sequences: int | None = field(default=None, validator=_whole(1, MOST_SEQUENCES))
+    """Conversations that the cache tells apart, those that run and those kept for later (``n_seq_max``). None: 32; of
+    recurrent and hybrid models as many as 1 GiB has room for, from 4 to 32."""
+    cells: int | None = field(default=None, validator=_whole(2))
+    """Tokens that the cache holds for all conversations together (``n_ctx``), those that they share counted once; no
+    fewer than ``context_tokens``. None: eight conversations of full length, or what 1 GiB has room for."""
+    gpu_layers: int | None = field(default=None, validator=_whole(0))
+    """Layers on the GPU (``n_gpu_layers``). None: all of them, if a GPU is there; 0: none."""
+    flash_attention: bool | None = None
+    """``flash_attn_type``. None: where the device has it."""
+    key_type: CacheType = field(default="f16", validator=_one_of(*CACHE_TYPES))
+    """How the cache keeps keys (``type_k``). ``q8_0`` halves their memory at nearly no loss."""
+    value_type: CacheType = field(default="f16", validator=_one_of(*CACHE_TYPES))
+    """How the cache keeps values (``type_v``). A quantised one needs flash attention."""
+    batch_threads: int | None = field(default=None, validator=_whole(1))
+    """Threads for batches of many tokens (``n_threads_batch``). None: as many as for one token, which are the physical
+    cores unless ``load_model(threads=...)`` says otherwise."""
+    mmap: bool | None = None
+    """Whether weights stay in their file and are paged in (``load_mode``). None: what suits the device. False reads
+    them into memory, for files that change or sit on slow network drives."""
+    mlock: bool = False
+    """Whether weights are kept from being swapped out; the system limits it (``ulimit -l``)."""
+    rope: Rope | None = None
+    """None: what the model's file says."""
+    adapters: tuple[Adapter, ...] = field(default=(), converter=tuple)
+    """LoRA adapters, added to the weights in the order given."""
+
+    def __attrs_post_init__(self) -> None:
+        if self.value_type not in WHOLE_TYPES and self.flash_attention is False:
+            raise ModelOptionsError(
+                f"LlamaOptions.value_type={self.value_type!r} needs flash attention; leave flash_attention out"
+            )
+        for adapter in self.adapters:
+            if not isinstance(adapter, Adapter):
+                raise ModelOptionsError(f"LlamaOptions.adapters holds {adapter!r}; write Adapter(path, scale)")
