@@ -40,7 +40,10 @@ print(early, sorted(backends))
     assert done.stdout == "[] []\n"
 
 
-@pytest.mark.parametrize("name", ["agent", "context", "fakes"])
+FAKES = ["fakes.clock", "fakes.generated", "fakes.models", "fakes.scripts", "fakes.tools"]
+
+
+@pytest.mark.parametrize("name", ["agent", "context", *FAKES])
 def test_the_examples_of_docstrings_run(name: str) -> None:
     """What a docstring shows is what happens."""
     outcome = doctest.testmod(import_module(f"interpreters.{name}"))
