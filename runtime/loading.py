@@ -58,7 +58,8 @@ def load_model(
     watch = _Watch()
 
     def load() -> LocalEngine:
-        return _load_engine(resolve(spec, backend, watch.downloading), context_tokens, threads, options, watch)
+        source = resolve(spec, backend, watch.downloading)
+        return load_engine(source, context_tokens, threads, options, watch.loading)
 
     owner: Owner[LocalEngine] = Owner(
         load,
@@ -104,20 +105,24 @@ class _Watch:
         owner.ready.result()
 
 
-def _load_engine(
-    source: Source, context_tokens: int | None, threads: int | None, options: LlamaOptions | None, watch: _Watch
+def load_engine(
+    source: Source,
+    context_tokens: int | None,
+    threads: int | None,
+    options: LlamaOptions | None,
+    on_progress: Callable[[float], bool],
 ) -> LocalEngine:
     """On the owner's thread. Backends are imported here and nowhere else."""
     from runtime.backend import Backend
     from runtime.local import LocalEngine
 
-    watch.loading(0.0)
+    on_progress(0.0)
     backend: Backend
     if source.backend == "llama":
         from runtime.llama_backend import LlamaBackend
 
         backend = LlamaBackend(
-            source.path, context_tokens=context_tokens, threads=threads, options=options, on_progress=watch.loading
+            source.path, context_tokens=context_tokens, threads=threads, options=options, on_progress=on_progress
         )
     else:
         if options is not None:
@@ -133,5 +138,5 @@ def _load_engine(
     except BaseException:
         backend.close()
         raise
-    watch.loading(1.0)
+    on_progress(1.0)
     return engine
