@@ -15,6 +15,7 @@ from cognition.parsing import Output
 from runtime.local import LocalEngine
 from runtime.owner import Owner
 from runtime.protocol import Done, ModelInfo, Runtime, Timings
+from runtime.real_models import check_allowed
 
 LONGEST_WAIT = 0.5
 """Seconds of one wait for the owner's thread. Python runs a signal's handler when a wait ends or is interrupted; one
@@ -40,7 +41,9 @@ class Desk:
 
         Raises:
             RuntimeClosedError: the owner is closed.
+            RealModelBlockedError: a test run keeps real models out.
         """
+        check_allowed(f"ask {self.info.name}")
         ticket = Ticket(self)
 
         def job(engine: LocalEngine) -> None:

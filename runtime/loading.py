@@ -13,6 +13,7 @@ from attrs import frozen
 from runtime.errors import LoadCancelledError, ModelOptionsError, ModelSpecError
 from runtime.llama_options import LlamaOptions
 from runtime.owner import Owner
+from runtime.real_models import check_allowed
 from runtime.specs import BackendName, Source, resolve
 
 if TYPE_CHECKING:
@@ -113,6 +114,7 @@ def load_engine(
     on_progress: Callable[[float], bool],
 ) -> LocalEngine:
     """On the owner's thread. Backends are imported here and nowhere else."""
+    check_allowed(f"load {source.path}")
     from runtime.backend import Backend
     from runtime.local import LocalEngine
 
