@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ from typing import Any
 from attrs import frozen
 
 from cognition import AgentConfig, AgentState, CognitiveEngine, CogstepError, EchoEngine, LLMEngine, TurnFinished
-from interpreters.journal import DecisionWriter, Header, JournalReader, Record
+from interpreters.journal import DecisionWriter, Header, JournalDamagedError, JournalReader, Record
 
 ABSENT = "(nothing)"
 """How a value that only the other side has is shown."""
@@ -100,20 +100,32 @@ def replay(
         logic = _logic(reader.header, engine)
         writer = DecisionWriter()
         state, records, decisions, turns = reader.header.start, 0, 0, 0
-        divergence = None
-        for record in reader if to is None else islice(reader, to):
+        divergence, warnings = None, reader.warnings
+        for record, damage in islice(_as_they_stand(reader), to):
             transition = logic.step(state, record.input)
             state, records = transition.next_state, record.seq
             divergence = compare(record, writer.data(transition.decisions))
             if divergence is not None:
+                warnings = [*warnings, *([] if damage is None else [str(damage)])]
                 break
+            if damage is not None:
+                raise damage
             decisions += len(record.decisions)
             turns += any(isinstance(decision, TurnFinished) for decision in transition.decisions)
         if to is not None and records < to and divergence is None:
             raise CogstepError(f"{reader.path}: there is no record {to}; the newest is {records}")
-        return ReplayReport(
-            reader.path, reader.header, records, decisions, turns, state, divergence, tuple(reader.warnings)
-        )
+        return ReplayReport(reader.path, reader.header, records, decisions, turns, state, divergence, tuple(warnings))
+
+
+def _as_they_stand(reader: JournalReader) -> Iterator[tuple[Record, JournalDamagedError | None]]:
+    """The records; one that was changed on file comes last, with what is wrong: its decisions may show what it was."""
+    try:
+        for record in reader:
+            yield record, None
+    except JournalDamagedError as error:
+        if error.record is None:
+            raise
+        yield error.record, error
 
 
 def _logic(

@@ -1,14 +1,17 @@
 """Sessions on file: one JSON object a line, a header and then a record an input with its decisions.
 
-    {"format":"cogstep-journal","version":1,"session":"4f...","engine":"llm","config":{...},"created":1790000000.0}
+    {"format":"cogstep-journal","version":1,"session":"4f...","engine":"llm","config":{...},"created":1790000000.0,
+        "sum":"5f2e..."}
     {"seq":1,"input":{"type":"user_spoke",...},"decisions":[{"type":"call_model","effect_id":"1.1.0",
-        "purpose":"answer","request":{"digest":"0c..."}}]}
-    {"seq":2,"input":{"type":"model_replied","effect_id":"1.1.0",...},"decisions":[...]}
+        "digest":"0c..."}],"sum":"e41d..."}
+    {"seq":2,"input":{"type":"model_replied","effect_id":"1.1.0",...},"decisions":[...],"sum":"07aa..."}
 
 A record is written after the pure step and before any of its decisions is carried out: whatever may have happened in
 the world stands on file, and the fold of the inputs gives the state. A request is recorded by its digest, since the
-fold gives it again in full, and written out a session would cost the square of its length.
+fold gives it again in full, and written out a session would cost the square of its length. Large texts stand in files
+of their own (``payloads``).
 
+Each line ends with a sum over itself and all lines before it (``format``), so that a changed byte is found where it is.
 A line that has no line break at its end was torn by a crash: it is dropped with a warning, since its decisions were
 never carried out. Any other damage is an error that names the line.
 """

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from cognition import CogstepError
+
+if TYPE_CHECKING:
+    from interpreters.journal.format import Record
 
 
 class JournalError(CogstepError):
@@ -30,7 +34,16 @@ class JournalVersionError(JournalError):
 
 
 class JournalDamagedError(JournalError):
-    """A line is no record, or records are missing."""
+    """A line is no record or was changed, records are missing, or a payload is.
+
+    Attributes:
+        record: what stands in the line now, where it was changed and still is a record; for a replay, which shows how
+            its decisions differ.
+    """
+
+    def __init__(self, message: str, *, path: Path, line: int | None = None, record: Record | None = None) -> None:
+        super().__init__(message, path=path, line=line)
+        self.record = record
 
 
 class UnknownTagError(JournalError):

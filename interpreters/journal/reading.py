@@ -17,9 +17,14 @@ from interpreters.journal.errors import (
     NotAJournalError,
     UnknownTagError,
 )
-from interpreters.journal.format import FORMAT, Header, Origin, Record
+from interpreters.journal.format import FORMAT, Header, Origin, Place, Record, sum_of
+from interpreters.journal.payloads import MARK, PayloadError, Payloads
 
 INPUT_TAGS: frozenset[str] = frozenset(next(tags for union, tags in UNIONS if union is Input).values())
+
+FIELDS = {"seq", "input", "decisions", "sum"}
+OPTIONAL = {"redacted"}
+"""Fields of a record that stand there only when there is something to say."""
 
 
 class JournalReader:
@@ -36,12 +41,13 @@ class JournalReader:
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
         self.warnings: list[str] = []
-        self.on_record: Callable[[int, int], object] | None = None
-        """Told of each whole record: where in the file it ends, and its number."""
+        self.on_record: Callable[[Place], object] | None = None
+        """Told of each whole record: where it ends."""
+        self._payloads = Payloads(self.path)
         self._file = self._open()
         try:
-            self.header = self._read_header()
-            self.header_end = self._file.tell()
+            self.header, total = self._read_header()
+            self.header_place = Place(self._file.tell(), 0, total)
         except BaseException:
             self._file.close()
             raise
@@ -58,19 +64,26 @@ class JournalReader:
         Raises:
             JournalDamagedError, UnknownTagError: at the line in question.
         """
-        expected, end = 1, self.header_end
+        place = self.header_place
         for number, line in enumerate(self._file, 2):
             if not line.endswith(b"\n"):
-                self.warnings.append(
-                    f"{self.path}, line {number}: the last record is torn, as a crash leaves it, and was left out"
-                )
+                self._check_torn(number, line, place)
                 return
-            record = self._record(number, line, expected)
-            end += len(line)
+            record = self._record(number, line, place.number + 1)
+            total = sum_of(line, place.sum)
+            if total is None:
+                raise self._damaged("the record was changed after it was written", number, record)
+            place = Place(place.end + len(line), record.seq, total)
             if self.on_record is not None:
-                self.on_record(end, expected)
+                self.on_record(place)
             yield record
-            expected += 1
+
+    def _check_torn(self, number: int, line: bytes, before: Place) -> None:
+        if sum_of(line[:-1] + b"\n", before.sum) is not None:  # no crash leaves a whole record and something behind it
+            raise self._damaged("the line break behind the last record was changed", number)
+        self.warnings.append(
+            f"{self.path}, line {number}: the last record is torn, as a crash leaves it, and was left out"
+        )
 
     def _open(self) -> BinaryIO:
         try:
@@ -79,7 +92,7 @@ class JournalReader:
             reason = "there is no such file" if isinstance(error, FileNotFoundError) else error.strerror
             raise JournalError(f"can't be read: {reason}", path=self.path) from error
 
-    def _read_header(self) -> Header:
+    def _read_header(self) -> tuple[Header, int]:
         try:
             line = self._file.readline(
                 1 << 26
@@ -102,8 +115,14 @@ class JournalReader:
                 line=1,
             )
         try:
+            total = sum_of(line, 0)
+            if total is None:
+                raise ValueError("it was changed after it was written")
             config, start, origin = data["config"], data.get("start"), data.get("origin")
-            return Header(
+            if MARK in line:
+                start = self._payloads.brought_back(start)
+                config = config and {**config, "system": self._payloads.brought_back(config.get("system", ""))}
+            header = Header(
                 session=_text(data["session"]),
                 engine=_text(data["engine"]),
                 config=None if config is None else from_data(config, AgentConfig),
@@ -111,18 +130,24 @@ class JournalReader:
                 start=AgentState() if start is None else from_data(start, AgentState),
                 origin=None if origin is None else Origin(_text(origin["session"]), int(origin["turn"])),
             )
-        except (KeyError, TypeError, ValueError) as error:
+        except (KeyError, TypeError, ValueError, PayloadError) as error:
             what = f"the field {error} is missing" if isinstance(error, KeyError) else str(error)
             raise JournalDamagedError(f"the header is damaged: {what}", path=self.path, line=1) from error
+        return header, total
 
     def _record(self, number: int, line: bytes, expected: int) -> Record:
         data = _decoded(line)
-        if not isinstance(data, dict) or data.keys() != {"seq", "input", "decisions"}:
+        if not isinstance(data, dict) or data.keys() - OPTIONAL != FIELDS:
             raise self._damaged("this is no record", number)
         if data["seq"] != expected or isinstance(data["seq"], bool):
             raise self._damaged(f"record {expected} should stand here, not {data['seq']!r}", number)
         if not isinstance(data["decisions"], list):
             raise self._damaged("the decisions are no list", number)
+        if MARK in line:
+            try:
+                data = self._payloads.brought_back(data)
+            except PayloadError as error:
+                raise self._damaged(str(error), number) from error
         try:
             return Record(expected, from_data(data["input"], Input), data["decisions"])
         except CodecError as error:
@@ -133,8 +158,9 @@ class JournalReader:
                 ) from error
             raise self._damaged(f"the input can't be read: {error}", number) from error
 
-    def _damaged(self, what: str, number: int) -> JournalDamagedError:
-        return JournalDamagedError(f"{what}; the journal is damaged here", path=self.path, line=number)
+    def _damaged(self, what: str, number: int, record: Record | None = None) -> JournalDamagedError:
+        message = f"{what}; the journal is damaged here"
+        return JournalDamagedError(message, path=self.path, line=number, record=record)
 
 
 def _decoded(line: bytes) -> Any:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
-import json
 import os
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -21,14 +21,13 @@ from cognition import (
     to_data,
 )
 from interpreters.journal.errors import JournalError, JournalExistsError, JournalLockedError, JournalWriteError
-from interpreters.journal.format import ENGINES, FORMAT, DecisionWriter, Origin
+from interpreters.journal.format import ENGINES, FORMAT, DecisionWriter, Origin, Place, sealed
+from interpreters.journal.payloads import LARGE, Payloads, force_directory
 from interpreters.journal.reading import JournalReader
 
 Fsync = Literal["record", "turn", "never"]
 """When what was written is forced to the disk. Without it a crash of the program loses nothing, one of the machine the
 last seconds."""
-
-ENCODE = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
 
 
 class Journal:
@@ -38,8 +37,9 @@ class Journal:
         self.path = path
         self._descriptor = descriptor
         self._fsync = fsync
-        self._end = (0, -1)
-        """Where the last whole record ends, and its number (the header has 0): one value, which no interrupt halves."""
+        self._end = Place(0, -1, 0)
+        """Where the last whole line ends: one value, which no interrupt halves."""
+        self._payloads = Payloads(path)
         self._decisions = DecisionWriter()
 
     @classmethod
@@ -101,18 +101,20 @@ class Journal:
             journal.close()
             raise
         reader.on_record = journal._stands
-        journal._stands(reader.header_end, 0)
+        journal._stands(reader.header_place)
         return journal, reader
 
-    def _stands(self, end: int, number: int) -> None:
-        """A whole record is known to end here."""
-        self._end = (end, number)
+    def _stands(self, place: Place) -> None:
+        """A whole line is known to end here."""
+        self._end = place
 
     def _lock(self, otherwise: str) -> None:
         try:
             fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
             raise JournalLockedError(otherwise, path=self.path) from error
+        if not os.fstat(self._descriptor).st_nlink:  # deleted, by `cogstep sessions prune` say, while this was opened
+            raise JournalError("the file was deleted", path=self.path)
 
     def _begin(self, header: dict[str, Any]) -> None:
         self._lock("another session is being recorded here; choose another name")
@@ -122,11 +124,20 @@ class Journal:
                 path=self.path,
             )
         self._put(header, force=self._fsync != "never")
+        if self._fsync != "never":
+            self._force_name()
+
+    def _force_name(self) -> None:
+        """Force the file's name to the disk too: else a crash of the machine may leave a file that nobody finds."""
+        try:
+            force_directory(self.path.parent)
+        except OSError as error:
+            raise self._not_written(error) from error
 
     @property
     def written(self) -> int:
         """How many records stand on file."""
-        return self._end[1]
+        return self._end.number
 
     def write(self, event: Input, transition: Transition) -> None:
         """Append an input with its decisions.
@@ -171,8 +182,8 @@ class Journal:
     def _put(self, value: dict[str, Any], *, force: bool) -> None:
         if self._descriptor < 0:
             raise JournalWriteError("the journal is closed", path=self.path)
-        line = self._line(value)
-        size, number = self._end
+        size, number, before = self._end.end, self._end.number, self._end.sum
+        line, total = self._line(value, before)
         try:
             if os.fstat(self._descriptor).st_size > size:  # what an interrupt left behind of a record
                 os.ftruncate(self._descriptor, size)
@@ -183,26 +194,42 @@ class Journal:
                 os.fsync(self._descriptor)
         except OSError as error:
             self._take_back()
-            raise JournalWriteError(
-                f"the record could not be written ({error.strerror}); everything before it is kept. "
-                "Make room or choose another place, then go on",
-                path=self.path,
-            ) from error
-        self._end = (size + written, number + 1)
+            raise self._not_written(error) from error
+        self._end = Place(size + written, number + 1, total)
 
     def _take_back(self) -> None:
         """Cut off what got through of a record, so that a reader finds whole ones only."""
         with contextlib.suppress(OSError):  # then the next record tries again
-            os.ftruncate(self._descriptor, self._end[0])
+            os.ftruncate(self._descriptor, self._end.end)
 
-    def _line(self, value: dict[str, Any]) -> bytes:
+    def _line(self, value: dict[str, Any], before: int) -> tuple[bytes, int]:
+        """The line for a value, and its sum; its large texts are on file when this returns."""
         try:
-            try:
-                return (ENCODE(value) + "\n").encode()
-            except UnicodeEncodeError:  # half of a surrogate pair, which UTF-8 has no form for but JSON's \u has
-                return (json.dumps(value, allow_nan=False, separators=(",", ":")) + "\n").encode()
+            line, total = sealed(value, before)
+            if len(line) < LARGE:  # the usual case
+                return line, total
+            return sealed(self._without_large_texts(value), before)
         except ValueError as error:
             raise JournalWriteError(f"the record has no form in JSON: {error}", path=self.path) from error
+        except OSError as error:
+            raise self._not_written(error) from error
+
+    def _without_large_texts(self, value: dict[str, Any]) -> dict[str, Any]:
+        move = partial(self._payloads.moved_out, force=self._fsync != "never")
+        if "config" not in value:
+            return {name: move(part) for name, part in value.items()}
+        header = {**value, "start": move(value["start"])} if "start" in value else dict(value)
+        config = value["config"]
+        if config is not None and "system" in config:  # schemas of tools may hold anything, so that they stay
+            header["config"] = {**config, "system": move(config["system"])}
+        return header
+
+    def _not_written(self, error: OSError) -> JournalWriteError:
+        return JournalWriteError(
+            f"the record could not be written ({error.strerror}); everything before it is kept. "
+            "Make room or choose another place, then go on",
+            path=self.path,
+        )
 
 
 def _open_for_writing(path: Path, flags: int) -> int:

@@ -47,6 +47,8 @@ from interpreters.journal import (
     NotAJournalError,
     UnknownTagError,
 )
+from interpreters.journal.format import sealed
+from tests.interpreters.journals import rewritten
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -97,15 +99,14 @@ def test_a_record_is_a_line_with_its_number_input_and_decisions(tmp_path: Path) 
     record_session(path, turns=1, session="s1")
     header, *records = [json.loads(line) for line in lines_of(path)]
 
-    assert list(header) == ["format", "version", "session", "engine", "config", "created"]
+    assert list(header) == ["format", "version", "session", "engine", "config", "created", "sum"]
     assert tuple(header[name] for name in list(header)[:4]) == ("cogstep-journal", 1, "s1", "llm")
     assert [record["seq"] for record in records] == [1, 2, 3, 4]
-    assert [list(record) for record in records] == [["seq", "input", "decisions"]] * 4
+    assert [list(record) for record in records] == [["seq", "input", "decisions", "sum"]] * 4
     expected = ["user_spoke", "model_replied", "tool_returned", "model_replied"]
     assert expected == [record["input"]["type"] for record in records]
     asked = records[0]["decisions"]
-    assert [(d["type"], d["effect_id"], d["purpose"]) for d in asked] == [("call_model", "1.1.0", "answer")]
-    assert list(asked[0]["request"]) == ["digest"]
+    assert [(d["type"], d["effect_id"], *d) for d in asked] == [("call_model", "1.1.0", "type", "effect_id", "digest")]
 
 
 def test_a_record_stands_on_file_before_its_decisions_are_carried_out(tmp_path: Path) -> None:
@@ -144,11 +145,11 @@ def test_a_turn_takes_a_kilobyte_however_long_the_session(tmp_path: Path) -> Non
     assert sum(lengths[-4:]) - sum(lengths[:4]) <= 50, "only the numbers in it grow"
 
 
-@pytest.mark.parametrize(("fsync", "expected"), [("record", 5), ("turn", 2), ("never", 0)])
+@pytest.mark.parametrize(("fsync", "expected"), [("record", 6), ("turn", 3), ("never", 0)])
 def test_the_disk_is_forced_as_often_as_asked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fsync: Any, expected: int
 ) -> None:
-    """The header and each record, the header and each turn's end, or nothing."""
+    """The header, the file's name and each record; the header, the name and each turn's end; or nothing."""
     forced: list[int] = []
     monkeypatch.setattr(os, "fsync", forced.append)
     record_session(tmp_path / "a.jsonl", turns=1, fsync=fsync)
@@ -233,11 +234,12 @@ def damaged(path: Path, number: int, change: Any) -> None:
         (lambda line: b"\0" * 20 + b"\n", JournalDamagedError, "this is no record"),
         (lambda line: b"", JournalDamagedError, "record 3 should stand here, not 4"),
         (lambda line: line + line, JournalDamagedError, "record 4 should stand here, not 3"),
-        (lambda line: line.replace(b'"tool_returned"', b'"tool_sang"'), UnknownTagError, "no input 'tool_sang'"),
-        (lambda line: line.replace(b'"content":', b'"contents":'), JournalDamagedError, r"\$.content"),
-        (lambda line: line.replace(b'"decisions":[', b'"decisions":{},"x":['), JournalDamagedError, "no record"),
+        (lambda line: line.replace(b'"content":"0"', b'"content":"1"'), JournalDamagedError, "was changed after it was written"),
+        (lambda line: line.replace(b'"sum":"', b'"sum":"0'), JournalDamagedError, "was changed after it was written"),
+        (lambda line: line.replace(b'"sum":', b'"som":'), JournalDamagedError, "this is no record"),
+        (lambda line: line[:-1] + b" \n", JournalDamagedError, "was changed after it was written"),
     ],
-    ids=["cut", "zeros", "missing", "twice", "tag", "field", "keys"],
+    ids=["cut", "zeros", "missing", "twice", "text", "sum", "no sum", "blank"],
 )
 def test_damage_before_the_end_names_file_and_line(
     tmp_path: Path, change: Any, error: type[JournalError], message: str
@@ -255,6 +257,36 @@ def test_damage_before_the_end_names_file_and_line(
 
 
 @pytest.mark.parametrize(
+    ("before", "after", "error", "message"),
+    [
+        ('"tool_returned"', '"tool_sang"', UnknownTagError, "no input 'tool_sang'"),
+        ('"content":', '"contents":', JournalDamagedError, r"\$.content"),
+        ('"decisions":[', '"decisions":{},"x":[', JournalDamagedError, "no record"),
+        ('"decisions":[{"type":"call_model"', '"decisions":{"type":"call_model"', JournalDamagedError, "no list"),
+    ],
+    ids=["tag", "field", "keys", "list"],
+)
+def test_what_another_program_wrote_is_refused_where_it_is_not_ours(
+    tmp_path: Path, before: str, after: str, error: type[JournalError], message: str
+) -> None:
+    """The sums are right, and the records are none that this version knows."""
+    path = tmp_path / "a.jsonl"
+    record_session(path)
+
+    def change(number: int, data: Any) -> Any:
+        if number == 4:
+            text = json.dumps(data, separators=(",", ":")).replace(before, after)
+            return json.loads(text if message != "no list" else text.replace("}]}", "}}"))
+        return data
+
+    rewritten(path, change)
+
+    with pytest.raises(error, match=message) as caught:
+        read(path)
+    assert (path, 4) == (caught.value.path, caught.value.line)
+
+
+@pytest.mark.parametrize(
     ("content", "error", "message"),
     [
         (b"", NotAJournalError, "empty"),
@@ -263,7 +295,8 @@ def test_damage_before_the_end_names_file_and_line(
         (b"[1]\n", NotAJournalError, "no cogstep journal"),
         (b"\xff\xfe\0" * 50, NotAJournalError, "no cogstep journal"),
         (b'{"format":"cogstep-journal","version":2}\n', JournalVersionError, "version 2 .* reads version 1"),
-        (b'{"format":"cogstep-journal","version":1}\n', JournalDamagedError, "'config' is missing"),
+        (b'{"format":"cogstep-journal","version":1}\n', JournalDamagedError, "changed after it was written"),
+        (sealed({"format": "cogstep-journal", "version": 1}, 0)[0], JournalDamagedError, "'config' is missing"),
     ],
 )
 def test_a_file_that_is_no_journal_of_ours_says_what_it_is(

@@ -14,6 +14,7 @@ from interpreters import Agent, Approval, fakes, replay, tool
 from interpreters.fakes import Reply, ScriptedModel, call
 from interpreters.journal import Journal, JournalDamagedError
 from interpreters.replaying import ReplayDivergedError
+from tests.interpreters.journals import rewritten
 
 
 @tool(read_only=True)
@@ -65,11 +66,12 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Agent]:
 
 def changed(path: Path, to: Path, number: int, change: Any) -> None:
     """A copy with one record's decisions changed."""
-    lines = path.read_text("utf-8").splitlines(keepends=True)
-    record = json.loads(lines[number])
-    change(record["decisions"])
-    lines[number] = json.dumps(record, ensure_ascii=False, separators=(",", ":")) + "\n"
-    to.write_text("".join(lines), "utf-8")
+
+    def in_its_line(line: int, data: Any) -> None:
+        if line == number + 1:
+            change(data["decisions"])
+
+    rewritten(path, in_its_line, to)
 
 
 def test_a_recording_replays_to_the_same_decisions_and_state(recorded: tuple[Path, Agent]) -> None:
@@ -121,14 +123,14 @@ def test_any_changed_byte_of_a_decision_is_found(
     assert what_is_to_be_found(line, lines[number], number) == what_replay_finds(copy)
 
 
-def what_is_to_be_found(line: bytes, changed_line: bytes, number: int) -> tuple[str, int] | None:
+def what_is_to_be_found(line: bytes, changed_line: bytes, number: int) -> tuple[str, int]:
     try:
         record = json.loads(changed_line)
     except ValueError:
         return ("damaged", number)
-    if record.keys() != {"seq", "input", "decisions"} or not isinstance(record["decisions"], list):
+    if record.keys() != {"seq", "input", "decisions", "sum"} or not isinstance(record["decisions"], list):
         return ("damaged", number)
-    return None if record["decisions"] == json.loads(line)["decisions"] else ("differs", number)
+    return ("damaged" if record["decisions"] == json.loads(line)["decisions"] else "differs", number)
 
 
 def what_replay_finds(path: Path) -> tuple[str, int] | None:
@@ -172,7 +174,21 @@ def test_a_changed_input_leads_to_other_decisions(recorded: tuple[Path, Agent], 
     divergence = replay(copy).divergence
 
     assert divergence is not None
-    assert (divergence.record, divergence.field) == (1, "decisions[0].request.digest")
+    assert (divergence.record, divergence.field) == (1, "decisions[0].digest")
+
+
+def test_what_was_changed_and_decides_the_same_is_damage(recorded: tuple[Path, Agent], tmp_path: Path) -> None:
+    """A time that nothing hangs on, also at the record at which the replay was to stop."""
+    copy = tmp_path / "changed.jsonl"
+    lines = recorded[0].read_bytes().splitlines(keepends=True)
+    at = lines[2].index(b'"at":') + 5
+    lines[2] = lines[2][:at] + b"2" + lines[2][at + 1 :]
+    copy.write_bytes(b"".join(lines))
+
+    for to in (None, 2, 3):
+        with pytest.raises(JournalDamagedError, match="line 3: the record was changed"):
+            replay(copy, to=to)
+    assert replay(copy, to=1).same
 
 
 def test_changed_logic_shows_where_it_decides_otherwise(recorded: tuple[Path, Agent]) -> None:

@@ -33,6 +33,7 @@ from interpreters.fakes import Reply, Scripted, ScriptedModel, call
 from interpreters.journal import JournalDamagedError, JournalError, JournalLockedError, JournalReader
 from interpreters.settling import CALL_UNKNOWN
 from runtime import Notes
+from tests.interpreters.journals import replaced
 
 
 def reply_to(request: ModelRequest) -> Scripted:
@@ -221,7 +222,7 @@ def test_other_agent_logic_is_found_out(tmp_path: Path) -> None:
 
     with pytest.raises(ReplayDivergedError, match=r"fork it(?s:.*)digest"):
         Agent.resume(path, Thinking(), world.tools(), engine=other, **world.options())
-    path.write_text(text.replace('"text":"I look."', '"text":"I search."', 1))
+    replaced(path, '"text":"I look."', '"text":"I search."')
     with pytest.raises(ReplayDivergedError, match="fork it"):
         Agent.resume(path, Thinking(), world.tools(), **world.options())
     path.write_text(text)

@@ -23,6 +23,7 @@ from cognition import Failure, ModelRequest
 from interpreters.cli import options
 from interpreters.cli.options import parser
 from interpreters.fakes import Reply, Script, call
+from interpreters.journal.format import sealed
 from runtime.specs import SMALL_MODEL
 from tests.interpreters.cli.processes import BACKENDS, Cogstep, scripted
 
@@ -108,15 +109,17 @@ def test_a_divergence_shows_both_sides(here: Cogstep, tmp_path: Path) -> None:
     """A recording in which one decision was changed exits with 1 and names the record."""
     here("run", "?", "--record", "s.jsonl", replies=["391"])
     path = tmp_path / "s.jsonl"
-    path.write_text(path.read_text().replace('"purpose":"answer"', '"purpose":"repair"'))
+    outcome = '"outcome":{"type":"completed","text":"%s"}'
+    path.write_text(path.read_text().replace(outcome % "391", outcome % "392"))
     run = here("replay", "s.jsonl")
     data = json.loads(here("replay", "s.jsonl", "--json").stdout)
 
     assert run.returncode == 1
-    assert "record 1 (line 2) differs at decisions" in run.stdout
-    assert 'recorded: "repair"' in run.stdout
-    assert 'decided:  "answer"' in run.stdout
-    assert (data["same"], data["divergence"]["record"]) == (False, 1)
+    assert "record 2 (line 3) differs at decisions[0].outcome.text" in run.stdout
+    assert 'recorded: "392"' in run.stdout
+    assert 'decided:  "391"' in run.stdout
+    assert "line 3: the record was changed after it was written" in run.stderr
+    assert (data["same"], data["divergence"]["record"]) == (False, 2)
 
 
 def test_a_prompt_can_come_from_stdin(here: Cogstep) -> None:
@@ -260,7 +263,8 @@ def wrong_files(tmp_path: Path) -> Path:
     header = {"format": "cogstep-journal", "version": 1, "session": "s", "engine": "echo", "config": None, "created": 0}
     (tmp_path / "future.jsonl").write_text(json.dumps({**header, "version": 99}) + "\n")
     record = {"seq": 1, "input": {"type": "session_reset"}, "decisions": []}
-    (tmp_path / "damaged.jsonl").write_text(f"{json.dumps(header)}\n{json.dumps(record)}\nrubbish\n")
+    first, total = sealed(header, 0)
+    (tmp_path / "damaged.jsonl").write_bytes(first + sealed(record, total)[0] + b"rubbish\n")
     return tmp_path
 
 

@@ -9,6 +9,7 @@ from interpreters import replay
 from interpreters.fakes import call
 from interpreters.journal import JournalReader
 from tests.interpreters.cli.processes import Cogstep
+from tests.interpreters.journals import replaced
 
 CALL = [call("calculate", expression="17 * 23"), "17 * 23 is 391."]
 
@@ -111,7 +112,7 @@ def test_a_replay_with_other_logic_shows_what_it_decides(here: Cogstep, tmp_path
 def test_foreign_tools_are_named(here: Cogstep, tmp_path: Path) -> None:
     """A session of another program's is resumed there."""
     path = recorded(here, tmp_path)
-    path.write_text(path.read_text().replace('"name":"calculate"', '"name":"abacus"'))
+    replaced(path, '"name":"calculate"', '"name":"abacus"')
 
     done = here("resume", "s.jsonl", "On!", replies=[])
 
