@@ -62,6 +62,10 @@ class LoadCancelledError(ModelLoadError):
     """``on_progress`` returned False."""
 
 
+class ModelProcessError(ModelLoadError):
+    """The process of a model ended while it loaded, or ends so often that it is not started again."""
+
+
 class TemplateError(ModelLoadError):
     """A chat template has a syntax error, or refuses a plain conversation however it is put."""
 

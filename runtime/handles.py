@@ -31,7 +31,7 @@ class Desk:
         self.info, self._interrupt = owner.call(lambda engine: (engine.info, engine.interrupt))
         self.closing = False
 
-    def submit(self, request: ModelRequest, put: Callable[[Output | Done], object], submitted: float) -> Ticket:
+    def submit(self, request: ModelRequest, put: Callable[[Output | Done], None], submitted: float) -> Ticket:
         """Queue a request. ``put`` gets its outputs on the owner's thread, and exactly one ``Done`` at their end.
 
         Args:

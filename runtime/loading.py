@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from concurrent.futures import Future
 from pathlib import Path
 from queue import SimpleQueue
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack, overload
 
 from attrs import frozen
 
 from runtime.errors import LoadCancelledError, ModelOptionsError, ModelSpecError
+from runtime.isolated.settings import Isolation
 from runtime.llama_options import LlamaOptions
 from runtime.owner import Owner
 from runtime.real_models import check_allowed
@@ -18,6 +20,7 @@ from runtime.specs import BackendName, Source, resolve
 
 if TYPE_CHECKING:
     from runtime.handles import LocalRuntime
+    from runtime.isolated.handles import IsolatedRuntime
     from runtime.local import LocalEngine
 
 
@@ -30,20 +33,55 @@ class LoadProgress:
     """0 to 1."""
 
 
+OnProgress = Callable[[LoadProgress], object]
+"""Called in the caller's thread as loading goes on; returning False cancels the load."""
+
+
+class LoadOptions(TypedDict, total=False):
+    """What ``load_model`` takes beside the model and whether to isolate it; see there."""
+
+    backend: BackendName | None
+    context_tokens: int | None
+    threads: int | None
+    options: LlamaOptions | None
+    on_progress: OnProgress | None
+
+
+@overload
+def load_model(
+    spec: str | Path | None = None, *, isolate: Literal[False] = False, **options: Unpack[LoadOptions]
+) -> LocalRuntime: ...
+
+
+@overload
+def load_model(
+    spec: str | Path | None = None, *, isolate: Literal[True] | Isolation, **options: Unpack[LoadOptions]
+) -> IsolatedRuntime: ...
+
+
+@overload
+def load_model(
+    spec: str | Path | None = None, *, isolate: bool | Isolation, **options: Unpack[LoadOptions]
+) -> LocalRuntime | IsolatedRuntime: ...
+
+
 def load_model(
     spec: str | Path | None = None,
     *,
+    isolate: bool | Isolation = False,
     backend: BackendName | None = None,
     context_tokens: int | None = None,
     threads: int | None = None,
     options: LlamaOptions | None = None,
-    on_progress: Callable[[LoadProgress], object] | None = None,
-) -> LocalRuntime:
+    on_progress: OnProgress | None = None,
+) -> LocalRuntime | IsolatedRuntime:
     """Load a model and give back a runtime for it, ready for ``submit``. Close it, or use it in a ``with`` statement.
 
     Args:
         spec: a ``.gguf`` file, an MLX directory, ``hf:owner/repo[/file]``, or None for the small model that ships with
             cogstep.
+        isolate: whether the model lives in a process of its own, which is started again where native code crashes, runs
+            out of memory or hangs; an ``Isolation`` says how patient to be.
         backend: ``"llama"`` or ``"mlx"``; None takes the one that the model is made for. The shipped model is there for
             both: llama.cpp if it is installed, else MLX.
         context_tokens: the longest prompt and reply together; None is what the model was trained for, at most 8192.
@@ -57,29 +95,60 @@ def load_model(
     if context_tokens is not None and context_tokens < 2:
         raise ModelSpecError(f"context_tokens must be at least 2, not {context_tokens}", spec=str(spec or ""))
     watch = _Watch()
+    name = str(spec) if spec is not None else "small model"
+
+    def find() -> Source:
+        return resolve(spec, backend, watch.downloading)
+
+    if isolate:
+        settings = Isolation() if isolate is True else isolate
+        return _load_isolated(find, settings, context_tokens, threads, options, watch, name, on_progress)
 
     def load() -> LocalEngine:
-        source = resolve(spec, backend, watch.downloading)
-        return load_engine(source, context_tokens, threads, options, watch.loading)
+        return load_engine(find(), context_tokens, threads, options, watch.loading)
 
-    owner: Owner[LocalEngine] = Owner(
-        load,
-        lambda engine: engine.close(),
-        step=lambda engine: engine.step(),
-        name=str(spec) if spec is not None else "small model",
-    )
+    owner: Owner[LocalEngine] = Owner(load, lambda engine: engine.close(), step=lambda engine: engine.step(), name=name)
     try:
-        watch.wait(owner, on_progress)
+        watch.wait(owner.ready, on_progress)
     except BaseException:  # Ctrl-C, or an error in on_progress: nobody waits for the model any more
         watch.cancelled.set()
         owner.abandon()
         raise
     if watch.cancelled.is_set():
         owner.abandon()
-        raise LoadCancelledError(f"loading {owner.name} was cancelled", spec=str(spec or ""))
+        raise LoadCancelledError(f"loading {name} was cancelled", spec=str(spec or ""))
     from runtime.handles import LocalRuntime  # loaded by now; importing it up there would make `import runtime` slow
 
     return LocalRuntime(owner)
+
+
+def _load_isolated(
+    find: Callable[[], Source],
+    settings: Isolation,
+    context_tokens: int | None,
+    threads: int | None,
+    options: LlamaOptions | None,
+    watch: _Watch,
+    name: str,
+    on_progress: OnProgress | None,
+) -> IsolatedRuntime:
+    """The model is looked for here, and loaded in the child."""
+    from runtime.isolated import wire
+    from runtime.isolated.handles import IsolatedRuntime
+    from runtime.isolated.supervisor import Supervisor
+
+    def prepare() -> wire.Load:
+        source = find()
+        return wire.Load(source.backend, str(source.path), settings.silence / 4, context_tokens, threads, options)
+
+    supervisor = Supervisor(prepare, settings, name=name, on_progress=watch.loading)
+    try:
+        watch.wait(supervisor.ready, on_progress)
+    except BaseException:
+        watch.cancelled.set()
+        supervisor.abandon()
+        raise
+    return IsolatedRuntime(supervisor)
 
 
 class _Watch:
@@ -97,13 +166,13 @@ class _Watch:
         self._events.put(LoadProgress("weights", fraction))
         return not self.cancelled.is_set()
 
-    def wait(self, owner: Owner[LocalEngine], on_progress: Callable[[LoadProgress], object] | None) -> None:
+    def wait(self, ready: Future[Any], on_progress: OnProgress | None) -> None:
         """Until the model stands; raises what loading raised."""
-        owner.ready.add_done_callback(lambda _ready: self._events.put(None))
+        ready.add_done_callback(lambda _ready: self._events.put(None))
         while (event := self._events.get()) is not None:
             if on_progress is not None and on_progress(event) is False:
                 self.cancelled.set()
-        owner.ready.result()
+        ready.result()
 
 
 def load_engine(

@@ -1,0 +1,212 @@
+"""The program of a model's own process: reads frames on one thread, runs the model on another, answers in frames.
+
+It ends when its parent closes the connection or is gone, however that came, and whatever native code is doing then.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import signal
+import socket
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from pathlib import Path
+from typing import NoReturn
+
+from cognition import ModelRequest
+from cognition.parsing import Output
+from runtime.handles import Desk, Ticket
+from runtime.isolated import wire
+from runtime.loading import load_engine
+from runtime.local import LocalEngine
+from runtime.owner import Owner
+from runtime.protocol import Done
+from runtime.specs import Source
+
+LoadEngine = Callable[[wire.Load, Callable[[float], bool]], LocalEngine]
+"""Makes the engine on its owner's thread; told how to say how far it is."""
+
+DIE_WITH_PARENT = 1
+"""``PR_SET_PDEATHSIG`` of Linux's ``prctl.h``."""
+
+OFTENEST_VICTIM = "500"
+"""Of 1000, added to the badness by which Linux chooses whom to kill when memory runs out: rather this process than the
+program that can start it again."""
+
+
+def main() -> NoReturn:
+    """Serve the parent that started this process with ``... connection parent`` at the end of its command line."""
+    connection, parent = map(int, sys.argv[-2:])
+    Server(socket.socket(fileno=connection), parent, load).run()
+
+
+def load(message: wire.Load, on_progress: Callable[[float], bool]) -> LocalEngine:
+    """What is really loaded; tests have engines of their own."""
+    source = Source(message.backend, Path(message.path))
+    return load_engine(source, message.context_tokens, message.threads, message.options, on_progress)
+
+
+class Server:
+    """One engine and the connection to whom it serves."""
+
+    def __init__(self, connection: socket.socket, parent: int, load: LoadEngine) -> None:
+        self._connection = connection
+        self._parent = parent
+        self._load = load
+        self._sending = threading.Lock()
+        self._steps = 0
+        self._ready = False
+        self._desk: Desk | None = None
+        self._tickets: dict[int, Ticket] = {}
+        self._open: set[int] = set()
+        """What is not answered yet."""
+        self._produced: list[tuple[int, Output | Done]] = []
+        """Since the last step; of the owner's thread alone."""
+
+    def run(self) -> NoReturn:
+        """Until the parent wants no more, or is there no more."""
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's; it says what is to end
+        _follow(self._parent)
+        messages = self._messages()
+        first = next(messages)
+        assert isinstance(first, wire.Load)
+        threading.Thread(target=self._live, args=(first.pulse,), name="cogstep pulse", daemon=True).start()
+        self.owner = Owner(
+            lambda: self._load(first, self._tell_progress),
+            lambda engine: engine.close(),
+            step=self._step,
+            name=Path(first.path).name,
+        )
+        self.owner.ready.add_done_callback(self._tell_ready)
+        for message in messages:
+            if isinstance(message, wire.Close):
+                break
+            self.handle(message)
+        self._end()
+
+    def handle(self, message: wire.Message) -> None:
+        """On the thread that reads."""
+        match message:
+            case wire.Submit(number, request, submitted):
+                self._submit(number, request, submitted)
+            case wire.Cancel(number):
+                ticket = self._tickets.get(number)
+                if ticket is not None:  # else its end and the cancel have met on their way
+                    ticket.cancel()
+            case wire.Count(number, request):
+                self._open.add(number)
+                self.owner.put(lambda engine: self._count(engine, number, request))
+            case _:
+                raise AssertionError(f"a parent does not say {message!r}")
+
+    def send(self, frame: bytes) -> None:
+        """Waits while the parent does not read: so nothing piles up here, and the model runs no further ahead."""
+        try:
+            with self._sending:
+                self._connection.sendall(frame)
+        except OSError:  # there is nobody to tell
+            os._exit(0)
+
+    # -------------------------------------------------------------------------------------------- on the reader's thread
+
+    def _messages(self) -> Iterator[wire.Message]:
+        frames = wire.Frames()
+        while True:
+            try:
+                data = self._connection.recv(1 << 16)
+            except OSError:
+                data = b""
+            if not data:
+                os._exit(0)
+            for body in frames.feed(data):
+                yield self.read(body)
+
+    def read(self, body: bytes) -> wire.Message:
+        """A frame's message."""
+        return wire.decode(body)
+
+    def _submit(self, number: int, request: ModelRequest, submitted: float) -> None:
+        if self._desk is None:
+            self._desk = Desk(self.owner)
+        self._open.add(number)
+
+        def put(piece: Output | Done) -> None:
+            self._produced.append((number, piece))
+            if isinstance(piece, Done):
+                self._open.discard(number)
+                self._tickets.pop(number, None)
+
+        self._tickets[number] = self._desk.submit(request, put, submitted)
+        if number not in self._open:  # it has come to its end already, on the other thread
+            self._tickets.pop(number, None)
+
+    def _end(self) -> NoReturn:
+        if self._desk is not None:
+            self._desk.close()
+        self.owner.close()  # its last steps send what came of everything
+        with contextlib.suppress(OSError):
+            sys.stderr.flush()
+        os._exit(0)  # nothing is left to be done, and libraries take their time to come apart
+
+    # --------------------------------------------------------------------------------------------- on the owner's thread
+
+    def _tell_progress(self, fraction: float) -> bool:
+        self._steps += 1
+        self.send(wire.encode(wire.Loading(fraction)))
+        return True
+
+    def _tell_ready(self, ready: Future[None]) -> None:
+        error = ready.exception()
+        if error is not None:
+            self.send(wire.encode(wire.LoadFailed(wire.refusal(error))))
+            return
+        self._ready = True
+        self.owner.put(lambda engine: self.send(wire.encode(wire.Ready(engine.info))))
+
+    def _count(self, engine: LocalEngine, number: int, request: ModelRequest) -> None:
+        answer: wire.Message
+        try:
+            answer = wire.Counted(number, len(engine.prompt(request)))
+        except BaseException as error:  # whatever it is, it is the caller's
+            answer = wire.NotCounted(number, wire.refusal(error))
+        self._open.discard(number)
+        self.send(wire.encode(answer))
+
+    def _step(self, engine: LocalEngine) -> bool:
+        """One step, and what came of it and of the jobs before it in one frame."""
+        more = engine.step()
+        self._steps += 1
+        if self._produced:
+            produced, self._produced = tuple(self._produced), []
+            self.send(wire.encode(wire.Produced(produced)))
+        return more
+
+    # --------------------------------------------------------------------------------------------- on the pulse's thread
+
+    def _live(self, pulse: float) -> None:
+        """Says that the process lives, while somebody waits, and how far the engine is; sees when the parent is gone.
+
+        Native code that hangs lets this thread go on. Whether it hangs, the number of steps tells, not the pulse.
+        """
+        while True:
+            time.sleep(pulse)
+            if os.getppid() != self._parent:
+                os._exit(0)
+            if self._open or not self._ready:
+                self.send(wire.encode(wire.Pulse(self._steps)))
+
+
+def _follow(parent: int) -> None:
+    """Have the system end this process with its parent, where it can; the connection's end does it everywhere."""
+    if sys.platform == "linux":
+        with contextlib.suppress(OSError, AttributeError):
+            ctypes.CDLL(None).prctl(DIE_WITH_PARENT, signal.SIGKILL)
+        with contextlib.suppress(OSError):
+            Path("/proc/self/oom_score_adj").write_text(OFTENEST_VICTIM, "ascii")
+    if os.getppid() != parent:  # it went before the line above
+        os._exit(0)

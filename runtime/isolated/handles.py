@@ -1,0 +1,66 @@
+"""What callers hold of a model in a process of its own."""
+
+from __future__ import annotations
+
+import weakref
+from typing import TYPE_CHECKING
+
+from cognition import ModelRequest
+from runtime.handles import LocalGeneration
+from runtime.protocol import ModelInfo
+
+if TYPE_CHECKING:
+    from runtime.isolated.supervisor import Supervisor
+
+
+class IsolatedRuntime:
+    """A local model in a child process; see ``runtime.Runtime``. Made by ``runtime.load_model(..., isolate=True)``.
+
+    Where the process ends or hangs, what it was working on fails as ``transient``, and it is started again; requests that
+    come meanwhile wait for it. Usable in a ``with`` statement. A runtime that is no longer held, or still open when the
+    program ends, is closed.
+    """
+
+    def __init__(self, supervisor: Supervisor) -> None:
+        """Take over a supervisor whose first child is ready."""
+        self._supervisor = supervisor
+        self._info = supervisor.ready.result()
+        self._shut = weakref.finalize(self, supervisor.close)
+
+    @property
+    def pid(self) -> int | None:
+        """The number of the process; None while there is none, between two."""
+        return self._supervisor.pid
+
+    @property
+    def starts(self) -> int:
+        """How often a process was started, the first one included."""
+        return self._supervisor.starts
+
+    def submit(self, request: ModelRequest) -> LocalGeneration:
+        supervisor = self._supervisor
+        reply = supervisor.submit(request)
+        return LocalGeneration(self, reply.outputs, lambda: supervisor.cancel(reply))
+
+    def count_tokens(self, request: ModelRequest) -> int:
+        """As every runtime does. Waits for the next process where one has ended.
+
+        Raises:
+            RuntimeClosedError: after ``close()``.
+            TemplateError: the model's template refuses these messages.
+            ModelProcessError: the process has ended too often and is not started again.
+        """
+        return self._supervisor.count(request)
+
+    def describe(self) -> ModelInfo:
+        return self._info
+
+    def close(self) -> None:
+        self._shut()
+        self._supervisor.close()  # once more: waits also where another caller has just begun to close
+
+    def __enter__(self) -> IsolatedRuntime:
+        return self
+
+    def __exit__(self, *_exception: object) -> None:
+        self.close()

@@ -1,0 +1,463 @@
+"""The thread that keeps a model's process running: it knows what is on its way, and what becomes of it if that ends.
+
+    ┌──▶ start ─▶ load ─▶ serve ─▶ it ended, or takes too long ──▶ what was with it fails as transient ─┐
+    │                                                                                                  │
+    └──────────────── wait a little, unless it is the first time in a row ◀────────────────────────────┘
+
+What was not sent yet is sent to the next one, and so is what was only to be counted.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import selectors
+import socket
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future
+from itertools import count
+from queue import Empty, SimpleQueue
+
+from attrs import define, field
+
+from cognition import CodecError, CogstepError, Failure, FinishReason, ModelRequest, Usage
+from cognition.parsing import CallFinished, CallMalformed, Output, ReasoningDelta, TextDelta
+from runtime.errors import LoadCancelledError, ModelProcessError, RuntimeClosedError
+from runtime.isolated import wire
+from runtime.isolated.patience import Patience
+from runtime.isolated.process import CHILD, Child
+from runtime.isolated.settings import Isolation
+from runtime.protocol import Done, ModelInfo, Timings
+
+LOG = logging.getLogger("cogstep")
+
+PROCESS_ENDED = "model_process_ended"
+"""``Failure.code`` of what was on its way when the process ended."""
+
+
+@define(eq=False)
+class Reply:
+    """A reply that somebody waits for."""
+
+    id: int
+    frame: bytes
+    """The request, as it is sent."""
+    outputs: SimpleQueue[Output | Done] = field(factory=SimpleQueue)
+    cancelled: bool = False
+    seen: list[Output] = field(factory=list)
+
+    def end(self, reason: FinishReason, failure: Failure | None = None) -> None:
+        """Its end, where the process can't say any more what that is. What the reply has cost is not known then."""
+        self.outputs.put(
+            Done(
+                "".join(piece.text for piece in self.seen if isinstance(piece, TextDelta)),
+                "".join(piece.text for piece in self.seen if isinstance(piece, ReasoningDelta)),
+                tuple(piece.call for piece in self.seen if isinstance(piece, CallFinished)),
+                tuple(piece.malformed for piece in self.seen if isinstance(piece, CallMalformed)),
+                reason,
+                Usage(),
+                Timings(),
+                failure,
+            )
+        )
+
+    def fail(self, failure: Failure) -> None:
+        """As the process ended; whoever had cancelled it gets what was asked for."""
+        if self.cancelled:
+            self.end("cancelled")
+        else:
+            self.end("error", failure)
+
+
+@define(eq=False)
+class Counting:
+    """A number that somebody waits for."""
+
+    id: int
+    frame: bytes
+    answer: Future[int] = field(factory=Future)
+
+
+@define(eq=False)
+class Withdrawal:
+    """A reply was cancelled."""
+
+    reply: Reply
+
+
+Letter = Reply | Counting | Withdrawal
+
+
+class Supervisor:
+    """Runs a child, again and again if need be, until it is closed.
+
+    Args:
+        prepare: says what to load, on the supervisor's thread; may take its time, and raise.
+        settings: how patient to be.
+        name: of the model, for messages.
+        on_progress: told how far the first load is, on the supervisor's thread; False cancels it.
+        module: whose ``main`` the child runs.
+    """
+
+    def __init__(
+        self,
+        prepare: Callable[[], wire.Load],
+        settings: Isolation,
+        *,
+        name: str,
+        on_progress: Callable[[float], bool],
+        module: str = CHILD,
+    ) -> None:
+        self.name = name
+        self.ready: Future[ModelInfo] = Future()
+        """What the first load came to."""
+        self.starts = 0
+        """How often a process was started."""
+        self._prepare = prepare
+        self._settings = settings
+        self._on_progress = on_progress
+        self._module = module
+        self._folder = _working_directory()
+        self._numbers = count(1)
+        self._letters: SimpleQueue[Letter] = SimpleQueue()
+        self._bell, self._ringer = socket.socketpair()
+        self._bell.setblocking(False)
+        self._ringer.setblocking(False)
+        # So that no letter can slip in behind the last one. The supervisor's thread never waits for it while it works.
+        self._door = threading.Lock()
+        self._closing = False
+        self._child: Child | None = None
+        self._standing = False
+        """The child has loaded its model."""
+        self._unsent = bytearray()
+        self._waiting: dict[int, Reply | Counting] = {}
+        """Not sent to a child that stands."""
+        self._sent: dict[int, Reply | Counting] = {}
+        self._deaths = 0
+        """In a row."""
+        self._reloading = ""
+        """Why the child could not load what an earlier one had loaded."""
+        self._broken: Failure | None = None
+        """It is not started any more."""
+        self._thread = threading.Thread(target=self._run, name=f"cogstep process of {name}", daemon=True)
+        self._thread.start()
+
+    # ------------------------------------------------------------------------------------------------- from any thread
+
+    @property
+    def pid(self) -> int | None:
+        """Of the process that runs now; None between two."""
+        child = self._child
+        return child.pid if child is not None else None
+
+    def submit(self, request: ModelRequest) -> Reply:
+        """Have a reply made.
+
+        Raises:
+            RuntimeClosedError: after ``close()``.
+        """
+        number = next(self._numbers)
+        reply = Reply(number, wire.encode(wire.Submit(number, request, time.monotonic())))
+        self._put(reply)
+        return reply
+
+    def count(self, request: ModelRequest) -> int:
+        """Have tokens counted, and wait for it.
+
+        Raises:
+            RuntimeClosedError: after ``close()``, or it came while this waited.
+            TemplateError: the template refuses the messages.
+            ModelProcessError: the process is not started any more.
+        """
+        number = next(self._numbers)
+        counting = Counting(number, wire.encode(wire.Count(number, request)))
+        self._put(counting)
+        return counting.answer.result()
+
+    def cancel(self, reply: Reply) -> None:
+        """End a reply soon. Takes no lock, so that a signal handler may call it."""
+        reply.cancelled = True
+        self._letters.put(Withdrawal(reply))
+        self._ring()
+
+    def close(self) -> None:
+        """End what is on its way as cancelled, end the process, and wait for both. May be called twice."""
+        self.abandon()
+        if threading.current_thread() is not self._thread:
+            self._thread.join()
+
+    def abandon(self) -> None:
+        """Like ``close``, without waiting."""
+        with self._door:
+            self._closing = True
+        self._ring()
+
+    def _put(self, letter: Reply | Counting) -> None:
+        with self._door:
+            if self._closing:
+                raise RuntimeClosedError(self.name)
+            self._letters.put(letter)
+        self._ring()
+
+    def _ring(self) -> None:
+        with contextlib.suppress(OSError):  # it is awake already, or has ended
+            self._ringer.send(b"\0")
+
+    # ------------------------------------------------------------------------------------------ on the supervisor's thread
+
+    def _run(self) -> None:
+        with selectors.DefaultSelector() as selector:
+            selector.register(self._bell, selectors.EVENT_READ)
+            try:
+                self._keep_running(selector)
+            except BaseException as error:  # what failed to load, and what nobody thought of
+                self._stop(error)
+            else:
+                self._stop(RuntimeClosedError(self.name))
+
+    def _keep_running(self, selector: selectors.BaseSelector) -> None:
+        load = wire.encode(self._prepare())
+        while True:
+            reason = self._live(selector, load)
+            if self._closing:
+                return
+            if not self.ready.done():
+                raise ModelProcessError(f"{reason} while it loaded {self.name}", spec=self.name)
+            self._mourn(reason)
+            self._pause(selector, None if self._broken else self._settings.delay(self._deaths))
+
+    def _live(self, selector: selectors.BaseSelector, load: bytes) -> str:
+        """One process from its start to its end, and how that came."""
+        self.starts += 1
+        self._reloading = ""
+        try:
+            child = Child(self._module, self._folder)
+        except OSError as error:
+            return f"no process can be started ({error.strerror})"
+        self._unsent = bytearray(load)
+        self._standing = False
+        selector.register(child.connection, selectors.EVENT_READ)
+        selector.register(child.said, selectors.EVENT_READ)
+        self._child = child
+        try:
+            self._serve(selector, child)
+        except CodecError as error:
+            child.kill(f"the model's process said what can't be read ({error}) and was killed")
+        except BaseException:  # nobody wants it any more, or it could not load the model
+            child.kill()
+            raise
+        finally:
+            self._child = None
+            self._standing = False
+            for stream in (child.connection, child.said):
+                if stream in selector.get_map():
+                    selector.unregister(stream)
+            reason = child.end()
+        return f"the model can't be loaded again ({self._reloading})" if self._reloading else reason
+
+    def _serve(self, selector: selectors.BaseSelector, child: Child) -> None:
+        """Until the process ends, or has to."""
+        frames, patience, told = wire.Frames(), Patience(self._settings), False
+        while True:
+            self._read_letters()
+            if self._closing and not told:
+                if not self._standing:
+                    child.kill()
+                    return
+                self._unsent += wire.encode(wire.Close())
+                told = True
+            wanted = selectors.EVENT_READ | (selectors.EVENT_WRITE if self._unsent else 0)
+            if wanted != selector.get_key(child.connection).events:
+                selector.modify(child.connection, wanted)
+            busy = not self._standing or told or bool(self._sent)
+            if not busy:
+                patience.rest()
+            before = time.monotonic()
+            for key, events in selector.select(patience.tick if busy else None):
+                if key.fileobj is self._bell:
+                    self._drain()
+                elif key.fileobj is child.said:
+                    if not child.listen():
+                        selector.unregister(child.said)
+                elif not self._exchange(child, events, frames, patience):
+                    return
+            if busy and (wrong := patience.wait(time.monotonic() - before)):
+                child.kill(wrong)
+                return
+
+    def _exchange(self, child: Child, events: int, frames: wire.Frames, patience: Patience) -> bool:
+        """Send and receive what is possible now; False at the connection's end."""
+        if events & selectors.EVENT_WRITE:
+            try:
+                del self._unsent[: child.connection.send(self._unsent)]
+            except BlockingIOError:
+                pass
+            except OSError:  # it has ended; what it said before that is still to be read
+                self._unsent.clear()
+        if not events & selectors.EVENT_READ:
+            return True
+        try:
+            data = child.connection.recv(1 << 18)
+        except BlockingIOError:
+            return True
+        except OSError:
+            data = b""
+        for body in frames.feed(data):
+            message = wire.decode(body)
+            patience.hear(message)
+            self._hear(message)
+        return bool(data)
+
+    def _hear(self, message: wire.Message) -> None:
+        match message:
+            case wire.Produced(items):
+                for number, piece in items:
+                    self._hand_over(number, piece)
+            case wire.Counted(number, tokens):
+                self._answered(number).set_result(tokens)
+            case wire.NotCounted(number, refusal):
+                self._answered(number).set_exception(wire.restored(refusal))
+            case wire.Loading(fraction):
+                if not self.ready.done() and not self._on_progress(fraction):
+                    raise LoadCancelledError(f"loading {self.name} was cancelled", spec=self.name)
+            case wire.Ready(info):
+                self._standing = True
+                if not self.ready.done():
+                    self.ready.set_result(info)
+                for one in tuple(self._waiting.values()):
+                    self._send(one)
+                self._waiting.clear()
+            case wire.LoadFailed(refusal):
+                if not self.ready.done():
+                    raise wire.restored(refusal)
+                self._reloading = refusal.message
+            case wire.Pulse():
+                pass
+            case _:
+                raise CodecError(("$", f"a child does not say {type(message).__name__}"))
+
+    def _hand_over(self, number: int, piece: Output | Done) -> None:
+        reply = self._sent.get(number)
+        if not isinstance(reply, Reply):
+            raise CodecError(("$.items", f"nobody waits for a reply {number}"))
+        if isinstance(piece, Done):
+            del self._sent[number]
+            self._deaths = 0  # it works
+        else:
+            reply.seen.append(piece)
+        reply.outputs.put(piece)
+
+    def _answered(self, number: int) -> Future[int]:
+        counting = self._sent.pop(number, None)
+        if not isinstance(counting, Counting):
+            raise CodecError(("$.id", f"nobody waits for a count {number}"))
+        return counting.answer
+
+    def _read_letters(self) -> None:
+        while True:
+            try:
+                letter = self._letters.get_nowait()
+            except Empty:
+                return
+            match letter:
+                case Withdrawal(reply):
+                    self._withdraw(reply)
+                case Reply() if letter.cancelled:
+                    letter.end("cancelled")
+                case Reply() | Counting() if self._broken is not None:
+                    self._refuse(letter, self._broken)
+                case Reply() | Counting():
+                    if self._standing:
+                        self._send(letter)
+                    else:
+                        self._waiting[letter.id] = letter
+
+    def _withdraw(self, reply: Reply) -> None:
+        if reply.id in self._sent:
+            self._unsent += wire.encode(wire.Cancel(reply.id))
+        elif self._waiting.pop(reply.id, None) is not None:
+            reply.end("cancelled")
+
+    def _send(self, letter: Reply | Counting) -> None:
+        self._sent[letter.id] = letter
+        self._unsent += letter.frame
+
+    def _drain(self) -> None:
+        with contextlib.suppress(BlockingIOError):
+            while self._bell.recv(4096):
+                pass
+
+    def _mourn(self, reason: str) -> None:
+        """A process that stood, or was to stand again, has ended."""
+        self._deaths += 1
+        if self._deaths > self._settings.restarts:
+            times = "" if self._deaths == 1 else f", the {self._deaths}th time in a row"
+            self._broken = Failure(f"{reason}{times}; it is not started again", kind="fatal", code=PROCESS_ENDED)
+            LOG.error("%s: %s", self.name, self._broken.message)
+        else:
+            LOG.warning("%s: %s; it is started again", self.name, reason)
+        failure = self._broken or Failure(f"{reason}; it is started again", kind="transient", code=PROCESS_ENDED)
+        sent, self._sent = self._sent, {}
+        for letter in sent.values():
+            if isinstance(letter, Reply):
+                letter.fail(failure)
+            else:  # to count twice does no harm
+                self._waiting[letter.id] = letter
+        if self._broken is not None:
+            waiting, self._waiting = self._waiting, {}
+            for letter in waiting.values():
+                self._refuse(letter, self._broken)
+
+    def _refuse(self, letter: Reply | Counting, failure: Failure) -> None:
+        if isinstance(letter, Reply):
+            letter.fail(failure)
+        else:
+            letter.answer.set_exception(ModelProcessError(failure.message, spec=self.name))
+
+    def _pause(self, selector: selectors.BaseSelector, seconds: float | None) -> None:
+        """Before the next start; None: there is none, and only letters are answered."""
+        end = None if seconds is None else time.monotonic() + seconds
+        while not self._closing:
+            self._read_letters()
+            left = None if end is None else end - time.monotonic()
+            if left is not None and left <= 0:
+                return
+            if selector.select(left):
+                self._drain()
+
+    def _stop(self, error: BaseException) -> None:
+        """The end of the thread: nobody may be left waiting."""
+        with self._door:
+            self._closing = True
+        if not self.ready.done():
+            closed = isinstance(error, RuntimeClosedError)
+            self.ready.set_exception(
+                LoadCancelledError(f"loading {self.name} was cancelled", spec=self.name) if closed else error
+            )
+        elif not isinstance(error, CogstepError):
+            LOG.error("%s: the supervisor of its process failed", self.name, exc_info=error)
+        left: list[Letter] = [*self._sent.values(), *self._waiting.values()]
+        with contextlib.suppress(Empty):
+            while True:
+                left.append(self._letters.get_nowait())
+        for letter in left:
+            if isinstance(letter, Reply):
+                if isinstance(error, RuntimeClosedError):
+                    letter.end("cancelled")
+                else:
+                    letter.fail(Failure(f"{type(error).__name__}: {error}", kind="fatal"))
+            elif isinstance(letter, Counting):
+                letter.answer.set_exception(RuntimeClosedError(self.name))
+        self._bell.close()
+        self._ringer.close()
+
+
+def _working_directory() -> str | None:
+    """Where relative paths start, also for a process that is started later."""
+    try:
+        return os.getcwd()
+    except OSError:  # it was deleted
+        return None
