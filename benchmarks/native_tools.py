@@ -7,6 +7,7 @@ build takes cmake, a C++ compiler, 0.6 GB in ``benchmarks/.llama.cpp/``, and a q
 
 from __future__ import annotations
 
+import ctypes
 import os
 import re
 import shutil
@@ -80,6 +81,15 @@ def prepare(say: Progress, jobs: int | None = None) -> None:
     _run(["cmake", "--build", home / "build", "--target", *PROGRAMS, "--parallel", str(jobs)], say)
 
 
+_libc = ctypes.CDLL(None) if sys.platform == "linux" else None
+
+
+def _die_with_parent() -> None:
+    """In a child that was just made: a signal for it when its parent ends (prctl(2), PR_SET_PDEATHSIG)."""
+    if _libc is not None:
+        _libc.prctl(1, signal.SIGKILL, 0, 0, 0)
+
+
 def _home() -> Path:
     """One folder for each version."""
     return DIRECTORY / version("llama-cpp-python")
@@ -121,10 +131,11 @@ def _run(command: Sequence[str | Path], say: Progress) -> None:
 def started(command: Sequence[str | Path], **options: object) -> Iterator[subprocess.Popen[str]]:
     """A process that is gone, with all its children, when the block is left, however that happens.
 
-    It has a process group of its own, so that Ctrl-C reaches this program alone, which then ends the group.
+    It has a process group of its own, so that Ctrl-C reaches this program alone, which then ends the group. Where the
+    system can, it also ends when this program is killed.
     """
     process: subprocess.Popen[str] = subprocess.Popen(  # type: ignore[call-overload]
-        [str(part) for part in command], text=True, start_new_session=True, **options
+        [str(part) for part in command], text=True, start_new_session=True, preexec_fn=_die_with_parent, **options
     )
     try:
         yield process
