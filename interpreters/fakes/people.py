@@ -7,7 +7,7 @@ from concurrent.futures import Future
 from typing import Generic, TypeVar
 
 from interpreters.approvals import Answer, ApprovalRequest
-from interpreters.asking import Chosen, PlanRequest, QuestionRequest
+from interpreters.asking import Chosen, PlanAnswer, PlanRequest, QuestionRequest
 from interpreters.fakes.errors import ScriptError
 
 Request = TypeVar("Request")
@@ -44,7 +44,7 @@ class ScriptedAnswers(_ScriptedUser[QuestionRequest, Chosen]):
     """Answers to the model's questions: ``ask=ScriptedAnswers([["red"], None])``, where None is no answer."""
 
 
-class ScriptedReviews(_ScriptedUser[PlanRequest, "bool | PlanAnswer"]):
+class ScriptedReviews(_ScriptedUser[PlanRequest, bool | PlanAnswer]):
     """Judgements of the model's plans: ``review=ScriptedReviews([PlanAnswer(False, "shorter, please"), True])``."""
 
     _what = "reviews"

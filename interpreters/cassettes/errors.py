@@ -1,0 +1,34 @@
+"""What goes wrong with cassettes. All of it passes through an agent, so that the test fails with it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from cognition import CogstepError
+
+
+class CassetteError(CogstepError):
+    """A cassette can't be read or written.
+
+    Attributes:
+        path: its file.
+    """
+
+    def __init__(self, message: str, *, path: Path) -> None:
+        super().__init__(f"{path}: {message}")
+        self.path = path
+
+
+class CassetteMissError(CassetteError):
+    """A model was asked something that is not on the cassette. The message shows the nearest request that is.
+
+    Attributes:
+        request: what was asked, as data.
+        nearest: the position of the nearest recorded request, from 0; None if there is none.
+    """
+
+    def __init__(self, message: str, *, path: Path, request: dict[str, Any], nearest: int | None) -> None:
+        super().__init__(message, path=path)
+        self.request = request
+        self.nearest = nearest
