@@ -1,6 +1,6 @@
-"""One step of the parser: a piece of text read from one state to the next.
+"""The reading of a reply, piece by piece, from one state to the next.
 
-``Run`` is the step under way; it is made for one piece of text and thrown away, and what is kept of it is frozen.
+``Run`` is the reading under way. It is changed in place, for speed; what it gives out, its state among it, is frozen.
 It knows phases, markers and white space. What a call looks like inside is the business of ``scan_json``,
 ``scan_tags`` and ``decode``.
 """
@@ -10,6 +10,7 @@ from __future__ import annotations
 from cognition.messages import MalformedToolCall, ProposedCall
 from cognition.outcomes import FinishReason
 from cognition.parsing.decode import Decoded, decode, well_formed
+from cognition.parsing.open_call import OpenCall, opened
 from cognition.parsing.outputs import (
     ArgumentsDelta,
     CallFinished,
@@ -20,8 +21,8 @@ from cognition.parsing.outputs import (
     TextDelta,
 )
 from cognition.parsing.plan import Plan
-from cognition.parsing.rope import EMPTY, Rope, added, joined, length
-from cognition.parsing.scan_json import CLOSED, scan_json
+from cognition.parsing.rope import EMPTY, Rope, added, joined
+from cognition.parsing.scan_json import CLOSED, scan_json, skim_json
 from cognition.parsing.scan_literals import scan_literals
 from cognition.parsing.scan_tags import scan_tags
 from cognition.parsing.spec import CallFormat
@@ -34,7 +35,6 @@ from cognition.parsing.state import (
     InText,
     ParserState,
     Phase,
-    Scan,
 )
 from cognition.parsing.typed import NO_TYPES, ParameterTypes
 
@@ -50,7 +50,7 @@ BROKEN_OFF = {
 
 
 class Run:
-    """A piece of text being read."""
+    """A reply being read, or a part of one."""
 
     __slots__ = (
         "at", "braces", "calls", "final", "literal", "outputs", "phase", "plan", "reason", "reasoning", "text",
@@ -61,57 +61,89 @@ class Run:
         self,
         plan: Plan,
         state: ParserState,
-        text: str,
+        types: ParameterTypes = NO_TYPES,
         *,
-        final: bool = False,
-        reason: FinishReason = "stop",
         literal: bool = False,
         braces: bool = True,
-        types: ParameterTypes = NO_TYPES,
     ) -> None:
         self.plan = plan
-        self.phase: Phase = state.phase
+        phase = state.phase
+        self.phase: InText | InReasoning | InSection | OpenCall | Ended = (
+            opened(phase) if isinstance(phase, InCall) else phase
+        )
         self.visible = state.text
         self.reasoning = state.reasoning
         self.calls = state.calls
-        self.text = state.phase.held + text if state.phase.held else text
-        self.at = 0
-        self.final = final  # nothing follows: what is held back is let go
-        self.reason = reason
+        self.types = types
         self.literal = literal  # second reading of a broken call: markers count inside strings too
         self.braces = braces  # False: second reading of what looked like a call without markers
-        self.types = types
+        # Of the text at hand:
+        self.text = ""
+        self.at = 0
+        self.final = False  # nothing follows: what is held back is let go
+        self.reason: FinishReason = "stop"
         self.outputs: list[Output] = []
 
-    def finish(self) -> tuple[ParserState, tuple[Output, ...]]:
-        """Read to the end of the text; the state after it, and what it said."""
+    @property
+    def state(self) -> ParserState:
+        """Where the reading stands."""
+        phase = self.phase.frozen() if isinstance(self.phase, OpenCall) else self.phase
+        return ParserState(phase, self.visible, self.reasoning, self.calls)
+
+    def feed(self, text: str) -> tuple[Output, ...]:
+        """``read`` for a piece that is not the last; before it, the same for the usual ones, which change little."""
+        phase, plan = self.phase, self.plan
+        if phase.held or not text:
+            return self.read(text) if text else ()
+        kind = type(phase)
+        if kind is OpenCall:
+            assert isinstance(phase, OpenCall)  # for the type checker
+            if plan.skims and not phase.tentative and skim_json(plan, phase.scan, text):
+                phase.fresh.append(text)
+                return (ArgumentsDelta(self.calls - 1, text),) if phase.scan.role == "arguments" else ()
+        elif kind is InText:
+            if not plan.meanings:
+                return (TextDelta(text),)
+            if plan.in_text.sign(text) is None and not self.visible.tail:
+                self.visible, said = flowed(self.visible, text)
+                return (TextDelta(said),) if said else ()
+        elif kind is InReasoning and plan.in_reasoning.sign(text) is None and not self.reasoning.tail:
+            self.reasoning, said = flowed(self.reasoning, text)
+            return (ReasoningDelta(said),) if said else ()
+        return self.read(text)
+
+    def read(self, text: str, *, final: bool = False, reason: FinishReason = "stop") -> tuple[Output, ...]:
+        """Read to the end of a piece of text; what it said. ``final``: it is the last, and the reply ended so."""
+        held = self.phase.held
+        self.text, self.at = held + text if held else text, 0
+        self.final, self.reason, self.outputs = final, reason, []
         while self._read():
             pass
-        if self.final:
+        if final:
             self._end_of_reply()
-        return ParserState(self.phase, self.visible, self.reasoning, self.calls), tuple(self.outputs)
+        return tuple(self.outputs)
 
     def _read(self) -> bool:
         """Read on in the phase at hand; False when the text is used up but for what is held back."""
         phase = self.phase
         match phase:
-            case InText():
-                return self._read_text()
-            case InReasoning():
-                return self._read_reasoning()
-            case InSection():
-                return self._read_section(phase)
-            case InCall():
+            case OpenCall():
                 # Without end markers there is nothing that a string could have hidden.
                 by_markers = self.literal and self.plan.calls is not None and self.plan.calls.end
                 return self._read_literally(phase) if by_markers else self._read_call(phase)
+            case InText():
+                return self._read_text(phase)
+            case InReasoning():
+                return self._read_reasoning(phase)
+            case InSection():
+                return self._read_section(phase)
             case _:  # Ended
                 self.phase, self.at = Ended(), len(self.text)
                 return False
 
     # ------------------------------------------------------------------------------------------------------ text
 
-    def _read_text(self) -> bool:
+    def _read_text(self, phase: InText) -> bool:
         calls = self.plan.calls
         braced = self.braces and (not self.visible.started or (calls is not None and calls.anywhere))
         markers = self.plan.markers[InText] if braced else self.plan.unbraced
@@ -127,7 +159,7 @@ class Run:
         if not marker:
             self.phase = InText(self.text[at:])
             return False
-        self._move(marker)
+        self._move(phase, marker)
         return True
 
     def _say(self, said: str) -> None:
@@ -149,7 +181,7 @@ class Run:
         tail = markers.begun((flow.tail + text)[-markers.longest :])
         return (Flow(after.started, after.touching, after.blank, tail) if tail else after), text
 
-    def _read_reasoning(self) -> bool:
+    def _read_reasoning(self, phase: InReasoning) -> bool:
         at, marker = self.plan.markers[InReasoning].next(self.text, self.at, self.final)
         self.reasoning, text = self._flow(self.reasoning, self.text[self.at : at])
         if text:
@@ -158,7 +190,7 @@ class Run:
         if not marker:
             self.phase = InReasoning(self.text[at:])
             return False
-        self._move(marker)
+        self._move(phase, marker)
         return True
 
     def _read_section(self, phase: InSection) -> bool:
@@ -186,8 +218,8 @@ class Run:
             self.phase = InSection(self.text[at:], bracketed, junk)
             return False
         self._refuse(junk)
-        self.phase = InSection("", bracketed)
-        self._move(marker)
+        self.phase = phase = InSection("", bracketed)
+        self._move(phase, marker)
         return True
 
     def _leave_section(self, at: int) -> bool:
@@ -201,14 +233,14 @@ class Run:
             self.outputs.append(CallMalformed(self.calls, MalformedToolCall(text, "a call was expected here")))
             self.calls += 1
 
-    def _move(self, marker: str) -> None:
-        """Do what a marker says, from a phase outside of calls."""
-        move = self.plan.move(type(self.phase), marker)
+    def _move(self, phase: InText | InReasoning | InSection, marker: str) -> None:
+        """Do what a marker says."""
+        move = self.plan.move(type(phase), marker)
         if move != "try_call":  # its text may yet turn out to be text like any other
             self.visible = touched(self.visible)
             self.reasoning = touched(self.reasoning)
             self.at += len(marker)
-        outer = self.phase if isinstance(self.phase, InSection) else InText()
+        outer = phase if isinstance(phase, InSection) else InText()
         match move:
             case "reason":
                 self.phase = InReasoning()
@@ -222,10 +254,10 @@ class Run:
                 # A marker that stands right before the name, and so is a part of the call.
                 named = self.plan.calls is not None and marker == self.plan.calls.name_start
                 raw = (marker,) if named else EMPTY
-                self.phase = InCall(raw, Scan(self.plan.named if named else self.plan.first), outer)
+                self.phase = OpenCall(raw, self.plan.named if named else self.plan.first, outer)
                 self.calls += 1
             case "try_call":
-                self.phase = InCall(EMPTY, Scan(self.plan.first), outer, tentative=True)
+                self.phase = OpenCall(EMPTY, self.plan.first, outer, tentative=True)
             case "end":
                 self._end_flows()
                 self.phase = Ended()
@@ -234,49 +266,49 @@ class Run:
 
     # ----------------------------------------------------------------------------------------------------- calls
 
-    def _read_call(self, phase: InCall) -> bool:
+    def _read_call(self, phase: OpenCall) -> bool:
         plan, tentative, start = self.plan, phase.tentative, self.at
-        room = LONGEST_HEAD - length(phase.raw) if tentative else len(self.text)
+        room = LONGEST_HEAD - phase.size if tentative else len(self.text)
         cut = tentative and start + room <= len(self.text)
         text, start = (self.text[start : start + room], 0) if cut else (self.text, start)
         if plan.quoted:
-            reading = scan_literals(plan, phase.scan, text, start, final=self.final)
+            at, name, arguments, ending = scan_literals(plan, phase.scan, text, start, final=self.final)
         elif plan.tags:
-            reading = scan_tags(plan, phase.scan, text, start, final=self.final)
+            at, name, arguments, ending = scan_tags(plan, phase.scan, text, start, final=self.final)
         else:
-            reading = scan_json(plan, phase.scan, text, start, final=self.final, tentative=tentative)
-        read = reading.at - start
-        if tentative and not reading.name and (reading.ending or cut):
-            read = read if reading.ending else room  # no call, or its head is too long for one
-            raw = added(phase.raw, text[start : start + read])
-            self.at += read
-            self._release(raw)
+            at, name, arguments, ending = scan_json(
+                plan, phase.scan, text, start, final=self.final, tentative=tentative
+            )
+        if tentative and not name and (ending or cut):
+            at = at if ending else start + room  # no call, or its head is too long for one
+            phase.add(text[start:at])
+            self.at += at - start
+            self._release(phase.raw)
             return True
-        raw = added(phase.raw, text[start : reading.at])
-        self.at += read
-        if tentative and reading.name:
+        phase.add(text[start:at])
+        self.at += at - start
+        if tentative and name:
             self.visible = touched(self.visible)
             self.calls += 1
-            tentative = False
-        if reading.name:
-            self.outputs.append(CallStarted(self.calls - 1, reading.name))
-        if reading.arguments:
-            self.outputs.append(ArgumentsDelta(self.calls - 1, reading.arguments))
-        if reading.ending:
-            self._close(InCall(raw, reading.scan, phase.outer), reading.ending)
+            phase.tentative = False
+        if name:
+            self.outputs.append(CallStarted(self.calls - 1, name))
+        if arguments:
+            self.outputs.append(ArgumentsDelta(self.calls - 1, arguments))
+        if ending:
+            self._close(phase, ending)
             return True
-        self.phase = InCall(raw, reading.scan, phase.outer, "" if cut else self.text[self.at :], tentative)
+        phase.held = "" if cut else self.text[self.at :]
         return cut  # announced within its head: there is more of it to read
 
-    def _release(self, raw: Rope) -> None:
+    def _release(self, raw: str) -> None:
         """What looked like a call without markers is none: read it again, as text."""
-        self._read_again(InText(), joined(raw), literal=self.literal, braces=False, final=False)
+        self._read_again(InText(), raw, literal=self.literal, braces=False, final=False)
 
-    def _close(self, phase: InCall, ending: str) -> None:
+    def _close(self, phase: OpenCall, ending: str) -> None:
         """A call's text is complete, or a marker broke it off."""
         marker = "" if ending == CLOSED else ending
-        announced = phase.scan.fields.announced
-        self._settle(phase.outer, joined(phase.raw), marker, not marker or self._ends_call(marker), announced)
+        self._settle(phase.outer, phase.raw, marker, not marker or self._ends_call(marker), phase.scan.announced)
 
     def _ends_call(self, marker: str) -> bool:
         meaning, calls = self.plan.meanings[marker], self.plan.calls
@@ -343,7 +375,7 @@ class Run:
                     item = MalformedToolCall(item.raw, f"{BROKEN_OFF[self.reason]}: {item.reason}")
                 self.outputs.append(CallMalformed(index, item))
 
-    def _read_literally(self, phase: InCall) -> bool:
+    def _read_literally(self, phase: OpenCall) -> bool:
         """The rest of a broken call is all there: its calls end at the next marker, wherever it stands."""
         if self.at == len(self.text) and not self.final:
             return False  # the marker that broke the call off began another one, whose text is yet to come
@@ -355,13 +387,10 @@ class Run:
 
     def _read_again(self, phase: Phase, text: str, *, literal: bool, braces: bool, final: bool) -> None:
         state = ParserState(phase, touched(self.visible) if literal else self.visible, self.reasoning, self.calls)
-        again = Run(
-            self.plan, state, text, final=final, reason=self.reason, literal=literal, braces=braces, types=self.types
-        )
-        after, outputs = again.finish()
-        self.outputs += outputs
-        self.visible, self.reasoning, self.calls, self.phase = after.text, after.reasoning, after.calls, after.phase
-        held = after.phase.held
+        again = Run(self.plan, state, self.types, literal=literal, braces=braces)
+        self.outputs += again.read(text, final=final, reason=self.reason)
+        self.visible, self.reasoning, self.calls, self.phase = again.visible, again.reasoning, again.calls, again.phase
+        held = again.phase.held
         if len(held) <= self.at:
             self.at -= len(held)
         else:  # it came with an earlier chunk
@@ -371,12 +400,11 @@ class Run:
 
     def _end_of_reply(self) -> None:
         phase = self.phase
-        if isinstance(phase, InCall):
-            raw = joined(phase.raw)
+        if isinstance(phase, OpenCall):
             if phase.tentative:
-                self._read_again(InText(), raw, literal=False, braces=False, final=True)
+                self._read_again(InText(), phase.raw, literal=False, braces=False, final=True)
             else:
-                self._settle(phase.outer, raw, "", False, phase.scan.fields.announced)
+                self._settle(phase.outer, phase.raw, "", False, phase.scan.announced)
         elif isinstance(phase, InSection):
             self._refuse(phase.junk)
         if not isinstance(self.phase, Ended):

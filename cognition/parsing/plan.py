@@ -18,7 +18,6 @@ from cognition.parsing.markers import Markers
 from cognition.parsing.spec import CallFormat, FormatSpec
 from cognition.parsing.state import (
     Ended,
-    Fields,
     InCall,
     InReasoning,
     InSection,
@@ -26,6 +25,7 @@ from cognition.parsing.state import (
     ParserState,
     Phase,
     Role,
+    Scan,
 )
 
 Meaning = Literal[
@@ -117,6 +117,7 @@ class Plan:
         self.in_text = self.markers[InText]
         self.in_reasoning = self.markers[InReasoning]
         self.in_call = self.markers[InCall]
+        self.in_call_texts = frozenset(self.in_call.texts)
         self.unbraced = Markers(marker for marker in self._looked_for(InText) if self.meanings[marker] != "brace")
         """Those of text without ``{``: once text has begun, a call can't."""
         # Markers before single characters: at one place the longer one counts.
@@ -135,8 +136,10 @@ class Plan:
         self.head_keys = frozenset(() if calls is None else (*HEAD_KEYS, *ARGUMENT_KEYS, *astuple(calls.fields)))
         self.tags = _tag_markers(calls, self.in_call.texts)
         self.quoted = _quote_markers(calls, self.in_call.texts)
-        self.first = _first_fields(spec)
-        self.named = Fields("head")
+        self.skims = not self.tags and not self.quoted
+        """A call is JSON, of which ``skim_json`` reads the usual chunks."""
+        self.first = _first_scan(spec)
+        self.named = Scan("head")
         """Where it begins behind a marker that stands right before the name."""
         opened = spec.reasoning is not None and spec.reasoning.opened
         self.fresh = ParserState(InReasoning() if opened else InText(spec.prompted))
@@ -173,14 +176,14 @@ def _meanings(spec: FormatSpec) -> dict[str, Meaning]:
     return meanings
 
 
-def _first_fields(spec: FormatSpec) -> Fields:
+def _first_scan(spec: FormatSpec) -> Scan:
     """Where the reading of a call begins."""
     calls = spec.calls
     if calls is not None and calls.shape == "named_json":
-        return Fields("head")
+        return Scan("head")
     if calls is not None and calls.shape in ("tagged_parameters", "nested_tags"):
-        return Fields("lead" if calls.name_start else "head")
-    return Fields("before")
+        return Scan("lead" if calls.name_start else "head")
+    return Scan("before")
 
 
 def _tag_markers(calls: CallFormat | None, ends: tuple[str, ...]) -> dict[Role, Markers]:

@@ -8,20 +8,19 @@ from __future__ import annotations
 
 import re
 
+from cognition.parsing.open_call import OpenScan
 from cognition.parsing.plan import Plan
 from cognition.parsing.rope import EMPTY, added, joined
 from cognition.parsing.scan_json import CLOSED, INSIDE, NO_CALL, Reading
-from cognition.parsing.state import Fields, Scan
 
 HEAD = re.compile(r"[\s\w.-]*+")
 NAME = re.compile(r"[A-Za-z_][\w.-]*")
 """What a list of calls begins with, for it to be one."""
 
 
-def scan_bare(plan: Plan, scan: Scan, text: str, start: int, *, final: bool) -> Reading:
+def scan_bare(plan: Plan, scan: OpenScan, text: str, start: int, *, final: bool) -> Reading:
     """Read on in a list of pythonic calls that no marker announced: ``[``, a name and ``(`` begin it, ``]`` ends it."""
-    fields = scan.fields
-    role, token, name, at, depth = fields.role, fields.token, "", start, scan.depth
+    role, token, name, at, depth = scan.role, scan.token, "", start, scan.depth
     if role == "before":  # the bracket itself
         role, at, depth = "head", at + 1, 1
     if role == "head":
@@ -30,7 +29,7 @@ def scan_bare(plan: Plan, scan: Scan, text: str, start: int, *, final: bool) -> 
         if at < len(text):
             name = joined(token).strip()
             if text[at] != "(" or not NAME.fullmatch(name):
-                return Reading(scan, at, ending=NO_CALL)
+                return at, "", "", NO_CALL
             role, token = "arguments", EMPTY
     quote, escaped, ending = scan.quote, scan.escaped, ""
     while role == "arguments" and at < len(text) and not ending:
@@ -56,12 +55,12 @@ def scan_bare(plan: Plan, scan: Scan, text: str, start: int, *, final: bool) -> 
         else:
             depth += 1 if sign in "([{" else -1
             ending = "" if depth else CLOSED
-    announced = fields.announced or bool(name)
-    known = Fields(role, token=token, name=name or fields.name, announced=announced)
-    return Reading(Scan(known, depth, quote, escaped), at, name, ending=ending)
+    scan.role, scan.token, scan.name, scan.announced = role, token, name or scan.name, scan.announced or bool(name)
+    scan.depth, scan.quote, scan.escaped = depth, quote, escaped
+    return at, name, "", ending
 
 
-def scan_literals(plan: Plan, scan: Scan, text: str, start: int, *, final: bool) -> Reading:
+def scan_literals(plan: Plan, scan: OpenScan, text: str, start: int, *, final: bool) -> Reading:
     """Read on in a call of the shapes ``pythonic`` and ``named_object``."""
     if plan.calls is not None and not plan.calls.start and not plan.calls.section_start:
         return scan_bare(plan, scan, text, start, final=final)
@@ -79,4 +78,5 @@ def scan_literals(plan: Plan, scan: Scan, text: str, start: int, *, final: bool)
             quote = marker
         elif marker == quote:
             quote = ""
-    return Reading(scan if quote == scan.quote else Scan(scan.fields, 0, quote), at, ending=ending)
+    scan.quote = quote
+    return at, "", "", ending

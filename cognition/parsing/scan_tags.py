@@ -6,19 +6,19 @@ Nothing is decoded here. Inside a value only the value's own end counts, so a va
 from __future__ import annotations
 
 from cognition.parsing.decode import name_in
+from cognition.parsing.open_call import OpenScan
 from cognition.parsing.plan import Plan
 from cognition.parsing.rope import EMPTY, added, joined
 from cognition.parsing.scan_json import Reading
-from cognition.parsing.state import Fields, Scan
 
 
-def scan_tags(plan: Plan, scan: Scan, text: str, start: int, *, final: bool) -> Reading:
-    """Read on in a call of the shape ``tagged_parameters``."""
+def scan_tags(plan: Plan, scan: OpenScan, text: str, start: int, *, final: bool) -> Reading:
+    """Read on in a call of the shapes ``tagged_parameters`` and ``nested_tags``."""
     calls = plan.calls
     assert calls is not None
     assert calls.parameters is not None
     key_start = calls.parameters.key_start
-    role, token, name = scan.fields.role, scan.fields.token, scan.fields.name
+    role, token, name = scan.role, scan.token, scan.name
     text_start = calls.parameters.text_start
     said: list[str] = []
     at = start
@@ -51,9 +51,8 @@ def scan_tags(plan: Plan, scan: Scan, text: str, start: int, *, final: bool) -> 
         if marker == key_start:
             said.append(marker)
             role = "arguments"
-    announced = scan.fields.announced or bool(name)
-    fields = scan.fields
-    if role != fields.role or token is not fields.token or announced != fields.announced:
-        scan = Scan(Fields(role, token=token, name=name, announced=announced))
+    scan.role, scan.token, scan.name = role, token, name
+    told = "" if scan.announced else name
+    scan.announced = scan.announced or bool(name)
     # What has no name is never announced, and arguments of a call that was not announced would belong to nothing.
-    return Reading(scan, at, "" if fields.announced else name, "".join(said) if announced else "", ending)
+    return at, told, "".join(said) if scan.announced else "", ending

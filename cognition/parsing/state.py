@@ -25,8 +25,8 @@ after                 the call is complete, its end marker is yet to come
 """
 
 
-class Fields(NamedTuple):
-    """Where a scan stands in a call. A tuple, as it is made anew with most chunks before the arguments."""
+class Scan(NamedTuple):
+    """How far a call was read; depth and quotes tell whether a marker is one or stands in a string."""
 
     role: Role
     level: int = 0
@@ -42,12 +42,6 @@ class Fields(NamedTuple):
     """The arguments have begun."""
     announced: bool = False
     """The name was told (``CallStarted``)."""
-
-
-class Scan(NamedTuple):
-    """How far a call was read; depth and quotes tell whether a marker is one or stands in a string."""
-
-    fields: Fields
     depth: int = 0
     """Open braces and brackets."""
     quote: str = ""
@@ -81,7 +75,7 @@ class InSection:
 
 
 class InCall(NamedTuple):
-    """A tuple, as it is made anew with each chunk."""
+    """A call whose end is yet to come."""
 
     raw: Rope
     """Everything since the call's start marker."""

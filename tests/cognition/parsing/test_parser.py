@@ -22,6 +22,7 @@ from cognition.parsing import (
     CallMalformed,
     CallStarted,
     FormatSpec,
+    Output,
     Parser,
     ReasoningDelta,
     Reply,
@@ -329,10 +330,10 @@ def characters_read(monkeypatch: pytest.MonkeyPatch, spec: FormatSpec, chunks: I
     class Counted(Run):
         __slots__ = ()
 
-        def __init__(self, *arguments: Any, **options: Any) -> None:
+        def read(self, text: str, **options: Any) -> tuple[Output, ...]:
             nonlocal total
-            super().__init__(*arguments, **options)
-            total += len(self.text)
+            total += len(self.phase.held + text)
+            return super().read(text, **options)
 
     with monkeypatch.context() as patch:
         patch.setattr(machine_module, "Run", Counted)
