@@ -1,12 +1,19 @@
-"""What reading a reply costs: microseconds for each token-sized chunk, at three lengths, beside mlx-lm's parser.
+"""What reading a reply costs: microseconds for each token-sized chunk, at three lengths, beside other parsers.
 
 A reply is cut as a tokenizer would cut it (a word with the blank before it, a few signs, a marker) and fed chunk by
 chunk. Figures are CPU time, the least of some rounds, so that other work on the machine counts little. Length should
-not matter: the ratio says what a chunk costs at each length, over what it costs at the first.
+not matter: the ratio says what a chunk costs at the greatest length, over what it costs at the first.
 
-mlx-lm (where it is installed) has a machine that tells reasoning, text and calls apart, and decodes a call's JSON once
-it has ended. It is given the same chunks and markers. It does not stream arguments, mend JSON, trim white space, or see
-that a marker stands in a string: the last column says how many of the reply's calls each one read.
+Others are measured where they are installed; the last column says how many of the reply's calls each one read.
+
+- mlx-lm has a machine that tells reasoning, text and calls apart, and decodes a call once it has ended. It is given the
+  same chunks and markers. It does not stream arguments, mend JSON, trim white space, or see that a marker stands in a
+  string.
+- vLLM's parser of this format (``hermes``) streams arguments by reading the whole reply again at each chunk, so it is
+  left out where that would take too long; reasoning is another parser's. Its newer engine, a state machine, reads the
+  format of Qwen3-Coder; it is measured alone, without the messages that a server makes of its events, and given no
+  token ids. To have it measured: ``python -m venv V && V/bin/pip install vllm attrs cattrs && V/bin/python
+  benchmarks/parsing.py``.
 """
 
 from __future__ import annotations
@@ -25,11 +32,18 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # for `python benchmarks/parsing.py`
 
 from benchmarks.table import digits, machine, table
-from cognition.parsing import HERMES, CallFinished, Parser
+from cognition.parsing import HERMES, CallFinished, FormatSpec, Parser
+from cognition.parsing.formats import QWEN3_CODER
 
-TOKEN = re.compile(r"</?(?:think|tool_call)>|\s?\w{1,8}|[^\w\s]{1,3}|\s+")
+TOKEN = re.compile(r"</?(?:think|tool_call|function|parameter)>|\s?\w{1,8}|[^\w\s]{1,3}|\s+")
 PROSE = "The quick brown fox, as they say, jumps over the lazy dog; then it calls it a day. "
 SHORT_CALL = '<tool_call>\n{"name": "multiply", "arguments": {"a": 17, "b": 23}}\n</tool_call>\n'
+SHORT_TAGGED = (
+    "<tool_call>\n<function=multiply>\n<parameter=a>\n17\n</parameter>\n<parameter=b>\n23\n</parameter>\n</function>\n"
+    "</tool_call>\n"
+)
+LONGEST = 20.0
+"""Seconds that one reading may take, if its cost grew with the square of the length."""
 
 Reader = Callable[[list[str]], int]
 """Reads the chunks of a reply and says how many calls it found."""
@@ -39,16 +53,29 @@ def long_call(arguments: Any) -> str:
     return f"<tool_call>\n{json.dumps({'name': 'Write', 'arguments': arguments})}\n</tool_call>"
 
 
-REPLIES: dict[str, Callable[[int], str]] = {
-    "an answer in text": lambda size: repeated(PROSE, size),
-    "reasoning": lambda size: f"<think>\n{repeated(PROSE, size)}\n</think>\n\n391.",
-    "one call, a long text": lambda size: long_call({"path": "a.txt", "text": repeated(PROSE, size)}),
-    "one call, code with escapes": lambda size: long_call({"text": repeated('    print("a\\n", f(x)[1])\n', size)}),
-    "one call, a text with markers": lambda size: long_call(
-        {"text": repeated("Write <tool_call>x</tool_call>, so: ", size)}
+def long_tagged(text: str) -> str:
+    return f"<tool_call>\n<function=Write>\n<parameter=text>\n{text}\n</parameter>\n</function>\n</tool_call>"
+
+
+REPLIES: dict[str, tuple[FormatSpec, Callable[[int], str]]] = {
+    "an answer in text": (HERMES, lambda size: repeated(PROSE, size)),
+    "reasoning": (HERMES, lambda size: f"<think>\n{repeated(PROSE, size)}\n</think>\n\n391."),
+    "one call, a long text": (HERMES, lambda size: long_call({"path": "a.txt", "text": repeated(PROSE, size)})),
+    "one call, code with escapes": (
+        HERMES,
+        lambda size: long_call({"text": repeated('    print("a\\n", f(x)[1])\n', size)}),
     ),
-    "one call, a long list": lambda size: long_call({"rows": [{"id": n, "name": "x"} for n in range(size // 14)]}),
-    "many short calls": lambda size: repeated(SHORT_CALL, size),
+    "one call, a text with markers": (
+        HERMES,
+        lambda size: long_call({"text": repeated("Write <tool_call>x</tool_call>, so: ", size)}),
+    ),
+    "one call, a long list": (
+        HERMES,
+        lambda size: long_call({"rows": [{"id": n, "name": "x"} for n in range(size // 14)]}),
+    ),
+    "many short calls": (HERMES, lambda size: repeated(SHORT_CALL, size)),
+    "one call in tags, a long text": (QWEN3_CODER, lambda size: long_tagged(repeated(PROSE, size))),
+    "many short calls in tags": (QWEN3_CODER, lambda size: repeated(SHORT_TAGGED, size)),
 }
 
 
@@ -57,19 +84,26 @@ def repeated(text: str, size: int) -> str:
     return text * max(1, round(size / len(TOKEN.findall(text))))
 
 
-def read_with_cogstep(chunks: list[str]) -> int:
-    parser = Parser(HERMES)
-    calls = 0
-    for chunk in chunks:
-        for output in parser.feed(chunk):
-            calls += type(output) is CallFinished
-    return calls + sum(type(output) is CallFinished for output in parser.finish())
+# -------------------------------------------------------------------------------------------------------------- readers
 
 
-def mlx_lm_reader() -> Reader:
+def cogstep_reader(spec: FormatSpec) -> Reader:
+    def read(chunks: list[str]) -> int:
+        parser = Parser(spec)
+        calls = 0
+        for chunk in chunks:
+            for output in parser.feed(chunk):
+                calls += type(output) is CallFinished
+        return calls + sum(type(output) is CallFinished for output in parser.finish())
+
+    return read
+
+
+def mlx_lm_reader(spec: FormatSpec) -> Reader:
     """As mlx-lm's server does it, with the transitions that it makes for a Qwen3 tokenizer."""
     text_machine = importlib.import_module("mlx_lm.generate").TextStateMachine
-    parse = importlib.import_module("mlx_lm.tool_parsers.json_tools").parse_tool_call
+    module = "json_tools" if spec is HERMES else "qwen3_coder"
+    parse = importlib.import_module(f"mlx_lm.tool_parsers.{module}").parse_tool_call
     states = text_machine(
         {
             "normal": [("<think>", "reasoning"), ("<tool_call>", "tool")],
@@ -81,14 +115,14 @@ def mlx_lm_reader() -> Reader:
     def read(chunks: list[str]) -> int:
         state = states.make_state("normal")
         calls, call = 0, list[str]()
-        for chunk in chunks:
+        for chunk in [*chunks, "\n"]:
             state, segments = text_machine.split(state, chunk)
             for name, text in segments:
                 if name == "tool":
                     call.append(text)
                 elif call:
                     try:
-                        parse("".join(call))
+                        parse("".join(call), None)
                         calls += 1
                     except ValueError:
                         pass
@@ -98,6 +132,52 @@ def mlx_lm_reader() -> Reader:
     return read
 
 
+class _VllmTokenizer:
+    """All that vLLM's parsers of these formats ask of one."""
+
+    def get_vocab(self) -> dict[str, int]:
+        return {"<tool_call>": 1, "</tool_call>": 2, "<think>": 3, "</think>": 4}
+
+
+def vllm_reader(spec: FormatSpec) -> Reader:
+    """What vLLM streams with: its ``hermes`` parser, or its engine for what Qwen3-Coder writes."""
+    if spec is HERMES:
+        hermes = importlib.import_module("vllm.tool_parsers.hermes_tool_parser").Hermes2ProToolParser
+
+        def read(chunks: list[str]) -> int:
+            parser, text, names = hermes(_VllmTokenizer()), "", 0
+            for chunk in chunks:
+                before, text = text, text + chunk
+                delta = parser.extract_tool_calls_streaming(before, text, chunk, (), (), (), None)
+                for call in delta.tool_calls if delta is not None else ():
+                    names += bool(call.function and call.function.name)
+            return names
+
+        return read
+    engine = importlib.import_module("vllm.parser.engine.streaming_parser_engine").StreamingParserEngine
+    config = importlib.import_module("vllm.parser.qwen3").qwen3_config(thinking=False)
+    ended = importlib.import_module("vllm.parser.engine.events").EventType.TOOL_CALL_END
+
+    def read_by_engine(chunks: list[str]) -> int:
+        machine = engine(config, None)
+        calls = 0
+        for chunk in chunks:
+            for event in machine.feed(chunk, ()):
+                calls += event.type is ended
+        return calls + sum(event.type is ended for event in machine.finish())
+
+    return read_by_engine
+
+
+READERS: dict[str, Callable[[FormatSpec], Reader]] = {
+    "cogstep": cogstep_reader,
+    "mlx-lm": mlx_lm_reader,
+    "vLLM": vllm_reader,
+}
+
+# ------------------------------------------------------------------------------------------------------------ measuring
+
+
 def seconds(reader: Reader, chunks: list[str]) -> tuple[float, int]:
     gc.collect()
     began = time.process_time()
@@ -105,21 +185,32 @@ def seconds(reader: Reader, chunks: list[str]) -> tuple[float, int]:
     return time.process_time() - began, calls
 
 
-def measured(readers: dict[str, Reader], lengths: list[int], rounds: int) -> list[list[str]]:
+def measured(names: list[str], lengths: list[int], rounds: int) -> list[list[str]]:
     rows = [["reply", "parser", *(f"{length:,} chunks" for length in lengths), "ratio", "calls"]]
-    for kind, write in REPLIES.items():
+    for kind, (spec, write) in REPLIES.items():
         replies = [TOKEN.findall(write(length)) for length in lengths]
-        best = {name: [float("inf")] * len(lengths) for name in readers}
-        found = dict.fromkeys(readers, 0)
-        for _ in range(rounds):
+        for name in names:
+            reader, found, best = READERS[name](spec), 0, list[float]()
             for place, chunks in enumerate(replies):
-                for name, reader in readers.items():
-                    taken, found[name] = seconds(reader, chunks)
-                    best[name][place] = min(best[name][place], taken / len(chunks) * 1e6)
-        for name, figures in best.items():
-            cells = [f"{digits(figure)} µs" for figure in figures]
-            rows.append([kind, name, *cells, f"{digits(figures[-1] / figures[0])}x", f"{found[name]:,}"])
+                if place and best[-1] * (len(chunks) / len(replies[place - 1])) ** 2 > LONGEST:
+                    break
+                readings = [seconds(reader, chunks) for _ in range(rounds)]
+                best.append(min(taken for taken, _ in readings))
+                found = readings[-1][1]
+            costs = [taken / len(chunks) * 1e6 for taken, chunks in zip(best, replies, strict=False)]
+            cells = [f"{digits(cost)} µs" for cost in costs] + ["too long"] * (len(lengths) - len(costs))
+            rows.append([kind, name, *cells, f"{digits(costs[-1] / costs[0])}x", f"{found:,}"])
     return rows
+
+
+def importable(name: str) -> bool:
+    try:
+        for spec in (HERMES, QWEN3_CODER):
+            READERS[name](spec)
+    except ImportError as error:
+        print(f"{name} is left out: {error}")
+        return False
+    return True
 
 
 def main() -> None:
@@ -127,13 +218,9 @@ def main() -> None:
     parser.add_argument("--lengths", default="1000,10000,100000", help="chunks of a reply (default: %(default)s)")
     parser.add_argument("--rounds", type=int, default=3, help="the least of these counts (default: %(default)s)")
     options = parser.parse_args()
-    readers: dict[str, Reader] = {"cogstep": read_with_cogstep}
-    try:
-        readers["mlx-lm"] = mlx_lm_reader()
-    except ImportError:
-        print("mlx-lm is not installed here; cogstep alone is measured. `pip install 'cogstep[mlx]'` brings it.\n")
+    names = [name for name in READERS if importable(name)]
     print(machine())
-    print(table(measured(readers, [int(length) for length in options.lengths.split(",")], options.rounds)))
+    print(table(measured(names, [int(length) for length in options.lengths.split(",")], options.rounds)))
 
 
 if __name__ == "__main__":

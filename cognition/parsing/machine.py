@@ -23,8 +23,8 @@ from cognition.parsing.outputs import (
 from cognition.parsing.plan import Plan
 from cognition.parsing.rope import EMPTY, Rope, added, joined
 from cognition.parsing.scan_json import CLOSED, scan_json, skim_json
-from cognition.parsing.scan_literals import scan_literals
-from cognition.parsing.scan_tags import scan_tags
+from cognition.parsing.scan_literals import scan_literals, skim_literals
+from cognition.parsing.scan_tags import scan_tags, skim_tags
 from cognition.parsing.spec import CallFormat
 from cognition.parsing.state import (
     Ended,
@@ -53,8 +53,8 @@ class Run:
     """A reply being read, or a part of one."""
 
     __slots__ = (
-        "at", "braces", "calls", "final", "literal", "outputs", "phase", "plan", "reason", "reasoning", "text",
-        "types", "visible",
+        "at", "braces", "calls", "final", "literal", "outputs", "phase", "plan", "reason", "reasoning", "skim",
+        "text", "types", "visible",
     )  # fmt: skip
 
     def __init__(
@@ -75,6 +75,7 @@ class Run:
         self.reasoning = state.reasoning
         self.calls = state.calls
         self.types = types
+        self.skim = skim_tags if plan.tags else skim_literals if plan.quoted else skim_json
         self.literal = literal  # second reading of a broken call: markers count inside strings too
         self.braces = braces  # False: second reading of what looked like a call without markers
         # Of the text at hand:
@@ -98,9 +99,10 @@ class Run:
         kind = type(phase)
         if kind is OpenCall:
             assert isinstance(phase, OpenCall)  # for the type checker
-            if plan.skims and not phase.tentative and skim_json(plan, phase.scan, text):
+            said = None if phase.tentative else self.skim(plan, phase.scan, text)
+            if said is not None:
                 phase.fresh.append(text)
-                return (ArgumentsDelta(self.calls - 1, text),) if phase.scan.role == "arguments" else ()
+                return (ArgumentsDelta(self.calls - 1, said),) if said else ()
         elif kind is InText:
             if not plan.meanings:
                 return (TextDelta(text),)

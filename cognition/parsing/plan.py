@@ -136,8 +136,6 @@ class Plan:
         self.head_keys = frozenset(() if calls is None else (*HEAD_KEYS, *ARGUMENT_KEYS, *astuple(calls.fields)))
         self.tags = _tag_markers(calls, self.in_call.texts)
         self.quoted = _quote_markers(calls, self.in_call.texts)
-        self.skims = not self.tags and not self.quoted
-        """A call is JSON, of which ``skim_json`` reads the usual chunks."""
         self.first = _first_scan(spec)
         self.named = Scan("head")
         """Where it begins behind a marker that stands right before the name."""

@@ -138,32 +138,31 @@ def scan_json(plan: Plan, scan: OpenScan, text: str, start: int, *, final: bool,
     return at, "", "", ending
 
 
-def skim_json(plan: Plan, scan: OpenScan, text: str) -> bool:
-    """Read on in a chunk that changes little, as most do; False where it takes a closer look, and nothing was read.
+def skim_json(plan: Plan, scan: OpenScan, text: str) -> str | None:
+    """Read on in a chunk that changes little, as most do: what it says. None: it takes a closer look, nothing was read.
 
-    Such a chunk lies wholly within the arguments, or brings neither a quote nor a bracket before or behind them. It is
-    more of the arguments exactly where ``scan.role`` says so.
-
-    It says nothing that ``scan_json`` would not say; it is here for speed, since such a chunk comes with each token.
+    Such a chunk lies wholly within the arguments, or brings neither a quote nor a bracket before or behind them. It
+    says nothing that ``scan_json`` would not say; this is here for speed, since such a chunk comes with each token.
     """
     if scan.escaped:
-        return False
+        return None
     quote = scan.quote
     if scan.role != "arguments":
         return _skim_head(plan, scan, quote, text)
     if not scan.announced:
-        return False
-    if quote and quote not in text and "\\" not in text:
-        return True
+        return None
+    escapes = "\\" in text
+    if quote and quote not in text and not escapes:
+        return text
     level, depth = scan.level, scan.depth
-    at, size, escapes = 0, len(text), "\\" in text
+    at, size = 0, len(text)
     while True:
         if quote:
             if escapes:
                 match = INSIDE[quote].match(text, at)
                 at = match.end() if match else size
                 if at < size and text[at] != quote:  # the chunk ends within an escape
-                    return False
+                    return None
             else:
                 at = text.find(quote, at)
             if at < 0 or at == size:
@@ -171,7 +170,7 @@ def skim_json(plan: Plan, scan: OpenScan, text: str) -> bool:
             at += 1
             quote = ""
             if depth == level:  # the arguments were a string, and end here
-                return False
+                return None
         found = plan.skimmed(text, at)
         if found is None:
             break
@@ -179,29 +178,29 @@ def skim_json(plan: Plan, scan: OpenScan, text: str) -> bool:
         if sign == '"':
             quote = sign
         elif sign in plan.firsts:  # maybe a marker
-            return False
+            return None
         elif sign in "{[":
             depth += 1
         elif sign in "}]" and depth > level + 1:
             depth -= 1
         else:  # the end of the arguments, or a single quote
-            return False
+            return None
     scan.quote, scan.depth = quote, depth
-    return True
+    return text
 
 
-def _skim_head(plan: Plan, scan: OpenScan, quote: str, text: str) -> bool:
+def _skim_head(plan: Plan, scan: OpenScan, quote: str, text: str) -> str | None:
     """The same for a chunk before or behind the arguments: white space, or more of a key or a name."""
     role = scan.role
     if role in ("head", "id"):
-        return False
+        return None
     if not quote:
-        return text.isspace() and plan.signs(text) is None
+        return "" if text.isspace() and plan.signs(text) is None else None
     if quote in text or "\\" in text:
-        return False
+        return None
     if scan.depth == scan.level and role in ("key", "name"):
         scan.token = added(scan.token, text)
-    return True
+    return ""
 
 
 def _role_of(plan: Plan, key: str, reached: bool) -> Role:

@@ -80,3 +80,14 @@ def scan_literals(plan: Plan, scan: OpenScan, text: str, start: int, *, final: b
             quote = ""
     scan.quote = quote
     return at, "", "", ending
+
+
+def skim_literals(plan: Plan, scan: OpenScan, text: str) -> str | None:
+    """Read on in a chunk in which neither a string nor a marker can begin or end, as ``skim_json`` does.
+
+    Calls that no marker announced have brackets to be counted: these take the closer look.
+    """
+    calls = plan.calls
+    if (calls is not None and calls.start) and plan.quoted[scan.quote].sign(text) is None:
+        return ""
+    return None
