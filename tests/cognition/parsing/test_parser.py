@@ -189,6 +189,35 @@ def test_arguments_wait_for_a_name_that_comes_late() -> None:
 @pytest.mark.parametrize(
     ("spec", "raw"),
     [
+        (HERMES, '<tool_call>{"name": "f", "arguments": 5, "x": [1]}</tool_call>'),
+        (HERMES, '<tool_call>{"name": "f", "arguments": 5}</tool_call>'),
+        (BARE_JSON, '{"name": "f", "arguments": 5}'),
+    ],
+)
+def test_arguments_that_are_no_object_end_where_their_value_ends(spec: FormatSpec, raw: str) -> None:
+    """Neither the comma behind them nor the brace of the call belongs to them."""
+    for chunks in ([raw], list(raw)):
+        assert [CallStarted(0, "f"), ArgumentsDelta(0, "5")] == read(spec, chunks)[:2]
+
+
+def test_a_reading_can_be_gone_on_with_from_its_state() -> None:
+    """In the middle of a call, of a string and of an escape; the parser that it was taken from is not disturbed."""
+    raw = '<tool_call>{"name": "f", "arguments": {"x": "a\\"}"}}</tool_call> b'
+    for cut in range(len(raw)):
+        parser = Parser(HERMES)
+        before = parser.feed(raw[:cut])
+        state = parser.state
+        after, outputs = advance(HERMES, state, raw[cut:])
+
+        assert outputs == parser.feed(raw[cut:])
+        assert after == parser.state
+        assert parser.raw == raw
+        assert read(HERMES, [raw]) == merged([*before, *outputs, *parser.finish()])
+
+
+@pytest.mark.parametrize(
+    ("spec", "raw"),
+    [
         (QWEN3_CODER, "<tool_call>\n<function=>\n<parameter=x>\n1\n</parameter>\n</function>\n</tool_call>"),
         (HERMES, '<tool_call>{"name": "", "arguments": {"x": 1}}</tool_call>'),
         (MISTRAL, '[TOOL_CALLS] [ARGS]{"x": 1}'),

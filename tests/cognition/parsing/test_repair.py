@@ -24,6 +24,7 @@ MENDED: list[tuple[str, Any, tuple[str, ...]]] = [
     ('{"a": {"b": 1}', {"a": {"b": 1}}, ("missing closing brace",)),
     ('{"a": {"b": "c"', {"a": {"b": "c"}}, ("missing closing brace",)),
     ('{"a": 1}}', {"a": 1}, ("extra closing brace",)),
+    ("{'a': '\\u00e9\\n'}", {"a": "é\n"}, ("single quotes",)),
     ("{'a': True,}", {"a": True}, ("single quotes", "Python literal", "trailing comma")),
     ('{"a": "True, }"}', {"a": "True, }"}, ()),
 ]

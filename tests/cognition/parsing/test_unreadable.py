@@ -7,7 +7,18 @@ import json
 import pytest
 
 from cognition.parsing import FormatSpec, parse_reply
-from cognition.parsing.formats import APERTUS, BARE_JSON, GEMMA4, GLM, HERMES, KIMI_K2, LFM2, LLAMA3, QWEN3_CODER
+from cognition.parsing.formats import (
+    APERTUS,
+    BARE_JSON,
+    GEMMA4,
+    GLM,
+    HERMES,
+    KIMI_K2,
+    LFM2,
+    LLAMA3,
+    MISTRAL,
+    QWEN3_CODER,
+)
 from cognition.parsing.machine import LONGEST_HEAD
 from tests.cognition.parsing.replies import read
 
@@ -45,6 +56,7 @@ REASONS: dict[str, tuple[FormatSpec, str, str]] = {
         '<tool_call>{"name": "f", "arguments": {"x": 1e999},}</tool_call>',
         "the arguments can't be written as JSON",
     ),
+    "a name and nothing behind it": (MISTRAL, "[TOOL_CALLS]f", "'[ARGS]' is missing after the name"),
     "text between key and value": (
         GLM,
         "<tool_call>f<arg_key>a</arg_key> is <arg_value>1</arg_value></tool_call>",
