@@ -149,12 +149,12 @@ def skim_json(plan: Plan, scan: OpenScan, text: str) -> str | None:
     quote = scan.quote
     if scan.role != "arguments":
         return _skim_head(plan, scan, quote, text)
-    if not scan.announced:
+    level, depth = scan.level, scan.depth
+    if not scan.announced or (depth == level and not quote):  # no object and no list: a comma ends it
         return None
     escapes = "\\" in text
     if quote and quote not in text and not escapes:
         return text
-    level, depth = scan.level, scan.depth
     at, size = 0, len(text)
     while True:
         if quote:

@@ -446,6 +446,6 @@ def hostile_replies(draw: st.DrawFn) -> tuple[FormatSpec, str]:
     bits = [
         *markers, *(marker[:-1] for marker in markers), "{", "}", "[", "]", '"', "'", "\\", ":", ",", " ", "\n", "a",
         "é", '"name"', '"arguments"', '"parameters"', '{"name": "a", "arguments": {"x": 1}}', '{"x": "<tool_call>"}',
-        "True", "1", '{"name": "b", "parameters": {"y": "z"}}', "\ud800",
+        "True", "1", '{"name": "a", "arguments": 5', '{"name": "b", "parameters": {"y": "z"}}', "\ud800",
     ]  # fmt: skip
     return spec, "".join(draw(st.lists(st.sampled_from(bits), max_size=30)))
