@@ -1,4 +1,4 @@
-"""MLX: a directory of weights run through mlx-lm's model definitions, with one prompt cache: one sequence.
+"""MLX: a directory of weights run through mlx-lm's model definitions, many sequences at once.
 
 ``import mlx_lm`` takes more than a second, nearly all of it transformers for the tokenizer. Neither is needed for plain
 weights: the model definitions are imported without the package's ``__init__`` (0.05 s), and ``tokenizer.json`` is read
@@ -23,6 +23,7 @@ from runtime.backend import Metadata, Sampler, SpecialTokens
 from runtime.errors import ModelFileError
 from runtime.lazy_package import import_lazily
 from runtime.mlx_files import MlxFiles, read_mlx_directory
+from runtime.mlx_sequences import MlxSequences
 from runtime.pieces import piece_reader
 from runtime.sampling import NumpySampler
 from runtime.scheduling.plan import Limits, Piece
@@ -30,10 +31,25 @@ from runtime.scheduling.plan import Limits, Piece
 import_lazily("mlx_lm")
 
 CPU_CHUNK, GPU_CHUNK = 128, 512
-"""Tokens evaluated at once in prefill. A cancel waits for one chunk: 0.2 s at a small model's 650 tokens/s on a CPU."""
+"""Tokens of prompts evaluated at once. A cancel waits for one such batch, and so does the next token of a reply."""
+
+SEQUENCES, LEAST_SEQUENCES = 32, 4
+"""Told apart in the cache, those in use and those kept for later; the second where each has a large recurrent state."""
+
+CONVERSATIONS = 8
+"""Of full length, for which the cache has room unless that takes more than ``CACHE_BYTES``; for one in any case."""
+CACHE_BYTES = 1024**3
+
+CLEAN_UP_EVERY = 512
+"""Batches after which MLX gives back the memory that it keeps for new arrays of the sizes of old ones, as mlx-lm's own
+generator does: a cache that grows leaves many sizes behind."""
 
 DEFAULT_CONTEXT = 8192
 """As for llama.cpp: what a caller gets who asks for nothing, where the model allows more."""
+
+
+Row = numpy.ndarray[Any, numpy.dtype[numpy.float32]]
+"""Logits of the whole vocabulary."""
 
 
 class MlxBackend:
@@ -49,8 +65,10 @@ class MlxBackend:
 
     def __init__(self, path: Path, *, context_tokens: int | None = None) -> None:
         self._model: Any = None
-        self._logits: Any = None
-        self._cache: list[Any] = []
+        self._sequences: Any = None
+        self._logits: dict[int, Row] = {}
+        """What the model says behind a piece of the last batch, by the piece's place in it."""
+        self._batches = 0
         try:
             self._open(path, context_tokens)
         except BaseException:
@@ -73,9 +91,6 @@ class MlxBackend:
                 f"MLX can't load {path} ({type(error).__name__}: {reason}); fetch it again, or update mlx-lm",
                 spec=str(path),
             ) from error
-        self._caches: Any = importlib.import_module("mlx_lm.models.cache")
-        self._cache = self._caches.make_prompt_cache(self._model)
-        self._held = 0
         self._added: dict[int, Any] = dict(self._tokenizer.get_added_tokens_decoder())
         self.vocabulary = int(self._tokenizer.get_vocab_size(with_added_tokens=True))
         self._read_piece = piece_reader(json.loads(self._tokenizer.to_str()))
@@ -86,13 +101,23 @@ class MlxBackend:
         end = self._tokenizer.token_to_id(files.eos_text) if files.eos_text else None
         self._ends = files.end_tokens | ({end} if end is not None else set())
         self.metadata = self._metadata(path, files, context_tokens)
-        chunk = CPU_CHUNK if on_cpu else GPU_CHUNK
-        self.limits = Limits(
-            cells=self.metadata.context_tokens,
-            sequences=1,
-            batch=chunk,
+        self._sequences = MlxSequences(self._model, self.metadata.context_tokens)
+        self.limits = self._limits(CPU_CHUNK if on_cpu else GPU_CHUNK)
+        wired = mx.device_info().get("max_recommended_working_set_size")
+        if wired is not None:
+            mx.set_wired_limit(int(wired))  # on Apple's GPUs: weights stay in memory, as mlx-lm has it
+
+    def _limits(self, chunk: int) -> Limits:
+        context = self.metadata.context_tokens
+        token, state = self._sequences.sizes()
+        cells = max(context, min(CONVERSATIONS * context, CACHE_BYTES // max(token, 1)))
+        sequences = min(SEQUENCES, max(LEAST_SEQUENCES, CACHE_BYTES // max(state, 1)), cells)
+        return Limits(
+            cells=cells,
+            sequences=sequences,
+            batch=chunk + sequences,  # a chunk, and beside it a token of everybody
             chunk=chunk,
-            can_cut=bool(self._caches.can_trim_prompt_cache(self._cache)),
+            can_cut=self._sequences.can_cut,
         )
 
     def _metadata(self, path: Path, files: MlxFiles, context_tokens: int | None) -> Metadata:
@@ -133,88 +158,76 @@ class MlxBackend:
         return token in self._ends
 
     def drop(self, sequence: int) -> None:
-        self.reset()
+        self._sequences.drop(sequence)
 
     def cut(self, sequence: int, length: int) -> bool:
-        # Asked anew each time: a sliding window can be cut until it is full, and not after.
-        if self._caches.can_trim_prompt_cache(self._cache):
-            self._caches.trim_prompt_cache(self._cache, self._held - length)
-            self._held = length
-            return True
-        self.reset()
-        return False
+        return bool(self._sequences.cut(sequence, length))
 
     def copy(self, source: int, target: int, length: int) -> None:
-        raise AssertionError("there is one sequence, and nothing to copy it to")
+        self._sequences.copy(source, target, length)
 
     def reset(self) -> None:
-        self._cache = self._caches.make_prompt_cache(self._model)
-        self._held = 0
+        self._sequences.clear()
 
-    def sampler(self, options: GenerationOptions) -> MlxSampler:
-        return MlxSampler(options)
+    def sampler(self, options: GenerationOptions) -> NumpySampler:
+        return NumpySampler(options)
 
     def evaluate(self, batch: Sequence[Piece]) -> bool:
-        (piece,) = batch
-        # The last token goes alone: logits are wanted for it only, and a row of them is as long as the vocabulary.
-        last = len(piece.tokens) - piece.last
-        for chunk in (piece.tokens[:last], piece.tokens[last:]):
-            if chunk:
-                logits = self._model(mx.array([list(chunk)]), cache=self._cache)
-                self._logits = logits[0, -1, :] if piece.last else None
-                mx.eval([layer.state for layer in self._cache], self._logits)
-                self._held += len(chunk)
+        # Prompts one after another, each but for its last token: a chunk of one fills the machine as well as parts of
+        # many would, and nothing has to be padded. Then one token of each sequence in which something is said: logits
+        # are wanted behind those only, and a row of them is as long as the vocabulary.
+        for piece in batch:
+            if body := piece.tokens[: len(piece.tokens) - piece.last]:
+                layers = self._sequences.alone(piece.sequence)
+                self._model(mx.array([body]), cache=layers)
+                mx.eval([layer.state for layer in layers])
+        said = self._say({piece.sequence: piece.tokens[-1] for piece in batch if piece.last})
+        self._logits = {row: said[piece.sequence] for row, piece in enumerate(batch) if piece.last}
+        for piece in batch:
+            self._sequences.held[piece.sequence] = piece.start + len(piece.tokens)
+        self._batches += 1
+        if self._batches % CLEAN_UP_EVERY == 0:
+            mx.clear_cache()
         return True
 
+    def _say(self, tokens: dict[int, int]) -> dict[int, Row]:
+        """Append one token to each of these sequences: what the model says behind it."""
+        together = self._sequences.can_batch or len(tokens) < 2
+        said: dict[int, Row] = {}
+        for group in [list(tokens)] if together else [[sequence] for sequence in tokens]:
+            if group:
+                layers, rows = self._sequences.together(group)
+                logits = self._model(mx.array([[tokens[sequence]] for sequence in rows]), cache=layers)[:, -1]
+                logits = logits.astype(mx.float32)
+                mx.eval(logits, [layer.state for layer in layers])
+                said |= zip(rows, numpy.array(logits), strict=True)
+        return said
+
     def sample(self, row: int, sampler: Sampler, allowed: bytes | None = None) -> int:
-        assert isinstance(sampler, MlxSampler)  # one of ours
-        logits = self._logits
+        assert isinstance(sampler, NumpySampler)  # one of ours
+        logits = self._logits[row]
         if allowed is not None:
-            # Vocabularies are padded: there are more logits than tokens, or bits, and what has no bit is not allowed.
-            marks = numpy.zeros(logits.size, numpy.uint8)
+            # In place: the next evaluation gives new ones. Vocabularies are padded: there may be more logits than bits,
+            # and what has no bit is not allowed.
             bits = numpy.unpackbits(numpy.frombuffer(allowed, numpy.uint8), bitorder="little")[: logits.size]
-            marks[: bits.size] = bits
-            logits = mx.where(mx.array(marks) != 0, logits, -mx.inf)
+            logits[: bits.size][bits == 0] = -numpy.inf
+            logits[bits.size :] = -numpy.inf
         return sampler.sample(logits)
 
     def ready(self) -> None:
         """Nothing is ever pending."""
 
     def interrupt(self) -> None:
-        """MLX can't be interrupted; a batch is one chunk, and whoever stopped is looked at after it."""
+        """MLX can't be interrupted; a batch is a chunk at the most, and whoever stopped is looked at after it."""
 
     def close(self) -> None:
-        self._model = self._logits = None
-        self._cache = []
+        self._model = None
+        self._logits = {}
+        self._sequences = None
         mx.clear_cache()
         # This thread's streams have threads of their own; left to the end of the process, they now and then abort it
         # ("terminate called without an active exception", seen with mlx 0.32.4 on Linux).
         mx.clear_streams()
-
-
-class MlxSampler:
-    """How the tokens of one reply are chosen.
-
-    Args:
-        options: of the request.
-    """
-
-    def __init__(self, options: GenerationOptions) -> None:
-        self._sampler = NumpySampler(options)
-
-    def sample(self, logits: Any) -> int:
-        """The next token."""
-        if self._sampler.plain:
-            return _number(mx.argmax(logits))
-        return self._sampler.sample(numpy.array(logits.astype(mx.float32)))
-
-    def close(self) -> None:
-        """Nothing to free."""
-
-
-def _number(array: Any) -> int:
-    """An array of one number, computed."""
-    return int(array.item())
 
 
 def _load_weights(path: Path, config: dict[str, Any]) -> Any:

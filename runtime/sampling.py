@@ -38,8 +38,10 @@ class NumpySampler:
         penalties = (options.repeat_penalty, options.frequency_penalty, options.presence_penalty)
         return options.temperature == 0 and not options.logit_bias and penalties == (1, 0, 0)
 
-    def sample(self, logits: Array) -> int:
+    def sample(self, logits: numpy.ndarray[Any, Any]) -> int:
         """The next token, from a row of logits; -inf is what can't come. It counts as said from now on."""
+        if self.plain:
+            return int(logits.argmax())
         shaped = self.shaped(logits)
         if self._options.temperature == 0:
             token = int(shaped.argmax())
@@ -47,6 +49,9 @@ class NumpySampler:
             token = int(self._random.choice(shaped.size, p=_probabilities(shaped / self._options.temperature)))
         self._said.append(token)
         return token
+
+    def close(self) -> None:
+        """Nothing to free."""
 
     def shaped(self, logits: Array) -> Array:
         """The logits after all options but the temperature; what was left out is -inf."""

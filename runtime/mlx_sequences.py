@@ -1,0 +1,168 @@
+"""The sequences in MLX's cache: each alone in arrays of its own, or as a row of the batch that decodes.
+
+::
+
+    sequence 3   ── alone ──▶ a cache object a layer: what mlx-lm's ``make_prompt_cache`` makes; prompts go on in it
+    sequence 0 ─┐
+    sequence 5 ─┼── rows ───▶ a batch cache a layer, which mlx-lm's ``merge`` makes of those; replies go on in it
+    sequence 1 ─┘
+
+The rows of a batch end at the same place, so shorter ones are padded on their left, and masked there. A sequence joins
+the batch with its first token of a reply and stays in it as long as its reply does: only then is anything copied.
+
+Nothing is shared: a copy has arrays of its own. The arrays of a cache are as long as what it once held, so that a copy
+that shared them would keep more alive than it holds; and appending to one of both would copy them whole.
+"""
+
+from __future__ import annotations
+
+import copy
+import importlib
+from collections.abc import Sequence
+from typing import Any
+
+import mlx.core as mx
+from mlx.utils import tree_flatten
+
+Layers = list[Any]
+"""A cache object of mlx-lm for each layer of the model."""
+
+STEP = 256
+"""Tokens by which mlx-lm's caches grow."""
+
+
+class MlxSequences:
+    """All that a model's cache holds, by the number of the sequence.
+
+    Args:
+        model: of mlx-lm's.
+        context: the longest sequence, in tokens.
+    """
+
+    def __init__(self, model: Any, context: int) -> None:
+        self._model = model
+        self._library: Any = importlib.import_module("mlx_lm.models.cache")
+        self._alone: dict[int, Layers] = {}
+        self._batch: Layers = []
+        self._rows: list[int | None] = []
+        """Whose each row of the batch is; None: nobody's any more."""
+        self.held: dict[int, int] = {}
+        """How many tokens each sequence holds; kept up to date by whoever appends to it."""
+        fresh = self._library.make_prompt_cache(model)
+        self.can_cut = all(self._cuttable(layer, context) for layer in fresh)
+        """Whether any beginning of a sequence can be kept. A recurrent state is that of its last token only, and a
+        window that is shorter than the context forgets."""
+        self.can_batch = all(self._mergeable(layer) for layer in fresh)
+        """Whether several sequences can be evaluated at once; of some kinds of caches mlx-lm makes no batches."""
+
+    def sizes(self) -> tuple[int, int]:
+        """Bytes that a token takes, and those that a sequence takes beside its tokens. Nothing is evaluated."""
+        sizes = []
+        for tokens in (STEP, 2 * STEP):
+            layers = self._library.make_prompt_cache(self._model)
+            self._model(mx.zeros((1, tokens), mx.int32), cache=layers)  # lazy: arrays with shapes, and nothing in them
+            leaves: list[tuple[str, Any]] = tree_flatten([layer.state for layer in layers])  # type: ignore[assignment]  # a dict only if asked for
+            sizes.append(sum(leaf.nbytes for _, leaf in leaves if isinstance(leaf, mx.array)))
+        token = (sizes[1] - sizes[0]) // STEP
+        return token, sizes[0] - STEP * token
+
+    def alone(self, sequence: int) -> Layers:
+        """The cache of a sequence, to append to; it leaves the batch for it."""
+        if sequence in self._rows:
+            self._leave([sequence])
+        if sequence not in self._alone:
+            self._alone[sequence] = self._library.make_prompt_cache(self._model)
+        return self._alone[sequence]
+
+    def together(self, sequences: Sequence[int]) -> tuple[Layers, list[int]]:
+        """The cache of these sequences at once, to append the same number of tokens to each; only with ``can_batch``.
+
+        Returns:
+            The cache, and the sequence of each of its rows.
+        """
+        self._leave([row for row in self._rows if row is not None and row not in sequences])
+        keep = [place for place, row in enumerate(self._rows) if row is not None]
+        if len(keep) < len(self._rows):
+            for layer in self._batch:
+                layer.filter(keep)
+            self._rows = [self._rows[place] for place in keep]
+        joining = [sequence for sequence in sequences if sequence not in self._rows]
+        if joining:
+            own = [self.alone(sequence) for sequence in joining]
+            joined = [type(layers[0]).merge(layers) for layers in zip(*own, strict=True)]
+            if self._batch:
+                for layer, more in zip(self._batch, joined, strict=True):
+                    layer.extend(more)
+            else:
+                self._batch = joined
+            self._rows += joining
+            for sequence in joining:
+                del self._alone[sequence]
+        return self._batch, [row for row in self._rows if row is not None]
+
+    def drop(self, sequence: int) -> None:
+        """Empty a sequence."""
+        self._alone.pop(sequence, None)
+        self.held.pop(sequence, None)
+        self._forget([sequence])
+
+    def cut(self, sequence: int, length: int) -> bool:
+        """Keep the first ``length`` tokens of a sequence; False where that can't be: it is empty then."""
+        more = self.held[sequence] - length
+        if more and not self.can_cut:
+            self.drop(sequence)
+            return False
+        self._alone[sequence] = self._shortened(self.alone(sequence), more)
+        self.held[sequence] = length
+        return True
+
+    def copy(self, source: int, target: int, length: int) -> None:
+        """Put the first ``length`` tokens of a sequence into another one, which is empty."""
+        if source in self._rows:
+            layers = self._extracted(self._rows.index(source))
+        else:
+            layers = copy.deepcopy(self._alone[source])  # of the objects: the arrays are shared until one is written to
+        self._alone[target] = self._shortened(layers, self.held[source] - length)
+        self.held[target] = length
+
+    def clear(self) -> None:
+        """Empty all."""
+        self._alone.clear()
+        self.held.clear()
+        self._batch, self._rows = [], []
+
+    def _leave(self, sequences: Sequence[int]) -> None:
+        """Give these rows of the batch caches of their own."""
+        for sequence in sequences:
+            self._alone[sequence] = self._extracted(self._rows.index(sequence))
+        # At once: what is lazy keeps the whole batch alive, which then can't be written to in place.
+        mx.eval([layer.state for sequence in sequences for layer in self._alone[sequence]])
+        self._forget(sequences)
+
+    def _forget(self, sequences: Sequence[int]) -> None:
+        self._rows = [None if row in sequences else row for row in self._rows]
+        if all(row is None for row in self._rows):
+            self._batch, self._rows = [], []
+
+    def _extracted(self, row: int) -> Layers:
+        return [layer.extract(row) for layer in self._batch]
+
+    def _shortened(self, layers: Layers, by: int) -> Layers:
+        """Without the last tokens, and in arrays that have room for no more than the rest."""
+        if by:
+            self._library.trim_prompt_cache(layers, by)
+        if self.can_batch:
+            layers = [type(layer).merge([layer]).extract(0) for layer in layers]
+        mx.eval([layer.state for layer in layers])
+        return layers
+
+    def _cuttable(self, layer: Any, context: int) -> bool:
+        if isinstance(layer, self._library.CacheList):
+            return all(self._cuttable(part, context) for part in layer.caches)
+        window = getattr(layer, "max_size", None) or getattr(layer, "chunk_size", None) or context
+        return bool(layer.is_trimmable()) and window >= context
+
+    def _mergeable(self, layer: Any) -> bool:
+        if isinstance(layer, self._library.CacheList):
+            return all(self._mergeable(part) for part in layer.caches)
+        return hasattr(layer, "merge")
