@@ -6,7 +6,7 @@ Every method but ``interrupt`` is called on the thread that loaded the model.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from attrs import frozen
 
@@ -75,26 +75,36 @@ class Backend(Protocol):
         """Empty a sequence."""
 
     def cut(self, sequence: int, length: int) -> bool:
-        """Keep the first ``length`` tokens of a sequence; False where that can't be: then it is empty."""
+        """Keep the first ``length`` tokens of a sequence; False where that can't be: then it is empty.
+
+        Always possible for the last ``limits.guesses`` tokens. A backend that can't promise that has none.
+        """
 
     def copy(self, source: int, target: int, length: int) -> None:
-        """Put the first ``length`` tokens of a sequence into another one, which is empty."""
+        """Put the first ``length`` tokens of a sequence into another one, which is empty.
+
+        Where ``limits.can_cut`` is False, that is the whole of it: a snapshot, or what goes on from one. A backend with
+        one sequence is never asked.
+        """
 
     def sampler(self, options: GenerationOptions) -> Sampler:
         """A fresh one for one reply."""
 
     def evaluate(self, batch: Sequence[Piece]) -> bool:
-        """Append tokens to sequences; False, and nothing is appended, when it was interrupted.
+        """Append tokens to sequences, guesses included; False, and nothing is appended, when it was interrupted.
+
+        A backend whose ``limits.guesses`` is 0 gets none.
 
         Raises:
             BackendError: the native code failed; what the cache holds is then unknown.
         """
 
     def sample(self, row: int, sampler: Sampler, allowed: bytes | None = None) -> int:
-        """The next token, from what the model says after the last token of a piece of the last batch.
+        """The next token, from what the model says at a place of the last batch.
 
         Args:
-            row: which piece, counted from 0; its ``last`` is True.
+            row: which place. They are counted from 0 over the pieces in order: of each the one behind its last token,
+                or behind the last one before its guesses, and then one behind each guess. Its piece is ``last``.
             sampler: of the reply.
             allowed: one bit for each token, lowest first: whether it may be taken; tokens beyond its end may not.
                 May be called again for another token in the place of the first, with fewer allowed.
@@ -114,6 +124,24 @@ class Backend(Protocol):
 
     def close(self) -> None:
         """Free the model."""
+
+
+@runtime_checkable
+class StateBackend(Protocol):
+    """What a backend is besides that can give away what a sequence holds, and take it back in another process."""
+
+    identity: str
+    """Everything that such a state depends on, as a text: model, adapters, options, versions."""
+
+    def state(self, sequence: int, length: int) -> memoryview:
+        """The first ``length`` tokens of a sequence, as they are in the cache; all of it where it can't be cut."""
+
+    def restore(self, sequence: int, state: memoryview) -> None:
+        """Fill a sequence, which is empty, with a state of the same ``identity``.
+
+        Raises:
+            BackendError: it can't; then the sequence is empty.
+        """
 
 
 class BackendError(Exception):

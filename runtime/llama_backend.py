@@ -104,7 +104,7 @@ class LlamaBackend:
         batch = int(native.llama_n_batch(self._context))
         self._batch = _Batch(batch)
         self._rows: list[int] = []
-        """Where the last token of each piece stood in the last batch."""
+        """The places of the last batch: see ``Backend.sample``."""
         chunk = batch if native.llama_supports_gpu_offload() else min(CPU_CHUNK, batch)
         self.limits = Limits(
             cells=planned.cells,
@@ -112,6 +112,7 @@ class LlamaBackend:
             batch=batch,
             chunk=max(planned.sequences, chunk),
             can_cut=not planned.recurrent,
+            guesses=planned.guesses,
         )
         self._pieces: dict[int, bytes] = {}
         self.special = self._special_tokens()
@@ -222,7 +223,10 @@ class LlamaBackend:
         self._abort.clear()
 
     def interrupt(self) -> None:
-        self._abort.set()
+        # The states of a recurrent model are changed in their places, and moved: an aborted batch would leave them, and
+        # those of other sequences, half done. So it is not aborted: a batch is all that a cancel waits for.
+        if not self._recurrent:
+            self._abort.set()
 
     def reset(self) -> None:
         native.llama_memory_clear(self._memory, False)
@@ -262,7 +266,7 @@ class _Batch:
         )
 
     def fill(self, pieces: Sequence[Piece]) -> list[int]:
-        """Put these in; where the last token of each stands."""
+        """Put these in; where the last token of each stands, and its guesses."""
         rows: list[int] = []
         end = 0
         for piece in pieces:
@@ -271,8 +275,9 @@ class _Batch:
             self._tokens[begin:end] = list(piece.tokens)
             self._positions[begin:end] = list(range(piece.start, piece.start + size))
             self._sequences[begin:end] = [piece.sequence] * size
+            wanted = piece.guesses + 1
             self._outputs[begin:end] = [0] * size
-            self._outputs[end - 1] = int(piece.last)
-            rows.append(end - 1)
+            self._outputs[end - wanted : end] = [int(piece.last)] * wanted
+            rows += range(end - wanted, end)
         self.native.n_tokens = end
         return rows

@@ -37,6 +37,9 @@ CONVERSATIONS = 8
 """Of full length, for which the cache has cells unless that takes more than ``CACHE_BYTES``; for one in any case."""
 CACHE_BYTES = 1024**3
 
+DRAFTING, GUESSES = False, 32
+"""Whether replies are drafted unless an option says so, and how many tokens are guessed in a batch."""
+
 SMALL_MODEL_BYTES = 64 * 1024 * 1024
 """Below this size one thread is the fastest: the barrier between threads costs more than the work that they share."""
 
@@ -77,6 +80,8 @@ class Sizes:
     sequences: int
     recurrent: bool
     """Whether the model is recurrent or hybrid: then a sequence can't be cut."""
+    guesses: int
+    """Guessed tokens in a batch."""
 
 
 def open_model(path: Path, options: LlamaOptions, on_progress: Callable[[float], bool]) -> Any:
@@ -145,7 +150,8 @@ def sizes(model: Any, path: Path, options: LlamaOptions, context_tokens: int | N
             f"LlamaOptions.sequences={sequences} are more than the {min(cells, BATCH)} tokens of a batch",
             spec=str(path),
         )
-    return Sizes(context, cells, sequences, recurrent)
+    drafting = DRAFTING if options.drafting is None else options.drafting
+    return Sizes(context, cells, sequences, recurrent, GUESSES if drafting and not recurrent else 0)
 
 
 def _cell_bytes(model: Any, options: LlamaOptions) -> float:
@@ -190,7 +196,9 @@ def open_context(model: Any, path: Path, options: LlamaOptions, planned: Sizes, 
     params.n_seq_max = planned.sequences + (not planned.recurrent)
     # One of llama.cpp's pieces a batch: an aborted batch then leaves nothing behind.
     params.n_batch = params.n_ubatch = min(BATCH, planned.cells)
-    params.n_outputs_max = params.n_seq_max  # else memory for the logits of every token of a batch
+    # Else there is memory for the logits of every token of a batch.
+    params.n_outputs_max = params.n_seq_max + planned.guesses
+    params.n_outputs_max_per_seq = 1 + planned.guesses
     params.kv_unified = True
     params.n_threads = threads or (1 if path.stat().st_size < SMALL_MODEL_BYTES else physical_cores())
     params.n_threads_batch = options.batch_threads or params.n_threads

@@ -130,6 +130,9 @@ class LlamaOptions:
     """Whether weights are kept from being swapped out; the system limits it (``ulimit -l``)."""
     rope: Rope | None = None
     """None: what the model's file says."""
+    drafting: bool | None = None
+    """Whether the next tokens of a reply are guessed from what the context holds, and evaluated together
+    (``docs/scheduler.md#drafting``): the reply is the same. None: where it was found to help."""
     adapters: tuple[Adapter, ...] = field(default=(), converter=tuple)
     """LoRA adapters, added to the weights in the order given."""
 

@@ -11,24 +11,39 @@ Everything here runs on the owner's thread; ``runtime.handles`` is what callers 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from itertools import count
 
 from attrs import evolve
 
 from cognition import Failure, FinishReason, ModelRequest, Usage
 from cognition.parsing import FormatSpec, Output, Parser
-from runtime.backend import Backend
+from runtime.backend import Backend, BackendError
+from runtime.boundaries import Boundaries
 from runtime.constrained.calls import writable
 from runtime.constrained.guide import Guide, Guides
 from runtime.constrained.masks import TokenMasks, installed
 from runtime.constrained.schema import SchemaError
+from runtime.drafting import Lookup
 from runtime.errors import ConstraintError, TemplateError
 from runtime.protection import PromptTokenizer, control_texts
 from runtime.protocol import Done, ModelInfo, Timings
 from runtime.replies import Reply
 from runtime.scheduling.cache import Cache
-from runtime.scheduling.plan import Change, Copy, Cut, Drop, Piece, Request, Schedule, admit, compose
+from runtime.scheduling.plan import (
+    Change,
+    Copy,
+    Cut,
+    Drop,
+    Piece,
+    Request,
+    Schedule,
+    admit,
+    compose,
+    cut,
+    keep,
+    take_back,
+)
 from runtime.scheduling.tokens import Tokens
 from runtime.templates import FALLBACK_TEMPLATE, ChatTemplate, Rendered
 
@@ -48,6 +63,7 @@ class LocalEngine:
         )
         self._tokenizer = PromptTokenizer.of(backend, control)
         self._markers = control
+        self._boundaries = Boundaries(self._template, self._tokens)
         self._guides: Guides | None = None
         self._schedule = Schedule(backend.limits)
         self._replies: dict[int, Reply] = {}
@@ -79,6 +95,8 @@ class LocalEngine:
                 )
         if self._backend.limits.can_cut:
             features = (*features, "prefix_reuse")
+        elif self._backend.limits.sequences > 1:
+            features = (*features, "snapshots")
         else:
             warnings.append(
                 "the model's cache can't be cut: a prompt that changes earlier text is computed from its start"
@@ -140,16 +158,19 @@ class LocalEngine:
         number = next(self._numbers)
         self._replies[number] = reply
         most = len(reply.prompt) + reply.limit - 1  # the last token of a reply is not evaluated
-        self._schedule = self._schedule.submitted(Request(number, Tokens(reply.prompt), most))
+        self._schedule = self._schedule.submitted(Request(number, Tokens(reply.prompt), most, reply.boundaries))
 
     def step(self) -> bool:
         """Evaluate one batch; False when there is nothing more to do. Never raises."""
         try:
             self._end_stopped(self._replies)
             self._admit()
-            batch = compose(self._schedule)
+            batch = (
+                compose(self._schedule, self._guesses()) if self._backend.limits.guesses else compose(self._schedule)
+            )
             if batch and self._evaluate(batch):
                 self._schedule = self._schedule.evaluated(batch)
+                self._keep()
                 self._sample(batch)
         except Exception as error:
             self._fail(error)
@@ -171,6 +192,8 @@ class LocalEngine:
         reply.parser = Parser(rendered.format, reply.request.tools)
         reply.guide = self._guide(rendered.format, reply.request)
         reply.prompt = self._tokens(rendered)
+        if not self._backend.limits.can_cut:
+            reply.boundaries = self._boundaries.of(reply.request, reply.prompt)
 
     def _end_stopped(self, numbers: Iterable[int]) -> None:
         for number in [number for number in numbers if self._replies[number].stopped()]:
@@ -198,7 +221,8 @@ class LocalEngine:
             else:
                 self._schedule = after
                 reply = self._replies[start.request]
-                reply.begin(self._backend.sampler(reply.request.options), start.reused)
+                lookup = Lookup(reply.prompt) if self._backend.limits.guesses else None
+                reply.begin(self._backend.sampler(reply.request.options), start.reused, lookup)
 
     def _change(self, change: Change) -> bool:
         match change:
@@ -223,23 +247,54 @@ class LocalEngine:
             with self._lock:
                 self._computing = []
 
+    def _keep(self) -> None:
+        """Take snapshots of what stands at a boundary of its prompt."""
+        while (kept := keep(self._schedule)) is not None:
+            self._schedule, changes = kept
+            for change in changes:
+                self._change(change)
+
+    def _guesses(self) -> dict[int, Sequence[int]]:
+        """How those that go on may go on."""
+        guesses: dict[int, Sequence[int]] = {}
+        for number in self._schedule.running:
+            lookup = self._replies[number].lookup
+            if lookup is not None and (guess := lookup.guess()):
+                guesses[number] = guess
+        return guesses
+
     def _sample(self, batch: tuple[Piece, ...]) -> None:
-        """The next token of each reply whose sequence is complete; none for those that were stopped meanwhile."""
+        """The next tokens of each reply whose sequence is complete; none for those that were stopped meanwhile."""
         self._end_stopped(piece.request for piece in batch)
-        sampled: dict[int, int] = {}
-        for row, piece in enumerate(batch):
+        sampled: dict[int, Sequence[int]] = {}
+        row = -1
+        guessed = False
+        for piece in batch:
+            row += 1
+            begin, row = row, row + piece.guesses
+            guessed = guessed or piece.guesses > 0
             if not piece.last or piece.request not in self._replies:
                 continue
+            guesses = piece.tokens[len(piece.tokens) - piece.guesses :]
             try:
-                token, reason = self._replies[piece.request].go_on(self._backend, row)
+                tokens, reason = self._replies[piece.request].go_on(self._backend, begin, guesses)
             except Exception as error:  # of its sampler, its guide or its parser: the others go on
                 self._end(piece.request, "error", _failure(error))
                 continue
             if reason is None:
-                sampled[piece.request] = token
+                sampled[piece.request] = tokens
             else:
                 self._end(piece.request, reason)
         self._schedule = self._schedule.sampled(sampled)
+        if guessed:
+            self._take_back()
+
+    def _take_back(self) -> None:
+        """Take out of the cache what was guessed and did not come."""
+        for change in take_back(self._schedule):
+            if not self._change(change):
+                raise BackendError(f"sequence {change.sequence} can't be cut at {change.length}, as was promised")
+            self._schedule = cut(self._schedule, change)
 
     def _fail(self, error: Exception) -> None:
         """Whatever it was, what the cache holds is unknown now. All that runs is over; what waits starts afresh."""

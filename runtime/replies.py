@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import codecs
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from attrs import define, field
 
@@ -17,6 +17,7 @@ from cognition import Failure, FinishReason, ModelRequest, Usage
 from cognition.parsing import Output, Parser, collect
 from runtime.backend import Backend, Sampler
 from runtime.constrained.guide import Guide
+from runtime.drafting import Lookup
 from runtime.protocol import Done, Timings
 from runtime.stops import StopFilter
 
@@ -35,9 +36,13 @@ class Reply:
     parser: Parser
     guide: Guide | None = None
     prompt: list[int] = field(factory=list)
+    boundaries: tuple[int, ...] = ()
+    """Of the prompt, where snapshots are worth it."""
     limit: int = 0
     """Tokens that it may have at the most."""
     sampler: Sampler | None = None
+    lookup: Lookup | None = None
+    """Guesses how it goes on; None for no guesses."""
     _reused: int = 0
     _generated: int = 0
     _began: float = 0.0
@@ -53,22 +58,45 @@ class Reply:
     def _no_stop_yet(self) -> StopFilter:
         return StopFilter(self.request.options.stop)
 
-    def begin(self, sampler: Sampler, reused: int) -> None:
+    def begin(self, sampler: Sampler, reused: int, lookup: Lookup | None = None) -> None:
         """It has a sequence that holds the first ``reused`` tokens of its prompt."""
-        self.sampler, self._reused, self._began = sampler, reused, time.monotonic()
+        self.sampler, self._reused, self._began, self.lookup = sampler, reused, time.monotonic(), lookup
 
-    def go_on(self, backend: Backend, row: int) -> tuple[int, FinishReason | None]:
-        """Sample the next token, from what the model says after a piece of the last batch, and read it.
+    def go_on(
+        self, backend: Backend, row: int, guesses: Sequence[int] = ()
+    ) -> tuple[Sequence[int], FinishReason | None]:
+        """Sample the next tokens, from what the model says at places of the last batch, and read them.
+
+        Each is sampled as it would be without guesses, so that the reply is the same; a guess that it is equal to has
+        saved a step.
+
+        Args:
+            backend: that evaluated the batch.
+            row: the first place.
+            guesses: what was evaluated behind it.
 
         Returns:
-            The token, and why it was the last one; None when the reply goes on.
+            The tokens, one at least: all but the last were guessed. And why the last one was the last of the reply;
+            None when it goes on.
         """
         if self._prefilled is None:
             self._prefilled = time.monotonic()
-        token, piece = self._sample(backend, row)
+        tokens: list[int] = []
+        reason = None
+        for place, guess in enumerate((*guesses, None)):
+            token, reason = self._next(backend, row + place)
+            tokens.append(token)
+            if reason is not None or token != guess:
+                break
         self._last_token = time.monotonic()
         if self._first_token is None:
             self._first_token = self._last_token
+        if self.lookup is not None:
+            self.lookup.said(tokens, len(guesses))
+        return tokens, reason
+
+    def _next(self, backend: Backend, row: int) -> tuple[int, FinishReason | None]:
+        token, piece = self._sample(backend, row)
         self._generated += 1
         if backend.is_end(token):
             return token, "stop"

@@ -123,8 +123,8 @@ class ChatTemplate:
                 "template of the model's publisher"
             ) from error
 
-    def render(self, request: ModelRequest) -> Rendered:
-        """The prompt for a request, with the generation prompt at its end.
+    def render(self, request: ModelRequest, *, open_reply: bool = True) -> Rendered:
+        """The prompt for a request, with the generation prompt at its end unless ``open_reply`` is False.
 
         A template that refuses the plain form gets it bent as little as helps; ``Rendered.notes`` says how.
 
@@ -141,7 +141,7 @@ class ChatTemplate:
         for shape in SHAPES:
             bent = evolve(shape, text_arguments=self._derived.text_arguments, reasoning_key=self._derived.reasoning_key)
             try:
-                text = self.apply(entries(request, shield, bent), tools, add_generation_prompt=True, **options)
+                text = self.apply(entries(request, shield, bent), tools, add_generation_prompt=open_reply, **options)
             except TemplateError as error:
                 refusal = refusal or error  # the refusal of the plain form says most
             else:

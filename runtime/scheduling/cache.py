@@ -40,7 +40,9 @@ class Held:
     writes: bool
     """Whether the last branch is this sequence's own, and it is at its end: what comes next goes on there."""
     used: int
-    """When it was last extended, in batches."""
+    """When it was last extended, in batches; for a snapshot, when it was last copied from."""
+    snapshot: bool = False
+    """Whether it was copied so that what it holds can be gone back to."""
 
 
 @frozen
@@ -84,16 +86,18 @@ class Cache:
             after[sequence] = Held(longer, new, True, clock)
         return Cache(after, clock, branches)
 
-    def copied(self, source: int, target: int, length: int) -> Cache:
+    def copied(self, source: int, target: int, length: int, *, snapshot: bool = False) -> Cache:
         """With the first ``length`` tokens of one sequence in another one, which is empty.
 
-        The source does not count as used: what both hold lives on in the copy, and nothing else of it was asked for.
+        The source does not count as used, unless it is a snapshot: what both hold lives on in the copy, and nothing
+        else of it was asked for. A snapshot is good for being copied.
         """
         if target in self.held:
             raise ValueError(f"sequence {target} is not empty")
         held = self.held[source]
-        copy = Held(held.tokens.cut(length), _cut(held.branches, length), False, self.clock)
-        return evolve(self, held={**self.held, target: copy})
+        copy = Held(held.tokens.cut(length), _cut(held.branches, length), False, self.clock, snapshot)
+        touched = {source: evolve(held, used=self.clock)} if held.snapshot else {}
+        return evolve(self, held={**self.held, **touched, target: copy})
 
     def cut(self, sequence: int, length: int) -> Cache:
         """With only the first ``length`` tokens of a sequence."""
@@ -102,9 +106,25 @@ class Cache:
             return self
         if length == 0:
             return self.dropped(sequence)
-        # Not at the end of its branch any more, where another sequence may hold more of it.
-        left = Held(held.tokens.cut(length), _cut(held.branches, length), False, held.used)
-        return evolve(self, held={**self.held, sequence: left})
+        branches = _cut(held.branches, length)
+        # It can go on where it is unless that is another's branch, or another holds more of its own.
+        own = held.writes and len(branches) == len(held.branches) and not self._beyond(sequence, branches[-1])
+        return evolve(self, held={**self.held, sequence: Held(held.tokens.cut(length), branches, own, held.used)})
+
+    def _beyond(self, sequence: int, branch: Branch) -> bool:
+        """Whether a sequence other than this one holds more of a branch."""
+        return any(
+            other != sequence and one.id == branch.id and one.stop > branch.stop
+            for other, held in self.held.items()
+            for one in held.branches
+        )
+
+    def adopted(self, sequence: int, tokens: Tokens) -> Cache:
+        """With a sequence that came from elsewhere, such as a file."""
+        if sequence in self.held:
+            raise ValueError(f"sequence {sequence} is not empty")
+        held = Held(tokens, (Branch(self.branches + 1, len(tokens)),), True, self.clock)
+        return Cache({**self.held, sequence: held}, self.clock, self.branches + 1)
 
     def dropped(self, sequence: int) -> Cache:
         """Without a sequence."""

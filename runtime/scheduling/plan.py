@@ -1,6 +1,7 @@
 """The plan: which requests begin, in which sequence and on what prefix; what is evicted; what is evaluated next.
 
     Schedule ─ admit ─▶ Schedule, start ─ ... ─ compose ─▶ batch ─ evaluated ─▶ Schedule ─ sampled ─▶ Schedule ─ ...
+                                                                    └ keep: snapshots     └ take_back: guesses
 
 ``Schedule`` is a value. Whoever carries the plan out makes the changes in the real cache, evaluates the batch, samples
 a token for each piece that is a sequence's last, and tells the schedule. What holds for every plan, and why, is in
@@ -9,13 +10,16 @@ a token for each piece that is a sequence's last, and tells the schedule. What h
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 
 from attrs import Attribute, evolve, field, frozen
 
 from runtime.scheduling.cache import Cache
 from runtime.scheduling.prefix import common_prefix
 from runtime.scheduling.tokens import Tokens
+
+NO_GUESSES: Mapping[int, Sequence[int]] = MappingProxyType({})
 
 
 @frozen
@@ -32,7 +36,11 @@ class Limits:
     """Tokens of prompts in a batch in which replies go on: a reply never waits longer for its next token than these,
     and the other replies', take."""
     can_cut: bool = True
-    """Whether a part of a sequence can be kept or copied; not so with recurrent and hybrid models."""
+    """Whether a part of a sequence can be kept or copied; not so with recurrent and hybrid models. Those get snapshots:
+    copies of a whole sequence as it was at a boundary of its prompt, where there is a sequence to spare."""
+    guesses: int = 0
+    """Guessed tokens of all replies in a batch, at the most; none where ``can_cut`` is False, since they may have to be
+    taken back."""
     worth_waiting: int = 32
     """Tokens that a request can save by waiting for another one's prompt, from which on it does wait."""
 
@@ -51,6 +59,9 @@ class Request:
     """One token at least."""
     most: int
     """Cells that it needs at the most: prompt and longest reply, without the reply's last token."""
+    boundaries: tuple[int, ...] = ()
+    """Lengths of beginnings of the prompt that other prompts are likely to share, in ascending order: what snapshots
+    are taken of. Each greater than 0 and less than the prompt's length."""
 
 
 @frozen
@@ -112,6 +123,9 @@ class Piece:
     tokens: tuple[int, ...]
     last: bool
     """Whether they are all that is known of the sequence, so that a token has to be sampled."""
+    guesses: int = 0
+    """How many of them, at the end, are guesses at what will be sampled: what the model says behind each is wanted too,
+    and holds as far as they come true."""
 
 
 @frozen
@@ -143,12 +157,12 @@ class Schedule:
             return evolve(self, running={id: run for id, run in self.running.items() if id != request})
         return evolve(self, waiting=tuple(waiting for waiting in self.waiting if waiting.id != request))
 
-    def sampled(self, tokens: Mapping[int, int]) -> Schedule:
-        """The next tokens of these requests are known, by request."""
+    def sampled(self, tokens: Mapping[int, Sequence[int]]) -> Schedule:
+        """The next tokens of these requests are known, by request: one each, and more where guesses came true."""
         running = dict(self.running)
-        for request, token in tokens.items():
+        for request, more in tokens.items():
             run = running[request]
-            running[request] = Running(run.request, run.sequence, run.tokens.extended((token,)))
+            running[request] = Running(run.request, run.sequence, run.tokens.extended(more))
         return Schedule(self.limits, self.cache, running, self.waiting)
 
     def evaluated(self, batch: tuple[Piece, ...]) -> Schedule:
@@ -181,38 +195,125 @@ def admit(schedule: Schedule) -> tuple[Schedule, Start] | None:
     if len(schedule.running) == schedule.limits.sequences:
         return None
     for request in schedule.waiting:
-        source, shared = _best_source(schedule, request.prompt)
+        source, shared = longest_held(schedule, request.prompt)
         if _in_the_making(schedule, request.prompt) - shared < schedule.limits.worth_waiting:
             return _place(schedule, request, source, shared)
     return None
 
 
-def compose(schedule: Schedule) -> tuple[Piece, ...]:
+def compose(schedule: Schedule, guesses: Mapping[int, Sequence[int]] = NO_GUESSES) -> tuple[Piece, ...]:
     """The next batch; empty when nothing runs.
 
-    Each reply that goes on has its one token in it. What is left, at most a chunk when there are any, goes to prompts:
-    in equal parts, and what a short one leaves to the longer ones, so that none waits behind another.
+    Each reply that goes on has its one token in it, with as many of its guesses as there is room for: in the cells that
+    it was promised, and in the batch. What is left, at most a chunk when there are any replies, goes to prompts: in
+    equal parts, and what a short one leaves to the longer ones, so that none waits behind another. Where a sequence
+    can't be cut, a prompt stops at its next boundary.
+
+    Args:
+        schedule: as it is.
+        guesses: how replies may go on, by request.
     """
+    limits = schedule.limits
     behind = {id: schedule.behind(run) for id, run in schedule.running.items()}
     replies = [id for id, left in behind.items() if left == 1]
     prompts = sorted((id for id, left in behind.items() if left > 1), key=lambda id: behind[id])
-    room = schedule.limits.batch - len(replies)
+    room = limits.batch - len(replies)
+    guessing = min(limits.guesses, room - len(prompts))
+    pieces: list[Piece] = []
+    for id in replies:
+        piece = _piece(schedule, id, 1)
+        hoped = guesses.get(id)
+        if hoped and guessing > 0:
+            piece = _guessing(schedule, piece, hoped[:guessing])
+            guessing -= piece.guesses
+            room -= piece.guesses
+        pieces.append(piece)
     if replies:
-        room = min(room, schedule.limits.chunk)
-    pieces = [_piece(schedule, id, 1) for id in replies]
+        room = min(room, limits.chunk)
     for others in range(len(prompts) - 1, -1, -1):
         id = prompts[len(prompts) - 1 - others]
-        size = min(behind[id], room // (others + 1))
-        room -= size
-        pieces.append(_piece(schedule, id, size))
+        piece = _piece(schedule, id, min(behind[id], room // (others + 1)))
+        room -= len(piece.tokens)
+        pieces.append(piece)
     return tuple(piece for piece in pieces if piece.tokens)
 
 
 def _piece(schedule: Schedule, id: int, size: int) -> Piece:
     run = schedule.running[id]
     start = schedule.cache.length(run.sequence)
+    if not schedule.limits.can_cut:
+        size = min(size, next((end for end in run.request.boundaries if end > start), start + size) - start)
     tokens = tuple(run.tokens[start : start + size])
     return Piece(id, run.sequence, start, tokens, last=start + size == len(run.tokens))
+
+
+def _guessing(schedule: Schedule, piece: Piece, hoped: Sequence[int]) -> Piece:
+    """A reply's piece with guesses behind it, as many as its cells have room for."""
+    room = schedule.running[piece.request].request.most - piece.start - 1
+    more = tuple(hoped[:room])
+    return Piece(piece.request, piece.sequence, piece.start, piece.tokens + more, last=True, guesses=len(more))
+
+
+def take_back(schedule: Schedule) -> tuple[Cut, ...]:
+    """What to cut after guesses were sampled: those that did not come true, of replies that go on."""
+    over = [(run.sequence, len(run.tokens) - 1) for run in schedule.running.values() if schedule.behind(run) < 1]
+    return tuple(Cut(sequence, length) for sequence, length in over)
+
+
+def cut(schedule: Schedule, change: Cut) -> Schedule:
+    """After a change of ``take_back``."""
+    return evolve(schedule, cache=schedule.cache.cut(change.sequence, change.length))
+
+
+def keep(schedule: Schedule) -> tuple[Schedule, tuple[Change, ...]] | None:
+    """Take the next snapshot, with the schedule after; None when there is none to take. To be asked after each batch.
+
+    One is taken of each sequence that stands at a boundary of its prompt, unless there is one of the same already; into
+    a free sequence, or in the place of what was not used for the longest time, if that is not from this batch too.
+    """
+    if schedule.limits.can_cut:
+        return None
+    cache = schedule.cache
+    for run in schedule.running.values():
+        length = cache.length(run.sequence)
+        if length not in run.request.boundaries or _has_snapshot(cache, run.tokens, length):
+            continue
+        target, changes = next(_free(schedule), None), list[Change]()
+        if target is None:
+            target = next(iter(_idle(schedule)), None)
+            if target is None or cache.held[target].used == cache.clock:
+                return None
+            cache = cache.dropped(target)
+            changes.append(Drop(target))
+        changes.append(Copy(run.sequence, target, length))
+        return evolve(schedule, cache=cache.copied(run.sequence, target, length, snapshot=True)), tuple(changes)
+    return None
+
+
+def _has_snapshot(cache: Cache, tokens: Tokens, length: int) -> bool:
+    return any(
+        held.snapshot and len(held.tokens) == length and held.tokens[:] == tokens[:length]
+        for held in cache.held.values()
+    )
+
+
+def adopt(schedule: Schedule, tokens: Tokens) -> tuple[Schedule, int, tuple[Change, ...]] | None:
+    """Make room for a sequence that comes from elsewhere: the schedule with it, its number, and what to drop first.
+
+    None where what runs leaves no room for it. It counts as just used.
+    """
+    cache, changes = schedule.cache, list[Change]()
+    free = list(_free(schedule))
+    victims = iter(_idle(schedule))
+    while not (free and cache.cells + schedule.promised + len(tokens) <= schedule.limits.cells):
+        victim = next(victims, None)
+        if victim is None:
+            return None
+        cache = cache.dropped(victim)
+        free.append(victim)
+        changes.append(Drop(victim))
+    target = min(free)
+    return evolve(schedule, cache=cache.adopted(target, tokens)), target, tuple(changes)
 
 
 def _idle(schedule: Schedule) -> list[int]:
@@ -228,20 +329,20 @@ def _free(schedule: Schedule) -> Iterator[int]:
     return (sequence for sequence in range(schedule.limits.sequences) if sequence not in taken)
 
 
-def _best_source(schedule: Schedule, prompt: Tokens) -> tuple[int | None, int]:
+def longest_held(schedule: Schedule, prompt: Tokens) -> tuple[int | None, int]:
     """The sequence that holds the longest beginning of a prompt, and how long that is; (None, 0) where none does.
 
     The prompt's last token is never taken from the cache: what the model says after it has to be computed. Of several,
-    one that nobody uses, since it may be taken over, and the last used of those.
+    one that nobody uses, since it may be taken over; of those, one that can go on as it is, and the last used.
     """
-    best: tuple[int, bool, int] = (0, False, 0)
+    best: tuple[int, bool, bool, int] = (0, False, False, 0)
     found: int | None = None
     busy = {run.sequence for run in schedule.running.values()}
     for sequence, held in schedule.cache.held.items():
         shared = min(common_prefix(held.tokens, prompt), len(prompt) - 1)
         if shared == 0 or (shared < len(held.tokens) and not schedule.limits.can_cut):
             continue
-        rank = (shared, sequence not in busy, held.used)
+        rank = (shared, sequence not in busy, shared == len(held.tokens) and not held.snapshot, held.used)
         if rank > best:
             best, found = rank, sequence
     return found, best[0]
@@ -249,21 +350,28 @@ def _best_source(schedule: Schedule, prompt: Tokens) -> tuple[int | None, int]:
 
 def _in_the_making(schedule: Schedule, prompt: Tokens) -> int:
     """How much of a prompt will be in the cache when the prompts that are being evaluated are."""
-    if not schedule.limits.can_cut:  # the moment at which a sequence holds just the shared part may never come
-        return 0
-    prompts = [run.request.prompt for run in schedule.running.values() if schedule.behind(run) > 1]
-    return min(max((common_prefix(other, prompt) for other in prompts), default=0), len(prompt) - 1)
+    longest = 0
+    for run in schedule.running.values():
+        if schedule.behind(run) > 1:
+            common = min(common_prefix(run.request.prompt, prompt), len(prompt) - 1)
+            if not schedule.limits.can_cut:  # then only what becomes a snapshot
+                held = schedule.cache.length(run.sequence)
+                common = max((end for end in run.request.boundaries if held < end <= common), default=0)
+            longest = max(longest, common)
+    return longest
 
 
 def _place(schedule: Schedule, request: Request, source: int | None, shared: int) -> tuple[Schedule, Start] | None:
     """Give a request a sequence; None where there is no room for it beside what runs.
 
-    It goes on in the source where it continues all that it holds and nobody uses it; else in a sequence of its own,
-    which costs nothing for what both share. To make room, idle sequences are dropped in the order in which they were
-    last used; when it is the source's turn, it loses what it does not share and is taken over.
+    It goes on in the source where it continues all that it holds and nobody uses it, and it is no snapshot; else in a
+    sequence of its own, which costs nothing for what both share. To make room, idle sequences are dropped in the order
+    in which they were last used; when it is the source's turn, it loses what it does not share and is taken over.
     """
     cache, changes, idle = schedule.cache, list[Change](), _idle(schedule)
-    own = source in idle and cache.length(source) == shared if source is not None else False
+    own = False
+    if source is not None and source in idle:
+        own = cache.length(source) == shared and not cache.held[source].snapshot
     free = list(_free(schedule))
     needed = schedule.promised + request.most - shared
     victims = (victim for victim in idle if not (own and victim == source))
@@ -272,8 +380,10 @@ def _place(schedule: Schedule, request: Request, source: int | None, shared: int
         if victim is None:
             return None
         if victim == source:
-            cache, own = cache.cut(victim, shared), True
-            changes.append(Cut(victim, shared))
+            own = True
+            if shared < cache.length(victim):
+                cache = cache.cut(victim, shared)
+                changes.append(Cut(victim, shared))
         else:
             cache = cache.dropped(victim)
             free.append(victim)

@@ -267,10 +267,10 @@ def test_threads_that_submit_and_cancel_at_random(model: LocalRuntime, monkeypat
     tokens: dict[Reply, list[int]] = {}
     go_on = Reply.go_on
 
-    def noted(reply: Reply, backend: Any, row: int) -> Any:
-        token, reason = go_on(reply, backend, row)
-        tokens.setdefault(reply, []).append(token)
-        return token, reason
+    def noted(reply: Reply, *arguments: Any) -> Any:
+        more, reason = go_on(reply, *arguments)
+        tokens.setdefault(reply, []).extend(more)
+        return more, reason
 
     monkeypatch.setattr(Reply, "go_on", noted)
 

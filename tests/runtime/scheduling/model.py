@@ -15,7 +15,8 @@ class Cells:
         self.tokens: dict[int, int] = {}
         """What each cell ever used was computed for."""
         self.used: dict[int, int] = {}
-        """In which batch a sequence was last extended."""
+        """In which batch a sequence was last extended, or copied from if it is a snapshot."""
+        self.snapshots: set[int] = set()
         self._numbers = count()
         self._batches = 0
 
@@ -30,6 +31,7 @@ class Cells:
         match change:
             case Drop(sequence):
                 del self.sequences[sequence]
+                self.snapshots.discard(sequence)
             case Cut(sequence, length):
                 assert 0 < length < len(self.sequences[sequence])
                 del self.sequences[sequence][length:]
@@ -38,6 +40,20 @@ class Cells:
                 assert 0 < length <= len(self.sequences[source])
                 self.sequences[target] = self.sequences[source][:length]
                 self.used[target] = self._batches
+                if source in self.snapshots:
+                    self.used[source] = self._batches
+
+    def put(self, sequence: int, tokens: list[int]) -> None:
+        """Fill a sequence from elsewhere."""
+        assert sequence not in self.sequences
+        cells = [next(self._numbers) for _ in tokens]
+        self.tokens.update(zip(cells, tokens, strict=True))
+        self.sequences[sequence], self.used[sequence] = cells, self._batches
+
+    @property
+    def batches(self) -> int:
+        """Evaluated so far."""
+        return self._batches
 
     def evaluate(self, batch: tuple[Piece, ...]) -> None:
         self._batches += 1
@@ -49,6 +65,7 @@ class Cells:
                 self.tokens[cell] = token
                 cells.append(cell)
             self.used[piece.sequence] = self._batches
+            self.snapshots.discard(piece.sequence)
 
 
 def shared(a: list[int], b: list[int]) -> int:

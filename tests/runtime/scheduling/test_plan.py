@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runtime.scheduling.plan import Copy, Cut, Drop, Limits, Piece, Request, Schedule, Start, admit, compose
+from runtime.scheduling.plan import Copy, Cut, Drop, Limits, Piece, Request, Schedule, Start, admit, adopt, compose
 from runtime.scheduling.tokens import Tokens
 
 LIMITS = Limits(cells=10_000, sequences=16, batch=512, chunk=128)
@@ -35,7 +35,7 @@ def stepped(schedule: Schedule) -> tuple[Schedule, tuple[Piece, ...]]:
     """One batch carried out; the model always says 7."""
     schedule, _, batch = planned(schedule)
     schedule = schedule.evaluated(batch)
-    return schedule.sampled({piece.request: 7 for piece in batch if piece.last}), batch
+    return schedule.sampled({piece.request: (7,) for piece in batch if piece.last}), batch
 
 
 def sizes(batch: tuple[Piece, ...]) -> dict[int, int]:
@@ -105,6 +105,19 @@ def test_a_conversation_goes_on_in_its_own_sequence() -> None:
     _, starts, _ = planned(schedule)
 
     assert starts == [Start(2, 0, 4, ())]
+
+
+def test_of_two_that_hold_as_much_the_one_that_nothing_is_lost_of_goes_on() -> None:
+    """Even if the other was used later: nobody has to be evicted for it."""
+    limits = Limits(cells=100, sequences=2, batch=64, chunk=16)
+    schedule = Schedule(limits)
+    for tokens in ([1], [1, 1]):
+        adopted = adopt(schedule, Tokens(tokens))
+        assert adopted is not None
+        schedule, _ = stepped(adopted[0])
+    _, starts, _ = planned(schedule.submitted(Request(1, Tokens([1, 2]), 9)))
+
+    assert starts == [Start(1, 0, 1, ())]
 
 
 def test_a_fork_leaves_the_other_conversation_in_the_cache() -> None:

@@ -2,29 +2,55 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from runtime.scheduling.plan import Copy, Cut, Drop, Limits, Piece, Request, Schedule, Start, admit, compose
+from runtime.scheduling.plan import (
+    Copy,
+    Cut,
+    Drop,
+    Limits,
+    Piece,
+    Request,
+    Schedule,
+    Start,
+    admit,
+    adopt,
+    compose,
+    cut,
+    keep,
+    take_back,
+)
 from runtime.scheduling.tokens import Tokens
 from tests.runtime.scheduling.model import Cells, shared
 
 TOKENS = st.lists(st.integers(0, 2), min_size=1, max_size=30)
 """Few different ones, so that prompts begin alike."""
 
+BOUNDARIES = st.sets(st.integers(1, 40), max_size=3)
+
+
+def says(tokens: list[int]) -> int:
+    """A model: what comes behind these tokens."""
+    return (sum(tokens) + len(tokens)) % 3
+
 
 @st.composite
 def all_limits(draw: st.DrawFn) -> Limits:
     sequences = draw(st.integers(1, 5))
     chunk = draw(st.integers(sequences, 8))
+    can_cut = draw(st.booleans())
     return Limits(
         cells=draw(st.integers(max(sequences, 40), 120)),
         sequences=sequences,
         batch=draw(st.integers(chunk, 16)),
         chunk=chunk,
-        can_cut=draw(st.booleans()),
+        can_cut=can_cut,
+        guesses=draw(st.integers(0, 6)) if can_cut else 0,
         worth_waiting=draw(st.integers(1, 8)),
     )
 
@@ -43,28 +69,50 @@ class Planning(RuleBasedStateMachine):
         """How long the reply may still get."""
         self.sequences: dict[int, int] = {}
         """Which one each running request has."""
+        self.boundaries: dict[int, tuple[int, ...]] = {}
+        """Of each prompt."""
         self.submitted = 0
 
     # ----------------------------------------------------------------------------------------------------- what happens
 
-    @rule(prompt=TOKENS, reply=st.integers(1, 12))
-    def submit(self, prompt: list[int], reply: int) -> None:
+    @rule(prompt=TOKENS, reply=st.integers(1, 12), boundaries=BOUNDARIES)
+    def submit(self, prompt: list[int], reply: int, boundaries: set[int]) -> None:
         """Anything is asked."""
         prompt = prompt[: self.limits.cells - reply]
         if prompt:
-            self._submit(prompt, reply)
+            self._submit(prompt, reply, boundaries)
 
-    @rule(choice=st.integers(0, 9), keep=st.integers(0, 60), more=TOKENS, reply=st.integers(1, 12))
-    def submit_what_goes_on(self, choice: int, keep: int, more: list[int], reply: int) -> None:
+    @rule(
+        choice=st.integers(0, 9), keep=st.integers(0, 60), more=TOKENS, reply=st.integers(1, 12), boundaries=BOUNDARIES
+    )
+    def submit_what_goes_on(self, choice: int, keep: int, more: list[int], reply: int, boundaries: set[int]) -> None:
         """Something is asked that begins like what the cache holds: a conversation goes on, or is forked."""
         held = sorted(self.cells.sequences)
         beginning = self.cells.held(held[choice % len(held)])[:keep] if held else []
-        self.submit((beginning + more)[: self.limits.cells - reply], reply)
+        self.submit((beginning + more)[: self.limits.cells - reply], reply, boundaries)
 
-    def _submit(self, prompt: list[int], reply: int) -> None:
+    def _submit(self, prompt: list[int], reply: int, boundaries: set[int]) -> None:
         self.submitted += 1
         self.known[self.submitted], self.left[self.submitted] = prompt, reply
-        self.schedule = self.schedule.submitted(Request(self.submitted, Tokens(prompt), len(prompt) + reply - 1))
+        ends = self.boundaries[self.submitted] = tuple(sorted(end for end in boundaries if end < len(prompt)))
+        self.schedule = self.schedule.submitted(Request(self.submitted, Tokens(prompt), len(prompt) + reply - 1, ends))
+
+    @rule(tokens=TOKENS)
+    def adopt(self, tokens: list[int]) -> None:
+        """A sequence comes from elsewhere: it is there afterwards, or nothing has changed."""
+        room = self.limits.cells - self._promised()
+        adopted = adopt(self.schedule, Tokens(tokens))
+        if adopted is None:
+            idle = self.cells.sequences.keys() - self.sequences.values()
+            kept = {cell for one, cells in self.cells.sequences.items() if one not in idle for cell in cells}
+            assert len(self.sequences) == self.limits.sequences or len(kept) + len(tokens) > room
+            return
+        self.schedule, sequence, changes = adopted
+        for change in changes:
+            assert isinstance(change, Drop)
+            assert change.sequence not in self.sequences.values()
+            self.cells.change(change)
+        self.cells.put(sequence, tokens)
 
     @rule(choice=st.integers(0, 9))
     def cancel(self, choice: int) -> None:
@@ -77,9 +125,27 @@ class Planning(RuleBasedStateMachine):
         self.sequences.pop(request, None)
         self.schedule = self.schedule.ended(request)
 
-    @rule(aborted=st.booleans(), ends=st.sets(st.integers(0, 4)))
-    def step(self, aborted: bool = False, ends: set[int] = frozenset()) -> None:  # type: ignore[assignment]
-        """Plan, and carry it out; an aborted batch leaves nothing behind."""
+    @rule(
+        aborted=st.booleans(),
+        ends=st.sets(st.integers(0, 4)),
+        hopes=st.lists(st.integers(0, 4)),
+        wrong=st.integers(0, 5),
+    )
+    def step(
+        self,
+        aborted: bool = False,
+        ends: set[int] = frozenset(),  # type: ignore[assignment]
+        hopes: Sequence[int] = (),
+        wrong: int = 0,
+    ) -> None:
+        """Plan, and carry it out; an aborted batch leaves nothing behind.
+
+        Args:
+            aborted: whether it is.
+            ends: which of the replies that get a token end by it.
+            hopes: how many tokens are guessed, for each request that runs.
+            wrong: which of those guesses is wrong.
+        """
         # When nothing runs, the one that waits longest begins.
         first = self.schedule.waiting[0].id if self.schedule.waiting and not self.schedule.running else None
         while (admitted := admit(self.schedule)) is not None:
@@ -88,20 +154,72 @@ class Planning(RuleBasedStateMachine):
             first = None
             self._check_start(start)
         assert first is None
-        batch = compose(self.schedule)
-        self._check_batch(batch)
+        guesses = {
+            request: self._guessed(self.known[request], hope, wrong)
+            for request, hope in zip(self.sequences, hopes, strict=False)
+        }
+        batch = compose(self.schedule, guesses)
+        self._check_batch(batch, guesses)
         if aborted or not batch:
             return
         self.cells.evaluate(batch)
         self.schedule = self.schedule.evaluated(batch)
-        lasts = [piece.request for piece in batch if piece.last]
-        sampled = {request: (sum(self.known[request]) + len(self.known[request])) % 3 for request in lasts}
+        self._keep()
+        self._sample([piece for piece in batch if piece.last], ends)
+
+    def _sample(self, lasts: list[Piece], ends: set[int]) -> None:
+        """What the model says, as far as guesses came true and one further; then the guesses that did not go."""
+        sampled: dict[int, list[int]] = {}
+        for piece in lasts:
+            said = sampled[piece.request] = list[int]()
+            for guess in (*piece.tokens[len(piece.tokens) - piece.guesses :], None):
+                said.append(says([*self.known[piece.request], *said]))
+                if said[-1] != guess or len(said) == self.left[piece.request]:
+                    break
         self.schedule = self.schedule.sampled(sampled)
-        for place, (request, token) in enumerate(sampled.items()):
-            self.known[request] = [*self.known[request], token]
-            self.left[request] -= 1
+        for place, (request, tokens) in enumerate(sampled.items()):
+            self.known[request] = [*self.known[request], *tokens]
+            self.left[request] -= len(tokens)
             if place in ends or not self.left[request]:
                 self._end(request)
+        for change in take_back(self.schedule):
+            self.cells.change(change)
+            self.schedule = cut(self.schedule, change)
+        assert all(self.schedule.behind(run) >= 1 for run in self.schedule.running.values())
+
+    def _guessed(self, known: list[int], hope: int, wrong: int) -> list[int]:
+        guessed = list[int]()
+        for place in range(hope):
+            guessed.append((says([*known, *guessed]) + (place == wrong)) % 3)
+        return guessed
+
+    def _keep(self) -> None:
+        """Snapshots are taken of what stands at a boundary, and cost nobody anything but the oldest."""
+        while (kept := keep(self.schedule)) is not None:
+            self.schedule, changes = kept
+            *drops, copy = changes
+            for drop in drops:
+                assert isinstance(drop, Drop)
+                idle = self.cells.sequences.keys() - self.sequences.values()
+                assert len(self.cells.sequences) == self.limits.sequences
+                assert drop.sequence == min(idle, key=lambda one: (self.cells.used[one], one))
+                self.cells.change(drop)
+            assert isinstance(copy, Copy)
+            assert not self.limits.can_cut
+            (request,) = (request for request, sequence in self.sequences.items() if sequence == copy.source)
+            assert copy.length in self.boundaries[request]
+            assert self.cells.held(copy.source) == self.known[request][: copy.length]
+            self.cells.change(copy)
+            self.cells.snapshots.add(copy.target)
+        if self.limits.can_cut:
+            return
+        snapshots = [self.cells.held(one) for one in self.cells.snapshots]
+        idle = self.cells.sequences.keys() - self.sequences.values()
+        full = len(self.cells.sequences) == self.limits.sequences
+        if not full or any(self.cells.used[one] < self.cells.batches for one in idle):
+            for request, sequence in self.sequences.items():
+                held = self.cells.held(sequence)
+                assert len(held) not in self.boundaries[request] or held in snapshots
 
     @rule(choice=st.integers(0, 9))
     def lose(self, choice: int) -> None:
@@ -109,7 +227,7 @@ class Planning(RuleBasedStateMachine):
         idle = sorted(self.cells.sequences.keys() - self.sequences.values())
         if idle:
             sequence = idle[choice % len(idle)]
-            del self.cells.sequences[sequence]
+            self.cells.change(Drop(sequence))
             self.schedule = self.schedule.lost(sequence)
 
     # ------------------------------------------------------------------------------------------------------- what holds
@@ -149,7 +267,7 @@ class Planning(RuleBasedStateMachine):
         prompt = self.known[start.request]
         needed = len(prompt) + self.left[start.request] - 1 - reused
         numbers = set(range(self.limits.sequences)) - set(self.sequences.values())
-        continued = [one for one in numbers if self.cells.held(one) == prompt[:reused]]
+        continued = [one for one in numbers - self.cells.snapshots if self.cells.held(one) == prompt[:reused]]
         return bool(continued) and self.cells.in_use + self._promised() + needed <= self.limits.cells
 
     def _promised(self) -> int:
@@ -158,7 +276,7 @@ class Planning(RuleBasedStateMachine):
             for request, sequence in self.sequences.items()
         )
 
-    def _check_batch(self, batch: tuple[Piece, ...]) -> None:
+    def _check_batch(self, batch: tuple[Piece, ...], guesses: dict[int, list[int]]) -> None:
         sequences = [piece.sequence for piece in batch]
         assert len(set(sequences)) == len(sequences)
         assert {piece.request for piece in batch} <= set(self.known)
@@ -167,14 +285,23 @@ class Planning(RuleBasedStateMachine):
             known = self.known[piece.request]
             assert piece.sequence == self.sequences[piece.request]
             assert piece.start == len(self.cells.sequences.get(piece.sequence, []))
-            assert piece.tokens
-            assert list(piece.tokens) == known[piece.start : piece.start + len(piece.tokens)]
-            assert piece.last == (piece.start + len(piece.tokens) == len(known))
+            size = len(piece.tokens) - piece.guesses
+            assert size > 0
+            assert list(piece.tokens[:size]) == known[piece.start : piece.start + size]
+            assert piece.last == (piece.start + size == len(known))
+            if piece.guesses:
+                assert list(piece.tokens[size:]) == guesses[piece.request][: piece.guesses]
+                assert piece.start == len(known) - 1
+                assert piece.guesses < self.left[piece.request]
             if piece.start == len(known) - 1:
                 replies += 1
             else:
-                prompts += len(piece.tokens)
-        assert replies + prompts <= self.limits.batch
+                prompts += size
+            if not self.limits.can_cut:
+                assert not any(piece.start < end < piece.start + size for end in self.boundaries[piece.request])
+        guessed = sum(piece.guesses for piece in batch)
+        assert guessed <= self.limits.guesses
+        assert replies + guessed + prompts <= self.limits.batch
         assert not replies or prompts <= self.limits.chunk
         # Everybody who runs gets on: chunk >= sequences leaves a token for each.
         assert {piece.request for piece in batch} == set(self.sequences)
@@ -183,6 +310,7 @@ class Planning(RuleBasedStateMachine):
     def the_cache_is_what_the_schedule_says(self) -> None:
         """Sequence by sequence and cell by cell, with room for all that was promised."""
         held = {sequence: list(held.tokens) for sequence, held in self.schedule.cache.held.items()}
+        assert {one for one, held in self.schedule.cache.held.items() if held.snapshot} == self.cells.snapshots
         assert held == {sequence: self.cells.held(sequence) for sequence in self.cells.sequences}
         assert self.schedule.cache.cells == self.cells.in_use
         assert self.schedule.promised == self._promised()

@@ -1,0 +1,72 @@
+"""Prompt-lookup drafting: a reply's next tokens are guessed to be what followed the last time its last few ones came.
+
+In tool loops that is often so: arguments and answers are copied from results and questions. A guess costs a place in a
+batch. The model says what comes behind each guessed token, so those that came true are so many steps saved, and the
+others change nothing: nothing is sampled behind the first wrong one. Sampling from the model and comparing is exact at
+any temperature. Source: prompt lookup decoding, https://github.com/apoorvumang/prompt-lookup-decoding.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable, Sequence
+
+LOOKED_UP = (6, 3)
+"""How many of the last tokens are looked for: a long stretch that came before says more than the last short one."""
+
+FIRST, MOST = 4, 16
+"""Tokens guessed at first, and at the most."""
+
+LONGEST_PAUSE = 32
+"""Tokens without a guess after a guess that was all wrong: 1 at first, then twice as many each time, up to this."""
+
+WIDTH = array("i").itemsize
+
+
+class Lookup:
+    """The guesses for one reply: a function of its tokens alone.
+
+    Args:
+        prompt: its tokens.
+    """
+
+    def __init__(self, prompt: Iterable[int]) -> None:
+        self._tokens = bytearray(array("i", prompt).tobytes())
+        self._size = FIRST
+        self._wrong = 0
+        """Guesses in a row of which nothing came true."""
+        self._pause = 0
+
+    def said(self, tokens: Sequence[int], guessed: int) -> None:
+        """The reply goes on by these tokens, of which all but the last had been guessed, of ``guessed`` in all."""
+        self._tokens += array("i", tokens).tobytes()
+        confirmed = len(tokens) - 1
+        if not guessed:
+            self._pause = max(0, self._pause - 1)
+        elif confirmed:
+            self._wrong = 0
+            self._size = min(2 * self._size, MOST) if confirmed == guessed else confirmed + 1
+        else:
+            self._size = FIRST
+            self._pause = min(2**self._wrong, LONGEST_PAUSE)
+            self._wrong += 1
+
+    def guess(self) -> Sequence[int]:
+        """What may come next; empty where nothing says so."""
+        if self._pause:
+            return ()
+        for count in LOOKED_UP:
+            at = self._find(count)
+            if at is not None:
+                return array("i", bytes(self._tokens[at : at + self._size * WIDTH]))
+        return ()
+
+    def _find(self, count: int) -> int | None:
+        """Where the last ``count`` tokens came last before: the place behind them, in bytes."""
+        needle = self._tokens[-count * WIDTH :]
+        end = len(self._tokens) - WIDTH  # so that one token at least follows
+        while (at := self._tokens.rfind(needle, 0, max(end, 0))) >= 0:
+            if at % WIDTH == 0:
+                return at + len(needle)
+            end = at + len(needle) - 1  # across the bounds of tokens: further back
+        return None
