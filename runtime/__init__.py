@@ -11,10 +11,13 @@ from runtime.errors import (
     ModelLoadError,
     ModelNotFoundError,
     ModelOptionsError,
+    ModelProcessError,
     ModelSpecError,
     RuntimeClosedError,
     TemplateError,
 )
+from runtime.isolated.frozen import freeze_support
+from runtime.isolated.settings import Isolation
 from runtime.llama_options import Adapter, LlamaOptions, Rope
 from runtime.loading import LoadProgress, load_model
 from runtime.memory import Memory, Notes
@@ -25,6 +28,7 @@ __all__ = [
     "Done",
     "ExtraMissingError",
     "Generation",
+    "Isolation",
     "LlamaOptions",
     "LoadCancelledError",
     "LoadProgress",
@@ -35,6 +39,7 @@ __all__ = [
     "ModelLoadError",
     "ModelNotFoundError",
     "ModelOptionsError",
+    "ModelProcessError",
     "ModelSpecError",
     "Notes",
     "Rope",
@@ -42,5 +47,6 @@ __all__ = [
     "RuntimeClosedError",
     "TemplateError",
     "Timings",
+    "freeze_support",
     "load_model",
 ]

@@ -87,7 +87,7 @@ class Ticket:
 
 
 class LocalGeneration:
-    """A reply of a local model on its way, whose outputs another thread puts into a queue; see ``runtime.Generation``."""
+    """A reply of a local model on its way, put into a queue by another thread; see ``runtime.Generation``."""
 
     def __init__(self, runtime: Runtime, outputs: SimpleQueue[Output | Done], cancel: Callable[[], None]) -> None:
         self._runtime = runtime  # a runtime that nobody else holds lives as long as its replies

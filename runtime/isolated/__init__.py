@@ -1,8 +1,8 @@
 """A model in a process of its own: what native code does wrong there ends one process, and not the program.
 
-    caller ── letter ──▶ Supervisor (a thread) ── frames over a socket pair ──▶ child: reader thread ─ job ─▶ owner thread
-                              │    ▲                                                                              │
-    caller ◀── outputs ───────┘    └────────────── frames: outputs, counts, pulses ◀──────────────────────────────┘
+    caller ── letter ──▶ Supervisor (a thread) ── frames over a socket pair ──▶ child: reader ── job ──▶ owner thread
+                              │    ▲                                                                          │
+    caller ◀── outputs ───────┘    └────────────── frames: outputs, counts, pulses ◀──────────────────────────┘
 
 =================  =====================================================================================
 ``settings``       how long a silence may be, how often a process is started again

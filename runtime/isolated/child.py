@@ -112,7 +112,7 @@ class Server:
         except OSError:  # there is nobody to tell
             os._exit(0)
 
-    # -------------------------------------------------------------------------------------------- on the reader's thread
+    # ----------------------------------------------------------------------------------------- on the reader's thread
 
     def _messages(self) -> Iterator[wire.Message]:
         frames = wire.Frames()
@@ -153,7 +153,7 @@ class Server:
             sys.stderr.flush()
         os._exit(0)  # nothing is left to be done, and libraries take their time to come apart
 
-    # --------------------------------------------------------------------------------------------- on the owner's thread
+    # ------------------------------------------------------------------------------------------ on the owner's thread
 
     def _tell_progress(self, fraction: float) -> bool:
         self._steps += 1
@@ -186,7 +186,7 @@ class Server:
             self.send(wire.encode(wire.Produced(produced)))
         return more
 
-    # --------------------------------------------------------------------------------------------- on the pulse's thread
+    # ------------------------------------------------------------------------------------------ on the pulse's thread
 
     def _live(self, pulse: float) -> None:
         """Says that the process lives, while somebody waits, and how far the engine is; sees when the parent is gone.

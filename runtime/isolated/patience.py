@@ -41,9 +41,9 @@ class Patience:
         """So much time has gone by; what is wrong with the process, or nothing."""
         seconds = min(seconds, self.tick)
         self._quiet += seconds
-        self._stuck += seconds
+        self._stuck += seconds if self._heard else 0.0
         settings = self._settings
-        silence = settings.silence if self._heard else settings.deadline
+        silence = settings.silence if self._heard else settings.start
         if self._quiet >= silence:
             return f"the model's process gave no sign of life for {silence:g} s and was killed"
         if self._stuck >= settings.deadline:

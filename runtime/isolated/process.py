@@ -12,18 +12,17 @@ import subprocess
 import sys
 from multiprocessing import spawn
 
+from runtime.isolated.frozen import FLAG
+
 CHILD = "runtime.isolated.child"
 """The module whose ``main`` the child runs."""
-
-FLAG = "--cogstep-model-process"
-"""First argument of a frozen program (``sys.frozen``) that is to be a child; see ``freeze_support``."""
 
 BOOT = (
     "import json, sys; from importlib import import_module; "
     "sys.path[:] = json.loads(sys.argv[1]); import_module(sys.argv[2]).main()"
 )
 """What Python is told to run: nothing of the program that starts it, so that scripts need no
-``if __name__ == "__main__"``, and a notebook or ``python -c`` will do; but all modules are found where it finds them."""
+``if __name__ == "__main__"``, and a notebook or ``python -c`` will do; but modules are found where it finds them."""
 
 GRACE = 2.0
 """Seconds for a process that has closed its connection, and again after it was killed: not even that ends one that a
@@ -116,18 +115,6 @@ def _command(module: str, connection: int) -> list[str]:
     path = [os.path.abspath(place) for place in sys.path]
     # -P: before sys.path is set, nothing is imported from the working directory.
     return [os.fsdecode(spawn.get_executable()), "-P", "-c", BOOT, json.dumps(path), module, *end]
-
-
-def freeze_support() -> None:
-    """Be the process of a model, where this one was started for that; else do nothing.
-
-    For frozen programs, such as those of PyInstaller, which can start nothing but themselves: the first line of
-    their main module, as with ``multiprocessing.freeze_support``. Other programs need not call it.
-    """
-    if sys.argv[1:2] == [FLAG]:
-        from importlib import import_module
-
-        import_module(sys.argv[2]).main()
 
 
 def _reason(code: int | None, tail: str) -> str:

@@ -32,7 +32,9 @@ class Isolation:
     but takes longer is held to be hung. A batch of 512 tokens takes 100 s where a model reads five tokens a second."""
     silence: float = field(default=15.0, validator=_above_zero)
     """Without any sign of life, which a process gives four times in this while whatever its native code does: it was
-    stopped, or starves. At its start, before Python runs in it, ``deadline`` holds."""
+    stopped, or starves."""
+    start: float = field(default=60.0, validator=_above_zero)
+    """Until a new process gives its first sign of life: Python has to be read from the disk first."""
     restarts: int = field(default=5, validator=_not_negative)
     """How often in a row a process is started again without having finished a reply in between. After that every
     request fails, and not as one that is worth another try."""

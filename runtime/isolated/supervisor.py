@@ -206,7 +206,7 @@ class Supervisor:
         with contextlib.suppress(OSError):  # it is awake already, or has ended
             self._ringer.send(b"\0")
 
-    # ------------------------------------------------------------------------------------------ on the supervisor's thread
+    # --------------------------------------------------------------------------------------- on the supervisor's thread
 
     def _run(self) -> None:
         with selectors.DefaultSelector() as selector:
@@ -289,7 +289,7 @@ class Supervisor:
                 return
 
     def _exchange(self, child: Child, events: int, frames: wire.Frames, patience: Patience) -> bool:
-        """Send and receive what is possible now; False at the connection's end."""
+        """Send and receive what is possible now; False where no more is to come."""
         if events & selectors.EVENT_WRITE:
             try:
                 del self._unsent[: child.connection.send(self._unsent)]
@@ -309,7 +309,7 @@ class Supervisor:
             message = wire.decode(body)
             patience.hear(message)
             self._hear(message)
-        return bool(data)
+        return bool(data) and not self._reloading
 
     def _hear(self, message: wire.Message) -> None:
         match message:
