@@ -88,7 +88,7 @@ class Called:
 
     def objections(self, call: MadeCall) -> list[str]:
         """What is other about a call; nothing if it is the wanted one."""
-        if not self.name == call.name:
+        if self.name != call.name:
             return [f"the tool: expected {self.name!r}, made {call.name!r}"]
         if not isinstance(call.arguments, dict):
             return [f"the arguments are no object: {call.arguments!r}"]
@@ -96,13 +96,13 @@ class Called:
         for name, value in self.arguments.items():
             if name not in call.arguments:
                 found.append(f"{name}: expected {value!r}, made without it")
-            elif not value == call.arguments[name]:
+            elif value != call.arguments[name]:
                 found.append(f"{name}: expected {value!r}, made {call.arguments[name]!r}")
         if not self.others:
             more = call.arguments.keys() - self.arguments.keys()
             found += [f"{name}: not expected, made {call.arguments[name]!r}" for name in sorted(more)]
         for what, expected, made in (("status", self.status, call.status), ("result", self.content, call.content)):
-            if not expected == made:
+            if expected != made:
                 found.append(f"the {what}: expected {expected!r}, made {made!r}")
         return found
 
@@ -152,9 +152,8 @@ def calls_of(session: Session) -> tuple[MadeCall, ...]:
         case RunResult():
             return tuple(_calls(session.messages))
         case Cassette():
-            return tuple(
-                _made(call) for exchange in session.exchanges for call in reply_of_data(exchange.reply)[0].calls
-            )
+            replies = (reply_of_data(exchange.reply)[0] for exchange in session.exchanges)
+            return tuple(_made(call) for reply in replies for call in reply.calls)
         case str() | os.PathLike():
             path = Path(session)
             return calls_of(Cassette(path)) if _is_cassette(path) else tuple(_calls(_recorded(path)))

@@ -76,7 +76,7 @@ class one_of(Matcher):  # noqa: N801
     values: tuple[Any, ...]
 
     def __init__(self, *values: Any) -> None:
-        self.__attrs_init__(values)  # type: ignore[attr-defined]  # attrs makes it
+        self.__attrs_init__(values)
 
     def accepts(self, value: Any) -> bool:
         return any(value == each for each in self.values)

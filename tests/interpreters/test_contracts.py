@@ -113,12 +113,11 @@ def test_what_is_no_session_says_so(tmp_path: Path) -> None:
 def test_calls_without_a_result_and_without_arguments_are_calls() -> None:
     """As a session leaves them that broke off, and as a model writes them wrongly."""
     calls = (ToolCall("1", "look", "{"), ToolCall("2", "pay", "[1]"))
-    made = calls_of(
-        [UserMessage("m1", "Hi!"), AssistantMessage("m2", calls=calls), AssistantMessage("m3", calls=calls)]
-    )
+    replies = (AssistantMessage("m2", calls=calls), AssistantMessage("m3", calls=calls))
+    made = calls_of([UserMessage("m1", "Hi!"), *replies])
 
     assert (MadeCall("look", "{"), MadeCall("pay", [1])) * 2 == made
-    with pytest.raises(ContractError, match="the arguments are no object: '{'"):
+    with pytest.raises(ContractError, match=r"the arguments are no object: '\{'"):
         assert_calls([AssistantMessage("m2", calls=calls[:1])], called("look"))
 
 
@@ -135,21 +134,17 @@ def test_a_failure_shows_both_sequences_side_by_side() -> None:
     with pytest.raises(ContractError) as caught:
         assert_calls(session, called("look", city="Oslo"), called("pay", amount=about(3.0)), called("sell"))
 
-    assert (
-        """\
-the calls are not those of the contract (3 expected, 3 made)
-  expected                  made
-  look(city='Oslo')      =  look(city='Oslo')
-  pay(amount=about(3.0)) ≠  pay(amount=4)
-      amount: expected about(3.0), made 4
-                         +  look(city='Bonn')
-      made, and not expected here
-  sell()                 -
-      expected, and not made here""".split()
-        == str(caught.value).split()
-    )
-    lines = str(caught.value).splitlines()
-    assert [line.index(mark) for line in lines for mark in "=≠+-" if line.find(mark) == 25] == [25, 25, 25, 25]
+    assert str(caught.value).splitlines() == [
+        "the calls are not those of the contract (3 expected, 3 made)",
+        "  expected                   made",
+        "  look(city='Oslo')       =  look(city='Oslo')",
+        "  pay(amount=about(3.0))  ≠  pay(amount=4)",
+        "      amount: expected about(3.0), made 4",
+        "                          +  look(city='Bonn')",
+        "      made, and not expected here",
+        "  sell()                  -",
+        "      expected, and not made here",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -255,8 +250,7 @@ def test_groups_hold_exactly_where_some_order_of_them_does(groups: list[list[str
 def holds(session: Any, contract: list[Any], **options: Any) -> bool:
     try:
         assert_calls(session, *contract, **options)
-    except ContractError as error:
-        assert "not those of the contract" in str(error)
+    except ContractError:
         return False
     return True
 
