@@ -1,8 +1,8 @@
 """llama.cpp's own programs, to measure beside: built once from the source of the llama-cpp-python that is installed.
 
-Its source distribution carries the whole tree of llama.cpp, so both sides are the same version, compiled by the same
-compiler with the same flags, and at run time they even load the same libraries, those of the installed package. The
-build takes cmake, a C++ compiler, 0.6 GB in ``benchmarks/.llama.cpp/``, and a quarter of an hour on two cores.
+Its source distribution carries the whole tree of llama.cpp. Only the programs are compiled from it; they are linked
+with the libraries of the installed package (``native_tools.cmake``), so that both sides run the very same code. The
+build takes cmake, a C++ compiler, 0.5 GB in ``benchmarks/.llama.cpp/``, and some minutes.
 """
 
 from __future__ import annotations
@@ -31,8 +31,7 @@ OPTIONS = (
     "-DLLAMA_BUILD_SERVER=ON", "-DLLAMA_BUILD_TESTS=OFF", "-DLLAMA_BUILD_EXAMPLES=OFF", "-DLLAMA_BUILD_APP=OFF",
     "-DLLAMA_BUILD_UI=OFF", "-DLLAMA_USE_PREBUILT_UI=OFF", "-DLLAMA_OPENSSL=OFF", "-DLLAMA_CURL=OFF",
 )  # fmt: skip
-"""No page, no downloads: what is left is what is measured. Processor flags are the default, this machine's own, as when
-pip compiles the package."""
+"""No page, no downloads: what is left is what is measured."""
 
 STEP = re.compile(r"^\[\s*(\d+%|\d+/\d+)\]")
 """How make and ninja begin a line of progress."""
@@ -47,16 +46,6 @@ def program(name: str) -> Path:
     return _home() / "build" / "bin" / name
 
 
-def environment() -> dict[str, str]:
-    """For these programs: the libraries of the installed package come first, so that both sides run the same code."""
-    spec = find_spec("llama_cpp")
-    assert spec is not None  # ``prepare`` has looked
-    assert spec.submodule_search_locations
-    libraries = str(Path(next(iter(spec.submodule_search_locations))) / "lib")
-    name = "DYLD_LIBRARY_PATH" if sys.platform == "darwin" else "LD_LIBRARY_PATH"
-    return {**os.environ, name: os.pathsep.join(filter(None, (libraries, os.environ.get(name))))}
-
-
 def prepare(say: Progress, jobs: int | None = None) -> None:
     """Build what is not there yet. Ctrl-C ends the compiler too; what is compiled by then is kept.
 
@@ -65,7 +54,8 @@ def prepare(say: Progress, jobs: int | None = None) -> None:
     """
     if all(program(name).is_file() for name in PROGRAMS):
         return
-    if find_spec("llama_cpp") is None:
+    package = find_spec("llama_cpp")
+    if package is None or not package.submodule_search_locations:
         raise BuildError("llama-cpp-python is not installed: pip install 'cogstep[llama]'")
     if shutil.which("cmake") is None:
         raise BuildError("there is no cmake: install it (apt install cmake, brew install cmake, pip install cmake)")
@@ -74,9 +64,13 @@ def prepare(say: Progress, jobs: int | None = None) -> None:
     if not (home / "source" / "CMakeLists.txt").is_file():
         say(f"downloading the source of llama.cpp {say_where} (77 MB, once)")
         _unpack(_download(home, say), home)
-    say(f"compiling llama.cpp's own programs {say_where} (once; a quarter of an hour on two cores)")
+    say(f"compiling llama.cpp's own programs {say_where} (once; some minutes)")
     ninja = ("-G", "Ninja") if shutil.which("ninja") else ()
-    _run(["cmake", "-S", home / "source", "-B", home / "build", *ninja, *OPTIONS], say)
+    here = (
+        f"-DCMAKE_PROJECT_llama.cpp_INCLUDE={Path(__file__).resolve().with_suffix('.cmake')}",
+        f"-DCOGSTEP_LIBRARIES={Path(next(iter(package.submodule_search_locations))) / 'lib'}",
+    )
+    _run(["cmake", "-S", home / "source", "-B", home / "build", *ninja, *OPTIONS, *here], say)
     jobs = jobs or len(os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else range(os.cpu_count() or 1))
     _run(["cmake", "--build", home / "build", "--target", *PROGRAMS, "--parallel", str(jobs)], say)
 

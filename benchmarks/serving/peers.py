@@ -15,7 +15,7 @@ from pathlib import Path
 from tempfile import TemporaryFile
 from typing import Any
 
-from benchmarks.native_tools import environment, program, started
+from benchmarks.native_tools import program, started
 
 PATIENCE = 60.0
 """Seconds within which a server has to be ready."""
@@ -47,7 +47,7 @@ def batched_bench(file: Path, *, prompt: int, tokens: int, streams: int, threads
 def _run(name: str, *arguments: object) -> str:
     command = [str(program(name)), *map(str, arguments)]
     with TemporaryFile("w+") as errors:
-        with started(command, stdout=subprocess.PIPE, stderr=errors, env=environment()) as process:
+        with started(command, stdout=subprocess.PIPE, stderr=errors) as process:
             output = process.communicate()[0]
         if process.returncode != 0:
             errors.seek(0)
@@ -122,7 +122,7 @@ def llama_server(file: Path, *, slots: int, context: int, threads: int, token: i
     ]  # fmt: skip
     with (
         TemporaryFile("w+") as log,
-        started([str(part) for part in command], stdout=log, stderr=subprocess.STDOUT, env=environment()) as process,
+        started([str(part) for part in command], stdout=log, stderr=subprocess.STDOUT) as process,
     ):
         server = Server(port, token)
         deadline = time.monotonic() + PATIENCE

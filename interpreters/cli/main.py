@@ -94,6 +94,10 @@ def _dispatch(options: argparse.Namespace) -> int:
             from interpreters.cli.parse import parse
 
             return parse(options)
+        case "bench":
+            from interpreters.cli.bench import bench
+
+            return bench(options)
         case _:
             from interpreters.cli.doctor import doctor
 

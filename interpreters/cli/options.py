@@ -130,6 +130,19 @@ examples:
 """
 
 
+BENCH = """\
+Measure how fast a model runs on this machine, and what it takes.
+
+Prefill is what a prompt costs before the first token, decode what each token costs then. A cold prompt is new to the
+cache; the warm one is the next message of the same conversation, as in every step of an agent. Sessions are replies at
+the same time on one model. Times are medians; other work on the machine shows in them.
+
+examples:
+  cogstep bench
+  cogstep bench --model ./qwen3-4b.gguf --sessions 4 --json
+"""
+
+
 class Parser(argparse.ArgumentParser):
     """argparse with errors of one line, and without guessing at abbreviated options."""
 
@@ -185,6 +198,7 @@ def number(kind: type[int] | type[float], what: str, fits: Callable[[float], boo
 
 
 COUNT = number(int, "a whole number from 1", lambda value: value >= 1)
+REPLY = number(int, "a whole number from 2", lambda value: value >= 2)
 TEMPERATURE = number(float, "a number from 0 to 2", lambda value: 0 <= value <= 2)
 TURN = number(int, "a whole number from 0", lambda value: value >= 0)
 SEED = number(int, "a whole number from 0 to 4294967295", lambda value: 0 <= value < 2**32)
@@ -253,6 +267,18 @@ def parser() -> Parser:
         help="how the output ended: a call that was cut by the token limit is never completed (default: stop)",
     )
     parse.add_argument("--json", action="store_true", help="print what was read as one JSON object")
+
+    bench = _command(commands, "bench", "measure how fast a model runs here", BENCH)
+    _add_model_options(bench)
+    bench.add_argument("--sessions", type=COUNT, default=8, metavar="N", help="replies at the same time (default: 8)")
+    bench.add_argument("--prompt", type=COUNT, default=512, metavar="N", help="tokens of the prompt (default: 512)")
+    bench.add_argument("--tokens", type=REPLY, default=64, metavar="N", help="tokens of a reply, from 2 (default: 64)")
+    bench.add_argument("--rounds", type=COUNT, default=3, metavar="N", help="of each measurement (default: 3)")
+    bench.add_argument(
+        "--context", type=REPLY, metavar="N", help="longest prompt and reply (default: the model's, to 8192)"
+    )
+    bench.add_argument("--threads", type=COUNT, metavar="N", help="of llama.cpp on a CPU (default: physical cores)")
+    bench.add_argument("--json", action="store_true", help="print the figures as one JSON object")
 
     doctor = _command(commands, "doctor", "say what works on this machine and what to install", DOCTOR)
     doctor.add_argument("--json", action="store_true", help="print the findings as one JSON object")

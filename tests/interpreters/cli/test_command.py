@@ -64,7 +64,7 @@ def test_help_loads_nothing_that_it_does_not_need(arguments: list[str]) -> None:
     assert {name.split(".")[0] for name in modules} & LAZY == set()
 
 
-@pytest.mark.parametrize("page", ["MAIN", "RUN", "CHAT", "REPLAY", "FORMAT", "PARSE", "DOCTOR"])
+@pytest.mark.parametrize("page", ["MAIN", "RUN", "CHAT", "REPLAY", "FORMAT", "PARSE", "BENCH", "DOCTOR"])
 def test_each_help_page_teaches_with_two_examples(page: str) -> None:
     """The examples are commands that can be typed as they stand."""
     lines = getattr(options, page).split("examples:\n")[1].splitlines()
@@ -74,7 +74,7 @@ def test_each_help_page_teaches_with_two_examples(page: str) -> None:
     for command in commands:
         program, *arguments = shlex.split(command)
         assert program == "cogstep"
-        assert parser().parse_args(arguments).command in ("run", "chat", "replay", "format", "parse", "doctor")
+        assert parser().parse_args(arguments).command in ("run", "chat", "replay", "format", "parse", "bench", "doctor")
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
