@@ -30,9 +30,10 @@ from cognition import (
 )
 from cognition.features import Mode
 from interpreters.clock import Clock
+from interpreters.delivery_tasks import await_all
 from interpreters.driver import Handler, Recorder
 from interpreters.errors import BusyError
-from interpreters.interpreter import BUSY, CONSULTED, Interpreter
+from interpreters.interpreter import ASKS_THE_USER, BUSY, CONSULTED, Interpreter
 from interpreters.letters import CancelRequest, Fault, Letter, Turn
 from interpreters.mailbox import Mailbox
 from interpreters.observers import Observers
@@ -112,7 +113,11 @@ class AsyncInterpreter(Interpreter):
             if error is not None:
                 raise error
         finally:
-            self._turn = None
+            try:
+                if self.observers.deliveries:
+                    await await_all(self.observers.deliveries)
+            finally:
+                self._turn = None
 
     def change_mode(self, mode: Mode) -> None:
         """Let more or less happen without being asked, from now on. From any thread while a turn is under way."""
@@ -226,6 +231,8 @@ class AsyncInterpreter(Interpreter):
         self._start(effect.effect_id, partial(self._ask, effect, asked), asked.unanswered)
 
     async def _ask(self, effect: Consulted, asked: Consultation) -> Input:
+        if isinstance(effect, ASKS_THE_USER) and self.observers.deliveries:
+            await await_all(self.observers.deliveries)
         try:
             if isinstance(effect, Recall):
                 async with self._notes:

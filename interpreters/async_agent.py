@@ -12,10 +12,11 @@ from interpreters.aio import AsyncInterpreter
 from interpreters.answers import StructuredResult
 from interpreters.assembly import NO_TYPE, Parts, said
 from interpreters.base_agent import LOG, BaseAgent
-from interpreters.events import Event
+from interpreters.delivery_tasks import Tasks
+from interpreters.events import Event, Inline
 from interpreters.observers import Observers
 from interpreters.results import RunResult
-from interpreters.threads import THREADS, in_thread
+from interpreters.threads import OBSERVER_THREADS, THREADS, in_thread
 from runtime.awaiting import AsyncRuntime
 
 T = TypeVar("T")
@@ -49,7 +50,10 @@ class AsyncAgent(BaseAgent):
     def _interpret(self, parts: Parts, state: AgentState | None) -> AsyncInterpreter:
         self._running: asyncio.Future[None] | None = None
         """Done when the turn under way has ended."""
-        self._observers = Observers(parts.observers, self.session)
+        self._observer_tasks = Tasks()
+        self._observers = Observers(
+            parts.observers, self.session, threads=OBSERVER_THREADS, start_task=self._observer_tasks.start
+        )
         return AsyncInterpreter(
             parts.engine,
             parts.program,
@@ -120,6 +124,8 @@ class AsyncAgent(BaseAgent):
                 await asyncio.wait([self._running])
             if not self._resting:  # what rests, may be resumed again
                 self._interpreter.settle("the agent was closed")
+            await self._observer_tasks.close()
+            self._observers.close()
         finally:
             THREADS.dismiss()
             try:
@@ -175,6 +181,7 @@ class EventStream:
         self._changed = asyncio.Event()
         """Something was added, or taken, or the turn has ended."""
         self._task: asyncio.Task[RunResult] | None = None
+        self._taker = Inline(self._take)
 
     @property
     def result(self) -> RunResult:
@@ -190,7 +197,7 @@ class EventStream:
     async def __aenter__(self) -> EventStream:
         if self._task is not None:
             raise CogstepError("a stream can be read once; make another one for another turn")
-        self._agent._observers.add(self._take)
+        self._agent._observers.add(self._taker)
         self._agent._interpreter.room = self._room
         self._task = asyncio.create_task(self._agent.run(self._text))
         self._task.add_done_callback(lambda _: self._changed.set())
@@ -213,7 +220,7 @@ class EventStream:
             await asyncio.wait([task])
             raise
         finally:
-            self._agent._observers.remove(self._take)
+            self._agent._observers.remove(self._taker)
         if error is None:
             task.result()  # what the turn raised
 

@@ -102,6 +102,11 @@ def _stalled(member: Member, patience: float) -> Input:
     return worker_stalled(member.effect, patience, member.child.driver.state)
 
 
+def worker_session(parent: str, effect: SpawnWorker) -> str:
+    """The name of a worker's session; ``make_worker`` gives it."""
+    return f"{parent}/{effect.effect_id}"
+
+
 def run_errand(errand: Errand, *, wanted: bool) -> None:
     """On the session's own thread: ask the program for a worker, if its turn still wants that."""
     if not wanted:

@@ -18,6 +18,8 @@ from typing import Any, get_args
 
 from cognition import (
     AgentState,
+    AskApproval,
+    AskUser,
     CallModel,
     CallTool,
     CancelAsked,
@@ -30,6 +32,7 @@ from cognition import (
     Idle,
     Input,
     ModeSet,
+    ReviewPlan,
     SpawnWorker,
     StartTimer,
     TimerFired,
@@ -43,6 +46,7 @@ from interpreters.clock import Clock, SystemClock
 from interpreters.context import ToolContext
 from interpreters.crew import Crew, run_errand
 from interpreters.driver import Driver, Handler, Recorder
+from interpreters.events import Inline
 from interpreters.letters import CancelRequest, Errand, Fault, Letter, Progress, Turn, WorkerEvent
 from interpreters.observers import Observers
 from interpreters.program import Consultation, Consulted, Program, consultation
@@ -53,6 +57,9 @@ from interpreters.tools import Tool, describe
 
 CONSULTED: tuple[type[Consulted], ...] = get_args(Consulted)
 """The effects that are carried out by asking the program."""
+
+ASKS_THE_USER = AskApproval | AskUser | ReviewPlan
+"""Of those, the ones that a person answers, who has seen by then what led to the question."""
 
 BUSY = "a turn is under way; wait for its end or call cancel()"
 
@@ -142,6 +149,7 @@ class Interpreter:
         self._reply = None
         self.finished = None
         if event is None:
+            self.observers.take_up(self.driver.state, self.driver.in_flight.values())
             self.driver.resume(partial(settle, self.program.tools))
         else:
             self.settle("the turn before was broken off")
@@ -217,6 +225,7 @@ class Interpreter:
                 if turn is self._turn:
                     raise error
             case Errand(turn=turn):
+                self.observers.wait()  # the user has seen what led to the question
                 run_errand(letter, wanted=not self._is_over(turn))
             case _:
                 self._settled(letter)
@@ -309,7 +318,7 @@ class Interpreter:
             raise ConfigError("a worker can be started in a run only")
         worker = make_worker(effect, self.driver.engine, self.program)
         tell = Observers(
-            [lambda event: self._post(WorkerEvent(identity, event))],
+            [Inline(lambda event: self._post(WorkerEvent(identity, event)))],
             worker.program.session,
             shown=bool(self.observers),
         )

@@ -48,8 +48,8 @@ def show(output: Output, observers: Observers) -> None:
             observers.emit(events.ArgumentText, index=index, text=text)
         case CallMalformed(index=index, malformed=malformed):
             observers.emit(events.CallMalformed, index=index, malformed=malformed)
-        case CallFinished():  # is told as ToolStarted, once it is allowed to run
-            pass
+        case CallFinished(index=index, call=call):
+            observers.emit(events.CallProposed, index=index, call=call)
 
 
 class Reply:

@@ -37,7 +37,7 @@ from interpreters.clock import Clock
 from interpreters.context import ToolContext
 from interpreters.driver import Handler, Recorder
 from interpreters.errors import BusyError
-from interpreters.interpreter import BUSY, CONSULTED, Interpreter
+from interpreters.interpreter import ASKS_THE_USER, BUSY, CONSULTED, Interpreter
 from interpreters.letters import Errand, Fault, Letter, Turn
 from interpreters.observers import Observers
 from interpreters.program import Consultation, Consulted, Program
@@ -104,7 +104,10 @@ class SyncInterpreter(Interpreter):
             raise
         finally:
             self._turn = None
-            self._busy.release()
+            try:
+                self.observers.wait()
+            finally:
+                self._busy.release()
 
     def change_mode(self, mode: Mode) -> None:
         """Let more or less happen without being asked, from now on. From any thread."""
@@ -124,6 +127,7 @@ class SyncInterpreter(Interpreter):
                 self.settle("the agent was closed")
             finally:
                 self._busy.release()
+        self.observers.close()
         return self._threads.close(seconds)
 
     # ---------------------------------------------------------------------------------------- where inputs come from
@@ -228,6 +232,8 @@ class SyncInterpreter(Interpreter):
         if turn is None or turn.is_cancelled():
             return None
         asked = self._consultation(effect)
+        if isinstance(effect, ASKS_THE_USER) and self._parent is None:
+            self.observers.wait()
         try:
             answer = asked.ask() if self._parent is None else self._parent(asked.ask)
             if not isinstance(answer, Future):

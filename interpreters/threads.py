@@ -21,6 +21,9 @@ that nobody waits for any more, such as a tool's that timed out, doesn't count."
 THREADS = Workers()
 """Shared by all event loops of the process; idle ones go home."""
 
+OBSERVER_THREADS = Workers(AT_ONCE)
+"""For the observers of all event loops of the process; each takes a thread only while there is something to tell."""
+
 _gates: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = WeakKeyDictionary()
 
 

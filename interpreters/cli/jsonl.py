@@ -15,20 +15,39 @@ from interpreters.events import Event
 
 TAGS: Mapping[type[Event], str] = {
     events.TurnStarted: "turn_started",
+    events.StepStarted: "step_started",
     events.ModelCallStarted: "model_call_started",
     events.TextDelta: "text_delta",
     events.ReasoningDelta: "reasoning_delta",
     events.CallStarted: "call_started",
     events.ArgumentText: "argument_text",
+    events.CallProposed: "call_proposed",
     events.CallMalformed: "call_malformed",
     events.ModelCallFinished: "model_call_finished",
+    events.UsageUpdated: "usage_updated",
     events.ToolStarted: "tool_started",
     events.ToolProgress: "tool_progress",
     events.ToolFinished: "tool_finished",
     events.ApprovalAsked: "approval_asked",
+    events.ApprovalAnswered: "approval_answered",
+    events.QuestionsAsked: "questions_asked",
+    events.QuestionsAnswered: "questions_answered",
+    events.PlanProposed: "plan_proposed",
+    events.PlanReviewed: "plan_reviewed",
+    events.PlanChanged: "plan_changed",
+    events.TasksChanged: "tasks_changed",
+    events.HookStarted: "hook_started",
+    events.HookFinished: "hook_finished",
+    events.MemorySearched: "memory_searched",
+    events.MemoryRecalled: "memory_recalled",
+    events.NoteTaken: "note_taken",
+    events.WorkerStarted: "worker_started",
+    events.WorkerFinished: "worker_finished",
+    events.ModeChanged: "mode_changed",
     events.RetryPlanned: "retry_planned",
     events.LimitHit: "limit_hit",
     events.ContextTrimmed: "context_trimmed",
+    events.ContextCompacted: "context_compacted",
     events.WarningRaised: "warning_raised",
     events.TurnFinished: "turn_finished",
 }
@@ -54,4 +73,6 @@ def _data(value: Any) -> Any:
         return {"type": OUTCOME_TAGS[type(value)], **_fields(value)}
     if has(type(value)):
         return _fields(value)
+    if isinstance(value, tuple):
+        return [_data(item) for item in value]
     return value

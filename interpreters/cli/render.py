@@ -233,7 +233,7 @@ def _limit_hit(view: View, event: events.LimitHit) -> Rendered:
     return _note(view, f"! {event.detail}", "warning")
 
 
-def _context_trimmed(view: View, event: events.ContextTrimmed) -> Rendered:
+def _context_trimmed(view: View, event: events.ContextTrimmed | events.ContextCompacted) -> Rendered:
     return _note(view, f"! the {event.dropped} oldest messages no longer fit and are left out", "dim")
 
 
@@ -260,20 +260,39 @@ def _nothing(view: View, _event: Event) -> Rendered:
 
 RENDERERS: Mapping[type[Event], Callable[[View, Any], Rendered]] = {
     events.TurnStarted: _turn_started,
+    events.StepStarted: _nothing,
     events.ModelCallStarted: _model_called,
     events.TextDelta: _text,
     events.ReasoningDelta: _reasoning,
     events.CallStarted: _call_started,
     events.ArgumentText: _nothing,  # the call is shown once it is whole and allowed to run
+    events.CallProposed: _nothing,
     events.CallMalformed: _call_malformed,
     events.ModelCallFinished: _model_finished,
+    events.UsageUpdated: _nothing,
     events.ToolStarted: _tool_started,
     events.ToolProgress: _tool_progress,
     events.ToolFinished: _tool_finished,
     events.ApprovalAsked: _nothing,  # the question itself is put by whoever asks it
+    events.ApprovalAnswered: _nothing,  # a call that was refused shows as its result
+    events.QuestionsAsked: _nothing,
+    events.QuestionsAnswered: _nothing,
+    events.PlanProposed: _nothing,
+    events.PlanReviewed: _nothing,
+    events.PlanChanged: _nothing,
+    events.TasksChanged: _nothing,
+    events.HookStarted: _nothing,
+    events.HookFinished: _nothing,
+    events.MemorySearched: _nothing,
+    events.MemoryRecalled: _nothing,
+    events.NoteTaken: _nothing,
+    events.WorkerStarted: _nothing,
+    events.WorkerFinished: _nothing,
+    events.ModeChanged: _nothing,
     events.RetryPlanned: _retry_planned,
     events.LimitHit: _limit_hit,
     events.ContextTrimmed: _context_trimmed,
+    events.ContextCompacted: _context_trimmed,
     events.WarningRaised: _warning_raised,
     events.TurnFinished: _turn_finished,
 }

@@ -20,6 +20,7 @@ from interpreters.cli.interrupts import Interrupts
 from interpreters.cli.render import call_text
 from interpreters.cli.screen import JsonLines, Output, Screen
 from interpreters.cli.terminal import Terminal, bar
+from interpreters.events import Inline
 from interpreters.results import RunResult
 from interpreters.tools import Tool
 from runtime import LoadProgress, Runtime, load_model
@@ -91,7 +92,7 @@ def open_session(options: argparse.Namespace, output: Output, begin: Begin | Non
         try:
             for warning in model.describe().warnings:
                 output.note(f"! {warning}", "warning")
-            given: ProgramOptions = {"approve": approver(options, output, interrupts), "observers": [output]}
+            given: ProgramOptions = {"approve": approver(options, output, interrupts), "observers": [Inline(output)]}
             agent = begin(model, given)
         except BaseException:
             model.close()

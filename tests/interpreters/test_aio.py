@@ -586,7 +586,7 @@ def test_cancel_at_every_await_of_a_turn(how: str, tmp_path: Any) -> None:
         points = 0
         loop = asyncio.get_running_loop()
         told: list[Event] = []
-        async with rich_session(observers=[told.append], journal=journal) as agent:
+        async with rich_session(observers=[events.Inline(told.append)], journal=journal) as agent:
             main: asyncio.Task[Any] | None = None
 
             def tick() -> None:

@@ -256,7 +256,7 @@ def test_a_cancellation_that_comes_too_late_does_not_hit_the_next_turn() -> None
         if isinstance(event, events.TurnFinished) and event.turn == 1:
             assert agents[0].cancel("too late")
 
-    with Agent(ScriptedModel(["one", "two"]), observers=[late]) as agent:
+    with Agent(ScriptedModel(["one", "two"]), observers=[events.Inline(late)]) as agent:
         agents.append(agent)
         assert [Completed("one"), Completed("two")] == [agent.run("hi").outcome, agent.run("hi").outcome]
 
@@ -323,7 +323,7 @@ def rich_session(observer: Callable[[Event], object], journal: Path) -> Agent:
         ScriptedModel(endless()),
         tools=[look, pay],
         approve=lambda request: True,
-        observers=[observer],
+        observers=[events.Inline(observer)],
         clock=fakes.FakeClock(),
         journal=journal,
         fsync="never",

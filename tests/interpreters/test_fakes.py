@@ -87,7 +87,7 @@ def test_a_generator_streams_its_pieces(talk: Way) -> None:
         if isinstance(event, events.TextDelta):
             shown.append(event.text)
 
-    said = talk(FunctionModel(story), "A story!", observers=[watch])
+    said = talk(FunctionModel(story), "A story!", observers=[events.Inline(watch)])
 
     assert said.results[0].text == "Once upon a time."
     assert (shown, at_the_second) == (["Once ", "upon a time."], [["Once "]])
@@ -129,7 +129,7 @@ def test_a_cancel_stops_a_generator_and_closes_it(talk: Way) -> None:
         if isinstance(event, events.TextDelta):
             agents[0].cancel("enough")
 
-    said = talk(FunctionModel(endless), "Go!", observers=[watch], use=agents.append)
+    said = talk(FunctionModel(endless), "Go!", observers=[events.Inline(watch)], use=agents.append)
 
     assert Cancelled("enough", "on and ") == said.results[0].outcome
     assert closed == [True]

@@ -35,14 +35,15 @@ def test_a_turn_is_told_in_order() -> None:
         agent.run("What is 17 * 23?")
 
     expected = (
-        "TurnStarted ModelCallStarted ReasoningDelta TextDelta CallStarted ArgumentText ModelCallFinished "
-        "ToolStarted ToolFinished ModelCallStarted TextDelta TextDelta ModelCallFinished TurnFinished"
+        "TurnStarted StepStarted ModelCallStarted ReasoningDelta TextDelta CallStarted ArgumentText CallProposed "
+        "ModelCallFinished UsageUpdated ToolStarted ToolFinished "
+        "StepStarted ModelCallStarted TextDelta TextDelta ModelCallFinished TurnFinished"
     )
     assert expected.split() == names(told)
-    assert list(range(1, 15)) == [event.sequence for event in told]
+    assert list(range(1, 19)) == [event.sequence for event in told]
     assert {("s1", 1, 1)} == {(event.session, event.turn, event.attempt) for event in told}
-    assert [event.step for event in told] == [1] * 9 + [2] * 5
-    finished = told[8]
+    assert [event.step for event in told] == [1] * 12 + [2] * 6
+    finished = told[11]
     assert isinstance(finished, events.ToolFinished)
     assert (
         finished.call_id,
@@ -137,7 +138,7 @@ def test_a_context_that_is_cut_is_told() -> None:
 
 @pytest.mark.parametrize("read_only", [True, False])
 def test_progress_comes_on_the_session_s_thread(read_only: bool) -> None:
-    """Wherever the tool runs, observers need no lock, and the progress comes before the result."""
+    """Of an observer that asks for it, wherever the tool runs; and the progress comes before the result."""
     told: list[tuple[str, bool]] = []
     main = threading.current_thread()
 
@@ -152,7 +153,7 @@ def test_progress_comes_on_the_session_s_thread(read_only: bool) -> None:
             text = event.text if isinstance(event, events.ToolProgress) else event.content
             told.append((text, threading.current_thread() is main))
 
-    with Agent(ScriptedModel([call("work"), "Done."]), tools=[work], observers=[watch]) as agent:
+    with Agent(ScriptedModel([call("work"), "Done."]), tools=[work], observers=[events.Inline(watch)]) as agent:
         agent.run("Go!")
 
     assert told == [("half", True), ("all", True), ("done", True)]

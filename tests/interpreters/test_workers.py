@@ -151,7 +151,7 @@ def test_the_program_is_asked_and_told_on_the_session_s_own_thread(talk: Way) ->
         sessions.add(event.session)
 
     model = Cast(Go=[spawn("ann"), "Done."], ann=[call("look", what="it"), "Seen."])
-    talk(model, "Go!", tools=[look], features=["workers"], observers=[watch], session="s")
+    talk(model, "Go!", tools=[look], features=["workers"], observers=[events.Inline(watch)], session="s")
 
     assert ({main}, {"s", "s/1.1.1"}) == (threads, sessions)
 

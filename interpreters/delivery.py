@@ -1,0 +1,182 @@
+"""Bringing events to observers without waiting for them.
+
+Each observer has a queue. A thread of a pool (of an ``async def`` observer: a task) takes what lies there, one event
+after another and in order; it is at work only while there is something to take. So an observer that is slow, or never
+comes back, delays neither the model nor the tools nor the other observers. Its queue is bounded:
+
+- Up to ``ROOM`` events wait as they are.
+- Then pieces of a text, of reasoning, or of arguments are joined with the piece before them, and a tool's progress
+  replaces the one before it: nothing is lost but the cuts, and the tags are those of the newest piece.
+- An observer that is ``FAR_BEHIND`` is given up with a warning, as one that fails is.
+
+The session waits for observers, and for at most ``PATIENCE`` seconds, in two places: before it asks the user something,
+so that what led to the question has been shown, and at the end of a turn. One that was too slow there is not waited
+for again until it has caught up.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterable
+from functools import partial
+
+from attrs import evolve
+
+from interpreters import events
+from interpreters.events import Event, Observer
+from interpreters.workers import Workers
+
+ROOM = 1000
+"""Events that wait for an observer as they are: half a minute of a fast model."""
+
+FAR_BEHIND = 10_000
+"""Events after which an observer is given up: some megabytes."""
+
+PATIENCE = 2.0
+"""Seconds that a question, or the end of a turn, waits for observers that are at work."""
+
+
+class TooSlowError(Exception):
+    """An observer is further behind than there is memory for."""
+
+
+class Delivery:
+    """The queue before one observer.
+
+    Args:
+        observer: is called with each event, by one thread or task at a time.
+        start: begins a job elsewhere; it is given ``work``.
+    """
+
+    def __init__(self, observer: Observer, start: Start) -> None:
+        self.observer = observer
+        self._start = start
+        self._lock = threading.Lock()
+        self._events: deque[Event] = deque()
+        self._at_work = False
+        self._failure: tuple[Event, BaseException] | None = None
+        self._when_idle: list[Callable[[], object]] = []
+        self._late = False
+
+    @property
+    def failure(self) -> tuple[Event, BaseException] | None:
+        """On which event the observer failed and how; it is told nothing after that."""
+        return self._failure
+
+    @property
+    def is_late(self) -> bool:
+        """Whether the session has waited for it in vain."""
+        return self._late
+
+    def put(self, event: Event) -> None:
+        """Add an event. Called where the session runs; never waits."""
+        with self._lock:
+            if self._failure is not None or self._joined(event):
+                return
+            if len(self._events) >= FAR_BEHIND:
+                self._give_up(event, TooSlowError(f"it is {FAR_BEHIND} events behind"))
+                return
+            self._events.append(event)
+            if self._at_work:
+                return
+            self._at_work = True
+        self._start(self)
+
+    def when_idle(self, call: Callable[[], object]) -> bool:
+        """Have something called once nothing waits any more; False if that is now, or if it was too slow before."""
+        with self._lock:
+            if not self._at_work or self._late or self._failure is not None:
+                return False
+            self._when_idle.append(call)
+            return True
+
+    def rest(self) -> None:
+        """Nobody can be at work now; the next event tries again."""
+        with self._lock:
+            self._at_work = False
+
+    def note_late(self) -> None:
+        """It was waited for, and too long."""
+        with self._lock:
+            self._late = self._at_work
+
+    def work(self) -> None:
+        """Hand over what waits, until nothing does. For a thread."""
+        while (event := self.next()) is not None:
+            try:
+                self.observer(event)
+            except BaseException as error:  # whatever it is, it is the observer's
+                self.fail(event, error)
+
+    def next(self) -> Event | None:
+        """The next event to hand over; None: whoever is at work goes home."""
+        with self._lock:
+            if self._events:
+                return self._events.popleft()
+            self._at_work = self._late = False
+            waiting, self._when_idle = self._when_idle, []
+        for call in waiting:
+            call()
+        return None
+
+    def fail(self, event: Event, error: BaseException) -> None:
+        """The observer gets nothing more."""
+        with self._lock:
+            self._give_up(event, error)
+
+    def _give_up(self, event: Event, error: BaseException) -> None:
+        self._failure = self._failure or (event, error)
+        self._events.clear()
+
+    def _joined(self, event: Event) -> bool:
+        """Whether the newest event that waits could be made to hold this one too, where many wait."""
+        if len(self._events) < ROOM:
+            return False
+        joined = join(self._events[-1], event)
+        if joined is not None:
+            self._events[-1] = joined
+        return joined is not None
+
+
+def join(first: Event, second: Event) -> Event | None:
+    """Two pieces of the same thing as one, or None if they are not that."""
+    if type(first) is not type(second) or _place(first) != _place(second):
+        return None
+    match first, second:
+        case (events.TextDelta() | events.ReasoningDelta(), events.TextDelta() | events.ReasoningDelta()):
+            return evolve(second, text=first.text + second.text)
+        case events.ArgumentText(), events.ArgumentText() if first.index == second.index:
+            return evolve(second, text=first.text + second.text)
+        case events.ToolProgress(), events.ToolProgress() if first.call.id == second.call.id:
+            return second
+    return None
+
+
+def _place(event: Event) -> tuple[str, int, int, int]:
+    return event.session, event.turn, event.step, event.attempt
+
+
+Start = Callable[[Delivery], object]
+"""Begins to hand over what waits for an observer."""
+
+
+def on_threads(threads: Workers) -> Start:
+    """Begins deliveries on threads of a pool, each in the context of who had something to tell."""
+
+    def start(delivery: Delivery) -> None:
+        context = contextvars.copy_context()
+        threads.start(partial(context.run, delivery.work))
+
+    return start
+
+
+def wait_for(deliveries: Iterable[Delivery]) -> None:
+    """Until nothing waits for these observers any more, or the patience is over."""
+    deadline = time.monotonic() + PATIENCE
+    for delivery in deliveries:
+        idle = threading.Event()
+        if delivery.when_idle(idle.set) and not idle.wait(max(0.0, deadline - time.monotonic())):
+            delivery.note_late()
