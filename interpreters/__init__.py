@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from interpreters.async_agent import AsyncAgent
     from interpreters.context import ToolContext
     from interpreters.errors import AgentClosedError, BusyError, TurnFailedError
+    from interpreters.redaction import Found, Redaction
     from interpreters.rehearsing import rehearse
     from interpreters.replaying import ReplayDivergedError, replay
     from interpreters.results import RunResult
@@ -33,12 +34,14 @@ __all__ = [
     "ApprovalRequest",
     "AsyncAgent",
     "BusyError",
+    "Found",
     "HookAnswer",
     "HookRequest",
     "PlanAnswer",
     "PlanRequest",
     "ProgramOptions",
     "QuestionRequest",
+    "Redaction",
     "ReplayDivergedError",
     "RunResult",
     "StructuredResult",
@@ -63,12 +66,14 @@ HOMES = {
     "ApprovalRequest": "approvals",
     "AsyncAgent": "async_agent",
     "BusyError": "errors",
+    "Found": "redaction",
     "HookAnswer": "asking",
     "HookRequest": "asking",
     "PlanAnswer": "asking",
     "PlanRequest": "asking",
     "ProgramOptions": "assembly",
     "QuestionRequest": "asking",
+    "Redaction": "redaction",
     "ReplayDivergedError": "replaying",
     "RunResult": "results",
     "StructuredResult": "answers",

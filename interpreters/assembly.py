@@ -7,7 +7,7 @@ import uuid
 from collections.abc import Callable, Iterable
 from typing import Any, TypedDict
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from cognition import (
     AgentConfig,
@@ -33,8 +33,10 @@ from interpreters.driver import Driver
 from interpreters.events import Observer
 from interpreters.journal import Fsync, Journal, Origin
 from interpreters.program import WORKER_PATIENCE, Program
+from interpreters.redaction import Redaction
 from interpreters.results import RunResult
 from interpreters.tools import Tool
+from interpreters.veil import Redacted, Veil
 from runtime.constrained.calls import read_tools
 from runtime.memory import Memory
 from runtime.protocol import Runtime
@@ -70,6 +72,8 @@ class ProgramOptions(TypedDict, total=False):
     """Where time comes from; tests give a ``fakes.FakeClock``."""
     engine: EngineFactory
     """Makes the agent's logic of its configuration; ``LLMEngine`` if not given."""
+    redact: Redaction | None
+    """What is kept out of the recording: by default what looks like a secret; None for nothing."""
     worker_patience: float | None
     """Seconds without a sign of life after which a worker is given up; None waits for ever. Default: 300."""
 
@@ -119,8 +123,9 @@ def assemble(
     given: AgentOptions,
     start: AgentState | None = None,
     origin: Origin | None = None,
+    veil: Veil | None = None,
 ) -> Parts:
-    """The parts of a new session; ``start`` and ``origin`` are those of a fork.
+    """The parts of a new session; ``start``, ``origin`` and ``veil`` are those of a fork.
 
     Raises:
         ConfigError: the configuration contradicts itself.
@@ -143,9 +148,15 @@ def assemble(
     if config.options.constrain:  # what sampling can't be held to is better known now than at a call
         read_tools(config.offered)
     program = make_program(model, tools, given.get("session") or uuid.uuid4().hex, given)
+    path = given.get("journal")
+    redacted: tuple[Redacted, ...] = ()
+    if path is not None:  # what is recorded is what the engine works with
+        veil = veil or make_veil(given, tools)
+        config, redacted = veil.hide(config)
+        program = evolve(program, reveal=veil.reveal)
     engine = program.engine(config)
     program.check(engine)  # before the recording begins: no file is left behind by a mistake
-    journal, path = None, given.get("journal")
+    journal = None
     if path is not None:
         clock = given.get("clock")
         journal = Journal.create(
@@ -157,8 +168,16 @@ def assemble(
             created=None if clock is None else clock.time(),
             start=start,
             origin=origin,
+            redacted=redacted,
         )
+        journal.veil = veil
     return make_parts(config, engine, program, journal, given)
+
+
+def make_veil(given: ProgramOptions, tools: Iterable[Tool[..., Any]], after: int = 0) -> Veil:
+    """What hides secrets from a recording that has so many placeholders already."""
+    names = frozenset(tool.spec.name for tool in tools)
+    return Veil(given.get("redact", Redaction()), after=after, keep=names)
 
 
 def make_program(model: Runtime, tools: Iterable[Tool[..., Any]], session: str, given: ProgramOptions) -> Program:
@@ -206,7 +225,7 @@ def turn_result(driver: Driver, began: int, finished: TurnFinished | None, retur
     if finished is None:
         raise CogstepError("the engine ended the turn without TurnFinished; an engine has to decide it once a turn")
     after = driver.state
-    parts = (finished.outcome, finished.usage, after.history[began:], after.counters.turn)
+    parts = (finished.outcome, finished.usage, driver.revealed(after.history[began:]), after.counters.turn)
     return RunResult(*parts) if returns is NO_TYPE else StructuredResult(*parts, returns)
 
 

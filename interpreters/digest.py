@@ -33,7 +33,7 @@ class RequestDigest:
         """The digest of a request, as hexadecimal digits."""
         messages = request.messages
         known = len(self._messages)
-        if not _continues(messages, self._messages):
+        if not continues(messages, self._messages):
             known, self._link = 0, b""
         link = self._link
         for position in range(known, len(messages)):
@@ -55,7 +55,7 @@ class RequestDigest:
         return self._head_digest
 
 
-def _continues(messages: History, before: History) -> bool:
+def continues(messages: History, before: History) -> bool:
     """Whether ``messages`` begins with all of ``before``.
 
     Histories only ever grow at their end or lose messages at their beginning, and a message is one object for as long

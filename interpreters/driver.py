@@ -7,24 +7,36 @@ awaits, and a resumed session begins with what stands on file.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from operator import attrgetter
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from attrs import evolve, fields
 
 from cognition import (
     AgentState,
+    CallTool,
     CancelEffect,
     CognitiveEngine,
     ConfigError,
     Decision,
     EffectId,
     Input,
+    ToolFailed,
     Transition,
 )
 from cognition.decisions import EFFECT_TYPES, Effect
 from cognition.inputs import INPUT_TYPES
+
+if TYPE_CHECKING:
+    from interpreters.veil import Redacted, Veil
+
+V = TypeVar("V")
+
+SECRET_LOST = (
+    "the program ended before this call ran, and a secret in it was not recorded; ask for the secret again if it is "
+    "needed"
+)
 
 Handler = Callable[[Any], object]
 """Begins to carry out the one decision type it stands for in the table. The answer comes as an input, later."""
@@ -43,12 +55,18 @@ Settle = Callable[[Effect, float], "Effect | Input"]
 class Recorder(Protocol):
     """Where inputs and decisions are written, such as a ``Journal``."""
 
+    veil: Veil | None
+    """Hides what must not be written, before the engine sees it; and shows it to whom decisions go."""
+
     @property
     def written(self) -> int:
         """How many records stand there for good."""
 
-    def write(self, event: Input, transition: Transition) -> None:
-        """Put an input and its decisions on file. When it raises, none of the decisions is carried out."""
+    def write(self, event: Input, transition: Transition, redacted: Sequence[Redacted] = ()) -> None:
+        """Put an input and its decisions on file, and what was hidden in it.
+
+        When it raises, none of the decisions is carried out.
+        """
 
 
 class Driver:
@@ -91,20 +109,33 @@ class Driver:
 
     def advance(self, event: Input) -> None:
         """One input: stamp it, step, write it down with its decisions, then begin to carry them out."""
-        event = stamped(event, round(self._now(), 3))  # milliseconds: finer ones would only swell recordings
-        before = self.state
+        told = event = stamped(event, round(self._now(), 3))  # milliseconds: finer ones would only swell recordings
+        redacted: Sequence[Redacted] = ()
+        recorder, before = self._recorder, self.state
+        if recorder is not None and recorder.veil is not None:
+            event, redacted = recorder.veil.hide(event)
         transition = self.engine.step(before, event)
-        if self._recorder is not None:  # before any effect: what may have happened must stand on file
-            self._record(self._recorder, event, transition)
+        if recorder is not None:  # before any effect: what may have happened must stand on file
+            self._record(recorder, event, transition, redacted)
         self.state = transition.next_state
         self._track(event, transition)
+        decisions = self.revealed(transition.decisions)
         if self._watcher is not None:
-            self._watcher(before, event, transition)
-        for decision in transition.decisions:
-            self.begin(decision)
+            same = decisions is transition.decisions
+            self._watcher(before, told, transition if same else evolve(transition, decisions=decisions))
+        for decision in decisions:
+            self._hand_over(decision)
 
     def begin(self, decision: Decision) -> None:
         """Hand a decision to its handler: one just made, or one that a crash kept from being carried out."""
+        self._hand_over(self.revealed(decision))
+
+    def revealed(self, value: V) -> V:
+        """A value with all that it holds, where the recording has a placeholder for a secret."""
+        veil = None if self._recorder is None else self._recorder.veil
+        return value if veil is None else veil.reveal(value)
+
+    def _hand_over(self, decision: Decision) -> None:
         handler = self._handlers.get(type(decision))
         if handler is not None:
             handler(decision)
@@ -132,16 +163,23 @@ class Driver:
         waited = self._now() - at
         for effect in list(self.in_flight.values()):
             if effect.effect_id in self.in_flight:  # an answer to one may have ended the turn, and the others with it
-                outcome = settle(effect, waited)
+                outcome = self._settled(effect, settle(effect, waited))
                 if isinstance(outcome, EFFECT_TYPES):
                     self.begin(outcome)
                 elif isinstance(outcome, INPUT_TYPES):
                     self.advance(outcome)
 
-    def _record(self, recorder: Recorder, event: Input, transition: Transition) -> None:
+    def _settled(self, effect: Effect, outcome: Effect | Input) -> Effect | Input:
+        """A tool does not run again with a placeholder for what it needs."""
+        veil = None if self._recorder is None else self._recorder.veil
+        if veil is not None and isinstance(outcome, CallTool) and veil.lacks(outcome):
+            return ToolFailed(effect.effect_id, SECRET_LOST)
+        return outcome
+
+    def _record(self, recorder: Recorder, event: Input, transition: Transition, redacted: Sequence[Redacted]) -> None:
         before = recorder.written
         try:
-            recorder.write(event, transition)
+            recorder.write(event, transition, redacted)
         except BaseException:
             if recorder.written > before:  # an interrupt that came when all was written: what stands there, holds
                 self.state = transition.next_state

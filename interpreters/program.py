@@ -57,6 +57,10 @@ WORKER_PATIENCE = 300.0
 machine takes to read a long prompt."""
 
 
+def _as_it_is(value: Any) -> Any:
+    return value
+
+
 @frozen(eq=False)
 class Program:
     """The embedding program as its session sees it. Whatever is None here can't be carried out."""
@@ -73,6 +77,8 @@ class Program:
     engine: Callable[[AgentConfig], CognitiveEngine] = LLMEngine
     """Makes a worker's logic."""
     worker_patience: float | None = WORKER_PATIENCE
+    reveal: Callable[[Any], Any] = _as_it_is
+    """Gives what the recording hides: workers are not recorded, and work with the real texts."""
 
     def check(self, engine: CognitiveEngine) -> None:
         """See that everything the engine may decide can be carried out.

@@ -10,9 +10,9 @@ import os
 from collections.abc import Iterable
 from typing import Any, cast
 
-from attrs import frozen
+from attrs import evolve, frozen
 
-from cognition import AgentConfig, AgentState, CallModel, CogstepError, ConfigError, Idle, TurnFinished
+from cognition import AgentConfig, AgentState, CallModel, CogstepError, ConfigError, Idle, TurnFinished, to_data
 from cognition.tools import ToolSpec
 from interpreters.assembly import (
     AgentOptions,
@@ -22,11 +22,14 @@ from interpreters.assembly import (
     assemble,
     make_parts,
     make_program,
+    make_veil,
 )
 from interpreters.driver import Driver
 from interpreters.journal import DecisionWriter, Header, Journal, JournalReader, Origin, Record
+from interpreters.journal.format import ENCODE
 from interpreters.replaying import ReplayDivergedError, compare, engine_of
 from interpreters.tools import Tool
+from interpreters.veil import looks_like
 from runtime.protocol import Runtime
 
 
@@ -55,9 +58,10 @@ def reopen(
         with reader:
             records = tuple(reader)
         header = reader.header
+        journal.veil = make_veil(given, tools, reader.secrets)
         config = _config_of(header, given.get("engine"))
         _check_tools(config.tools, tuple(tool.spec for tool in tools))
-        program = make_program(model, tools, header.session, given)
+        program = evolve(make_program(model, tools, header.session, given), reveal=journal.veil.reveal)
         engine = program.engine(config) if "engine" in given else engine_of(header)
         program.check(engine)
     except BaseException:
@@ -104,8 +108,10 @@ def fork_parts(
         JournalError: the recorded one can't be read, or the new one's recording can't begin.
         CogstepError: there is no such turn.
     """
-    header, state, turn = state_after(path, turn)
-    recorded = header.config or AgentConfig()
+    tools = tuple(tools)
+    header, state, turn, secrets = state_after(path, turn)
+    veil = make_veil(given, tools, secrets)
+    recorded = veil.reveal(header.config or AgentConfig())
     defaults: AgentOptions = {
         "options": recorded.options,
         "limits": recorded.limits,
@@ -117,7 +123,13 @@ def fork_parts(
     }
     text = recorded.system if system is None else system
     parts = assemble(
-        model, tools, text, _without_none(defaults, given), start=state, origin=Origin(header.session, turn)
+        model,
+        tools,
+        text,
+        _without_none(defaults, given),
+        start=state,
+        origin=Origin(header.session, turn),
+        veil=veil,
     )
     return parts, state
 
@@ -128,8 +140,10 @@ def _without_none(defaults: AgentOptions, given: AgentOptions) -> AgentOptions:
     return cast(AgentOptions, merged)
 
 
-def state_after(path: str | os.PathLike[str], turn: int | None) -> tuple[Header, AgentState, int]:
-    """What a recorded session knew after a turn (None: after the newest that has ended), and that turn's number."""
+def state_after(path: str | os.PathLike[str], turn: int | None) -> tuple[Header, AgentState, int, int]:
+    """What a recorded session knew after a turn (None: after the newest that has ended), that turn's number, and the
+    highest number of a secret until then.
+    """
     with JournalReader(path) as reader:
         engine = engine_of(reader.header)
         state = found = reader.header.start
@@ -145,7 +159,7 @@ def state_after(path: str | os.PathLike[str], turn: int | None) -> tuple[Header,
                 found = state  # a reset, a change of mode
         if turn is not None and number != turn:
             raise CogstepError(f"{path}: there is no turn {turn} that has ended; the newest one is {number}")
-        return reader.header, found, number
+        return reader.header, found, number, reader.secrets
 
 
 def _config_of(header: Header, engine: EngineFactory | None) -> AgentConfig:
@@ -158,10 +172,18 @@ def _config_of(header: Header, engine: EngineFactory | None) -> AgentConfig:
 
 def _check_tools(recorded: tuple[ToolSpec, ...], given: tuple[ToolSpec, ...]) -> None:
     ours = {spec.name: spec for spec in given}
-    wrong = [spec.name for spec in recorded if ours.get(spec.name) != spec]
+    wrong = [spec.name for spec in recorded if not _is_recorded_as(ours.get(spec.name), spec)]
     wrong += [name for name in ours if name not in {spec.name for spec in recorded}]
     if wrong:
         raise ConfigError(
             f"the session was recorded with other tools ({', '.join(wrong)} differ or are missing); "
             "give the same ones, or fork the session to go on with others"
         )
+
+
+def _is_recorded_as(given: ToolSpec | None, recorded: ToolSpec) -> bool:
+    """Whether a tool is the recorded one, apart from what was hidden of it."""
+    if given == recorded:
+        return True
+    hidden = to_data(recorded) if given is not None else None
+    return hidden is not None and looks_like(ENCODE(hidden), ENCODE(to_data(given)))

@@ -45,7 +45,7 @@ class Worker:
 
 def make_worker(effect: SpawnWorker, parent: CognitiveEngine, program: Program) -> Worker:
     """The worker that an effect asks for: never with more tools, budget or permission than its parent has now."""
-    config: AgentConfig | None = getattr(parent, "config", None)
+    config: AgentConfig | None = program.reveal(getattr(parent, "config", None))
     if config is None:
         raise ConfigError("an engine that decides SpawnWorker needs a `config` to make the worker's of")
     spec = effect.worker

@@ -52,6 +52,8 @@ class Header:
     """What the session began with: of a fork, the state it was forked from."""
     origin: Origin | None = None
     """Of a fork: where it comes from."""
+    redacted: tuple[Any, ...] = ()
+    """What of the configuration was hidden: as data, each with its ``field``, ``kind`` and ``count``."""
 
 
 @frozen
@@ -63,6 +65,8 @@ class Record:
     input: Input
     decisions: list[Any] = field(eq=False)
     """Plain data: a replay compares them with what it decides."""
+    redacted: tuple[Any, ...] = ()
+    """What of the input was hidden: as data, each with its ``field``, ``kind`` and ``count``."""
 
 
 @frozen

@@ -19,6 +19,7 @@ from interpreters.journal.errors import (
 )
 from interpreters.journal.format import FORMAT, Header, Origin, Place, Record, sum_of
 from interpreters.journal.payloads import MARK, PayloadError, Payloads
+from interpreters.veil import NUMBERED
 
 INPUT_TAGS: frozenset[str] = frozenset(next(tags for union, tags in UNIONS if union is Input).values())
 
@@ -43,6 +44,8 @@ class JournalReader:
         self.warnings: list[str] = []
         self.on_record: Callable[[Place], object] | None = None
         """Told of each whole record: where it ends."""
+        self.secrets = 0
+        """The highest number of a placeholder for a secret in what was read so far."""
         self._payloads = Payloads(self.path)
         self._file = self._open()
         try:
@@ -114,6 +117,7 @@ class JournalReader:
                 path=self.path,
                 line=1,
             )
+        self._count_secrets(line)
         try:
             total = sum_of(line, 0)
             if total is None:
@@ -122,6 +126,7 @@ class JournalReader:
             if MARK in line:
                 start = self._payloads.brought_back(start)
                 config = config and {**config, "system": self._payloads.brought_back(config.get("system", ""))}
+                self._count_secrets(json.dumps([start, config]).encode())
             header = Header(
                 session=_text(data["session"]),
                 engine=_text(data["engine"]),
@@ -129,6 +134,7 @@ class JournalReader:
                 created=float(data["created"]),
                 start=AgentState() if start is None else from_data(start, AgentState),
                 origin=None if origin is None else Origin(_text(origin["session"]), int(origin["turn"])),
+                redacted=tuple(data.get("redacted", ())),
             )
         except (KeyError, TypeError, ValueError, PayloadError) as error:
             what = f"the field {error} is missing" if isinstance(error, KeyError) else str(error)
@@ -143,13 +149,16 @@ class JournalReader:
             raise self._damaged(f"record {expected} should stand here, not {data['seq']!r}", number)
         if not isinstance(data["decisions"], list):
             raise self._damaged("the decisions are no list", number)
+        self._count_secrets(line)
         if MARK in line:
             try:
                 data = self._payloads.brought_back(data)
             except PayloadError as error:
                 raise self._damaged(str(error), number) from error
+            self._count_secrets(json.dumps(data).encode())
         try:
-            return Record(expected, from_data(data["input"], Input), data["decisions"])
+            event = from_data(data["input"], Input)
+            return Record(expected, event, data["decisions"], tuple(data.get("redacted", ())))
         except CodecError as error:
             tag = data["input"].get("type") if isinstance(data["input"], dict) else None
             if isinstance(tag, str) and tag not in INPUT_TAGS:
@@ -157,6 +166,10 @@ class JournalReader:
                     f"this cogstep knows no input {tag!r}; use the one that recorded it", path=self.path, line=number
                 ) from error
             raise self._damaged(f"the input can't be read: {error}", number) from error
+
+    def _count_secrets(self, line: bytes) -> None:
+        if b"[redacted:" in line:
+            self.secrets = max(self.secrets, *map(int, NUMBERED.findall(line)), 0)
 
     def _damaged(self, what: str, number: int, record: Record | None = None) -> JournalDamagedError:
         message = f"{what}; the journal is damaged here"

@@ -6,9 +6,12 @@ import contextlib
 import fcntl
 import os
 import time
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
+
+from attrs import asdict
 
 from cognition import (
     PROTOCOL_VERSION,
@@ -24,6 +27,9 @@ from interpreters.journal.errors import JournalError, JournalExistsError, Journa
 from interpreters.journal.format import ENGINES, FORMAT, DecisionWriter, Origin, Place, sealed
 from interpreters.journal.payloads import LARGE, Payloads, force_directory
 from interpreters.journal.reading import JournalReader
+
+if TYPE_CHECKING:
+    from interpreters.veil import Redacted, Veil
 
 Fsync = Literal["record", "turn", "never"]
 """When what was written is forced to the disk. Without it a crash of the program loses nothing, one of the machine the
@@ -41,6 +47,8 @@ class Journal:
         """Where the last whole line ends: one value, which no interrupt halves."""
         self._payloads = Payloads(path)
         self._decisions = DecisionWriter()
+        self.veil: Veil | None = None
+        """Hides what is not to be written here."""
 
     @classmethod
     def create(
@@ -54,10 +62,11 @@ class Journal:
         created: float | None = None,
         start: AgentState | None = None,
         origin: Origin | None = None,
+        redacted: Sequence[Redacted] = (),
     ) -> Journal:
         """Begin a journal in a file that must not hold anything yet.
 
-        ``start`` and ``origin`` are for forks.
+        ``start`` and ``origin`` are for forks; ``redacted`` says what is hidden in ``config``.
 
         Raises:
             JournalExistsError, JournalLockedError, JournalWriteError: each says what to do.
@@ -75,6 +84,8 @@ class Journal:
             header["start"] = to_data(start)
         if origin is not None:
             header["origin"] = {"session": origin.session, "turn": origin.turn}
+        if redacted:
+            header["redacted"] = [asdict(one) for one in redacted]
         try:
             journal._begin(header)
         except BaseException:
@@ -139,8 +150,8 @@ class Journal:
         """How many records stand on file."""
         return self._end.number
 
-    def write(self, event: Input, transition: Transition) -> None:
-        """Append an input with its decisions.
+    def write(self, event: Input, transition: Transition, redacted: Sequence[Redacted] = ()) -> None:
+        """Append an input with its decisions, and with what a veil has hidden in it.
 
         Raises:
             JournalWriteError: it is not on file, and the file ends with the record before it.
@@ -151,6 +162,8 @@ class Journal:
             "input": to_data(event),
             "decisions": self._decisions.data(decisions),
         }
+        if redacted:
+            record["redacted"] = [asdict(one) for one in redacted]
         ends = bool(decisions) and isinstance(decisions[-1], TurnFinished)
         self._put(record, force=self._fsync == "record" or (self._fsync == "turn" and ends))
 

@@ -471,8 +471,8 @@ def test_an_interrupt_right_behind_the_writing_counts_as_after_it(
     path, write = tmp_path / "a.jsonl", Journal.write
     agent = Agent(ScriptedModel(["Hello!"]), journal=path, fsync="never")
 
-    def interrupted(journal: Journal, event: Input, transition: Transition) -> None:
-        write(journal, event, transition)
+    def interrupted(journal: Journal, event: Input, transition: Transition, redacted: Any) -> None:
+        write(journal, event, transition, redacted)
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
