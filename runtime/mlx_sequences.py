@@ -75,11 +75,15 @@ class MlxSequences:
         return self._alone[sequence]
 
     def together(self, sequences: Sequence[int]) -> tuple[Layers, list[int]]:
-        """The cache of these sequences at once, to append the same number of tokens to each; only with ``can_batch``.
+        """The cache of these sequences at once, to append the same number of tokens to each.
+
+        More than one only with ``can_batch``.
 
         Returns:
             The cache, and the sequence of each of its rows.
         """
+        if len(sequences) == 1:  # no padding, no mask: as fast as mlx-lm with one stream, and the same numbers
+            return self.alone(sequences[0]), list(sequences)
         self._leave([row for row in self._rows if row is not None and row not in sequences])
         keep = [place for place, row in enumerate(self._rows) if row is not None]
         if len(keep) < len(self._rows):

@@ -1,4 +1,4 @@
-"""Many replies at once on llama.cpp, with the shipped model: each is what it would be alone."""
+"""Many replies at once, with the shipped model on each backend: each is what it would be alone."""
 
 from __future__ import annotations
 
@@ -10,13 +10,11 @@ from typing import Any
 import pytest
 
 from cognition import GenerationOptions, History, ModelRequest, UserMessage
-from runtime import Done, load_model
+from runtime import Done
 from runtime.handles import LocalRuntime
 from runtime.replies import Reply
 from runtime.scheduling.plan import Piece
-from tests.runtime.conftest import installed_or_skip
-
-pytestmark = pytest.mark.llama
+from tests.runtime.conftest import BACKENDS, load_or_skip
 
 SYSTEM = "You are one of many agents. " * 12
 TASKS = [
@@ -31,10 +29,9 @@ TASKS = [
 ]
 
 
-@pytest.fixture(scope="module")
-def model() -> Iterator[LocalRuntime]:
-    installed_or_skip("llama")
-    with load_model(backend="llama") as loaded:
+@pytest.fixture(scope="module", params=BACKENDS)
+def model(request: pytest.FixtureRequest) -> Iterator[LocalRuntime]:
+    with load_or_skip(request.param) as loaded:
         yield loaded
 
 
@@ -167,7 +164,10 @@ def test_cancelling_one_of_many_leaves_the_others_alone(
 
 
 def test_a_batch_that_nobody_wants_is_aborted(model: LocalRuntime, batches: Batches) -> None:
-    """Cancelled in prefill, alone: native code returns before it is done, and the cache is as before."""
+    """Cancelled in prefill, alone: llama.cpp returns before it is done, and the cache is as before.
+
+    MLX can't be aborted: there the batch is evaluated, and nothing after it.
+    """
     victim: list[Any] = []
     results: list[bool] = []
     evaluate = batches.evaluate
@@ -185,32 +185,42 @@ def test_a_batch_that_nobody_wants_is_aborted(model: LocalRuntime, batches: Batc
     cancelled = done(victim[0])
 
     assert cancelled.finish_reason == "cancelled"
-    assert results == [False]
+    assert results == [model.describe().backend == "mlx"]
     check_cache(model)
 
 
 def check_cache(model: LocalRuntime) -> None:
-    """What llama.cpp holds is what the plan believes: every sequence to its last position, and nobody runs."""
-    import llama_cpp.llama_cpp as native
+    """What the backend holds is what the plan believes: every sequence to its last position, and nobody runs."""
 
     def look(engine: Any) -> tuple[dict[int, int], dict[int, int]]:
-        cache, memory = engine._schedule.cache, engine._backend._memory
-        believed = {sequence: len(held.tokens) for sequence, held in cache.held.items()}
-        real = {n: native.llama_memory_seq_pos_max(memory, n) + 1 for n in range(engine._backend.limits.sequences)}
+        cache = engine._schedule.cache
         assert engine._replies == {}
         assert engine._schedule.running == {}
         assert engine._schedule.waiting == ()
-        return believed, {sequence: length for sequence, length in real.items() if length}
+        return {sequence: len(held.tokens) for sequence, held in cache.held.items()}, lengths(engine._backend)
 
     believed, real = model._owner.call(look)
     assert believed == real
 
 
-def test_more_conversations_than_the_cache_holds(tmp_path: Any) -> None:
+def lengths(backend: Any) -> dict[int, int]:
+    """How many tokens native code holds of each sequence."""
+    if backend.metadata.backend == "mlx":
+        sequences = backend._sequences
+        alone = {sequence: layers[0].offset for sequence, layers in sequences._alone.items()}
+        rows = {row: sequences._batch[0].offset.tolist()[n] for n, row in enumerate(sequences._rows) if row is not None}
+        return {**alone, **rows}
+    import llama_cpp.llama_cpp as native
+
+    real = {n: native.llama_memory_seq_pos_max(backend._memory, n) + 1 for n in range(backend.limits.sequences)}
+    return {sequence: length for sequence, length in real.items() if length}
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_more_conversations_than_the_cache_holds(backend: str) -> None:
     """Old ones are evicted; every reply is right, whatever had to go for it."""
-    installed_or_skip("llama")
     texts = [f"Question {n}: " + "why " * (10 + 7 * n) for n in range(9)]
-    with load_model(backend="llama", context_tokens=160) as small:
+    with load_or_skip(backend, 160) as small:
         limits = small._owner.call(lambda engine: engine._schedule.limits)
         requests = [
             ModelRequest("", History((UserMessage("m", text),)), (), GenerationOptions(max_tokens=8)) for text in texts
@@ -231,14 +241,13 @@ def test_logits_in_a_batch(model: LocalRuntime) -> None:
 
     Two tokens closer than that could change places in a batch; the shipped model's choices differ by far more.
     """
-    import llama_cpp.llama_cpp as native
     import numpy
 
     def logits(engine: Any, company: int) -> Any:
         backend = engine._backend
         backend.reset()
         backend.ready()
-        tokens = tuple(backend.tokenize(SYSTEM, special=False))
+        tokens = tuple(backend.tokenize(SYSTEM, special=False)[:64])
         others = [tuple(backend.tokenize(task * 5, special=False)) for task in TASKS[:company]]
         for start in range(len(tokens)):
             piece = Piece(0, 0, start, tokens[start : start + 1], last=True)
@@ -248,8 +257,7 @@ def test_logits_in_a_batch(model: LocalRuntime) -> None:
                 if start < len(other)
             ]
             assert backend.evaluate([*rest, piece])
-            row = native.llama_get_logits_ith(backend._context, backend._rows[-1])
-            last = numpy.ctypeslib.as_array(row, shape=(backend.vocabulary,)).copy()
+            last = logits_behind(backend, len(rest))
         backend.reset()
         engine._schedule = type(engine._schedule)(engine._schedule.limits)
         return last
@@ -258,6 +266,18 @@ def test_logits_in_a_batch(model: LocalRuntime) -> None:
     beside = model._owner.call(lambda engine: logits(engine, 7))
 
     assert numpy.abs(alone - beside).max() < 0.01
+
+
+def logits_behind(backend: Any, row: int) -> Any:
+    """What the model says behind a piece of the last batch."""
+    import numpy
+
+    if backend.metadata.backend == "mlx":
+        return backend._logits[row].copy()
+    import llama_cpp.llama_cpp as native
+
+    pointer = native.llama_get_logits_ith(backend._context, backend._rows[row])
+    return numpy.ctypeslib.as_array(pointer, shape=(backend.vocabulary,)).copy()
 
 
 @pytest.mark.slow
@@ -285,10 +305,11 @@ def test_threads_that_submit_and_cancel_at_random(model: LocalRuntime, monkeypat
     alone = {task: row for task, (row,) in by_text().items()}
     finished: list[Done] = []
     before = set(threading.enumerate())
+    rounds = 3 if model.describe().backend == "mlx" else 8  # on a CPU, MLX takes five times as long for a batch
 
     def work(seed: int) -> None:
         chance = random.Random(seed)
-        for _ in range(8):
+        for _ in range(rounds):
             generation = model.submit(asked(chance.choice(tasks), max_tokens=20))
             patience = chance.choice([0, 1, 3, 1000])
             outputs: list[Any] = []
@@ -304,7 +325,7 @@ def test_threads_that_submit_and_cancel_at_random(model: LocalRuntime, monkeypat
         thread.join(200)
 
     assert [row for task, rows in by_text().items() for row in rows if alone[task][: len(row)] != row] == []
-    assert len(finished) == 80
+    assert len(finished) == 10 * rounds
     assert {reply.finish_reason for reply in finished} >= {"cancelled", "length"}
     assert set(threading.enumerate()) <= before
     check_cache(model)

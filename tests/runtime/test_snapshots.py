@@ -14,18 +14,37 @@ from runtime import Done, LlamaOptions, load_model
 from runtime.handles import LocalRuntime
 from runtime.scheduling.plan import Schedule
 from tests.runtime.conftest import installed_or_skip
+from tests.runtime.mlx_models import write_tiny_model
 
-pytestmark = pytest.mark.llama
+MODELS = [
+    *(pytest.param(("llama", kind), marks=pytest.mark.llama, id=f"llama-{kind}") for kind in ("mamba", "jamba")),
+    *(
+        pytest.param(("mlx", kind), marks=pytest.mark.mlx, id=f"mlx-{kind}")
+        for kind in ("recurrent", "hybrid", "windows")
+    ),
+]
 
 SYSTEM = "A system prompt with tools and rules. " * 4
 
 
-@pytest.fixture(scope="module", params=["mamba", "jamba"])
+@pytest.fixture(scope="module", params=MODELS)
 def file(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    installed_or_skip("llama")
+    backend, kind = request.param
+    installed_or_skip(backend)
+    folder = tmp_path_factory.mktemp("models")
+    if backend == "mlx":
+        return write_tiny_model(folder, kind)
     models = pytest.importorskip("tests.runtime.tiny_models")
-    written: Path = models.write_model(tmp_path_factory.mktemp("models") / f"{request.param}.gguf", request.param)
+    written: Path = models.write_model(folder / f"{kind}.gguf", kind)
     return written
+
+
+def load_with(sequences: int, file: Path, context_tokens: int, patch: pytest.MonkeyPatch) -> LocalRuntime:
+    """A runtime that tells so many sequences apart."""
+    if file.is_file():
+        return load_model(file, context_tokens=context_tokens, options=LlamaOptions(sequences=sequences))
+    patch.setattr("runtime.mlx_backend.SEQUENCES", sequences)
+    return load_model(file, context_tokens=context_tokens)
 
 
 @pytest.fixture(scope="module")
@@ -88,7 +107,7 @@ def test_what_is_reused_says_the_same(model: LocalRuntime) -> None:
 
     assert [reply.text for reply in reusing] == [reply.text for reply in afresh]
     assert {reply.usage.reused_tokens for reply in afresh} == {0}
-    assert all(reply.usage.reused_tokens > 100 for reply in reusing[1:])
+    assert all(reply.usage.reused_tokens > tokens_of(model, SYSTEM) for reply in reusing[1:])
 
 
 def test_another_conversation_shares_the_system_prompt(model: LocalRuntime) -> None:
@@ -158,9 +177,9 @@ def test_a_cancel_in_a_prompt_leaves_the_others_as_they_are(model: LocalRuntime)
     assert [done(model, request).text for request in requests] == alone
 
 
-def test_with_one_sequence_there_are_none(file: Path) -> None:
+def test_with_one_sequence_there_are_none(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nowhere to put them: everything or nothing, and a warning says so."""
-    with load_model(file, context_tokens=1024, options=LlamaOptions(sequences=1)) as model:
+    with load_with(1, file, 1024, monkeypatch) as model:
         first = done(model, ask("Hello"))
         other = done(model, ask("Hello", "Not what it said.", "And now?"))
 
@@ -168,9 +187,9 @@ def test_with_one_sequence_there_are_none(file: Path) -> None:
         assert any("can't be cut" in warning for warning in model.describe().warnings)
 
 
-def test_conversations_take_turns_in_few_sequences(file: Path) -> None:
+def test_conversations_take_turns_in_few_sequences(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Snapshots give way to conversations and to each other; every reply is what it is alone."""
-    with load_model(file, context_tokens=512, options=LlamaOptions(sequences=3)) as model:
+    with load_with(3, file, 512, monkeypatch) as model:
         requests = [ask(f"Agent {number}", *more) for number in range(3) for more in ((), ("Hi.", "Go on."))]
         alone = []
         for request in requests:
