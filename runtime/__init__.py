@@ -13,7 +13,9 @@ from runtime.errors import (
     ModelOptionsError,
     ModelProcessError,
     ModelSpecError,
+    ReleasedError,
     RuntimeClosedError,
+    ServerClosedError,
     TemplateError,
 )
 from runtime.isolated.frozen import freeze_support
@@ -22,6 +24,7 @@ from runtime.llama_options import Adapter, LlamaOptions, Rope
 from runtime.loading import LoadProgress, load_model
 from runtime.memory import Memory, Notes
 from runtime.protocol import Done, Generation, ModelInfo, Runtime, Timings
+from runtime.server import ModelServer, ServedModel, SharedRuntime
 
 __all__ = [
     "Adapter",
@@ -40,11 +43,16 @@ __all__ = [
     "ModelNotFoundError",
     "ModelOptionsError",
     "ModelProcessError",
+    "ModelServer",
     "ModelSpecError",
     "Notes",
+    "ReleasedError",
     "Rope",
     "Runtime",
     "RuntimeClosedError",
+    "ServedModel",
+    "ServerClosedError",
+    "SharedRuntime",
     "TemplateError",
     "Timings",
     "freeze_support",

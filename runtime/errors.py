@@ -13,9 +13,23 @@ from cognition import CogstepError
 class RuntimeClosedError(CogstepError):
     """A runtime was asked for something after ``close()``."""
 
-    def __init__(self, name: str) -> None:
-        super().__init__(f"the model {name!r} is closed; load it again with load_model()")
+    def __init__(self, name: str, message: str = "") -> None:
+        super().__init__(message or f"the model {name!r} is closed; load it again with load_model()")
         self.name = name
+
+
+class ServerClosedError(RuntimeClosedError):
+    """A model server was asked for something after its ``close()``, or was closed while somebody waited for it."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name, f"the server of the model {name!r} is closed; make a new ModelServer")
+
+
+class ReleasedError(RuntimeClosedError):
+    """A shared model was asked for something by somebody who had given it back."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name, f"the model {name!r} was released here; acquire it again from its server")
 
 
 class ModelLoadError(CogstepError):

@@ -17,8 +17,8 @@ class IsolatedRuntime:
     """A local model in a child process; see ``runtime.Runtime``. Made by ``runtime.load_model(..., isolate=True)``.
 
     Where the process ends or hangs, what it was working on fails as ``transient``, and it is started again; requests
-    that come meanwhile wait for it. Usable in a ``with`` statement. A runtime that is no longer held, or still open when
-    the program ends, is closed.
+    that come meanwhile wait for it. Usable in a ``with`` statement. A runtime that is no longer held, or still open
+    when the program ends, is closed.
     """
 
     def __init__(self, supervisor: Supervisor) -> None:

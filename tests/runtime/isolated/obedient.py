@@ -12,6 +12,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 from socket import socket
 from typing import Any
 
@@ -123,7 +124,7 @@ def main() -> None:
         for word in message.path.split():
             engine._do(word)
         if os.path.exists(message.path):  # a file, which a test can delete, or fill with words to be done
-            for word in open(message.path).read().split():
+            for word in Path(message.path).read_text("utf-8").split():
                 engine._do(word)
         elif os.path.isabs(message.path):
             raise errors.ModelNotFoundError(f"there is no {message.path}")

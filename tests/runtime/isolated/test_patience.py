@@ -50,12 +50,11 @@ def test_it_may_take_its_time_to_start() -> None:
 @given(st.lists(st.tuples(st.sampled_from(("pulse", "said", "quiet")), st.floats(0, 7)), max_size=60))
 def test_what_goes_on_is_never_killed(steps: list[tuple[str, float]]) -> None:
     """Whatever comes in less than the silence, as long as its steps go on, or it says something."""
-    patience, number = Patience(SETTINGS), 0
+    patience = Patience(SETTINGS)
     patience.hear(wire.Pulse(0))
-    for what, seconds in steps:
+    for number, (what, seconds) in enumerate(steps, 1):
         if what == "quiet":
             assert after(patience, min(seconds, 3)) == ""
-        number += 1
         patience.hear(SAID if what == "said" else wire.Pulse(number))
         assert after(patience, min(seconds, 3)) == ""
         patience.hear(wire.Pulse(number))

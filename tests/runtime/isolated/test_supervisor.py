@@ -127,7 +127,7 @@ def test_what_is_asked_while_it_starts_waits_for_it(start: Callable[..., Isolate
     assert [output.finish_reason for output in dying if isinstance(output, Done)] == ["error"]
     later = [runtime.submit(ask(f"later {number}")) for number in range(3)]
     later[1].cancel()
-    ends = [[output for output in generation if isinstance(output, Done)][0] for generation in later]
+    ends = [next(output for output in generation if isinstance(output, Done)) for generation in later]
 
     assert [done.finish_reason for done in ends] == ["stop", "cancelled", "stop"]
     assert [done.text for done in ends][::2] == ["later0", "later2"]
