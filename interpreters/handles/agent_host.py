@@ -1,0 +1,309 @@
+"""Where handles come from: a host in a thread or in a process, and the sessions that it keeps by their keys."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from types import TracebackType
+from typing import Any, Unpack
+
+from attrs import evolve
+
+from cognition import ConfigError, ToolSpec
+from interpreters.clock import Clock
+from interpreters.handles import messages as say
+from interpreters.handles.channels import Channel, PipeChannel, QueueChannel
+from interpreters.handles.errors import HostDiedError, HostError
+from interpreters.handles.handle import AgentHandle, HandleOptions
+from interpreters.handles.host import Host
+from interpreters.handles.messages import ModelChoice, ProtocolError, line_of, read_notice
+from interpreters.tools import Tool
+from runtime.protocol import Runtime
+
+CLOSE_SECONDS = 10.0
+"""How long a host may take for its end before its process is killed."""
+
+CHILD = (sys.executable, "-m", "interpreters.handle_child")
+
+CLOSED = "the host was closed"
+
+
+class AgentHost:
+    """Sessions, keyed, with one model: in a thread of this process or in a process of their own."""
+
+    def __init__(self, channel: Channel, *, on_gone: Callable[[], str] = lambda: CLOSED) -> None:
+        """Over any channel. Most programs use ``in_thread`` or ``in_process``.
+
+        Args:
+            channel: to a ``Host``.
+            on_gone: called when the channel has ended; says why.
+        """
+        self.ended: str | None = None
+        """Why the host has gone; None while it is there."""
+        self.model: say.Started | None = None
+        """What the host says of its model."""
+        self.faults: list[str] = []
+        """What the host could not read, or had to say that belongs to no request."""
+        self._channel = channel
+        self._on_gone = on_gone
+        self._handles: dict[str, AgentHandle] = {}
+        self._waiting: dict[str, Future[say.Notice]] = {}
+        self._identities = itertools.count(1)
+        self._lock = threading.Lock()
+        self._gone = threading.Event()
+        self._reader = threading.Thread(target=self._read, name="cogstep-handle", daemon=True)
+        self._reader.start()
+
+    @classmethod
+    def in_thread(cls, model: Runtime, *, owns_model: bool = True, clock: Clock | None = None) -> AgentHost:
+        """A host in a thread of this process.
+
+        Args:
+            model: what the sessions use.
+            owns_model: whether it is closed with the host.
+            clock: for tests.
+        """
+        ours, theirs = QueueChannel.pair()
+        host = Host(theirs, model, owns_model=owns_model, clock=clock)
+        thread = threading.Thread(target=host.serve, name="cogstep-host", daemon=True)
+        thread.start()
+
+        def gone() -> str:
+            thread.join(CLOSE_SECONDS)
+            return CLOSED
+
+        return cls(ours, on_gone=gone)._start(None)
+
+    @classmethod
+    def in_process(
+        cls,
+        model: str | ModelChoice | None = None,
+        *,
+        command: Sequence[str] = CHILD,
+        env: Mapping[str, str] | None = None,
+    ) -> AgentHost:
+        """A host in a process of its own, which a crash of the model can't take this one with.
+
+        Args:
+            model: for ``load_model`` there; a ``ModelChoice`` may name a function that makes it.
+            command: what is started; it has to call ``interpreters.handle_child.serve``.
+            env: its environment; None for this one's, with all of this process's module paths.
+
+        Raises:
+            HostError: the model can't be loaded.
+            HostDiedError: the process ended before it could answer.
+        """
+        if env is None:
+            env = {**os.environ, "PYTHONPATH": os.pathsep.join(path or os.getcwd() for path in sys.path)}
+        # A session of its own: Ctrl-C in a terminal is this program's to understand, perhaps as a cancellation.
+        process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=dict(env), start_new_session=True
+        )
+        assert process.stdin is not None
+        assert process.stdout is not None
+        channel = PipeChannel(process.stdout, process.stdin)
+
+        def gone() -> str:
+            channel.close()
+            channel.drain(CLOSE_SECONDS)
+            try:
+                code = process.wait(CLOSE_SECONDS)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                code = process.wait()
+            assert process.stdout is not None
+            process.stdout.close()
+            return _end_of(code)
+
+        host = cls(channel, on_gone=gone)
+        host.process = process
+        return host._start(model if isinstance(model, ModelChoice) else ModelChoice(model))
+
+    process: subprocess.Popen[bytes] | None = None
+    """Of a host in a process of its own."""
+
+    def _start(self, choice: ModelChoice | None) -> AgentHost:
+        try:
+            started = self.request(lambda identity: say.Start(identity, model=choice))
+        except BaseException:
+            self.close()
+            raise
+        assert isinstance(started, say.Started)
+        self.model = started
+        return self
+
+    # ------------------------------------------------------------------------------------------------------- sessions
+
+    def open(
+        self,
+        key: str,
+        tools: Iterable[Tool[..., Any] | ToolSpec] = (),
+        system: str = "",
+        **given: Unpack[HandleOptions],
+    ) -> AgentHandle:
+        """The session of this name: a new one, or the one that there is, as it is.
+
+        Args:
+            key: its name, also in its journal and in its events.
+            tools: they run in this process. Of a ``ToolSpec`` the calls come in the stream, to be answered by hand.
+            system: the system prompt.
+            given: see ``HandleOptions``.
+
+        Raises:
+            HostError: the session can't be begun.
+            HostDiedError: the host has gone.
+        """
+        with self._lock:
+            known = self._handles.get(key)
+            if known is not None:
+                return known
+            handle = AgentHandle(self, key, tools, given)
+            self._handles[key] = handle
+        journal = given.get("journal")
+        init = say.Init(
+            "",
+            key,
+            handle.settings(system),
+            tuple(handle.offers),
+            None if journal is None else os.fspath(journal),
+            given.get("fsync", "turn"),
+            given.get("resume", False),
+        )
+        return self._ready(handle, init)
+
+    def branch(self, origin: AgentHandle, key: str, after: int | None, system: str, journal: str | None) -> AgentHandle:
+        """See ``AgentHandle.fork``."""
+        tools = [origin.tools.get(offer.spec.name, offer.spec) for offer in origin.offers]
+        handle = AgentHandle(self, key, tools, origin._given)
+        with self._lock:
+            if key in self._handles:
+                raise ConfigError(f"there is a session {key!r} already; choose another key")
+            self._handles[key] = handle
+        fsync = origin._given.get("fsync", "turn")
+        offers = tuple(handle.offers)
+        return self._ready(
+            handle, say.Fork("", origin.key, key, handle.settings(system), offers, after, journal, fsync)
+        )
+
+    def _ready(self, handle: AgentHandle, begin: say.Init | say.Fork) -> AgentHandle:
+        try:
+            ready = self.request(lambda identity: evolve(begin, id=identity))
+        except BaseException:
+            self.forget(handle)
+            raise
+        handle.unfinished = isinstance(ready, say.Ready) and ready.unfinished
+        return handle
+
+    def forget(self, handle: AgentHandle) -> None:
+        with self._lock:
+            if self._handles.get(handle.key) is handle:
+                del self._handles[handle.key]
+
+    def __getitem__(self, key: str) -> AgentHandle:
+        return self._handles[key]
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._handles
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(list(self._handles))
+
+    def __len__(self) -> int:
+        return len(self._handles)
+
+    @property
+    def alive(self) -> bool:
+        """Whether it is there."""
+        return self.ended is None
+
+    def close(self) -> None:
+        """End all sessions and the host; wait for it, and kill its process if it takes too long."""
+        if self.ended is None:
+            self.send(say.Shutdown())
+            self._channel.close()
+            if not self._gone.wait(CLOSE_SECONDS) and self.process is not None:
+                self.process.kill()
+        self._gone.wait(CLOSE_SECONDS)
+        self._reader.join(CLOSE_SECONDS)
+
+    def __enter__(self) -> AgentHost:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    # ------------------------------------------------------------------------------------------------------- messages
+
+    def send(self, request: say.Request) -> None:
+        self._channel.send(line_of(request))
+
+    def request(self, make: Callable[[str], say.Request]) -> say.Notice:
+        """Send what has an id, and wait for its answer.
+
+        Raises:
+            HostError: it was refused.
+            HostDiedError: the host has gone.
+        """
+        identity = f"r{next(self._identities)}"
+        answer: Future[say.Notice] = Future()
+        with self._lock:
+            if self.ended is not None:
+                raise HostDiedError(self.ended)
+            self._waiting[identity] = answer
+        self.send(make(identity))
+        notice = answer.result()
+        if isinstance(notice, say.Refused):
+            raise HostError(notice.message, notice.error)
+        return notice
+
+    def _read(self) -> None:
+        """On a thread of its own, until the channel ends."""
+        try:
+            while (line := self._channel.receive()) is not None:
+                try:
+                    self._arrived(read_notice(line))
+                except ProtocolError as error:
+                    self.faults.append(str(error))
+        finally:
+            self._end(self._on_gone())
+
+    def _arrived(self, notice: Any) -> None:
+        if isinstance(notice, say.Faulted):
+            self.faults.append(notice.message)
+        elif hasattr(notice, "id"):
+            with self._lock:
+                waiting = self._waiting.pop(notice.id, None)
+            if waiting is not None:
+                waiting.set_result(notice)
+        else:
+            handle = self._handles.get(notice.session)
+            if handle is not None:
+                handle.arrived(notice)
+
+    def _end(self, reason: str) -> None:
+        with self._lock:
+            self.ended = reason
+            handles, waiting = list(self._handles.values()), list(self._waiting.values())
+            self._waiting.clear()
+        error = HostDiedError(reason)
+        for answer in waiting:
+            answer.set_exception(error)
+        for handle in handles:
+            handle.lost(error)
+        self._gone.set()
+
+
+def _end_of(code: int) -> str:
+    if code == 0:
+        return CLOSED
+    if code < 0:
+        return f"the host's process was killed by {signal.Signals(-code).name}"
+    return f"the host's process ended with status {code}"

@@ -1,0 +1,89 @@
+"""How lines get from one side to the other: through queues within a process, through pipes between two.
+
+Whoever wants another way, such as a websocket, writes a class with these three methods.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from queue import SimpleQueue
+from typing import IO, Protocol
+
+
+class Channel(Protocol):
+    """One side of a connection."""
+
+    def send(self, line: str) -> None:
+        """Send a line, from any thread. What can't be delivered any more is dropped."""
+
+    def receive(self) -> str | None:
+        """The next line; waits for it. None when the other side has gone, from then on. Called by one thread."""
+
+    def close(self) -> None:
+        """Say that this side has gone. A second call does nothing."""
+
+
+class QueueChannel:
+    """Two of them are the two sides of a connection within a process."""
+
+    def __init__(self, incoming: SimpleQueue[str | None], outgoing: SimpleQueue[str | None]) -> None:
+        self._incoming = incoming
+        self._outgoing = outgoing
+        self._ended = False
+
+    @staticmethod
+    def pair() -> tuple[QueueChannel, QueueChannel]:
+        """Both sides."""
+        one: SimpleQueue[str | None] = SimpleQueue()
+        other: SimpleQueue[str | None] = SimpleQueue()
+        return QueueChannel(one, other), QueueChannel(other, one)
+
+    def send(self, line: str) -> None:
+        self._outgoing.put(line)
+
+    def receive(self) -> str | None:
+        line = None if self._ended else self._incoming.get()
+        self._ended = line is None
+        return line
+
+    def close(self) -> None:
+        self._outgoing.put(None)
+
+
+class PipeChannel:
+    """Lines through two byte streams. A thread of its own writes, so that ``send`` never waits for a slow reader."""
+
+    def __init__(self, reader: IO[bytes], writer: IO[bytes]) -> None:
+        self._reader = reader
+        self._writer = writer
+        self._outgoing: SimpleQueue[str | None] = SimpleQueue()
+        self._writing = threading.Thread(target=self._write, name="cogstep-channel", daemon=True)
+        self._writing.start()
+
+    def send(self, line: str) -> None:
+        self._outgoing.put(line)
+
+    def receive(self) -> str | None:
+        try:
+            line = self._reader.readline()
+        except (OSError, ValueError):  # closed on this side
+            return None
+        return line.decode("utf-8", "replace").rstrip("\n") if line.endswith(b"\n") else None
+
+    def close(self) -> None:
+        self._outgoing.put(None)
+
+    def drain(self, seconds: float) -> None:
+        """Wait so long, at most, until everything that was sent before ``close`` is written."""
+        self._writing.join(seconds)
+
+    def _write(self) -> None:
+        with contextlib.suppress(OSError, ValueError):  # nobody reads any more; whoever receives finds out
+            while (line := self._outgoing.get()) is not None:
+                self._writer.write(line.encode() + b"\n")
+                if self._outgoing.empty():
+                    self._writer.flush()
+            self._writer.flush()
+        with contextlib.suppress(OSError, ValueError):
+            self._writer.close()

@@ -1,0 +1,21 @@
+"""What goes wrong between a handle and its host."""
+
+from __future__ import annotations
+
+from cognition import CogstepError
+
+
+class HostError(CogstepError):
+    """The host refused something, or a turn there broke off by an error of the program's own.
+
+    Attributes:
+        error: the class of the error on the host's side, such as ``"JournalWriteError"``.
+    """
+
+    def __init__(self, message: str, error: str) -> None:
+        super().__init__(f"{message} ({error})" if error else message)
+        self.error = error
+
+
+class HostDiedError(CogstepError):
+    """The host has gone: its process was killed or crashed, or it was closed. What was recorded can be resumed."""

@@ -1,0 +1,248 @@
+"""The handle's side: sessions in a thread or a process, used much like an ``Agent``.
+
+    with AgentHost.in_process() as host:
+        cook = host.open("cook", tools=[weigh], system="You are a cook.")
+        print(cook.run("How much flour is left?").text)
+
+Tools, approvals, questions and hooks run here, in the program; model and agents live with the host.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import threading
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, TypedDict
+
+from attrs import fields
+
+from cognition import CogstepError, ConfigError, GenerationOptions, Limits, Policy, RetryPolicy, ToolSpec
+from cognition.features import Feature, Mode
+from cognition.text_protocol import TextProtocol
+from interpreters.approvals import Approve
+from interpreters.asking import AskQuestions, Hooks, ReviewPlans
+from interpreters.base_agent import LOG
+from interpreters.errors import AgentClosedError, BusyError
+from interpreters.events import Event, Observer
+from interpreters.handles import messages as say
+from interpreters.handles.errors import HostDiedError, HostError
+from interpreters.handles.turns import End, TurnStream
+from interpreters.journal import Fsync
+from interpreters.results import RunResult
+from interpreters.tools import Tool
+
+if TYPE_CHECKING:
+    from interpreters.handles.agent_host import AgentHost
+
+
+class HandleOptions(TypedDict, total=False):
+    """What may be said of a session beside its tools and system prompt; as ``AgentOptions`` where the names are."""
+
+    approve: Approve | None
+    ask: AskQuestions | None
+    review: ReviewPlans | None
+    hooks: Hooks
+    observers: Iterable[Observer]
+    deps: Any
+    options: GenerationOptions
+    limits: Limits
+    policy: Policy
+    retry: RetryPolicy
+    context_tokens: int | None
+    features: Iterable[Feature]
+    protocol: TextProtocol
+    recall_first: bool
+    worker_patience: float | None
+    notes: str
+    """The file of the model's notes, on the host's side; ``":memory:"`` keeps them as long as the session."""
+    tool_wait: float
+    """Seconds after which a call that got no result has failed. Default: 300."""
+    journal: str | os.PathLike[str] | None
+    """A file on the host's side."""
+    fsync: Fsync
+    resume: bool
+    """Go on with the session in ``journal``."""
+
+
+class AgentHandle:
+    """One session. Made by ``AgentHost.open``; used from one thread at a time, apart from ``cancel``."""
+
+    def __init__(
+        self, host: AgentHost, key: str, tools: Iterable[Tool[..., Any] | ToolSpec], given: HandleOptions
+    ) -> None:
+        self.key = key
+        self.unfinished = False
+        """Whether a crash interrupted a turn of this resumed session: ``go_on`` ends it."""
+        self.tools: dict[str, Tool[..., Any]] = {}
+        self.offers: list[say.ToolOffer] = []
+        for tool in tools:
+            if isinstance(tool, ToolSpec):  # its calls come in the stream, and the program answers them by hand
+                self.offers.append(say.ToolOffer(tool))
+            else:
+                self.tools[tool.spec.name] = tool
+                self.offers.append(say.ToolOffer(tool.spec, tool.timeout))
+        self.approve = given.get("approve")
+        self.ask = given.get("ask")
+        self.review = given.get("review")
+        self.hooks = given.get("hooks", {})
+        self.deps = given.get("deps")
+        features = tuple(given.get("features", ()))
+        for feature, asker in (("questions", "ask"), ("plan", "review")):
+            if feature in features and given.get(asker) is None:
+                raise ConfigError(f"the agent is missing {asker}=, which the feature {feature!r} needs")
+        self._observers = list(given.get("observers", ()))
+        self._host = host
+        self._given = given
+        self._numbers = itertools.count(1)
+        self._turn: TurnStream | None = None
+        self._lock = threading.Lock()
+        self._closed = False
+
+    @property
+    def alive(self) -> bool:
+        """Whether it can be used: it was not disposed of, and its host lives."""
+        return not self._closed and self._host.ended is None
+
+    def run(self, text: str) -> RunResult:
+        """Say something and wait for the end of the turn, as ``Agent.run``.
+
+        Raises:
+            HostError: the turn broke off by an error of the program's own, such as a journal that can't be written.
+            HostDiedError: the host has gone. What was recorded can be resumed.
+            BusyError, AgentClosedError: as ``Agent.run``.
+        """
+        return self._to_the_end(self.stream(text))
+
+    def stream(self, text: str) -> TurnStream:
+        """Say something and read the turn's events as they come; raises as ``run``.
+
+        with handle.stream("Tell me a story.") as events:
+            for event in events:
+                print(event)
+        print(events.result.text)
+        """
+        return self._begin(lambda number: say.RunTurn(self.key, number, text))
+
+    def go_on(self) -> RunResult:
+        """Carry the turn to its end that a crash had interrupted; see ``unfinished``."""
+        self.unfinished = False
+        return self._to_the_end(self._begin(lambda number: say.GoOn(self.key, number)))
+
+    def cancel(self, reason: str = "") -> bool:
+        """Stop the turn under way, from any thread; False if there is none."""
+        turn = self._turn
+        if turn is None:
+            return False
+        turn.cancel(reason)
+        return True
+
+    def reset(self) -> None:
+        """Cancel the turn under way and forget the conversation."""
+        self._host.request(lambda identity: say.Reset(identity, self.key))
+
+    def set_mode(self, mode: Mode) -> None:
+        """Let more or less happen without being asked, in the turn under way too."""
+        self._host.request(lambda identity: say.SetMode(identity, self.key, mode))
+
+    def fork(
+        self,
+        key: str,
+        *,
+        after: int | None = None,
+        system: str = "",
+        journal: str | os.PathLike[str] | None = None,
+    ) -> AgentHandle:
+        """A new session of the same host, that begins where this one stood after a turn, and leaves this one as it is.
+
+        Args:
+            key: of the new one.
+            after: the turn; None for the newest that has ended.
+            system: another system prompt.
+            journal: where the new one is recorded.
+
+        Raises:
+            HostError: this session has no journal, or there is no such turn.
+        """
+        return self._host.branch(self, key, after, system, None if journal is None else os.fspath(journal))
+
+    def dispose(self) -> None:
+        """Cancel the turn under way and end the session. A second call does nothing."""
+        if self._closed:
+            return
+        self._closed = True
+        self._host.forget(self)
+        if self._host.ended is None:
+            self._host.request(lambda identity: say.Dispose(identity, self.key))
+
+    def __enter__(self) -> AgentHandle:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.dispose()
+
+    # --------------------------------------------------------------------------------------------------------- inside
+
+    def _begin(self, make: Callable[[int], say.Request]) -> TurnStream:
+        with self._lock:
+            if self._closed:
+                raise AgentClosedError("the session was disposed of; open another one")
+            if self._host.ended is not None:
+                raise HostDiedError(self._host.ended)
+            if self._turn is not None:
+                raise BusyError("a turn is under way; wait for its end or call cancel()")
+            turn = self._turn = TurnStream(self, next(self._numbers))
+        self.send(make(turn.number))
+        if self._host.ended is not None:  # it went in between, and its end may have missed this turn
+            self.lost(HostDiedError(self._host.ended))
+        return turn
+
+    def _to_the_end(self, turn: TurnStream) -> RunResult:
+        with turn:
+            for _ in turn:
+                pass
+        return turn.result
+
+    def send(self, request: say.Request) -> None:
+        self._host.send(request)
+
+    def host_error(self, message: str, error: str) -> CogstepError:
+        if error == "AgentClosedError":
+            return AgentClosedError(message)
+        return BusyError(message) if error == "BusyError" else HostError(message, error)
+
+    def show(self, event: Event) -> None:
+        """Tell the observers, on the thread that reads the stream; one that fails is dropped."""
+        for observer in list(self._observers):
+            try:
+                observer(event)
+            except Exception as error:
+                self._observers.remove(observer)
+                LOG.warning("an observer of %r was dropped because it failed: %s", self.key, error)
+
+    def arrived(self, notice: Any) -> None:
+        """Something that belongs to a turn of this session: of the one under way, or it is dropped."""
+        turn = self._turn
+        if turn is None or turn.number != notice.turn:
+            return
+        if isinstance(notice, say.TurnEnded | say.TurnBroken):
+            self._turn = None
+        turn.arrived(notice)
+
+    def lost(self, error: CogstepError) -> None:
+        """The host has gone."""
+        with self._lock:
+            turn, self._turn = self._turn, None
+        if turn is not None:
+            turn.end(End(error=error))
+
+    def settings(self, system: str) -> say.Settings:
+        given: Any = self._given
+        names = {one.name for one in fields(say.Settings)} - {"system", "approvals", "hooks", "features"}
+        return say.Settings(
+            system,
+            features=tuple(given.get("features", ())),
+            hooks=tuple(self.hooks),
+            approvals=self.approve is not None,
+            **{name: given[name] for name in names if name in given},
+        )

@@ -1,0 +1,309 @@
+"""One turn as the handle's side sees it: a stream of events that always ends, and the answers that it asks for."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from functools import partial
+from queue import Empty, SimpleQueue
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from attrs import define, field, frozen
+
+from cognition import CallTool, CogstepError, ConfigError, EffectId, ToolReturned
+from cognition.messages import json_object_text
+from interpreters.approvals import Approval, ApprovalRequest
+from interpreters.asking import HookAnswer, HookRequest, PlanAnswer, PlanRequest, QuestionRequest, chosen_options
+from interpreters.clock import LONGEST_WAIT
+from interpreters.context import ToolContext
+from interpreters.events import Event
+from interpreters.handles import messages as say
+from interpreters.results import RunResult
+from interpreters.tools import describe, run_tool
+
+if TYPE_CHECKING:
+    from interpreters.handles.handle import AgentHandle
+
+LEFT = "the stream was left"
+
+
+@frozen
+class End:
+    """The last thing in a stream's queue."""
+
+    result: RunResult | None = None
+    error: BaseException | None = None
+
+
+@define(eq=False)
+class ToolWait:
+    """A call whose result the program gives by hand: it comes in the stream where the tool is a ``ToolSpec``."""
+
+    called: say.ToolCalled
+    _send: Callable[[say.Request], None] = field(repr=False)
+
+    @property
+    def name(self) -> str:
+        return self.called.call.name
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        return self.called.call.arguments
+
+    def give(self, content: str) -> None:
+        """The call gave this. Once the turn is over, or for the second time, it does nothing."""
+        self._send(say.ToolResult(self.called.session, self.called.turn, self.called.number, content))
+
+    def fail(self, message: str) -> None:
+        """The call failed; the model is told why."""
+        self._send(say.ToolResult(self.called.session, self.called.turn, self.called.number, message, failed=True))
+
+
+class TurnStream:
+    """The events of one turn as they come, and its result. Ends always: also if the host dies.
+
+    ``with handle.stream("...") as events:`` cancels the turn when its block is left early. Approvals, questions, plans
+    and hooks are answered on the thread that reads the stream; tools run on threads of their own.
+    """
+
+    def __init__(self, handle: AgentHandle, number: int) -> None:
+        self.number = number
+        self._handle = handle
+        self._items: SimpleQueue[Event | ToolWait | say.Asked | End] = SimpleQueue()
+        self._end: End | None = None
+        self._fault: BaseException | None = None
+        """An error of the program's own, met while it was asked; the turn is cancelled for it."""
+        self._contexts: dict[int, ToolContext[Any]] = {}
+        self._lock = threading.Lock()
+        self._over = False
+        self._left = False
+        """Nobody reads it any more, and nobody is asked."""
+
+    @property
+    def result(self) -> RunResult:
+        """How the turn went; there once the stream has ended.
+
+        Raises:
+            HostError, HostDiedError: the turn broke off without an outcome.
+            CogstepError: it has not ended yet.
+        """
+        if self._end is None:
+            raise CogstepError("the turn has not ended yet; read the stream to its end first")
+        if self._end.error is not None:
+            raise self._end.error
+        assert self._end.result is not None
+        return self._end.result
+
+    def __iter__(self) -> Iterator[Event | ToolWait]:
+        return self
+
+    def __next__(self) -> Event | ToolWait:
+        while self._end is None:
+            try:
+                item = self._items.get(timeout=LONGEST_WAIT)  # a chance for the handlers of signals
+            except Empty:
+                continue
+            if isinstance(item, End):
+                self._end = item if self._fault is None else End(error=self._fault)
+                break
+            if isinstance(item, say.Asked):
+                if self._left:
+                    self._no_answer(item, LEFT)
+                else:
+                    self._ask(item)
+                continue
+            if isinstance(item, Event):
+                self._handle.show(item)
+            return item
+        if self._end.error is not None:
+            raise self._end.error
+        raise StopIteration
+
+    def cancel(self, reason: str = "") -> None:
+        """Stop this turn; from any thread. Its stream goes on to its end."""
+        self._handle.send(say.Cancel(self._handle.key, self.number, reason))
+
+    def __enter__(self) -> TurnStream:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if self._end is None:
+            self._left = True
+            self.cancel(LEFT)
+            while self._end is None:  # what still comes is read by nobody
+                try:
+                    next(self, None)
+                except CogstepError:
+                    if error is None:
+                        raise
+
+    # ------------------------------------------------------------------------------------- on the host's reader thread
+
+    def arrived(self, notice: say.Notice) -> None:
+        """Take something that carries this turn's number."""
+        match notice:
+            case say.Happened(event=data):
+                event = say.event_of(data)
+                if event is not None:
+                    self._items.put(event)
+            case say.ToolCalled():
+                self._call(notice)
+            case say.ToolDropped(number=number):
+                with self._lock:
+                    context = self._contexts.get(number)
+                if context is not None:
+                    context.cancel()
+            case say.TurnEnded():
+                self.end(End(RunResult(notice.outcome, notice.usage, notice.messages, notice.number)))
+            case say.TurnBroken(error=error, message=message):
+                self.end(End(error=self._handle.host_error(message, error)))
+            case say.ApprovalAsked() | say.QuestionsAsked() | say.PlanAsked() | say.HookAsked():
+                self._items.put(notice)
+            case _:
+                pass
+
+    def end(self, end: End) -> None:
+        """Nothing more comes."""
+        with self._lock:
+            self._over = True
+            contexts = list(self._contexts.values())
+        for context in contexts:
+            context.cancel()
+        self._items.put(end)
+
+    # ---------------------------------------------------------------------------------------------------------- tools
+
+    def _call(self, called: say.ToolCalled) -> None:
+        tool = self._handle.tools.get(called.call.name)
+        if tool is None:
+            self._items.put(ToolWait(called, self._handle.send))
+            return
+        context: ToolContext[Any] = ToolContext(
+            self._handle.deps,
+            session=called.owner,
+            call_id=called.call.id,
+            tool=called.call.name,
+            report=partial(self._progress, called),
+        )
+        with self._lock:
+            self._contexts[called.number] = context
+
+        def run() -> None:
+            try:
+                answer = run_tool(tool, CallTool(EffectId(""), called.call), context)
+            finally:
+                with self._lock:
+                    self._contexts.pop(called.number, None)
+            waiting = ToolWait(called, self._handle.send)
+            if isinstance(answer, ToolReturned):
+                waiting.give(answer.content)
+            else:
+                waiting.fail(answer.message)
+
+        threading.Thread(target=run, name=f"cogstep-{called.call.name}", daemon=True).start()
+
+    def _progress(self, called: say.ToolCalled, text: str) -> None:
+        self._handle.send(say.ToolProgress(called.session, called.turn, called.number, text))
+
+    # ---------------------------------------------------------------------------------------- what the program is asked
+
+    def _is_over(self) -> bool:
+        return self._over
+
+    def _ask(self, asked: say.Asked) -> None:
+        """Ask the program; an answer may be a future."""
+        try:
+            answer = self._consult(asked)
+            if isinstance(answer, Future):
+                answer.add_done_callback(partial(self._answered, asked))
+            else:
+                self._reply(asked, answer)
+        except (
+            CogstepError
+        ) as error:  # a wrong answer, a script that doesn't fit: it ends the run, as it does an Agent's
+            self._broken(error)
+        except Exception as error:
+            self._no_answer(asked, describe(error))
+
+    def _answered(self, asked: say.Asked, answer: Future[Any]) -> None:
+        if answer.cancelled():
+            self._no_answer(asked, "the question was withdrawn")
+            return
+        error = answer.exception()
+        try:
+            if error is not None:
+                raise error
+            self._reply(asked, answer.result())
+        except CogstepError as fault:
+            self._broken(fault)
+        except BaseException as fault:
+            self._no_answer(asked, describe(fault))
+
+    def _broken(self, error: CogstepError) -> None:
+        self._fault = error
+        self.cancel(str(error))
+
+    def _no_answer(self, asked: say.Asked, reason: str) -> None:
+        self._handle.send(say.NoAnswer(asked.session, asked.turn, asked.number, reason))
+
+    def _consult(self, asked: say.Asked) -> Any:
+        handle, over = self._handle, self._is_over
+        about: Any = {"session": asked.owner, "is_cancelled": over}
+        asker: Any
+        request: Any
+        match asked:
+            case say.ApprovalAsked(call=call, reason=reason):
+                asker, request = handle.approve, ApprovalRequest(call, reason, asked.owner, over)
+            case say.QuestionsAsked(questions=questions):
+                asker, request = handle.ask, QuestionRequest(questions, **about)
+            case say.PlanAsked(plan=plan):
+                asker, request = handle.review, PlanRequest(plan, **about)
+            case say.HookAsked(point=point, text=text, call=hooked):
+                asker, request = handle.hooks.get(point), HookRequest(point, text, hooked, **about)
+        if asker is None:
+            raise LookupError("nobody is here to be asked")
+        return asker(request)
+
+    def _reply(self, asked: say.Asked, answer: Any) -> None:
+        """Send an answer.
+
+        Raises:
+            ConfigError: it is none.
+        """
+        self._handle.send(answer_of(asked, answer))
+
+
+def answer_of(asked: say.Asked, answer: Any) -> say.Request:
+    """What a program's answer is as a message; the same values as an ``Agent`` takes.
+
+    Raises:
+        ConfigError: it is no answer to that.
+    """
+    place = (asked.session, asked.turn, asked.number)
+    match asked, answer:
+        case say.ApprovalAsked(), bool():
+            return say.ApprovalAnswer(*place, answer)
+        case say.ApprovalAsked(), Approval():
+            return say.ApprovalAnswer(*place, answer.allowed, answer.reason, answer.always)
+        case say.QuestionsAsked(), None:
+            return say.Choice(*place, declined=True)
+        case say.QuestionsAsked(questions=questions), _:
+            return say.Choice(*place, chosen_options(questions, answer))
+        case say.PlanAsked(), bool():
+            return say.PlanVerdict(*place, answer)
+        case say.PlanAsked(), PlanAnswer():
+            return say.PlanVerdict(*place, answer.approved, answer.feedback)
+        case say.HookAsked(), None:
+            return say.HookVerdict(*place)
+        case say.HookAsked(), HookAnswer():
+            arguments = answer.arguments
+            if arguments is not None:
+                json_object_text(arguments)  # raises for what JSON can't carry
+            given = None if arguments is None else dict(arguments)
+            return say.HookVerdict(*place, answer.verdict, answer.reason, given, answer.context)
+        case _:
+            raise ConfigError(f"{answer!r} is no answer to {say.TAG_OF[type(asked)]}")
