@@ -24,10 +24,12 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from random import Random
 from typing import Any
 
+from attrs import frozen
 from jsonschema import Draft202012Validator
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # for `python benchmarks/constrained.py`
@@ -85,14 +87,8 @@ COSTS: dict[str, dict[str, Any]] = {
 
 def ask(model: LocalRuntime, tool: ToolSpec, **options: Any) -> Done:
     question = UserMessage("m1", f"Call {tool.name} with something that fits.")
-    settings = {
-        "temperature": TEMPERATURE,
-        "tool_choice": tool.name,
-        "parallel_calls": False,
-        "thinking": False,
-        **options,
-    }
-    request = ModelRequest("", History((question,)), (tool,), GenerationOptions(**settings))
+    settings = {"temperature": TEMPERATURE, "tool_choice": tool.name, "parallel_calls": False, "thinking": False}
+    request = ModelRequest("", History((question,)), (tool,), GenerationOptions(**settings | options))
     *_, done = model.submit(request)
     assert isinstance(done, Done)
     if done.failure is not None:
@@ -103,36 +99,56 @@ def ask(model: LocalRuntime, tool: ToolSpec, **options: Any) -> Done:
 # ------------------------------------------------------------------------------------------------------------- validity
 
 
-def sampled(backend: BackendName, count: int, seed: int, progress: Progress) -> list[str]:
+@frozen
+class Sampled:
+    """What came of one schema."""
+
+    cut: int
+    """Calls that the token limit cut short."""
+    call: str | None
+    """The arguments of the first one that was complete; None where there was none."""
+    problem: str
+    """What is wrong with it; empty for a valid one."""
+
+
+def sampled(backend: BackendName, count: int, seed: int, at_once: int, progress: Progress) -> list[str]:
     """One row: how many schemas, calls, cut ones, invalid ones."""
-    complete = cut = invalid = given_up = 0
+    found: list[Sampled] = []
     began = time.monotonic()
-    with load_model(backend=backend) as model:
-        for number in range(count):
-            schema = random_parameters(Random(seed * 1_000_000 + number))
-            check = Draft202012Validator(schema, format_checker=Draft202012Validator.FORMAT_CHECKER)
-            tool = ToolSpec("record", "Record something.", schema)
-            for attempt in range(SEEDS):
-                done = ask(model, tool, seed=number * SEEDS + attempt, max_tokens=CALL_TOKENS * 2 ** (attempt // 3))
-                if done.finish_reason == "length":
-                    cut += 1
-                    continue
-                complete += 1
-                problem = _problem(done, check)
-                if problem:
-                    invalid += 1
-                    print(
-                        f"{backend}, schema {number}, attempt {attempt}: {problem}\n{json.dumps(schema)}",
-                        file=sys.stderr,
-                    )
-                break
-            else:
-                given_up += 1
-            if number % 25 == 24:
-                progress(f"{backend}: {number + 1} of {count} schemas, {complete} calls, {cut} cut, {invalid} invalid")
+    with load_model(backend=backend) as model, ThreadPoolExecutor(at_once) as pool:
+        for one in pool.map(lambda number: _sample(model, number, seed), range(count)):
+            if one.problem:
+                print(f"{backend}, schema {len(found)}: {one.problem}", file=sys.stderr)
+            found.append(one)
+            if len(found) % 25 == 0 or len(found) == count:
+                complete, cut, invalid, _ = _counted(found)
+                progress(f"{backend}: {len(found)} of {count} schemas, {complete} calls, {cut} cut, {invalid} invalid")
     progress.clear()
+    complete, cut, invalid, given_up = _counted(found)
     seconds = f"{time.monotonic() - began:.0f} s"
     return [backend, str(count), str(complete), str(complete - invalid), str(invalid), str(cut), str(given_up), seconds]
+
+
+def _sample(model: LocalRuntime, number: int, seed: int) -> Sampled:
+    schema = random_parameters(Random(seed * 1_000_000 + number))
+    check = Draft202012Validator(schema, format_checker=Draft202012Validator.FORMAT_CHECKER)
+    tool = ToolSpec("record", "Record something.", schema)
+    for attempt in range(SEEDS):
+        done = ask(model, tool, seed=number * SEEDS + attempt, max_tokens=CALL_TOKENS * 2 ** (attempt // 3))
+        if done.finish_reason != "length":
+            problem = _problem(done, check)
+            return Sampled(
+                attempt,
+                done.calls[0].arguments_json if done.calls else "",
+                f"attempt {attempt}: {problem}\n{json.dumps(schema)}" if problem else "",
+            )
+    return Sampled(SEEDS, None, "")
+
+
+def _counted(found: list[Sampled]) -> tuple[int, int, int, int]:
+    """Complete calls, cut ones, invalid ones, and schemas that were given up."""
+    complete = sum(one.call is not None for one in found)
+    return complete, sum(one.cut for one in found), sum(bool(one.problem) for one in found), len(found) - complete
 
 
 def _problem(done: Done, check: Draft202012Validator) -> str:
@@ -186,14 +202,7 @@ def _decoding(model: LocalRuntime, tool: ToolSpec, seed: int, *, constrained: bo
 
 def _steps(model: LocalRuntime, tool: ToolSpec, seed: int, *, choice: str, constrain: bool) -> Done:
     for attempt in range(100):  # free sampling may end the reply early
-        done = ask(
-            model,
-            tool,
-            seed=seed * 100 + attempt,
-            max_tokens=STEPS,
-            tool_choice=choice,
-            constrain=constrain,
-        )
+        done = ask(model, tool, seed=seed * 100 + attempt, max_tokens=STEPS, tool_choice=choice, constrain=constrain)
         if done.usage.output_tokens == STEPS:
             return done
     raise SystemExit("no reply reached its token limit")
@@ -202,6 +211,7 @@ def _steps(model: LocalRuntime, tool: ToolSpec, seed: int, *, choice: str, const
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--calls", type=int, default=1000, help="random schemas for each backend (default: 1000)")
+    parser.add_argument("--at-once", type=int, default=16, help="requests under way (default: 16)")
     parser.add_argument("--rounds", type=int, default=10, help="rounds of the cost (default: 10)")
     parser.add_argument("--backend", choices=tuple(PACKAGES), action="append", help="default: all that are installed")
     parser.add_argument("--seed", type=int, default=1)
@@ -211,7 +221,7 @@ def main() -> None:
     progress = Progress()
     print(machine())
     if options.calls:
-        rows = [sampled(backend, options.calls, options.seed, progress) for backend in backends]
+        rows = [sampled(backend, options.calls, options.seed, options.at_once, progress) for backend in backends]
         print(f"\nCalls of the shipped model at temperature {TEMPERATURE}, one for each random schema:\n")
         print(table([["", "schemas", "calls", "valid", "invalid", "cut", "given up", "took"], *rows]), flush=True)
         if any(row[4] != "0" for row in rows):

@@ -16,6 +16,7 @@ from typing import Any
 
 import mlx.core as mx
 import numpy
+from mlx.utils import tree_flatten
 from tokenizers import Tokenizer
 
 from cognition import GenerationOptions
@@ -39,6 +40,9 @@ SEQUENCES, LEAST_SEQUENCES = 32, 4
 CONVERSATIONS = 8
 """Of full length, for which the cache has room unless that takes more than ``CACHE_BYTES``; for one in any case."""
 CACHE_BYTES = 1024**3
+
+MOST_WIDENED = 1024**3
+"""Bytes of 16-bit weights, and of factors of quantised ones, that are widened on a processor: as many again."""
 
 CLEAN_UP_EVERY = 512
 """Batches after which MLX gives back the memory that it keeps for new arrays of the sizes of old ones, as mlx-lm's own
@@ -84,6 +88,8 @@ class MlxBackend:
             mx.disable_compile()
         try:
             self._model = _load_weights(path, files.config)
+            if on_cpu:
+                _widen(self._model)
             self._tokenizer = _load_tokenizer(path)
         except Exception as error:  # whatever MLX meets in foreign files: its errors have no base class of their own
             reason = str(error).partition("\n")[0].strip() or "no reason given"
@@ -228,6 +234,17 @@ class MlxBackend:
         # This thread's streams have threads of their own; left to the end of the process, they now and then abort it
         # ("terminate called without an active exception", seen with mlx 0.32.4 on Linux).
         mx.clear_streams()
+
+
+def _widen(model: Any) -> None:
+    """Turn 16-bit numbers into 32-bit ones, which a processor computes with: with what is left as it is, each product
+    converts them again. A token of the shipped model takes 0.6 times as long so, products of 4-bit weights 0.15 times.
+    """
+    weights: Any = tree_flatten(model.parameters())
+    numbers = [array for _, array in weights if array.dtype in (mx.float16, mx.bfloat16)]
+    if sum(array.nbytes for array in numbers) <= MOST_WIDENED:
+        model.set_dtype(mx.float32)
+        mx.eval(model.parameters())
 
 
 def _load_weights(path: Path, config: dict[str, Any]) -> Any:
