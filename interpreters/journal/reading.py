@@ -28,6 +28,9 @@ OPTIONAL = {"redacted"}
 """Fields of a record that stand there only when there is something to say."""
 
 
+CHANGED = "the record was changed after it was written"
+
+
 class JournalReader:
     """The reading end: the header at once, then record by record, so that memory does not grow with the file.
 
@@ -72,10 +75,10 @@ class JournalReader:
             if not line.endswith(b"\n"):
                 self._check_torn(number, line, place)
                 return
-            record = self._record(number, line, place.number + 1)
             total = sum_of(line, place.sum)
+            record = self._record(number, line, place.number + 1, intact=total is not None)
             if total is None:
-                raise self._damaged("the record was changed after it was written", number, record)
+                raise self._damaged(CHANGED, number, record)
             place = Place(place.end + len(line), record.seq, total)
             if self.on_record is not None:
                 self.on_record(place)
@@ -141,13 +144,13 @@ class JournalReader:
             raise JournalDamagedError(f"the header is damaged: {what}", path=self.path, line=1) from error
         return header, total
 
-    def _record(self, number: int, line: bytes, expected: int) -> Record:
+    def _record(self, number: int, line: bytes, expected: int, *, intact: bool) -> Record:
         data = _decoded(line)
         if not isinstance(data, dict) or data.keys() - OPTIONAL != FIELDS:
             raise self._damaged("this is no record", number)
         if data["seq"] != expected or isinstance(data["seq"], bool):
             raise self._damaged(f"record {expected} should stand here, not {data['seq']!r}", number)
-        if not isinstance(data["decisions"], list):
+        if not isinstance(data["decisions"], list) or not isinstance(data.get("redacted", []), list):
             raise self._damaged("the decisions are no list", number)
         self._count_secrets(line)
         if MARK in line:
@@ -160,6 +163,8 @@ class JournalReader:
             event = from_data(data["input"], Input)
             return Record(expected, event, data["decisions"], tuple(data.get("redacted", ())))
         except CodecError as error:
+            if not intact:
+                raise self._damaged(CHANGED, number) from error
             tag = data["input"].get("type") if isinstance(data["input"], dict) else None
             if isinstance(tag, str) and tag not in INPUT_TAGS:
                 raise UnknownTagError(

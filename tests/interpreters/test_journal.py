@@ -234,7 +234,11 @@ def damaged(path: Path, number: int, change: Any) -> None:
         (lambda line: b"\0" * 20 + b"\n", JournalDamagedError, "this is no record"),
         (lambda line: b"", JournalDamagedError, "record 3 should stand here, not 4"),
         (lambda line: line + line, JournalDamagedError, "record 4 should stand here, not 3"),
-        (lambda line: line.replace(b'"content":"0"', b'"content":"1"'), JournalDamagedError, "was changed after it was written"),
+        (
+            lambda line: line.replace(b'"content":"0"', b'"content":"1"'),
+            JournalDamagedError,
+            "was changed after it was written",
+        ),
         (lambda line: line.replace(b'"sum":"', b'"sum":"0'), JournalDamagedError, "was changed after it was written"),
         (lambda line: line.replace(b'"sum":', b'"som":'), JournalDamagedError, "this is no record"),
         (lambda line: line[:-1] + b" \n", JournalDamagedError, "was changed after it was written"),
@@ -363,6 +367,58 @@ agent.run("Die!")
     assert ([type(i).__name__ for i in inputs], warnings) == (["UserSpoke", "ModelReplied", "UserSpoke"], [])
     with pytest.raises(JournalExistsError):
         Journal.create(path, session="s2", engine=EchoEngine())
+
+
+HOLDING = """
+import sys
+from interpreters import Agent, fakes
+agent = Agent.resume(sys.argv[1], fakes.ScriptedModel(["Hello!"]))
+print("open", flush=True)
+sys.stdin.read()
+"""
+
+
+def test_two_processes_never_write_one_journal(tmp_path: Path) -> None:
+    """While one holds it another is refused at once, whether it begins, resumes or wants to delete; reading is free.
+    When the first is killed, nothing has to be cleaned up.
+    """
+    path = tmp_path / "a.jsonl"
+    with Agent(ScriptedModel(["Hi!"]), journal=path) as agent:
+        agent.run("Hi?")
+    command = [sys.executable, "-c", HOLDING, str(path)]
+    with subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == b"open\n"
+        with pytest.raises(JournalLockedError, match="another session is writing this journal"):
+            Agent.resume(path, ScriptedModel([]))
+        with pytest.raises(JournalLockedError, match="another session is being recorded here"):
+            Agent(ScriptedModel([]), journal=path)
+        second = subprocess.run(
+            command, cwd=ROOT, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL
+        )
+        assert (second.returncode, "JournalLockedError" in second.stderr) == (1, True)
+        assert replay(path).turns == 1
+        holder.send_signal(signal.SIGKILL)
+    with Agent.resume(path, ScriptedModel(["Hello again!"])) as agent:
+        assert agent.run("Hi?").text == "Hello again!"
+
+
+def test_a_journal_that_was_deleted_while_it_was_opened_is_not_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Records would go to a file without a name."""
+    path = tmp_path / "a.jsonl"
+    record_session(path)
+    open_file = os.open
+
+    def late(*arguments: Any) -> int:
+        descriptor = open_file(*arguments)
+        path.unlink()
+        return descriptor
+
+    monkeypatch.setattr(os, "open", late)
+    with pytest.raises(JournalError, match="the file was deleted"):
+        Journal.reopen(path)
 
 
 class FullDisk:
