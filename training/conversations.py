@@ -41,9 +41,6 @@ KINDS: dict[str, tuple[Maker, float]] = {
     "tool names": (tool_names, 4),
     "unseen tool": (foreign, 4),  # only where a tool from outside is offered
 }
-# Whether "multiply" is offered beside "add" is not learnt by a model of this size: with more such requests it refuses
-# what is offered, too.
-MISSED, NOT_OFFERED_NUMBERS = ("numbers", "not offered"), 8
 EPISODES = [1] * 16 + [2, 2, 2, 3]  # how many requests a conversation has
 EASY = ["single", "single", "single", "no tool", "small talk"]  # the start of a training
 HARD = 0.4  # share of worlds whose values are drawn as those of the scores on unseen values: none comes twice
@@ -76,7 +73,7 @@ def episode(s: Source, w: World, kind: str | None = None, last: tuple[str, str] 
     if kind:
         return KINDS[kind][0](s, w, last)
     makers: list[Maker] = [maker for maker, _ in KINDS.values()]
-    shares = [NOT_OFFERED_NUMBERS if (w.kind, k) == MISSED else share for k, (_, share) in KINDS.items()]
+    shares = [share for _, share in KINDS.values()]
     while True:
         if made := s.choices(makers, shares)[0](s, w, last):
             return made

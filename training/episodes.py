@@ -68,6 +68,23 @@ def goal(tool: Tool) -> str:
     return f"{FAMILIES[tool.family].purpose} with {tool.name}"
 
 
+def single_goal(world: World, family: str) -> str:
+    """What one call is for, or would be.
+
+    Among two-number functions the names are looked through one by one until one fits: "multiply two numbers: add no,
+    multiply yes". Whether a name stands in the list is more than a model of this size sees at a glance.
+    """
+    tool = world.tool(family)
+    if not world.families & set(OPERATIONS):
+        return goal(tool) if tool else f"{FAMILIES[family].purpose}, but no tool does that"
+    seen = []
+    for each in world.tools:
+        seen.append(f"{each.name} {'yes' if each is tool else 'no'}")
+        if each is tool:
+            break
+    return f"{FAMILIES[family].purpose}: {', '.join(seen)}" + ("" if tool else ". No tool does that")
+
+
 def values_for(s: Source, tool: Tool) -> list[str]:
     key = tool.family
     return operands(s, tool.params[0].type, key) if key in OPERATIONS else FAMILIES[key].make(s)
@@ -124,7 +141,7 @@ def not_offered(s: Source, world: World, last: tuple[str, str] | None = None) ->
     key = s.choice(missing)
     text, _ = request(s, key, operands(s, "integer", key) if key in OPERATIONS else FAMILIES[key].make(s))
     family = FAMILIES[key]
-    thought = f"I should {family.purpose}, but no tool does that."
+    thought = f"I should {single_goal(world, key)}."
     answer = f"Sorry, I have no tool to {family.ability}."
     return Episode("not offered", [user(text), assistant(thought, answer)])
 
@@ -158,7 +175,7 @@ def single(s: Source, world: World, last: tuple[str, str] | None = None) -> Epis
     c, found = call(tool, values), result(s, tool.family, values)
     messages = [
         user(text),
-        assistant(f"I should {goal(tool)}.", calls=(c,)),
+        assistant(f"I should {single_goal(world, tool.family)}.", calls=(c,)),
         tool_says(present(s, tool.family, found, values, plain=world.plain)),
         assistant(HAVE, say(tool.family, values, found)),
     ]
@@ -313,7 +330,7 @@ def told(s: Source, world: World, last: tuple[str, str] | None = None) -> Episod
     c, message = call(tool, values), failure(s, tool.family, values)
     messages = [
         user(text),
-        assistant(f"I should {goal(tool)}.", calls=(c,)),
+        assistant(f"I should {single_goal(world, tool.family)}.", calls=(c,)),
         tool_says(as_error(s, message, plain=world.plain)),
         assistant("The tool failed.", f"Sorry, that failed: {message}."),
     ]
@@ -358,7 +375,7 @@ def retry(s: Source, world: World, last: tuple[str, str] | None = None) -> Episo
     first, second, found = call(tool, values), call(tool, right), result(s, tool.family, right)
     messages = [
         user(text),
-        assistant(f"I should {goal(tool)}.", calls=(first,)),
+        assistant(f"I should {single_goal(world, tool.family)}.", calls=(first,)),
         tool_says(as_error(s, message, plain=world.plain)),
         assistant("The error says how to fix the call.", calls=(second,)),
         tool_says(present(s, tool.family, found, right, plain=world.plain)),

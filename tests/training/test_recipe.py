@@ -98,6 +98,21 @@ def test_a_request_that_no_tool_fits_is_answered_without_a_call() -> None:
         assert c.episodes[0].calls == ()
 
 
+@pytest.mark.parametrize("kind", ["single", "not offered", "error told", "retry"])
+def test_among_two_number_functions_the_thought_looks_the_names_through(kind: str) -> None:
+    """In the order in which they are offered, each with its verdict, and no further than to the one that is called."""
+    s = Source.seeded(kind)
+    for c in (conversation(s, where="numbers", kind=kind, requests=1) for _ in range(60)):
+        (episode,) = c.episodes
+        names, called = [tool.name for tool in c.world.tools], [each["name"] for step in episode.calls for each in step]
+        looked_at = names[: names.index(called[0]) + 1] if called else names
+        thought = episode.messages[1]["reasoning_content"]
+
+        verdicts = ", ".join(f"{name} {'yes' if name in called else 'no'}" for name in looked_at)
+        assert re.fullmatch(rf"I should [a-z ]+: {verdicts}\.( No tool does that\.)?", thought), thought
+        assert thought.endswith("No tool does that.") == (kind == "not offered")
+
+
 def test_the_recipe_renders_what_the_template_renders() -> None:
     prompts = check.prompts(Source.seeded("template"), 120)
 
