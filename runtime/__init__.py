@@ -15,6 +15,7 @@ from runtime.errors import (
     ModelSpecError,
     ReleasedError,
     RuntimeClosedError,
+    SavedCacheError,
     ServerClosedError,
     TemplateError,
 )
@@ -50,6 +51,7 @@ __all__ = [
     "Rope",
     "Runtime",
     "RuntimeClosedError",
+    "SavedCacheError",
     "ServedModel",
     "ServerClosedError",
     "SharedRuntime",

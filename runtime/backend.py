@@ -130,14 +130,14 @@ class Backend(Protocol):
 class StateBackend(Protocol):
     """What a backend is besides that can give away what a sequence holds, and take it back in another process."""
 
-    identity: str
-    """Everything that such a state depends on, as a text: model, adapters, options, versions."""
+    def identity(self) -> Mapping[str, str]:
+        """Everything that such a state depends on, each part by its name: model, adapters, options, versions."""
 
     def state(self, sequence: int, length: int) -> memoryview:
         """The first ``length`` tokens of a sequence, as they are in the cache; all of it where it can't be cut."""
 
-    def restore(self, sequence: int, state: memoryview) -> None:
-        """Fill a sequence, which is empty, with a state of the same ``identity``.
+    def restore(self, sequence: int, length: int, state: memoryview) -> None:
+        """Fill a sequence, which is empty, with a state of the same identity and so many tokens.
 
         Raises:
             BackendError: it can't; then the sequence is empty.

@@ -7,6 +7,9 @@ What happens to a request afterwards, a prompt that is too long included, is no 
 
 from __future__ import annotations
 
+from os import PathLike
+from pathlib import Path
+
 from cognition import CogstepError
 
 
@@ -86,6 +89,18 @@ class TemplateError(ModelLoadError):
 
 class ConstraintError(CogstepError):
     """A reply can't be held to what was asked of it. Becomes the ``Failure`` of that reply."""
+
+
+class SavedCacheError(CogstepError):
+    """A cache can't be saved or restored: nothing to save, no room, a file that is damaged or belongs to another model.
+
+    Attributes:
+        path: the file.
+    """
+
+    def __init__(self, message: str, path: str | PathLike[str]) -> None:
+        super().__init__(message)
+        self.path = Path(path)
 
 
 class MemoryStoreError(CogstepError):

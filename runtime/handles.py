@@ -6,16 +6,21 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Iterator
+from os import PathLike
+from pathlib import Path
 from queue import Empty, SimpleQueue
 
 from attrs import define, field
 
 from cognition import Failure, ModelRequest, Usage
 from cognition.parsing import Output
+from runtime.backend import BackendError
+from runtime.errors import SavedCacheError
 from runtime.local import LocalEngine
 from runtime.owner import Owner
 from runtime.protocol import Done, ModelInfo, Runtime, Timings
 from runtime.real_models import check_allowed
+from runtime.saved_cache import read, write
 
 LONGEST_WAIT = 0.5
 """Seconds of one wait for the owner's thread. Python runs a signal's handler when a wait ends or is interrupted; one
@@ -133,6 +138,58 @@ class LocalRuntime:
 
     def count_tokens(self, request: ModelRequest) -> int:
         return self._owner.call(lambda engine: len(engine.prompt(request)))
+
+    def save_cache(self, request: ModelRequest, path: str | PathLike[str]) -> int:
+        """Save what the cache holds of a request's prompt, so that another process need not compute it again.
+
+        ``LLMEngine.build_prompt(state)`` is the request of a session as it stands; any request that begins with the
+        same system prompt and tools saves these.
+
+        Args:
+            request: a request that was answered, or one that goes on from it; nothing is computed for it.
+            path: of the file, which is replaced if it is there. It holds the conversation: guard it as such.
+
+        Returns:
+            How many tokens are saved.
+
+        Raises:
+            SavedCacheError: the cache holds nothing of this prompt, the backend can't save, or the file can't be
+                written.
+            TemplateError: the model's template refuses these messages.
+            RuntimeClosedError: after ``close()``.
+        """
+        path = Path(path)
+        try:
+            saved = self._owner.call(lambda engine: engine.save(request))
+        except BackendError as error:
+            raise SavedCacheError(f"the cache can't be saved: {error}", path) from error
+        if saved is None:
+            raise SavedCacheError("the cache holds nothing of this prompt; submit the request first", path)
+        write(saved, path)
+        return len(saved.tokens)
+
+    def restore_cache(self, path: str | PathLike[str]) -> int:
+        """Put into the cache what ``save_cache`` saved; a request whose prompt begins so reuses it.
+
+        Returns:
+            How many tokens there are.
+
+        Raises:
+            SavedCacheError: the file can't be read, is damaged, or was saved with another model, adapter, version or
+                option that matters; or there is no room beside what runs.
+            RuntimeClosedError: after ``close()``.
+        """
+        path = Path(path)
+        try:
+            saved = read(path, self._owner.call(lambda engine: engine.identity()))
+            restored = self._owner.call(lambda engine: engine.restore(saved))
+        except BackendError as error:
+            raise SavedCacheError(f"the cache can't be restored from {path}: {error}", path) from error
+        if not restored:
+            raise SavedCacheError(
+                f"there is no room for the {len(saved.tokens)} tokens of {path} beside what runs", path
+            )
+        return len(saved.tokens)
 
     def describe(self) -> ModelInfo:
         return self._desk.info

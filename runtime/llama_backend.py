@@ -7,7 +7,7 @@ two-byte flag (see ``_AbortFlag``), since a Python callback would be called once
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from cognition import GenerationOptions
 from runtime.backend import BackendError, Metadata, Sampler, SpecialTokens
 from runtime.lazy_package import import_lazily
 from runtime.llama_options import LlamaOptions
+from runtime.saved_cache import fingerprint
 from runtime.scheduling.plan import Limits, Piece
 
 import_lazily("llama_cpp")
@@ -96,6 +97,7 @@ class LlamaBackend:
 
     def _open(self, path: Path, options: LlamaOptions, planned: Sizes, threads: int | None) -> None:
         self._recurrent = planned.recurrent
+        self._options = options
         self._context = open_context(self._model, path, options, planned, threads)
         self._vocab = native.llama_model_get_vocab(self._model)
         self.vocabulary = int(native.llama_vocab_n_tokens(self._vocab))
@@ -192,6 +194,45 @@ class LlamaBackend:
     def copy(self, source: int, target: int, length: int) -> None:
         # A recurrent state is copied as a whole; the plan asks for nothing else.
         native.llama_memory_seq_cp(self._memory, source, target, -1, -1 if self._recurrent else length)
+
+    def identity(self) -> Mapping[str, str]:
+        options = self._options
+        adapters = [f"{fingerprint(adapter.path)} * {adapter.scale}" for adapter in options.adapters]
+        # Some models encode positions otherwise in long contexts (longrope): see llama.cpp's get_rope_factors.
+        architecture = meta_text(self._model, b"general.architecture")
+        original = meta_text(self._model, f"{architecture}.rope.scaling.original_context_length".encode())
+        extended = original.isdecimal() and self.limits.cells > int(original)
+        return {
+            "backend": f"{self.metadata.backend_version}, state {native.LLAMA_STATE_SEQ_VERSION}",
+            "model": fingerprint(Path(self.metadata.path)),
+            "set of adapters": ", ".join(adapters) or "none",
+            "cache type": f"{options.key_type}, {options.value_type}, flash attention {options.flash_attention}",
+            "encoding of positions": f"{options.rope}, {'extended' if extended else 'plain'}",
+        }
+
+    def state(self, sequence: int, length: int) -> memoryview:
+        spare = self.limits.sequences
+        held = native.llama_memory_seq_pos_max(self._memory, sequence) + 1
+        if held != length and not self._recurrent:
+            native.llama_memory_seq_cp(self._memory, sequence, spare, 0, length)
+            sequence, held = spare, length
+        try:
+            size = native.llama_state_seq_get_size(self._context, sequence)
+            state = (ctypes.c_uint8 * size)()
+            if held != length or native.llama_state_seq_get_data(self._context, state, size, sequence) != size:
+                raise BackendError(f"llama.cpp can't give away {length} tokens of sequence {sequence} ({reason()})")
+        finally:
+            if sequence == spare:
+                self.drop(spare)
+        return memoryview(state).cast("B")
+
+    def restore(self, sequence: int, length: int, state: memoryview) -> None:
+        recent_errors.clear()
+        data = (ctypes.c_uint8 * len(state)).from_buffer(state)
+        read = native.llama_state_seq_set_data(self._context, data, len(state), sequence)
+        if read != len(state) or native.llama_memory_seq_pos_max(self._memory, sequence) + 1 != length:
+            self.drop(sequence)
+            raise BackendError(f"llama.cpp can't take back a state of {length} tokens ({reason()})")
 
     def sampler(self, options: GenerationOptions) -> LlamaSampler:
         return LlamaSampler(options, self.vocabulary)

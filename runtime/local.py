@@ -11,14 +11,14 @@ Everything here runs on the owner's thread; ``runtime.handles`` is what callers 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import count
 
 from attrs import evolve
 
 from cognition import Failure, FinishReason, ModelRequest, Usage
 from cognition.parsing import FormatSpec, Output, Parser
-from runtime.backend import Backend, BackendError
+from runtime.backend import Backend, BackendError, StateBackend
 from runtime.boundaries import Boundaries
 from runtime.constrained.calls import writable
 from runtime.constrained.guide import Guide, Guides
@@ -29,6 +29,7 @@ from runtime.errors import ConstraintError, TemplateError
 from runtime.protection import PromptTokenizer, control_texts
 from runtime.protocol import Done, ModelInfo, Timings
 from runtime.replies import Reply
+from runtime.saved_cache import Saved
 from runtime.scheduling.cache import Cache
 from runtime.scheduling.plan import (
     Change,
@@ -39,13 +40,17 @@ from runtime.scheduling.plan import (
     Request,
     Schedule,
     admit,
+    adopt,
     compose,
     cut,
     keep,
+    longest_held,
     take_back,
 )
 from runtime.scheduling.tokens import Tokens
 from runtime.templates import FALLBACK_TEMPLATE, ChatTemplate, Rendered
+
+NO_TOKEN = -1
 
 EMPTY = Failure("the prompt is empty: the template writes nothing for these messages", kind="fatal")
 
@@ -101,6 +106,8 @@ class LocalEngine:
             warnings.append(
                 "the model's cache can't be cut: a prompt that changes earlier text is computed from its start"
             )
+        if isinstance(self._backend, StateBackend):
+            features = (*features, "saved_cache")
         return ModelInfo(
             name=metadata.name,
             backend=metadata.backend,
@@ -175,6 +182,52 @@ class LocalEngine:
         except Exception as error:
             self._fail(error)
         return bool(self._replies)
+
+    def identity(self) -> Mapping[str, str]:
+        """What a state of the cache depends on.
+
+        Raises:
+            BackendError: the backend can't save any.
+        """
+        return self._saving().identity()
+
+    def save(self, request: ModelRequest) -> Saved | None:
+        """What the cache holds of a request's prompt, from its start; None where it holds nothing.
+
+        Raises:
+            TemplateError: the template refuses the messages.
+            BackendError: the backend can't save any.
+        """
+        backend, prompt = self._saving(), self.prompt(request)
+        source, length = longest_held(self._schedule, Tokens([*prompt, NO_TOKEN]))  # of a prompt, the last is left out
+        if source is None:
+            return None
+        return Saved(tuple(prompt[:length]), backend.state(source, length), backend.identity())
+
+    def restore(self, saved: Saved) -> bool:
+        """Put into the cache what was saved; False where what runs leaves no room for it.
+
+        Raises:
+            BackendError: the backend refuses it.
+        """
+        backend, tokens = self._saving(), Tokens(saved.tokens)
+        if longest_held(self._schedule, tokens.extended((NO_TOKEN,)))[1] == len(tokens):
+            return True  # it is there already
+        adopted = adopt(self._schedule, tokens)
+        if adopted is None:
+            return False
+        after, sequence, drops = adopted
+        for drop in drops:
+            self._change(drop)
+            self._schedule = self._schedule.lost(drop.sequence)
+        backend.restore(sequence, len(tokens), saved.state)
+        self._schedule = after
+        return True
+
+    def _saving(self) -> StateBackend:
+        if not isinstance(self._backend, StateBackend):
+            raise BackendError(f"{self.info.backend} can't save what its cache holds")
+        return self._backend
 
     def interrupt(self) -> None:
         """Have ``stopped`` looked at soon, and abort the batch under way if nobody wants it. From any thread."""

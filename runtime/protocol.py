@@ -60,8 +60,8 @@ class ModelInfo:
     format: FormatSpec
     """How the model marks reasoning and tool calls, as derived from its template."""
     features: tuple[str, ...] = ()
-    """What the model and its template can do, of: ``tools``, ``system``, ``thinking``, ``prefix_reuse``,
-    ``constrained_calls``."""
+    """What the model and its template can do, of: ``tools``, ``system``, ``thinking``, ``prefix_reuse`` or
+    ``snapshots``, ``saved_cache``, ``constrained_calls``."""
     warnings: tuple[str, ...] = ()
     """What a user should know, one sentence each, such as a missing chat template and what is done instead."""
     weight_bytes: int = 0

@@ -297,12 +297,12 @@ def _has_snapshot(cache: Cache, tokens: Tokens, length: int) -> bool:
     )
 
 
-def adopt(schedule: Schedule, tokens: Tokens) -> tuple[Schedule, int, tuple[Change, ...]] | None:
+def adopt(schedule: Schedule, tokens: Tokens) -> tuple[Schedule, int, tuple[Drop, ...]] | None:
     """Make room for a sequence that comes from elsewhere: the schedule with it, its number, and what to drop first.
 
     None where what runs leaves no room for it. It counts as just used.
     """
-    cache, changes = schedule.cache, list[Change]()
+    cache, changes = schedule.cache, list[Drop]()
     free = list(_free(schedule))
     victims = iter(_idle(schedule))
     while not (free and cache.cells + schedule.promised + len(tokens) <= schedule.limits.cells):
