@@ -58,14 +58,18 @@ class Lookup:
         for count in LOOKED_UP:
             at = self._find(count)
             if at is not None:
-                return array("i", bytes(self._tokens[at : at + self._size * WIDTH]))
+                followed = array("i", bytes(self._tokens[at : at + self._size * WIDTH]))
+                # What came last time goes up to here, and then perhaps round again.
+                return (followed * (self._size // len(followed) + 1))[: self._size]
         return ()
 
     def _find(self, count: int) -> int | None:
         """Where the last ``count`` tokens came last before: the place behind them, in bytes."""
-        needle = self._tokens[-count * WIDTH :]
         end = len(self._tokens) - WIDTH  # so that one token at least follows
-        while (at := self._tokens.rfind(needle, 0, max(end, 0))) >= 0:
+        if end < count * WIDTH:
+            return None
+        needle = self._tokens[-count * WIDTH :]
+        while (at := self._tokens.rfind(needle, 0, end)) >= 0:
             if at % WIDTH == 0:
                 return at + len(needle)
             end = at + len(needle) - 1  # across the bounds of tokens: further back

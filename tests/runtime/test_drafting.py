@@ -20,13 +20,16 @@ def expected(tokens: list[int], size: int) -> list[int]:
             last = tokens[-count:]
             for start in range(len(tokens) - count - 1, -1, -1):
                 if tokens[start : start + count] == last:
-                    return tokens[start + count : start + count + size]
+                    longer = list(tokens)
+                    for place in range(start + count, start + count + size):
+                        longer.append(longer[place])
+                    return longer[len(tokens) :]
     return []
 
 
 @given(TOKENS, TOKENS)
 def test_it_guesses_what_followed_last_time(prompt: list[int], reply: list[int]) -> None:
-    """Of the longer stretch if that came before, else of the shorter one; the latest of several."""
+    """Of the longer stretch if that came before, else of the shorter one; the latest of several; and round again."""
     lookup = Lookup(prompt)
     for place, token in enumerate(reply):
         assert list(lookup.guess()) == expected(prompt + reply[:place], FIRST)
