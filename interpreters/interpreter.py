@@ -216,11 +216,13 @@ class Interpreter:
         match letter:
             case CancelRequest(turn=turn, reason=reason):
                 return self._cancellation(reason) if turn is self._turn else None
-            case Progress(call=call, text=text):
-                self.observers.emit(events.ToolProgress, call=call, text=text)
-            case WorkerEvent(effect_id=identity, event=event):
-                self._crew.sign_of_life(identity)
-                self.observers.forward(event)
+            case Progress(turn=turn, call=call, text=text):
+                if turn is self._turn:
+                    self.observers.emit(events.ToolProgress, call=call, text=text)
+            case WorkerEvent(turn=turn, effect_id=identity, event=event):
+                if turn is self._turn:
+                    self._crew.sign_of_life(identity)
+                    self.observers.forward(event)
             case Fault(turn=turn, error=error):
                 if turn is self._turn:
                     raise error
@@ -294,13 +296,13 @@ class Interpreter:
 
     def _context(self, effect: CallTool, deliver: Callable[[Letter], object]) -> ToolContext[Any]:
         """What the call is given beside its arguments; what it says of itself goes to ``deliver``."""
-        call = effect.call
+        call, turn = effect.call, self._turn or Turn()
         context = self._contexts[effect.effect_id] = ToolContext(
             self.program.deps,
             session=self.program.session,
             call_id=call.id,
             tool=call.name,
-            report=lambda text: deliver(Progress(call, text)),
+            report=lambda text: deliver(Progress(turn, call, text)),
         )
         return context
 
@@ -318,7 +320,7 @@ class Interpreter:
             raise ConfigError("a worker can be started in a run only")
         worker = make_worker(effect, self.driver.engine, self.program)
         tell = Observers(
-            [Inline(lambda event: self._post(WorkerEvent(identity, event)))],
+            [Inline(lambda event: self._post(WorkerEvent(turn, identity, event)))],
             worker.program.session,
             shown=bool(self.observers),
         )

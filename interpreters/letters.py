@@ -38,6 +38,7 @@ class CancelRequest:
 class Progress:
     """What a tool says of itself."""
 
+    turn: Turn
     call: ToolCall
     text: str
 
@@ -46,6 +47,8 @@ class Progress:
 class WorkerEvent:
     """What a worker's observers would be told, and a sign that it lives."""
 
+    turn: Turn
+    """Of the parent."""
     effect_id: EffectId
     event: Event
 

@@ -5,10 +5,23 @@ from typing import Any
 
 import pytest
 
-from cognition import Completed, Failure, MalformedToolCall, Policy, Rule, ToolMessage, Usage
+from cognition import (
+    Completed,
+    EffectId,
+    Failure,
+    MalformedToolCall,
+    ModelRequest,
+    Policy,
+    Rule,
+    ToolCall,
+    ToolMessage,
+    Usage,
+)
 from interpreters import Agent, ToolContext, events, fakes, tool
 from interpreters.events import Event
 from interpreters.fakes import Reply, ScriptedModel, call
+from interpreters.letters import Progress, Turn, WorkerEvent
+from tests.interpreters.ways import Way, every_way
 
 
 @tool(read_only=True)
@@ -177,6 +190,30 @@ def test_an_observer_that_fails_is_dropped_with_a_warning(caplog: pytest.LogCapt
     assert warnings == ["an observer was dropped because it failed on TurnStarted: OSError: the window is gone"]
     assert warnings == [record.getMessage() for record in caplog.records]
     assert {"TurnStarted", "TextDelta", "TurnFinished"} <= set(names(told))
+
+
+@every_way
+def test_nothing_of_an_ended_turn_is_told_in_the_next_one(talk: Way) -> None:
+    """What a tool or a worker said, and nobody had read when its turn was over."""
+    told: list[Event] = []
+    agents: list[Any] = []
+    tags: dict[str, Any] = {"session": "s/1.1.1", "turn": 1, "step": 1, "attempt": 1, "sequence": 9}
+
+    def late(request: ModelRequest) -> str:
+        interpreter = agents[0]._interpreter
+        turn = interpreter._turn if len(request.messages) == 1 else Turn()  # of the first turn: its own, then another
+        for letter in (
+            Progress(turn, ToolCall("c", "multiply", {}), "half"),
+            WorkerEvent(turn, EffectId("1.1.1"), events.WarningRaised(message="late", **tags)),
+        ):
+            interpreter._send(letter)
+        return call("multiply", a=1, b=1) if not isinstance(request.messages[-1], ToolMessage) else "Done."
+
+    model = ScriptedModel([late] * 4)
+    talk(model, "One!", "Two!", tools=[multiply], observers=[events.Inline(told.append)], use=agents.append)
+
+    assert [e.turn for e in told if isinstance(e, events.ToolProgress)] == [1]
+    assert [e.message for e in told if isinstance(e, events.WarningRaised)] == ["late"]
 
 
 def test_observers_that_all_fail_harm_nothing() -> None:
