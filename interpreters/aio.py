@@ -7,6 +7,7 @@ into the mailbox, where cancellations arrive too.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures import Future
 from functools import partial
@@ -18,6 +19,7 @@ from cognition import (
     CallTool,
     CognitiveEngine,
     CogstepError,
+    ConfigError,
     EffectId,
     Input,
     ModeChanged,
@@ -67,13 +69,14 @@ class AsyncInterpreter(Interpreter):
         room: Callable[[], Awaitable[object]] | None = None,
     ) -> None:
         self.room = room
-        self._group = asyncio.TaskGroup()
+        self._group: asyncio.TaskGroup | None = None
+        """Of the run under way."""
         self._mailbox = Mailbox()
         self._tasks: dict[EffectId, asyncio.Task[None]] = {}
         """Each carries an effect out."""
         self._reader: asyncio.Task[None] | None = None
         """Reads what the model writes."""
-        self._notes = asyncio.Lock()
+        self._notes = asyncio.Lock() if program.memory is not None else contextlib.nullcontext()
         """The memory is used by one at a time, in the order of the decisions."""
         handlers: dict[Any, Handler] = {
             CallModel: self._call_model,
@@ -100,7 +103,8 @@ class AsyncInterpreter(Interpreter):
         self._mailbox.belongs_to(asyncio.get_running_loop())
         error: BaseException | None = None
         try:
-            async with asyncio.TaskGroup() as self._group:
+            async with asyncio.TaskGroup() as group:
+                self._group = group
                 try:
                     self._begin(event, turn)
                     await self.driver.run_async(self._next_input)
@@ -117,7 +121,7 @@ class AsyncInterpreter(Interpreter):
                 if self.observers.deliveries:
                     await await_all(self.observers.deliveries)
             finally:
-                self._turn = None
+                self._turn = self._group = None
 
     def change_mode(self, mode: Mode) -> None:
         """Let more or less happen without being asked, from now on. From any thread while a turn is under way."""
@@ -153,8 +157,14 @@ class AsyncInterpreter(Interpreter):
 
     def _start(self, identity: EffectId, work: Work, lost: Input) -> asyncio.Task[None]:
         """Begin an effect. ``lost`` is its answer if its task is cancelled by somebody else than this session."""
-        task = self._tasks[identity] = self._group.create_task(self._carry_out(identity, work, lost))
+        task = self._tasks[identity] = self._in_group(self._carry_out(identity, work, lost))
         return task
+
+    def _in_group(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        if self._group is None:
+            work.close()
+            raise ConfigError("an effect can be carried out in a run only")
+        return self._group.create_task(work)
 
     async def _carry_out(self, identity: EffectId, work: Work, lost: Input) -> None:
         turn = self._turn
@@ -245,7 +255,7 @@ class AsyncInterpreter(Interpreter):
 
     def _remember(self, decision: Remember) -> None:
         if self.program.memory is not None:  # the short-key protocol has a field for notes, used or not
-            self._group.create_task(self._save(partial(self.program.memory.remember, decision.text)))
+            self._in_group(self._save(partial(self.program.memory.remember, decision.text)))
 
     async def _save(self, save: Callable[[], object]) -> None:
         try:

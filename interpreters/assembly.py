@@ -44,6 +44,9 @@ from runtime.protocol import Runtime
 NO_TYPE: Any = object()
 """Stands for no type of an answer, since None is one."""
 
+USUAL = AgentConfig()
+"""What holds where nothing else is said; immutable, and shared by all sessions."""
+
 EngineFactory = Callable[[AgentConfig], CognitiveEngine]
 
 
@@ -135,10 +138,10 @@ def assemble(
     config = AgentConfig(
         system,
         tuple(tool.spec for tool in tools),
-        given.get("options") or GenerationOptions(),
-        given.get("limits") or Limits(),
-        given.get("policy") or Policy(),
-        given.get("retry") or RetryPolicy(),
+        given.get("options") or USUAL.options,
+        given.get("limits") or USUAL.limits,
+        given.get("policy") or USUAL.policy,
+        given.get("retry") or USUAL.retry,
         given.get("context_tokens") or model.describe().context_tokens,
         tuple(given.get("features", ())),
         given.get("protocol", "native"),
@@ -155,9 +158,9 @@ def assemble(
         config, redacted = veil.hide(config)
         program = evolve(program, reveal=veil.reveal)
     engine = program.engine(config)
-    program.check(engine)  # before the recording begins: no file is left behind by a mistake
     journal = None
     if path is not None:
+        program.check(engine)  # before the recording begins: no file is left behind by a mistake
         clock = given.get("clock")
         journal = Journal.create(
             path,

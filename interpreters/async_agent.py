@@ -17,7 +17,7 @@ from interpreters.events import Event, Inline
 from interpreters.observers import Observers
 from interpreters.results import RunResult
 from interpreters.threads import OBSERVER_THREADS, THREADS, in_thread
-from runtime.awaiting import AsyncRuntime
+from runtime.awaiting import awaits
 
 T = TypeVar("T")
 
@@ -124,6 +124,7 @@ class AsyncAgent(BaseAgent):
                 await asyncio.wait([self._running])
             if not self._resting:  # what rests, may be resumed again
                 self._interpreter.settle("the agent was closed")
+            self._interpreter.dispose()
             await self._observer_tasks.close()
             self._observers.close()
         finally:
@@ -136,7 +137,7 @@ class AsyncAgent(BaseAgent):
                     await self._close_model()
 
     async def _close_model(self) -> None:
-        if isinstance(self.model, AsyncRuntime):
+        if awaits(self.model):
             self.model.close()
         else:  # its thread is waited for
             await in_thread(self.model.close)

@@ -142,6 +142,10 @@ class Driver:
         elif isinstance(decision, EFFECT_TYPES):  # it would be waited for without end
             raise ConfigError(f"nothing here can carry out {type(decision).__name__}, which the engine decided")
 
+    def dispose(self) -> None:
+        """Nothing will be carried out any more."""
+        self._handlers = {}
+
     def restore(self, event: Input) -> Transition:
         """Take over an input that stands on file already: the state moves, and nothing is written or carried out."""
         transition = self.engine.step(self.state, event)

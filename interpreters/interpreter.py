@@ -181,6 +181,11 @@ class Interpreter:
             self.driver.in_flight.clear()
             self._forget()
 
+    def dispose(self) -> None:
+        """Nothing will run any more: let go of what refers to itself, so that no garbage collection has to find it."""
+        self._reply = None
+        self.driver.dispose()
+
     def _cancellation(self, reason: str) -> CancelAsked:
         read, took = ("", Usage()) if self._reply is None else (self._reply.text, self._reply.unread)
         return CancelAsked(reason, read, sum(self._crew.usage(), took))

@@ -128,6 +128,7 @@ class SyncInterpreter(Interpreter):
             finally:
                 self._busy.release()
         self.observers.close()
+        self.dispose()
         return self._threads.close(seconds)
 
     # ---------------------------------------------------------------------------------------- where inputs come from

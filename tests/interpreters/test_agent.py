@@ -1,6 +1,9 @@
 """The facade and the sync interpreter below it: whole turns on a scripted model."""
 
+import asyncio
+import gc
 import threading
+import weakref
 from concurrent.futures import Future
 from typing import Any
 
@@ -35,7 +38,17 @@ from cognition import (
     UserMessage,
     UserSpoke,
 )
-from interpreters import Agent, AgentClosedError, Approval, ApprovalRequest, ToolContext, TurnFailedError, fakes, tool
+from interpreters import (
+    Agent,
+    AgentClosedError,
+    Approval,
+    ApprovalRequest,
+    AsyncAgent,
+    ToolContext,
+    TurnFailedError,
+    fakes,
+    tool,
+)
 from interpreters.driver import Driver
 from interpreters.fakes import Reply, ScriptedApprovals, ScriptedModel, ScriptError, call
 
@@ -535,3 +548,26 @@ def test_after_a_broken_run_the_session_goes_on() -> None:
             agent.run("two")
         assert Idle() == agent.state.phase
         assert agent.run("three").text == "third"
+
+
+@pytest.mark.parametrize("kind", [Agent, AsyncAgent])
+def test_a_closed_agent_is_freed_at_once(kind: Any) -> None:
+    """By its reference count: thousands of short sessions leave nothing for the garbage collector to search."""
+
+    async def soon() -> weakref.ref[Any]:
+        async with AsyncAgent(fakes.ScriptedModel(["Hello!"])) as agent:
+            await agent.run("Hi!")
+            return weakref.ref(agent._interpreter)
+
+    gc.disable()
+    try:
+        if kind is AsyncAgent:
+            left = asyncio.run(soon())
+        else:
+            with Agent(fakes.ScriptedModel(["Hello!"])) as agent:
+                agent.run("Hi!")
+                left = weakref.ref(agent._interpreter)
+            del agent
+        assert left() is None
+    finally:
+        gc.enable()
