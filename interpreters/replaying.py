@@ -97,7 +97,7 @@ def replay(
         CogstepError: there is no record ``to``.
     """
     with JournalReader(path) as reader:
-        logic = _logic(reader.header, engine)
+        logic = logic_of(reader.header, engine)
         writer = DecisionWriter()
         state, records, decisions, turns = reader.header.start, 0, 0, 0
         divergence, warnings = None, reader.warnings
@@ -128,7 +128,7 @@ def _as_they_stand(reader: JournalReader) -> Iterator[tuple[Record, JournalDamag
         yield error.record, error
 
 
-def _logic(
+def logic_of(
     header: Header, engine: CognitiveEngine | Callable[[AgentConfig], CognitiveEngine] | None
 ) -> CognitiveEngine:
     if engine is None:

@@ -86,6 +86,10 @@ def _dispatch(options: argparse.Namespace) -> int:
             from interpreters.cli.replay import replay
 
             return replay(options)
+        case "sessions":
+            from interpreters.cli.sessions import sessions
+
+            return sessions(options)
         case "format":
             from interpreters.cli.formats import show_format
 

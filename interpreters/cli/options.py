@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 from interpreters.cli.errors import UNUSABLE, one_line
+from interpreters.cli.sessions_options import add_sessions
 
 EXIT_CODES = """\
 exit codes:
@@ -251,6 +252,8 @@ def parser() -> Parser:
     rehearse.add_argument("file", metavar="FILE", help="a recording made with --record")
     rehearse.add_argument("--cwd", metavar="DIR", help="where the tools look (default: an empty scratch directory)")
     rehearse.add_argument("--json", action="store_true", help="print the result as one JSON object")
+
+    add_sessions(commands, _command, TURN)
 
     found = _command(commands, "format", "show how a model writes its calls", FORMAT)
     found.add_argument("model", metavar="MODEL", nargs="?", help="a model or a chat template (default: what ships)")

@@ -120,10 +120,8 @@ class Journal:
         self._end = place
 
     def _lock(self, otherwise: str) -> None:
-        try:
-            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            raise JournalLockedError(otherwise, path=self.path) from error
+        if not lock(self._descriptor):
+            raise JournalLockedError(otherwise, path=self.path)
         if not os.fstat(self._descriptor).st_nlink:  # deleted, by `cogstep sessions prune` say, while this was opened
             raise JournalError("the file was deleted", path=self.path)
 
@@ -243,6 +241,31 @@ class Journal:
             "Make room or choose another place, then go on",
             path=self.path,
         )
+
+
+def lock(descriptor: int) -> bool:
+    """Lock a journal's file for as long as it is open; False if another session has it.
+
+    Whoever only looks whether a file is locked holds it for some microseconds: so it is tried again once.
+    """
+    for wait in (0.01, 0.0):
+        with contextlib.suppress(OSError):
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return True
+        time.sleep(wait)
+    return False
+
+
+def is_being_written(path: Path) -> bool:
+    """Whether a session has a journal open for writing now."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(descriptor)  # which releases it
+    return False
 
 
 def _open_for_writing(path: Path, flags: int) -> int:
