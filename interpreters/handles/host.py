@@ -62,7 +62,7 @@ class Host:
             self._end()
 
     def _end(self) -> None:
-        for session in self._sessions.values():
+        for session in list(self._sessions.values()):
             session.dispose(None, "the host was shut down")
             self._ending.append(session)
         for session in self._ending:
@@ -126,6 +126,11 @@ class Host:
                 if request.session in self._sessions:
                     self._sessions[request.session].answer(request)
 
+    def _forget(self, session: HostedSession) -> None:
+        """It could not begin: the name is free again. Called on its thread."""
+        if self._sessions.get(session.name) is session:
+            del self._sessions[session.name]
+
     def _session(self, identity: str, name: str) -> HostedSession | None:
         session = self._sessions.get(name)
         if session is None:
@@ -170,7 +175,7 @@ class Host:
     def _init(self, request: say.Init) -> None:
         session = self._new(request)
         if session is not None:
-            session.begin(request.id, partial(self._make, request), request.tools)
+            session.begin(request.id, partial(self._make, request), request.tools, self._forget)
 
     def _make(self, request: say.Init, given: Mapping[str, Any], tools: list[RemoteTool]) -> Agent:
         model, settings = self._the_model(), request.settings
@@ -206,7 +211,8 @@ class Host:
             return
         session = self._new(request)
         if session is not None:
-            session.begin(request.id, partial(self._branch, request, origin.journal), request.tools)
+            make = partial(self._branch, request, origin.journal)
+            session.begin(request.id, make, request.tools, self._forget)
 
     def _branch(self, request: say.Fork, journal: str, given: Mapping[str, Any], tools: list[RemoteTool]) -> Agent:
         return Agent.fork(

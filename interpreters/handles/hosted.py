@@ -88,9 +88,11 @@ class HostedSession:
 
     # --------------------------------------------------------------------------------- for the host's thread: no waits
 
-    def begin(self, identity: str, make: Make, offers: tuple[say.ToolOffer, ...]) -> None:
-        """Make the agent, and say that it is ready or why not."""
-        self._work.put(partial(self._begin, identity, make, offers))
+    def begin(
+        self, identity: str, make: Make, offers: tuple[say.ToolOffer, ...], forget: Callable[[HostedSession], None]
+    ) -> None:
+        """Make the agent, and say that it is ready or why not; then it is forgotten first, on the session's thread."""
+        self._work.put(partial(self._begin, identity, make, offers, forget))
 
     def accept(self, number: int, run: Callable[[Agent], RunResult]) -> None:
         """Take a turn on, or say at once why it has ended."""
@@ -157,11 +159,15 @@ class HostedSession:
         while (work := self._work.get()) is not None:
             work()
 
-    def _begin(self, identity: str, make: Make, offers: tuple[say.ToolOffer, ...]) -> None:
+    def _begin(
+        self, identity: str, make: Make, offers: tuple[say.ToolOffer, ...], forget: Callable[[HostedSession], None]
+    ) -> None:
         tools = [RemoteTool(offer, self._call_tool) for offer in offers]
         try:
             agent = make(self._options(), tools)
         except Exception as error:
+            forget(self)
+            self._work.put(None)
             self._send(say.Refused(identity, type(error).__name__, str(error)))
             return
         self._agent = agent
