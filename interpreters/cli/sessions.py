@@ -160,7 +160,7 @@ def _complain(path: Path, reason: str) -> None:
 
 def _hit_text(hit: Hit) -> str:
     place = f"{hit.path}: record {hit.record}, turn {hit.turn}, {hit.speaker}"
-    return visible(f"{place}: {hit.before}{hit.found}{hit.after}")
+    return visible(f"{place}: {hit.before}{' '.join(hit.found.split())}{hit.after}")
 
 
 def _plain(value: Any) -> dict[str, Any]:

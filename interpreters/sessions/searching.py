@@ -35,6 +35,7 @@ class Hit:
     before: str
     """The text before it, shortened, on one line."""
     found: str
+    """As it stands there."""
     after: str
 
 
@@ -93,7 +94,7 @@ def _hits(path: Path, wanted: re.Pattern[str], raw: re.Pattern[bytes] | None) ->
                     yield Hit(
                         path, reader.header.session, number, turn, _tag(line),
                         _one_line(text[max(0, match.start() - AROUND) : match.start()]),
-                        _one_line(match[0]),
+                        match[0],
                         _one_line(text[match.end() : match.end() + AROUND]),
                     )  # fmt: skip
 
