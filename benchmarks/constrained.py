@@ -44,7 +44,7 @@ from runtime.specs import PACKAGES, BackendName, installed
 
 TEMPERATURE = 1.5
 CALL_TOKENS = 150
-SEEDS = 12
+SEEDS = 6
 """So many are tried until a call is complete; after every third, twice as many tokens are let through."""
 
 STEPS = 64
