@@ -33,8 +33,8 @@ class Limits:
     batch: int
     """Tokens evaluated at once, at the most."""
     chunk: int
-    """Tokens of prompts in a batch in which replies go on: a reply never waits longer for its next token than these,
-    and the other replies', take."""
+    """Tokens of a batch in which replies and prompts go on, guesses left aside: a reply never waits longer for its next
+    token than these take. Native code works in tiles, so a size that is a multiple of theirs is best kept exactly."""
     can_cut: bool = True
     """Whether a part of a sequence can be kept or copied; not so with recurrent and hybrid models. Those get snapshots:
     copies of a whole sequence as it was at a boundary of its prompt, where there is a sequence to spare."""
@@ -205,9 +205,9 @@ def compose(schedule: Schedule, guesses: Mapping[int, Sequence[int]] = NO_GUESSE
     """The next batch; empty when nothing runs.
 
     Each reply that goes on has its one token in it, with as many of its guesses as there is room for: in the cells that
-    it was promised, and in the batch. What is left, at most a chunk when there are any replies, goes to prompts: in
-    equal parts, and what a short one leaves to the longer ones, so that none waits behind another. Where a sequence
-    can't be cut, a prompt stops at its next boundary.
+    it was promised, and in the batch. What is left, of a chunk when there are any replies, goes to prompts: in equal
+    parts, and what a short one leaves to the longer ones, so that none waits behind another. Where a sequence can't be
+    cut, a prompt stops at its next boundary.
 
     Args:
         schedule: as it is.
@@ -228,8 +228,8 @@ def compose(schedule: Schedule, guesses: Mapping[int, Sequence[int]] = NO_GUESSE
             guessing -= piece.guesses
             room -= piece.guesses
         pieces.append(piece)
-    if replies:
-        room = min(room, limits.chunk)
+    if replies:  # guesses take of the chunk too, but never the last token of a prompt
+        room = min(room, max(len(prompts), limits.chunk - (limits.batch - room)))
     for others in range(len(prompts) - 1, -1, -1):
         id = prompts[len(prompts) - 1 - others]
         piece = _piece(schedule, id, min(behind[id], room // (others + 1)))

@@ -86,8 +86,8 @@ def test_a_long_prompt_delays_replies_by_one_chunk_and_short_prompts_not_at_all(
     schedule = schedule.submitted(Request(4, Tokens([4] * 4000), 4010)).submitted(Request(5, Tokens([5] * 40), 50))
     schedule, batch = stepped(schedule)
 
-    assert sizes(batch) == {1: 1, 2: 1, 3: 1, 4: LIMITS.chunk - 40, 5: 40}
-    assert sizes(stepped(schedule)[1]) == {1: 1, 2: 1, 3: 1, 4: LIMITS.chunk, 5: 1}
+    assert sizes(batch) == {1: 1, 2: 1, 3: 1, 4: LIMITS.chunk - 43, 5: 40}
+    assert sizes(stepped(schedule)[1]) == {1: 1, 2: 1, 3: 1, 4: LIMITS.chunk - 4, 5: 1}
 
 
 def test_alone_a_prompt_takes_whole_batches() -> None:

@@ -302,7 +302,7 @@ class Planning(RuleBasedStateMachine):
         guessed = sum(piece.guesses for piece in batch)
         assert guessed <= self.limits.guesses
         assert replies + guessed + prompts <= self.limits.batch
-        assert not replies or prompts <= self.limits.chunk
+        assert not replies or replies + prompts <= self.limits.chunk
         # Everybody who runs gets on: chunk >= sequences leaves a token for each.
         assert {piece.request for piece in batch} == set(self.sequences)
 
