@@ -101,6 +101,7 @@ class LlamaBackend:
         self._context = open_context(self._model, path, options, planned, threads)
         self._vocab = native.llama_model_get_vocab(self._model)
         self.vocabulary = int(native.llama_vocab_n_tokens(self._vocab))
+        self._row = ctypes.c_float * self.vocabulary
         self._memory = native.llama_get_memory(self._context)
         self._abort = _AbortFlag(self._context)
         batch = int(native.llama_n_batch(self._context))
@@ -251,14 +252,21 @@ class LlamaBackend:
     def sample(self, row: int, sampler: Sampler, allowed: bytes | None = None) -> int:
         assert isinstance(sampler, LlamaSampler)  # one of ours
         place = self._rows[row]
+        if allowed is None and not sampler.plain:
+            return sampler.sample(self._context, place)
+        logits = self._logits(place)
         if allowed is not None:
             # In place: the next evaluation writes new ones. What can't be taken has no probability, so that greedy and
             # random sampling need to know no more.
-            logits = native.llama_get_logits_ith(self._context, place)
-            view = numpy.ctypeslib.as_array(logits, shape=(self.vocabulary,))
             bits = numpy.unpackbits(numpy.frombuffer(allowed, numpy.uint8), count=self.vocabulary, bitorder="little")
-            view[bits == 0] = -numpy.inf
-        return sampler.sample(self._context, place)
+            logits[bits == 0] = -numpy.inf
+        return sampler.likeliest(logits) if sampler.plain else sampler.sample(self._context, place)
+
+    def _logits(self, place: int) -> Any:
+        """What the model says at a place of the last batch: an array over llama.cpp's own memory."""
+        pointer = native.llama_get_logits_ith(self._context, place)
+        memory: Any = self._row.from_address(ctypes.addressof(pointer.contents))
+        return numpy.frombuffer(memory, numpy.float32)
 
     def ready(self) -> None:
         self._abort.clear()

@@ -29,12 +29,20 @@ class LlamaSampler:
     """
 
     def __init__(self, options: GenerationOptions, vocabulary: int) -> None:
-        self._chain: Any = native.llama_sampler_chain_init(native.llama_sampler_chain_default_params())
-        biases = [(token, bias) for token, bias in options.logit_bias if token < vocabulary]
+        biases = tuple((token, bias) for token, bias in options.logit_bias if token < vocabulary)
+        repeat, frequency, presence = options.repeat_penalty, options.frequency_penalty, options.presence_penalty
+        plain = options.temperature == 0 and (repeat, frequency, presence) == (1, 0, 0)
+        self.plain = plain
+        """Whether all that is wanted is the likeliest token after biases: then ``likeliest`` finds it. A chain would first
+        write a table with 12 bytes for each token of the vocabulary, 34 us for 32,000 tokens; a search takes 4."""
+        self._biases = biases
+        self._chain: Any = None
+        if plain:
+            return
+        self._chain = native.llama_sampler_chain_init(native.llama_sampler_chain_default_params())
         if biases:
             array = (native.llama_logit_bias * len(biases))(*[native.llama_logit_bias(*pair) for pair in biases])
             self._add(native.llama_sampler_init_logit_bias(vocabulary, len(biases), array))
-        repeat, frequency, presence = options.repeat_penalty, options.frequency_penalty, options.presence_penalty
         if (repeat, frequency, presence) != (1, 0, 0):
             self._add(native.llama_sampler_init_penalties(vocabulary, PENALTY_WINDOW, repeat, frequency, presence))
         if options.temperature == 0:
@@ -62,6 +70,14 @@ class LlamaSampler:
     def sample(self, context: Any, place: int) -> int:
         """The next token, from the logits at a place of the last batch; it counts as said from now on."""
         return int(native.llama_sampler_sample(self._chain, context, place))
+
+    def likeliest(self, logits: Any) -> int:
+        """The next token of a plain sampler, from an array of logits, which it leaves as they are."""
+        if self._biases:
+            logits = logits.copy()
+            for token, bias in self._biases:
+                logits[token] += bias
+        return int(logits.argmax())
 
     def close(self) -> None:
         """Free the chain."""

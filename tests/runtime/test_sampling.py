@@ -84,6 +84,33 @@ def test_typical_tokens_are_those_of_llama_cpp(logits: list[float], share: float
     assert left_by_us(options, masked, []) == pytest.approx(left_by_llama(options, masked, []), abs=1e-4)
 
 
+@pytest.mark.llama
+@given(logits=LOGITS | st.lists(st.sampled_from([0.0, 1.0, -numpy.inf]), min_size=2, max_size=8), options=OPTIONS)
+def test_the_likeliest_is_the_one_that_llama_cpp_takes(logits: list[float], options: GenerationOptions) -> None:
+    """The short way of greedy sampling, for which no chain is made; of equal ones, the first."""
+    installed_or_skip("llama")
+    import llama_cpp.llama_cpp as native
+
+    from runtime.llama_sampler import LlamaSampler
+
+    biases = [pair for pair in options.logit_bias if pair[0] < len(logits)]
+    chain = native.llama_sampler_chain_init(native.llama_sampler_chain_default_params())
+    pairs = (native.llama_logit_bias * len(biases))(*[native.llama_logit_bias(*pair) for pair in biases])
+    native.llama_sampler_chain_add(chain, native.llama_sampler_init_logit_bias(len(logits), len(biases), pairs))
+    native.llama_sampler_chain_add(chain, native.llama_sampler_init_greedy())
+    data = (native.llama_token_data * len(logits))(*[(token, logit, 0.0) for token, logit in enumerate(logits)])
+    array = native.llama_token_data_array(data=data, size=len(logits), selected=-1, sorted=False)
+    native.llama_sampler_apply(chain, ctypes.byref(array))
+    theirs = array.data[array.selected].id
+    native.llama_sampler_free(chain)
+    sampler = LlamaSampler(GenerationOptions(logit_bias=options.logit_bias), len(logits))
+    given_logits = numpy.array(logits, numpy.float32)
+
+    assert sampler.plain
+    assert sampler.likeliest(given_logits) == theirs
+    assert list(given_logits) == list(numpy.array(logits, numpy.float32))
+
+
 @given(options=OPTIONS, logits=LOGITS)
 def test_what_is_sampled_is_one_of_those_left(options: GenerationOptions, logits: list[float]) -> None:
     """And the same again for the same seed."""
