@@ -33,8 +33,8 @@ class LlamaSampler:
         repeat, frequency, presence = options.repeat_penalty, options.frequency_penalty, options.presence_penalty
         plain = options.temperature == 0 and (repeat, frequency, presence) == (1, 0, 0)
         self.plain = plain
-        """Whether all that is wanted is the likeliest token after biases: then ``likeliest`` finds it. A chain would first
-        write a table with 12 bytes for each token of the vocabulary, 34 us for 32,000 tokens; a search takes 4."""
+        """Whether all that is wanted is the likeliest token after biases: then ``likeliest`` finds it. A chain would
+        first write a table with 12 bytes for each token of the vocabulary, 34 us for 32,000; a search takes 4."""
         self._biases = biases
         self._chain: Any = None
         if plain:
