@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from os import PathLike
 from pathlib import Path
 from queue import Empty, SimpleQueue
+from typing import TYPE_CHECKING
 
 from attrs import define, field
 
@@ -16,11 +17,13 @@ from cognition import Failure, ModelRequest, Usage
 from cognition.parsing import Output
 from runtime.backend import BackendError
 from runtime.errors import SavedCacheError
-from runtime.local import LocalEngine
 from runtime.owner import Owner
 from runtime.protocol import Done, ModelInfo, Runtime, Timings
 from runtime.real_models import check_allowed
 from runtime.saved_cache import read, write
+
+if TYPE_CHECKING:
+    from runtime.local import LocalEngine
 
 LONGEST_WAIT = 0.5
 """Seconds of one wait for the owner's thread. Python runs a signal's handler when a wait ends or is interrupted; one

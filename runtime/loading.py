@@ -131,17 +131,20 @@ def _load_isolated(
     watch: _Watch,
     name: str,
     on_progress: OnProgress | None,
+    module: str = "",
 ) -> IsolatedRuntime:
-    """The model is looked for here, and loaded in the child."""
+    """The model is looked for here, and loaded in the child; ``module`` is another one than usual for it to run."""
     from runtime.isolated import wire
     from runtime.isolated.handles import IsolatedRuntime
+    from runtime.isolated.process import CHILD
     from runtime.isolated.supervisor import Supervisor
 
     def prepare() -> wire.Load:
         source = find()
+        check_allowed(f"load {source.path}")
         return wire.Load(source.backend, str(source.path), settings.silence / 4, context_tokens, threads, options)
 
-    supervisor = Supervisor(prepare, settings, name=name, on_progress=watch.loading)
+    supervisor = Supervisor(prepare, settings, name=name, on_progress=watch.loading, module=module or CHILD)
     try:
         watch.wait(supervisor.ready, on_progress)
     except BaseException:

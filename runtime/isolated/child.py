@@ -16,19 +16,21 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from pathlib import Path
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from cognition import ModelRequest
 from cognition.parsing import Output
 from runtime.handles import Desk, Ticket
 from runtime.isolated import wire
 from runtime.loading import load_engine
-from runtime.local import LocalEngine
 from runtime.owner import Owner
 from runtime.protocol import Done
 from runtime.specs import Source
 
-LoadEngine = Callable[[wire.Load, Callable[[float], bool]], LocalEngine]
+if TYPE_CHECKING:
+    from runtime.local import LocalEngine
+
+LoadEngine = Callable[[wire.Load, Callable[[float], bool]], "LocalEngine"]
 """Makes the engine on its owner's thread; told how to say how far it is."""
 
 DIE_WITH_PARENT = 1

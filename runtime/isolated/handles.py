@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from cognition import ModelRequest
 from runtime.handles import LocalGeneration
 from runtime.protocol import ModelInfo
+from runtime.real_models import check_allowed
 
 if TYPE_CHECKING:
     from runtime.isolated.supervisor import Supervisor
@@ -38,6 +39,7 @@ class IsolatedRuntime:
         return self._supervisor.starts
 
     def submit(self, request: ModelRequest) -> LocalGeneration:
+        check_allowed(f"ask {self._info.name}")
         supervisor = self._supervisor
         reply = supervisor.submit(request)
         return LocalGeneration(self, reply.outputs, lambda: supervisor.cancel(reply))
