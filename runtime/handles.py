@@ -33,10 +33,11 @@ that comes in the microseconds before the wait begins would otherwise be seen wi
 class Desk:
     """Where any thread hands requests to the engine of one owner, and from where they are called back."""
 
-    def __init__(self, owner: Owner[LocalEngine]) -> None:
-        """Open it for an owner whose engine is ready; not on the owner's own thread."""
+    def __init__(self, owner: Owner[LocalEngine], engine: LocalEngine) -> None:
+        """Open it for an owner and its engine, of which nothing is touched that belongs to the owner's thread."""
         self._owner = owner
-        self.info, self._interrupt = owner.call(lambda engine: (engine.info, engine.interrupt))
+        self.info = engine.info
+        self._interrupt = engine.interrupt
         self.closing = False
 
     def submit(self, request: ModelRequest, put: Callable[[Output | Done], None], submitted: float) -> Ticket:
@@ -130,7 +131,7 @@ class LocalRuntime:
     def __init__(self, owner: Owner[LocalEngine]) -> None:
         """Take over an owner whose engine is ready."""
         self._owner = owner
-        self._desk = Desk(owner)
+        self._desk = owner.call(lambda engine: Desk(owner, engine))
         # Closes a runtime that is no longer held, and any that is still open when the program ends.
         self._shut = weakref.finalize(self, self._desk.close)
 

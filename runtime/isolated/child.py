@@ -62,7 +62,6 @@ class Server:
         self._load = load
         self._sending = threading.Lock()
         self._steps = 0
-        self._ready = False
         self._desk: Desk | None = None
         self._tickets: dict[int, Ticket] = {}
         self._open: set[int] = set()
@@ -133,8 +132,7 @@ class Server:
         return wire.decode(body)
 
     def _submit(self, number: int, request: ModelRequest, submitted: float) -> None:
-        if self._desk is None:
-            self._desk = Desk(self.owner)
+        assert self._desk is not None, "nothing is submitted before the model stands"
         self._open.add(number)
 
         def put(piece: Output | Done) -> None:
@@ -167,8 +165,11 @@ class Server:
         if error is not None:
             self.send(wire.encode(wire.LoadFailed(wire.refusal(error))))
             return
-        self._ready = True
-        self.owner.put(lambda engine: self.send(wire.encode(wire.Ready(engine.info))))
+        self.owner.put(self._open_desk)
+
+    def _open_desk(self, engine: LocalEngine) -> None:
+        self._desk = Desk(self.owner, engine)
+        self.send(wire.encode(wire.Ready(engine.info)))
 
     def _count(self, engine: LocalEngine, number: int, request: ModelRequest) -> None:
         answer: wire.Message
@@ -199,7 +200,7 @@ class Server:
             time.sleep(pulse)
             if os.getppid() != self._parent:
                 os._exit(0)
-            if self._open or not self._ready:
+            if self._open or self._desk is None:
                 self.send(wire.encode(wire.Pulse(self._steps)))
 
 
