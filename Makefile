@@ -22,7 +22,7 @@ BACKEND ?= mlx
 SECONDS ?= 600
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test coverage lint format types contracts docs-check mutants bench prove conformance fuzz check clean
+.PHONY: help demo test coverage lint format types contracts docs-check mutants bench prove conformance fuzz hammer check clean
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -68,6 +68,9 @@ conformance: $(VENV)/.all ## parse what the chat templates of all model families
 
 fuzz: $(VENV)/.all ## fuzz parser, repair, derivation and schemas (atheris); SECONDS=60 for a minute instead of ten
 	$(BIN)/python tests/fuzz/fuzz.py --seconds $(SECONDS) $(ARGS)
+
+hammer: $(VENV)/.all ## ten threads at one model for two minutes, with random cancels; ARGS="--backend mlx", "--drafting"
+	$(BIN)/python tests/runtime/hammer.py $(ARGS)
 
 check: test lint types contracts ## all that has to pass before a commit (the tests run the examples too)
 

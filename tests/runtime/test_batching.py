@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -12,7 +11,6 @@ import pytest
 from cognition import GenerationOptions, History, ModelRequest, UserMessage
 from runtime import Done
 from runtime.handles import LocalRuntime
-from runtime.replies import Reply
 from runtime.scheduling.plan import Piece
 from tests.runtime.conftest import BACKENDS, load_or_skip
 
@@ -278,54 +276,3 @@ def logits_behind(backend: Any, row: int) -> Any:
 
     pointer = native.llama_get_logits_ith(backend._context, backend._rows[row])
     return numpy.ctypeslib.as_array(pointer, shape=(backend.vocabulary,)).copy()
-
-
-@pytest.mark.slow
-def test_threads_that_submit_and_cancel_at_random(model: LocalRuntime, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever is cancelled when: each stream's tokens begin its reply alone, and nothing is left behind."""
-    tasks = [f"{task} {n}" for task in TASKS for n in range(2)]
-    tokens: dict[Reply, list[int]] = {}
-    go_on = Reply.go_on
-
-    def noted(reply: Reply, *arguments: Any) -> Any:
-        more, reason = go_on(reply, *arguments)
-        tokens.setdefault(reply, []).extend(more)
-        return more, reason
-
-    monkeypatch.setattr(Reply, "go_on", noted)
-
-    def by_text() -> dict[str, list[list[int]]]:
-        found: dict[str, list[list[int]]] = {}
-        for reply, row in tokens.items():
-            found.setdefault(reply.request.messages[0].text, []).append(row)
-        return found
-
-    for task in tasks:
-        done(model.submit(asked(task, max_tokens=20)))
-    alone = {task: row for task, (row,) in by_text().items()}
-    finished: list[Done] = []
-    before = set(threading.enumerate())
-    rounds = 3 if model.describe().backend == "mlx" else 8  # on a CPU, MLX takes five times as long for a batch
-
-    def work(seed: int) -> None:
-        chance = random.Random(seed)
-        for _ in range(rounds):
-            generation = model.submit(asked(chance.choice(tasks), max_tokens=20))
-            patience = chance.choice([0, 1, 3, 1000])
-            outputs: list[Any] = []
-            while len(outputs) < patience and not (outputs and isinstance(outputs[-1], Done)):
-                outputs.append(next(generation))
-            generation.cancel()
-            finished.append(done([*outputs, *generation]))
-
-    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(10)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(200)
-
-    assert [row for task, rows in by_text().items() for row in rows if alone[task][: len(row)] != row] == []
-    assert len(finished) == 10 * rounds
-    assert {reply.finish_reason for reply in finished} >= {"cancelled", "length"}
-    assert set(threading.enumerate()) <= before
-    check_cache(model)
