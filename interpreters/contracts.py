@@ -4,7 +4,7 @@
         agent,
         called("search", query=matching("weather")),
         in_any_order(called("look", city="Oslo"), called("look", city="Rome")),
-        called("pay", ..., amount=about(3.0)).ended("refused"),
+        called("pay", amount=about(3.0)).with_others().ended("refused"),
     )
 
 The session may be a live agent, the result of a turn, a journal or a cassette. A contract that doesn't hold fails with
@@ -17,7 +17,6 @@ import json
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from types import EllipsisType
 from typing import TYPE_CHECKING, Any
 
 from attrs import evolve, field, frozen
@@ -86,6 +85,10 @@ class Called:
         """The same call with a result: ``ok``, ``error``, ``refused`` or ``cancelled``; and what it says."""
         return evolve(self, status=status, content=content)
 
+    def with_others(self) -> Called:
+        """The same call, which may have other arguments beside these."""
+        return evolve(self, others=True)
+
     def objections(self, call: MadeCall) -> list[str]:
         """What is other about a call; nothing if it is the wanted one."""
         if self.name != call.name:
@@ -122,12 +125,12 @@ class AnyOrder:
 Expected = Called | AnyOrder
 
 
-def called(name: Any, rest: EllipsisType | None = None, /, **arguments: Any) -> Called:
-    """A call of this tool with these arguments and no others; ``called("pay", ..., amount=3)`` allows others.
+def called(name: Any, /, **arguments: Any) -> Called:
+    """A call of this tool with these arguments, and no others unless ``with_others`` says so.
 
     Name and arguments may be matchers (``interpreters.matchers``).
     """
-    return Called(name, arguments, rest is ...)
+    return Called(name, arguments)
 
 
 def in_any_order(*calls: Called) -> AnyOrder:

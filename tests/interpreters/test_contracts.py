@@ -52,7 +52,7 @@ SCRIPT: list[Any] = [
 ]
 CONTRACT: list[Any] = [
     in_any_order(called("look", city="Rome"), called("look", city=matching("^Os"))),
-    called("pay", ..., amount=about(3.0)),
+    called("pay", amount=about(3.0)).with_others(),
 ]
 
 
@@ -81,7 +81,7 @@ def test_a_contract_holds_for_a_journal_and_for_what_was_before_a_reset(tmp_path
         talk(agent)
 
     assert_calls(path, *CONTRACT, *CONTRACT)
-    assert_calls(str(path), called("pay", ..., amount=3).ended("ok", "paid"), others_allowed=True)
+    assert_calls(str(path), called("pay", amount=3).with_others().ended("ok", "paid"), others_allowed=True)
     assert_calls(agent, *CONTRACT)
 
 
@@ -153,9 +153,9 @@ def test_a_failure_shows_both_sequences_side_by_side() -> None:
         (called("sell", amount=3, note="a"), "expected, and not made"),
         (called("pay", amount=3), "note: not expected, made 'a'"),
         (called("pay", amount=3, note="a", to="me"), "to: expected 'me', made without it"),
-        (called("pay", ..., amount=4), "amount: expected 4, made 3"),
-        (called("pay", ...).ended("ok"), "the status: expected 'ok', made None"),
-        (called("pay", ...).ended(anything, "paid"), "the result: expected 'paid', made None"),
+        (called("pay", amount=4).with_others(), "amount: expected 4, made 3"),
+        (called("pay").with_others().ended("ok"), "the status: expected 'ok', made None"),
+        (called("pay").with_others().ended(anything, "paid"), "the result: expected 'paid', made None"),
     ],
     ids=str,
 )

@@ -13,6 +13,7 @@ import pytest
 
 from cognition import Cancelled, Completed, ConfigError, Failed, Limits, Policy, Rule, ToolSpec
 from interpreters import (
+    Agent,
     Approval,
     HookAnswer,
     HookRequest,
@@ -31,6 +32,7 @@ from interpreters.fakes import Hold, Reply, ScriptedModel, ScriptError, call
 from interpreters.handles import AgentHost, HostDiedError, HostError, ModelChoice, QueueChannel, ToolWait
 from interpreters.handles import messages as say
 from interpreters.handles.host import Host, make_model
+from interpreters.handles.hosted import HostedSession
 from interpreters.handles.messages import line_of, read_notice
 
 PATIENCE = 60
@@ -343,6 +345,62 @@ def test_cancel_reaches_a_question_that_is_answered_elsewhere() -> None:
             assert Cancelled("stop") == handle.run("Pay!").outcome
         assert requests[0].cancelled
         assert handle.run("Hi!").text == "Hello."
+
+
+def test_a_cancel_that_comes_late_leaves_the_next_turn_alone() -> None:
+    """It names its turn; that one is over."""
+    hold = Hold()
+    with host_of("Hello.", Reply("Once upon a time", hold=hold)) as host:
+        handle = host.open("a")
+        with handle.stream("Hi!") as first:
+            list(first)
+        with handle.stream("A story!") as second:
+            assert hold.reached.wait(PATIENCE)
+            first.cancel("late")
+            handle.set_mode("careful")  # is answered behind it
+            hold.release()
+            list(second)
+        assert Completed("Once upon a time") == second.result.outcome
+
+
+def test_what_a_tool_s_thread_says_late_is_not_said() -> None:
+    """A call that wakes up after its turn's end has nobody to tell."""
+    said: list[Any] = []
+    called_, ended, woken = threading.Event(), threading.Event(), threading.Event()
+
+    def send(notice: Any) -> None:
+        said.append(notice)
+        if isinstance(notice, say.ToolCalled):
+            called_.set()
+        elif isinstance(notice, say.TurnEnded):
+            ended.set()
+
+    class Late(dict[int, Any]):
+        """Holds up whoever takes the context out, which a call does when its wait is over."""
+
+        def pop(self, *arguments: Any) -> Any:
+            assert ended.wait(PATIENCE)
+            woken.set()
+            return super().pop(*arguments)
+
+    session = HostedSession("a", say.Settings(), send)
+    model = ScriptedModel([call("work")])
+    session.begin(
+        "1",
+        lambda given, tools: Agent(model, tools, **given),
+        (say.ToolOffer(ToolSpec("work")),),
+        lambda _session: None,
+    )
+    session.accept(1, lambda agent: agent.run("Go!"))
+    assert called_.wait(PATIENCE)
+    assert session._turn is not None
+    session._turn.contexts = Late(session._turn.contexts)
+    session.cancel(1, "enough")
+    assert woken.wait(PATIENCE)
+    session.dispose("2", "over")
+    assert session.join(PATIENCE)
+
+    assert [type(notice).__name__ for notice in said[-2:]] == ["TurnEnded", "Accepted"]
 
 
 def test_a_reset_cancels_and_forgets() -> None:
