@@ -42,7 +42,7 @@ from interpreters.observers import Observers
 from interpreters.program import Consultation, Consulted, Program
 from interpreters.spawning import Worker, worker_answer
 from interpreters.stream import BROKEN_OFF, Reply
-from interpreters.threads import in_thread
+from interpreters.threads import in_thread, to_its_end
 from interpreters.tools import describe, is_async, run_tool, run_tool_async
 from runtime.awaiting import reading
 
@@ -106,13 +106,14 @@ class AsyncInterpreter(Interpreter):
             async with asyncio.TaskGroup() as group:
                 self._group = group
                 try:
-                    self._begin(event, turn)
-                    await self.driver.run_async(self._next_input)
+                    for first in self._first(event, turn):
+                        await self.driver.advance_async(first, to_its_end)
+                    await self.driver.run_async(self._next_input, to_its_end)
                 except asyncio.CancelledError:
-                    self._break_off("the task was cancelled")
+                    await self._break_off("the task was cancelled")
                     raise
                 except BaseException as caught:
-                    self._break_off(describe(caught))
+                    await self._break_off(describe(caught))
                     error = caught  # raised outside, since a group would wrap it
             if error is not None:
                 raise error
@@ -122,6 +123,19 @@ class AsyncInterpreter(Interpreter):
                     await await_all(self.observers.deliveries)
             finally:
                 self._turn = self._group = None
+
+    async def settle(self, reason: str) -> None:
+        """A run that an exception ended may have left its turn open: close it."""
+        for event in self._closing(reason):
+            await self.driver.advance_async(event, to_its_end)
+
+    async def _break_off(self, reason: str) -> None:
+        self._stop_work()
+        try:
+            with contextlib.suppress(CogstepError):  # the error on its way tells more; the next run tries again
+                await self.settle(reason)
+        finally:
+            self._forget()
 
     def change_mode(self, mode: Mode) -> None:
         """Let more or less happen without being asked, from now on. From any thread while a turn is under way."""

@@ -123,7 +123,7 @@ class AsyncAgent(BaseAgent):
             if self._interpreter.cancel("the agent was closed") and self._running is not None:
                 await asyncio.wait([self._running])
             if not self._resting:  # what rests, may be resumed again
-                self._interpreter.settle("the agent was closed")
+                await self._interpreter.settle("the agent was closed")
             self._interpreter.dispose()
             await self._observer_tasks.close()
             self._observers.close()

@@ -7,7 +7,8 @@ awaits, and a resumed session begins with what stands on file.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from functools import partial
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
@@ -52,6 +53,10 @@ Settle = Callable[[Effect, float], "Effect | Input"]
 """Of an effect that was interrupted so many seconds ago: the effect to begin again, or the input that answers it."""
 
 
+Elsewhere = Callable[[Callable[[], None]], Awaitable[None]]
+"""Calls something on another thread. It has ended when this returns or raises, also where the task was cancelled."""
+
+
 class Recorder(Protocol):
     """Where inputs and decisions are written, such as a ``Journal``."""
 
@@ -61,6 +66,9 @@ class Recorder(Protocol):
     @property
     def written(self) -> int:
         """How many records stand there for good."""
+
+    def waits(self, event: Input, transition: Transition) -> bool:
+        """Whether ``write`` will wait for the disk, as far as that is known beforehand."""
 
     def write(self, event: Input, transition: Transition, redacted: Sequence[Redacted] = ()) -> None:
         """Put an input and its decisions on file, and what was hidden in it.
@@ -102,22 +110,46 @@ class Driver:
         while self.in_flight:
             self.advance(take())
 
-    async def run_async(self, take: Callable[[], Awaitable[Input]]) -> None:
+    async def run_async(self, take: Callable[[], Awaitable[Input]], elsewhere: Elsewhere) -> None:
         """``run`` for those who await the next input."""
         while self.in_flight:
-            self.advance(await take())
+            await self.advance_async(await take(), elsewhere)
 
     def advance(self, event: Input) -> None:
         """One input: stamp it, step, write it down with its decisions, then begin to carry them out."""
-        told = event = stamped(event, round(self._now(), 3))  # milliseconds: finer ones would only swell recordings
-        redacted: Sequence[Redacted] = ()
-        recorder, before = self._recorder, self.state
-        if recorder is not None and recorder.veil is not None:
-            event, redacted = recorder.veil.hide(event)
-        transition = self.engine.step(before, event)
+        told, event, redacted = self._stamped(event)
+        transition = self.engine.step(self.state, event)
+        recorder = self._recorder
         if recorder is not None:  # before any effect: what may have happened must stand on file
             self._record(recorder, event, transition, redacted)
-        self.state = transition.next_state
+        self._carry_out(told, event, transition)
+
+    async def advance_async(self, event: Input, elsewhere: Elsewhere) -> None:
+        """``advance`` that waits for the disk on another thread, where it has to."""
+        told, event, redacted = self._stamped(event)
+        transition = self.engine.step(self.state, event)
+        recorder = self._recorder
+        if recorder is not None:
+            if recorder.waits(event, transition):
+                before = recorder.written
+                try:
+                    await elsewhere(partial(recorder.write, event, transition, redacted))
+                except BaseException:
+                    if recorder.written > before:  # the task was cancelled meanwhile: what stands there, holds
+                        self._carry_out(told, event, transition)
+                    raise
+            else:
+                self._record(recorder, event, transition, redacted)
+        self._carry_out(told, event, transition)
+
+    def _stamped(self, event: Input) -> tuple[Input, Input, Sequence[Redacted]]:
+        """An input with its time: as it came, as the engine sees it, and what was hidden in it."""
+        event = stamped(event, round(self._now(), 3))  # milliseconds: finer ones would only swell recordings
+        veil = None if self._recorder is None else self._recorder.veil
+        return (event, event, ()) if veil is None else (event, *veil.hide(event))
+
+    def _carry_out(self, told: Input, event: Input, transition: Transition) -> None:
+        before, self.state = self.state, transition.next_state
         self._track(event, transition)
         decisions = self.revealed(transition.decisions)
         if self._watcher is not None:
@@ -154,8 +186,8 @@ class Driver:
         self._last = event.at, transition
         return transition
 
-    def resume(self, settle: Settle) -> None:
-        """Take up what a crash interrupted.
+    def resume(self, settle: Settle) -> Iterator[Input]:
+        """Take up what a crash interrupted, and give the inputs to advance by on the way.
 
         Notices of the last record are carried out again too: nobody knows whether they were, and a note that is saved
         twice is saved once.
@@ -171,7 +203,7 @@ class Driver:
                 if isinstance(outcome, EFFECT_TYPES):
                     self.begin(outcome)
                 elif isinstance(outcome, INPUT_TYPES):
-                    self.advance(outcome)
+                    yield outcome
 
     def _settled(self, effect: Effect, outcome: Effect | Input) -> Effect | Input:
         """A tool does not run again with a placeholder for what it needs."""

@@ -11,8 +11,7 @@ stands here: how a turn begins and ends, cancellation, deadlines, and what each 
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any, get_args
 
@@ -26,7 +25,6 @@ from cognition import (
     CancelEffect,
     Closed,
     CognitiveEngine,
-    CogstepError,
     ConfigError,
     EffectId,
     Idle,
@@ -143,17 +141,17 @@ class Interpreter:
 
     # ------------------------------------------------------------------------------------------------ a turn's bounds
 
-    def _begin(self, event: Input | None, turn: Turn | None) -> None:
-        """The first step of a run: of a new input, or with None of what a crash interrupted."""
+    def _first(self, event: Input | None, turn: Turn | None) -> Iterator[Input]:
+        """The first inputs of a run: a new one, or with None those that settle what a crash interrupted."""
         self._turn = turn or Turn()
         self._reply = None
         self.finished = None
         if event is None:
             self.observers.take_up(self.driver.state, self.driver.in_flight.values())
-            self.driver.resume(partial(settle, self.program.tools))
+            yield from self.driver.resume(partial(settle, self.program.tools))
         else:
-            self.settle("the turn before was broken off")
-            self.driver.advance(event)
+            yield from self._closing("the turn before was broken off")
+            yield event
 
     def cancel(self, reason: str = "") -> bool:
         """Stop the turn under way; False if there is none. From any thread, a tool, an observer, a signal handler."""
@@ -174,10 +172,10 @@ class Interpreter:
         if self._reply is not None:
             self._reply.cancel()
 
-    def settle(self, reason: str) -> None:
-        """A run that an exception ended may have left its turn open: close it."""
+    def _closing(self, reason: str) -> Iterator[Input]:
+        """A run that an exception ended may have left its turn open: what closes it."""
         if self.driver.in_flight or not isinstance(self.driver.state.phase, Idle | Closed):
-            self.driver.advance(self._cancellation(reason))
+            yield self._cancellation(reason)
             self.driver.in_flight.clear()
             self._forget()
 
@@ -190,15 +188,12 @@ class Interpreter:
         read, took = ("", Usage()) if self._reply is None else (self._reply.text, self._reply.unread)
         return CancelAsked(reason, read, sum(self._crew.usage(), took))
 
-    def _break_off(self, reason: str) -> None:
-        """An exception passes through: stop what is in flight, and end the turn if that can still be recorded."""
+    def _stop_work(self) -> None:
+        """An exception passes through: what is in flight is of no use any more."""
         if self._turn is not None:
             self._turn.cancel()
         if self._reply is not None:
             self._reply.cancel()
-        with contextlib.suppress(CogstepError):  # the error on its way tells more; the next run tries again
-            self.settle(reason)
-        self._forget()
 
     def _forget(self) -> None:
         """Nobody waits for anything any more."""

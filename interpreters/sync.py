@@ -97,7 +97,8 @@ class SyncInterpreter(Interpreter):
         if not self._busy.acquire(blocking=False):
             raise BusyError(BUSY)
         try:
-            self._begin(event, turn)
+            for first in self._first(event, turn):
+                self.driver.advance(first)
             self.driver.run(self._next_input)
         except BaseException as error:
             self._break_off(describe(error))
@@ -108,6 +109,17 @@ class SyncInterpreter(Interpreter):
                 self.observers.wait()
             finally:
                 self._busy.release()
+
+    def settle(self, reason: str) -> None:
+        """A run that an exception ended may have left its turn open: close it."""
+        for event in self._closing(reason):
+            self.driver.advance(event)
+
+    def _break_off(self, reason: str) -> None:
+        self._stop_work()
+        with contextlib.suppress(CogstepError):  # the error on its way tells more; the next run tries again
+            self.settle(reason)
+        self._forget()
 
     def change_mode(self, mode: Mode) -> None:
         """Let more or less happen without being asked, from now on. From any thread."""

@@ -37,37 +37,58 @@ async def in_thread(function: Callable[[], Result]) -> Result:
     if gate is None:
         gate = _gates[loop] = asyncio.Semaphore(AT_ONCE)
     async with gate:
-        answer: asyncio.Future[Result] = loop.create_future()
-        context = contextvars.copy_context()
-
-        def settle(result: Result | None, error: BaseException | None) -> None:
-            if answer.done():  # cancelled: nobody waits for it any more
-                _drop(result)
-                return
-            if error is not None:
-                answer.set_exception(error)
-            else:
-                answer.set_result(result)  # type: ignore[arg-type]  # without an error there is a result
-
-        def job() -> None:
-            result: Result | None = None
-            error: BaseException | None = None
-            try:
-                result = context.run(function)
-            except StopIteration as stopped:  # a future refuses it, since it would end the generator that awaits it
-                error = RuntimeError(f"StopIteration: {stopped}")
-            except BaseException as caught:  # whatever it is, it is the caller's
-                error = caught
-            with contextlib.suppress(RuntimeError):  # the loop was closed meanwhile
-                loop.call_soon_threadsafe(settle, result, error)
-
-        THREADS.start(job)
+        answer = _start(loop, function)
         try:
             return await answer
         except asyncio.CancelledError:
             if answer.done() and not answer.cancelled() and answer.exception() is None:
                 _drop(answer.result())  # it came, and the cancellation was faster
             raise
+
+
+async def to_its_end(function: Callable[[], Result]) -> Result:
+    """``in_thread`` at once, for what must have ended before anything else happens: a cancellation waits for it."""
+    answer = _start(asyncio.get_running_loop(), function)
+    cancelled: asyncio.CancelledError | None = None
+    while not answer.done():
+        try:
+            await asyncio.wait([answer])
+        except asyncio.CancelledError as error:
+            cancelled = error
+    if cancelled is not None:
+        answer.exception()  # it counts as seen: the cancellation goes first
+        raise cancelled
+    return answer.result()
+
+
+def _start(loop: asyncio.AbstractEventLoop, function: Callable[[], Result]) -> asyncio.Future[Result]:
+    """Begin a call on a thread; what will have its answer."""
+    answer: asyncio.Future[Result] = loop.create_future()
+    context = contextvars.copy_context()
+
+    def settle(result: Result | None, error: BaseException | None) -> None:
+        if answer.done():  # cancelled: nobody waits for it any more
+            _drop(result)
+            return
+        if error is not None:
+            answer.set_exception(error)
+        else:
+            answer.set_result(result)  # type: ignore[arg-type]  # without an error there is a result
+
+    def job() -> None:
+        result: Result | None = None
+        error: BaseException | None = None
+        try:
+            result = context.run(function)
+        except StopIteration as stopped:  # a future refuses it, since it would end the generator that awaits it
+            error = RuntimeError(f"StopIteration: {stopped}")
+        except BaseException as caught:  # whatever it is, it is the caller's
+            error = caught
+        with contextlib.suppress(RuntimeError):  # the loop was closed meanwhile
+            loop.call_soon_threadsafe(settle, result, error)
+
+    THREADS.start(job)
+    return answer
 
 
 def _drop(result: object) -> None:

@@ -148,34 +148,31 @@ class Journal:
         """How many records stand on file."""
         return self._end.number
 
+    def waits(self, event: Input, transition: Transition) -> bool:
+        """Whether ``write`` will wait for the disk, as far as that is known beforehand."""
+        if self._fsync == "never":
+            return False
+        return self._forces(transition) or any(len(getattr(event, name, "")) >= LARGE for name in ("content", "text"))
+
+    def _forces(self, transition: Transition) -> bool:
+        decisions = transition.decisions
+        ends = bool(decisions) and isinstance(decisions[-1], TurnFinished)
+        return self._fsync == "record" or (self._fsync == "turn" and ends)
+
     def write(self, event: Input, transition: Transition, redacted: Sequence[Redacted] = ()) -> None:
         """Append an input with its decisions, and with what a veil has hidden in it.
 
         Raises:
             JournalWriteError: it is not on file, and the file ends with the record before it.
         """
-        decisions = transition.decisions
         record = {
             "seq": self.written + 1,
             "input": to_data(event),
-            "decisions": self._decisions.data(decisions),
+            "decisions": self._decisions.data(transition.decisions),
         }
         if redacted:
             record["redacted"] = [asdict(one) for one in redacted]
-        ends = bool(decisions) and isinstance(decisions[-1], TurnFinished)
-        self._put(record, force=self._fsync == "record" or (self._fsync == "turn" and ends))
-
-    def sync(self) -> None:
-        """Force what was written to the disk; for those who do it elsewhere than at ``write``.
-
-        Raises:
-            JournalWriteError: the disk reports a failure.
-        """
-        try:
-            if self._descriptor >= 0:
-                os.fsync(self._descriptor)
-        except OSError as error:
-            raise JournalWriteError(f"could not be forced to the disk ({error.strerror})", path=self.path) from error
+        self._put(record, force=self._forces(transition))
 
     def close(self) -> None:
         """Release the file. A second call does nothing."""

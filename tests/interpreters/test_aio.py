@@ -11,11 +11,12 @@ import threading
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from queue import SimpleQueue
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
 from cognition import Cancelled, Completed, Failed, Failure, Idle, ModelRequest, ToolMessage, Usage
+from cognition.features import HookPoint
 from interpreters import (
     Agent,
     AgentClosedError,
@@ -31,6 +32,7 @@ from interpreters import (
 )
 from interpreters.events import Event
 from interpreters.fakes import Hold, Reply, ScriptedModel, ScriptError, call
+from interpreters.journal import JournalWriteError
 from interpreters.threads import AT_ONCE, THREADS, in_thread
 from runtime import awaiting
 from runtime.awaiting import AsyncRuntime, Bridge, reading
@@ -472,7 +474,9 @@ def rich_script() -> list[Any]:
         Reply("I look.", [call("look", n=1), call("double", n=2)], reasoning="Which ones?", chunk=3),
         [call("ask_user", questions=[{"question": "Which?", "options": ["a", "b"]}])],
         call("pay", amount=5),
-        [call("recall", query="cat"), call("spawn_worker", name="ann", objective="work")],
+        [call("recall", query="cat"), call("spawn_worker", name="ann", objective="work"), call("remember", text="a")],
+        call("submit_plan", steps=["rest"]),
+        call("finish_step"),
         Reply("All is done.", chunk=4),
     ]
 
@@ -485,7 +489,7 @@ class RichModel(ScriptedModel):
         super().__init__(iter(lambda: self._answer, None))
 
     def _answer(self, request: ModelRequest) -> Any:
-        if getattr(request.messages[-1], "text", "") == "Hi!":
+        if "Hi!" in [getattr(message, "text", "") for message in request.messages[-2:]]:  # notes may stand behind it
             return "Hello again."
         if getattr(request.messages[0], "text", "").startswith("work"):
             return Reply("I work.", chunk=2)
@@ -494,7 +498,7 @@ class RichModel(ScriptedModel):
 
 @asynccontextmanager
 async def rich_session(**options: Any) -> AsyncIterator[AsyncAgent]:
-    """Everything in one turn: a retry, reasoning, calls at once, a question, an approval, notes, a worker, hooks."""
+    """Everything in one turn: a retry, calls at once, a question, a plan, an approval, notes, a worker, each hook."""
 
     @tool(read_only=True)
     async def look(n: int, context: ToolContext[Any]) -> int:
@@ -526,14 +530,15 @@ async def rich_session(**options: Any) -> AsyncIterator[AsyncAgent]:
     async with AsyncAgent(
         RichModel(),
         [look, tool(read_only=True, name="double")(double.function), pay],
-        features=["questions", "memory", "workers"],
+        features=["questions", "plan", "memory", "workers"],
         ask=always(["a"]),
+        review=always(True),
         approve=always(True),
         memory=AsyncNotes(),  # type: ignore[arg-type]  # under asyncio a store may be async
-        hooks={"stop": always(None)},
+        recall_first=True,
+        hooks={point: always(None) for point in get_args(HookPoint)},
         clock=fakes.FakeClock(),
         worker_patience=None,
-        fsync="never",
         **options,
     ) as agent:
         yield agent
@@ -578,15 +583,21 @@ def count_suspensions(loop: asyncio.AbstractEventLoop, tick: Callable[[], None])
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("how", ["agent.cancel", "task.cancel"])
-def test_cancel_at_every_await_of_a_turn(how: str, tmp_path: Any) -> None:
-    """Wherever it comes, there is one end, no task and no thread is left, and the journal tells the same."""
+@pytest.mark.parametrize(
+    ("how", "fsync"), [("agent.cancel", "never"), ("task.cancel", "never"), ("task.cancel", "record")]
+)
+def test_cancel_at_every_await_of_a_turn(how: str, fsync: Any, tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wherever it comes, there is one end, no task and no thread is left, and the journal tells the same.
+
+    With ``fsync="record"`` each step is such a place too: the disk is waited for on another thread.
+    """
+    monkeypatch.setattr("interpreters.journal.writing.os.fsync", lambda descriptor: None)  # a hundred of them a turn
 
     async def turn(stop: int | None, journal: Any) -> int:
         points = 0
         loop = asyncio.get_running_loop()
         told: list[Event] = []
-        async with rich_session(observers=[events.Inline(told.append)], journal=journal) as agent:
+        async with rich_session(observers=[events.Inline(told.append)], journal=journal, fsync=fsync) as agent:
             main: asyncio.Task[Any] | None = None
 
             def tick() -> None:
@@ -625,6 +636,64 @@ def test_cancel_at_every_await_of_a_turn(how: str, tmp_path: Any) -> None:
     for stop in range(1, total + 1):
         run(turn(stop, tmp_path / f"{stop}.jsonl"))
     assert set() == {thread for thread in set(threading.enumerate()) - before if thread.name != "cogstep tool"}
+
+
+# ------------------------------------------------------------------------------------------------------- the journal
+
+
+@pytest.mark.parametrize("fsync", ["record", "turn"])
+def test_the_disk_is_waited_for_on_another_thread(fsync: Any, tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A disk that hangs holds up the session that writes, before its effects, and no other on the loop."""
+    hangs, goes_on = SimpleQueue[threading.Thread](), threading.Event()
+
+    def slow(descriptor: int) -> None:
+        hangs.put(threading.current_thread())
+        assert goes_on.wait(PATIENCE)
+
+    async def main() -> Any:
+        told: list[str] = []
+        async with (
+            AsyncAgent(
+                ScriptedModel(["one"]),
+                journal=tmp_path / "s.jsonl",
+                fsync=fsync,
+                observers=[events.Inline(lambda event: told.append(type(event).__name__))],
+            ) as recorded,
+            AsyncAgent(ScriptedModel(["two"])) as other,
+        ):
+            monkeypatch.setattr("interpreters.journal.writing.os.fsync", slow)
+            turn = asyncio.create_task(recorded.run("Hi!"))
+            thread = await in_thread(lambda: hangs.get(timeout=PATIENCE))
+            text = (await other.run("Hi!")).text
+            before = list(told)
+            goes_on.set()
+            return text, (await turn).text, thread is threading.current_thread(), before
+
+    two, one, same_thread, before = run(main())
+    assert (two, one, same_thread) == ("two", "one", False)
+    assert before == ([] if fsync == "record" else before)
+    assert "TurnFinished" not in before
+    assert replay(tmp_path / "s.jsonl").raise_for_divergence().turns == 1
+
+
+def test_a_disk_that_fails_on_another_thread_ends_the_run(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As it does on the session's own: nothing is carried out, and the next run goes on."""
+
+    def broken(descriptor: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    async def main() -> Any:
+        model = ScriptedModel(["one"])
+        async with AsyncAgent(model, journal=tmp_path / "s.jsonl", fsync="record") as agent:
+            with monkeypatch.context() as patch:
+                patch.setattr("interpreters.journal.writing.os.fsync", broken)
+                with pytest.raises(JournalWriteError, match="No space left"):
+                    await agent.run("Hi!")
+                asked = len(model.requests)
+            return asked, (await agent.run("Hi!")).text
+
+    assert run(main()) == (0, "one")
+    assert replay(tmp_path / "s.jsonl").raise_for_divergence().turns == 1
 
 
 # ------------------------------------------------------------------------------------------------- sessions and loops
