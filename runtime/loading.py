@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack, overload
 from attrs import frozen
 
 from runtime.errors import LoadCancelledError, ModelOptionsError, ModelSpecError
+from runtime.isolated.frozen import FLAG
 from runtime.isolated.settings import Isolation
 from runtime.llama_options import LlamaOptions
 from runtime.owner import Owner
@@ -134,6 +136,12 @@ def _load_isolated(
     module: str = "",
 ) -> IsolatedRuntime:
     """The model is looked for here, and loaded in the child; ``module`` is another one than usual for it to run."""
+    if sys.argv[1:2] == [FLAG]:
+        raise ModelSpecError(
+            "this frozen program was started to be the process of a model, and did not become it: "
+            "call runtime.freeze_support() in the first line of the program's main module",
+            spec=name,
+        )
     from runtime.isolated import wire
     from runtime.isolated.handles import IsolatedRuntime
     from runtime.isolated.process import CHILD

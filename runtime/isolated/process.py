@@ -128,5 +128,7 @@ def _reason(code: int | None, tail: str) -> str:
         if -code == signal.SIGKILL:
             how += ", as the system does when memory runs out"
     lines = [line.strip() for line in tail.splitlines() if line.strip()]
-    said = next((line for line in lines if TELLING.search(line)), lines[-1] if lines else "")
+    last = lines[-1] if lines else ""  # of Python's own tracebacks that is the error; native code goes on after it
+    python = any(line.startswith("Traceback") for line in lines)
+    said = last if python else next((line for line in lines if TELLING.search(line)), last)
     return f"the model's process {how}" + (f"; it said: {said[:LONGEST_REASON]}" if said else "")
