@@ -123,6 +123,7 @@ class MlxBackend:
             sequences=sequences,
             batch=chunk + sequences,  # a chunk, and beside it a token of everybody
             chunk=chunk,
+            copies_share=False,
             can_cut=self._sequences.can_cut,
         )
 

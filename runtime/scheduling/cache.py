@@ -8,6 +8,8 @@ several sequences: to share a prefix is to mark its cells for one more sequence,
     sequence 1   ──── branch 1, its first 60 ─────┬── branch 2, 60 to 80 ──▶        copied at 60, then grown
     sequence 2   ──── branch 1, its first 60 ─────┴── branch 2, its first 10        copied from 1 at 70
 
+A cache whose copies share nothing is counted the same way: there each copy begins a branch.
+
 A branch is a stretch that one sequence wrote without a break. All sequences that hold some of it hold it from its
 start, so the cells in use are, for each branch, as many as the sequence needs that holds the most of it.
 """
@@ -86,18 +88,19 @@ class Cache:
             after[sequence] = Held(longer, new, True, clock)
         return Cache(after, clock, branches)
 
-    def copied(self, source: int, target: int, length: int, *, snapshot: bool = False) -> Cache:
+    def copied(self, source: int, target: int, length: int, *, snapshot: bool = False, shares: bool = True) -> Cache:
         """With the first ``length`` tokens of one sequence in another one, which is empty.
 
-        The source does not count as used, unless it is a snapshot: what both hold lives on in the copy, and nothing
+        In the same cells if the copy shares them, else in as many of its own. The source does not count as used, unless it is a snapshot: what both hold lives on in the copy, and nothing
         else of it was asked for. A snapshot is good for being copied.
         """
         if target in self.held:
             raise ValueError(f"sequence {target} is not empty")
         held = self.held[source]
-        copy = Held(held.tokens.cut(length), _cut(held.branches, length), False, self.clock, snapshot)
+        branches = _cut(held.branches, length) if shares else (Branch(self.branches + 1, length),)
+        copy = Held(held.tokens.cut(length), branches, not shares, self.clock, snapshot)
         touched = {source: evolve(held, used=self.clock)} if held.snapshot else {}
-        return evolve(self, held={**self.held, **touched, target: copy})
+        return Cache({**self.held, **touched, target: copy}, self.clock, self.branches + (not shares))
 
     def cut(self, sequence: int, length: int) -> Cache:
         """With only the first ``length`` tokens of a sequence."""

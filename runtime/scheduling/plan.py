@@ -27,7 +27,7 @@ class Limits:
     """What there is. ``0 < sequences <= chunk <= batch`` and ``sequences <= cells``."""
 
     cells: int
-    """Tokens that the cache holds, those that sequences share counted once."""
+    """Tokens that the cache holds; those in cells that sequences share are counted once."""
     sequences: int = field()
     """How many the cache keeps apart, those in use and those kept for later."""
     batch: int
@@ -38,6 +38,8 @@ class Limits:
     can_cut: bool = True
     """Whether a part of a sequence can be kept or copied; not so with recurrent and hybrid models. Those get snapshots:
     copies of a whole sequence as it was at a boundary of its prompt, where there is a sequence to spare."""
+    copies_share: bool = True
+    """Whether a copy takes no cells: it shares those of what it was copied from."""
     guesses: int = 0
     """Guessed tokens of all replies in a batch, at the most; none where ``can_cut`` is False, since they may have to be
     taken back."""
@@ -268,8 +270,8 @@ def cut(schedule: Schedule, change: Cut) -> Schedule:
 def keep(schedule: Schedule) -> tuple[Schedule, tuple[Change, ...]] | None:
     """Take the next snapshot, with the schedule after; None when there is none to take. To be asked after each batch.
 
-    One is taken of each sequence that stands at a boundary of its prompt, unless there is one of the same already; into
-    a free sequence, or in the place of what was not used for the longest time, if that is not from this batch too.
+    One is taken of each sequence that stands at a boundary of its prompt, unless there is one of the same already. Room
+    for it is made where what was not used for the longest time is, if that is not from this batch too.
     """
     if schedule.limits.can_cut:
         return None
@@ -278,15 +280,21 @@ def keep(schedule: Schedule) -> tuple[Schedule, tuple[Change, ...]] | None:
         length = cache.length(run.sequence)
         if length not in run.request.boundaries or _has_snapshot(cache, run.tokens, length):
             continue
-        target, changes = next(_free(schedule), None), list[Change]()
-        if target is None:
-            target = next(iter(_idle(schedule)), None)
-            if target is None or cache.held[target].used == cache.clock:
+        free, changes = list(_free(schedule)), list[Change]()
+        needed = schedule.promised + (0 if schedule.limits.copies_share else length)
+        victims = iter(_idle(schedule))
+        while not (free and cache.cells + needed <= schedule.limits.cells):
+            victim = next(victims, None)
+            if victim is None or cache.held[victim].used == cache.clock:
                 return None
-            cache = cache.dropped(target)
-            changes.append(Drop(target))
+            cache = cache.dropped(victim)
+            free.append(victim)
+            changes.append(Drop(victim))
+        target = min(free)
         changes.append(Copy(run.sequence, target, length))
-        return evolve(schedule, cache=cache.copied(run.sequence, target, length, snapshot=True)), tuple(changes)
+        shares = schedule.limits.copies_share
+        cache = cache.copied(run.sequence, target, length, snapshot=True, shares=shares)
+        return evolve(schedule, cache=cache), tuple(changes)
     return None
 
 
@@ -365,17 +373,19 @@ def _place(schedule: Schedule, request: Request, source: int | None, shared: int
     """Give a request a sequence; None where there is no room for it beside what runs.
 
     It goes on in the source where it continues all that it holds and nobody uses it, and it is no snapshot; else in a
-    sequence of its own, which costs nothing for what both share. To make room, idle sequences are dropped in the order
-    in which they were last used; when it is the source's turn, it loses what it does not share and is taken over.
+    sequence of its own, which costs nothing for what both share, if copies share cells. To make room, idle sequences
+    are dropped in the order in which they were last used; when it is the source's turn, it loses what it does not share
+    and is taken over.
     """
     cache, changes, idle = schedule.cache, list[Change](), _idle(schedule)
     own = False
     if source is not None and source in idle:
         own = cache.length(source) == shared and not cache.held[source].snapshot
     free = list(_free(schedule))
+    copying = 0 if schedule.limits.copies_share else shared
     needed = schedule.promised + request.most - shared
     victims = (victim for victim in idle if not (own and victim == source))
-    while not ((own or free) and cache.cells + needed <= schedule.limits.cells):
+    while not ((own or free) and cache.cells + needed + (0 if own else copying) <= schedule.limits.cells):
         victim = next(victims, None)
         if victim is None:
             return None
@@ -393,7 +403,7 @@ def _place(schedule: Schedule, request: Request, source: int | None, shared: int
     else:
         sequence = min(free)
         if source is not None:
-            cache = cache.copied(source, sequence, shared)
+            cache = cache.copied(source, sequence, shared, shares=schedule.limits.copies_share)
             changes.append(Copy(source, sequence, shared))
     begun = Running(request, sequence, request.prompt)
     waiting = tuple(other for other in schedule.waiting if other.id != request.id)

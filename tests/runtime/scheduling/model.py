@@ -8,9 +8,10 @@ from runtime.scheduling.plan import Change, Copy, Cut, Drop, Piece
 
 
 class Cells:
-    """Sequences of numbered cells; a copy shares them, and a cell that nobody holds is free."""
+    """Sequences of numbered cells; a copy shares them or has its own, and a cell that nobody holds is free."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, copies_share: bool = True) -> None:
+        self.copies_share = copies_share
         self.sequences: dict[int, list[int]] = {}
         self.tokens: dict[int, int] = {}
         """What each cell ever used was computed for."""
@@ -38,8 +39,10 @@ class Cells:
             case Copy(source, target, length):
                 assert target not in self.sequences
                 assert 0 < length <= len(self.sequences[source])
-                self.sequences[target] = self.sequences[source][:length]
-                self.used[target] = self._batches
+                if self.copies_share:
+                    self.sequences[target], self.used[target] = self.sequences[source][:length], self._batches
+                else:
+                    self.put(target, self.held(source)[:length])
                 if source in self.snapshots:
                     self.used[source] = self._batches
 

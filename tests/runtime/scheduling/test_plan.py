@@ -6,7 +6,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runtime.scheduling.plan import Copy, Cut, Drop, Limits, Piece, Request, Schedule, Start, admit, adopt, compose
+from runtime.scheduling.plan import (
+    Change,
+    Copy,
+    Cut,
+    Drop,
+    Limits,
+    Piece,
+    Request,
+    Schedule,
+    Start,
+    admit,
+    adopt,
+    compose,
+    keep,
+)
 from runtime.scheduling.tokens import Tokens
 
 LIMITS = Limits(cells=10_000, sequences=16, batch=512, chunk=128)
@@ -161,6 +175,34 @@ def test_a_cache_that_can_not_be_cut_is_continued_or_left_alone() -> None:
     assert differs == [Start(2, 1, 0, ())]
 
 
+@pytest.mark.parametrize(
+    ("shares", "most", "change", "cells"),
+    [(True, 61, Copy(0, 1, 30), 40), (False, 60, Copy(0, 1, 30), 70), (False, 61, Cut(0, 30), 30)],
+)
+def test_copies_that_share_nothing_take_cells_of_their_own(shares: bool, most: int, change: Change, cells: int) -> None:
+    """Of 100 cells 40 are held: what needs more than 60 for itself takes over what it begins like."""
+    limits = Limits(cells=100, sequences=4, batch=64, chunk=16, copies_share=shares)
+    schedule, _ = stepped(asked([1] * 40, reply=1, limits=limits))
+    schedule = schedule.ended(1).submitted(Request(2, Tokens([1] * 30 + [2] * 10), most))
+    schedule, (start,), _ = planned(schedule)
+
+    assert start.changes == (change,)
+    assert schedule.cache.cells == cells
+    assert schedule.cache.cells + schedule.promised <= 100
+
+
+@pytest.mark.parametrize(("shares", "taken"), [(True, True), (False, False)])
+def test_a_snapshot_that_has_no_room_is_not_taken(shares: bool, taken: bool) -> None:
+    """Where copies take cells, what runs goes before what may be gone back to."""
+    limits = Limits(cells=50, sequences=4, batch=64, chunk=16, can_cut=False, copies_share=shares)
+    schedule = Schedule(limits).submitted(Request(1, Tokens([1] * 30), 40, (20,)))
+    schedule, _, batch = planned(schedule)
+    kept = keep(schedule.evaluated(batch))
+
+    assert sizes(batch) == {1: 20}
+    assert (kept is not None) == taken
+
+
 def test_what_can_never_be_served_is_refused() -> None:
     """No cells for it, or nothing to evaluate."""
     schedule = Schedule(Limits(cells=100, sequences=3, batch=64, chunk=16))
@@ -189,9 +231,9 @@ def test_limits_leave_room_for_every_sequence(limits: dict[str, int]) -> None:
 def test_rows_of_tokens_never_change(steps: list[tuple[int, int, list[int]]]) -> None:
     """Whatever is made of a row, it stays what it was, and reads like a list."""
     rows, lists = [Tokens()], [list[int]()]
-    for which, keep, more in steps:
+    for which, kept, more in steps:
         row, plain = rows[which % len(rows)], lists[which % len(lists)]
-        length = min(keep, len(plain))
+        length = min(kept, len(plain))
         rows += [row.cut(length), row.extended(more)]
         lists += [plain[:length], plain + more]
 

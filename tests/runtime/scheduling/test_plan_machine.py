@@ -49,6 +49,7 @@ def all_limits(draw: st.DrawFn) -> Limits:
         sequences=sequences,
         batch=draw(st.integers(chunk, 16)),
         chunk=chunk,
+        copies_share=draw(st.booleans()),
         can_cut=can_cut,
         guesses=draw(st.integers(0, 6)) if can_cut else 0,
         worth_waiting=draw(st.integers(1, 8)),
@@ -62,7 +63,7 @@ class Planning(RuleBasedStateMachine):
     def begin(self, limits: Limits) -> None:
         self.limits = limits
         self.schedule = Schedule(limits)
-        self.cells = Cells()
+        self.cells = Cells(copies_share=limits.copies_share)
         self.known: dict[int, list[int]] = {}
         """The tokens of each request that is not over: prompt and reply."""
         self.left: dict[int, int] = {}
@@ -198,13 +199,13 @@ class Planning(RuleBasedStateMachine):
         while (kept := keep(self.schedule)) is not None:
             self.schedule, changes = kept
             *drops, copy = changes
+            assert isinstance(copy, Copy)
             for drop in drops:
                 assert isinstance(drop, Drop)
                 idle = self.cells.sequences.keys() - self.sequences.values()
-                assert len(self.cells.sequences) == self.limits.sequences
+                assert not self._fits_a_snapshot(copy.length)
                 assert drop.sequence == min(idle, key=lambda one: (self.cells.used[one], one))
                 self.cells.change(drop)
-            assert isinstance(copy, Copy)
             assert not self.limits.can_cut
             (request,) = (request for request, sequence in self.sequences.items() if sequence == copy.source)
             assert copy.length in self.boundaries[request]
@@ -215,11 +216,18 @@ class Planning(RuleBasedStateMachine):
             return
         snapshots = [self.cells.held(one) for one in self.cells.snapshots]
         idle = self.cells.sequences.keys() - self.sequences.values()
-        full = len(self.cells.sequences) == self.limits.sequences
-        if not full or any(self.cells.used[one] < self.cells.batches for one in idle):
-            for request, sequence in self.sequences.items():
-                held = self.cells.held(sequence)
-                assert len(held) not in self.boundaries[request] or held in snapshots
+        oldest = min((self.cells.used[one] for one in idle), default=self.cells.batches)
+        for request, sequence in self.sequences.items():
+            held = self.cells.held(sequence)
+            if len(held) in self.boundaries[request] and held not in snapshots:
+                assert not self._fits_a_snapshot(len(held))
+                # Where copies take cells, all that may be dropped for one may be too little.
+                assert oldest == self.cells.batches or not self.limits.copies_share
+
+    def _fits_a_snapshot(self, length: int) -> bool:
+        """Whether there is a sequence for it, and room."""
+        taken = self.cells.in_use + self._promised() + (0 if self.limits.copies_share else length)
+        return len(self.cells.sequences) < self.limits.sequences and taken <= self.limits.cells
 
     @rule(choice=st.integers(0, 9))
     def lose(self, choice: int) -> None:
