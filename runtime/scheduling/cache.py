@@ -91,8 +91,9 @@ class Cache:
     def copied(self, source: int, target: int, length: int, *, snapshot: bool = False, shares: bool = True) -> Cache:
         """With the first ``length`` tokens of one sequence in another one, which is empty.
 
-        In the same cells if the copy shares them, else in as many of its own. The source does not count as used, unless it is a snapshot: what both hold lives on in the copy, and nothing
-        else of it was asked for. A snapshot is good for being copied.
+        In the same cells if the copy shares them, else in as many of its own. The source does not count as used, unless
+        it is a snapshot: what both hold lives on in the copy, and nothing else of it was asked for. A snapshot is good
+        for being copied.
         """
         if target in self.held:
             raise ValueError(f"sequence {target} is not empty")
