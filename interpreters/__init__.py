@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from interpreters.async_agent import AsyncAgent
     from interpreters.context import ToolContext
     from interpreters.errors import AgentClosedError, BusyError, TurnFailedError
+    from interpreters.handles import AgentHandle, AgentHost, HostDiedError, HostError, ModelChoice
     from interpreters.redaction import Found, Redaction
     from interpreters.rehearsing import rehearse
     from interpreters.replaying import ReplayDivergedError, replay
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 __all__ = [
     "Agent",
     "AgentClosedError",
+    "AgentHandle",
+    "AgentHost",
     "AgentOptions",
     "AnswerError",
     "Approval",
@@ -37,6 +40,9 @@ __all__ = [
     "Found",
     "HookAnswer",
     "HookRequest",
+    "HostDiedError",
+    "HostError",
+    "ModelChoice",
     "PlanAnswer",
     "PlanRequest",
     "ProgramOptions",
@@ -60,6 +66,8 @@ __all__ = [
 HOMES = {
     "Agent": "agent",
     "AgentClosedError": "errors",
+    "AgentHandle": "handles",
+    "AgentHost": "handles",
     "AgentOptions": "assembly",
     "AnswerError": "answers",
     "Approval": "approvals",
@@ -69,6 +77,9 @@ HOMES = {
     "Found": "redaction",
     "HookAnswer": "asking",
     "HookRequest": "asking",
+    "HostDiedError": "handles",
+    "HostError": "handles",
+    "ModelChoice": "handles",
     "PlanAnswer": "asking",
     "PlanRequest": "asking",
     "ProgramOptions": "assembly",
