@@ -121,7 +121,7 @@ class MlxBackend:
         return Limits(
             cells=cells,
             sequences=sequences,
-            batch=chunk + sequences,  # a chunk, and beside it a token of everybody
+            batch=chunk,
             chunk=chunk,
             copies_share=False,
             can_cut=self._sequences.can_cut,
