@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from cognition import ModelRequest
 from cognition.parsing import Output
-from runtime.handles import Desk, Ticket
+from runtime.handles import Desk, LocalRuntime, Ticket
 from runtime.isolated import wire
 from runtime.loading import load_engine
 from runtime.owner import Owner
@@ -63,6 +63,8 @@ class Server:
         self._sending = threading.Lock()
         self._steps = 0
         self._desk: Desk | None = None
+        self._local: LocalRuntime | None = None
+        self._making = threading.Lock()
         self._tickets: dict[int, Ticket] = {}
         self._open: set[int] = set()
         """What is not answered yet."""
@@ -101,7 +103,11 @@ class Server:
                     ticket.cancel()
             case wire.Count(number, request):
                 self._open.add(number)
-                self.owner.put(lambda engine: self._count(engine, number, request))
+                self.owner.put(lambda engine: self._answer(number, lambda: len(engine.prompt(request))))
+            case wire.Save(number, request, path):
+                self._keep(number, lambda runtime: runtime.save_cache(request, path))
+            case wire.Restore(number, path):
+                self._keep(number, lambda runtime: runtime.restore_cache(path))
             case _:
                 raise AssertionError(f"a parent does not say {message!r}")
 
@@ -145,6 +151,20 @@ class Server:
         if number not in self._open:  # it has come to its end already, on the other thread
             self._tickets.pop(number, None)
 
+    def _keep(self, number: int, do: Callable[[LocalRuntime], int]) -> None:
+        """On a thread of its own: it waits for the engine, and then for the disk."""
+        self._open.add(number)
+        keep = threading.Thread(
+            target=lambda: self._answer(number, lambda: do(self._runtime())), name="cogstep cache", daemon=True
+        )
+        keep.start()
+
+    def _runtime(self) -> LocalRuntime:
+        with self._making:
+            if self._local is None:  # one at all: it closes its owner when nobody holds it any more
+                self._local = LocalRuntime(self.owner)
+            return self._local
+
     def _end(self) -> NoReturn:
         if self._desk is not None:
             self._desk.close()
@@ -171,10 +191,10 @@ class Server:
         self._desk = Desk(self.owner, engine)
         self.send(wire.encode(wire.Ready(engine.info)))
 
-    def _count(self, engine: LocalEngine, number: int, request: ModelRequest) -> None:
+    def _answer(self, number: int, tokens: Callable[[], int]) -> None:
         answer: wire.Message
         try:
-            answer = wire.Counted(number, len(engine.prompt(request)))
+            answer = wire.Counted(number, tokens())
         except BaseException as error:  # whatever it is, it is the caller's
             answer = wire.NotCounted(number, wire.refusal(error))
         self._open.discard(number)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import weakref
+from os import PathLike
 from typing import TYPE_CHECKING
 
 from cognition import ModelRequest
 from runtime.handles import LocalGeneration
+from runtime.isolated import wire
 from runtime.protocol import ModelInfo
 from runtime.real_models import check_allowed
 
@@ -52,7 +55,25 @@ class IsolatedRuntime:
             TemplateError: the model's template refuses these messages.
             ModelProcessError: the process has ended too often and is not started again.
         """
-        return self._supervisor.count(request)
+        return self._supervisor.ask(lambda number: wire.Count(number, request))
+
+    def save_cache(self, request: ModelRequest, path: str | PathLike[str]) -> int:
+        """As ``LocalRuntime.save_cache``. A process that was started anew holds nothing yet.
+
+        Raises:
+            ModelProcessError: the process has ended too often and is not started again.
+        """
+        place = os.path.abspath(path)
+        return self._supervisor.ask(lambda number: wire.Save(number, request, place))
+
+    def restore_cache(self, path: str | PathLike[str]) -> int:
+        """As ``LocalRuntime.restore_cache``.
+
+        Raises:
+            ModelProcessError: the process has ended too often and is not started again.
+        """
+        place = os.path.abspath(path)
+        return self._supervisor.ask(lambda number: wire.Restore(number, place))
 
     def describe(self) -> ModelInfo:
         return self._info

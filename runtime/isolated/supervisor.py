@@ -73,7 +73,7 @@ class Reply:
 
 
 @define(eq=False)
-class Counting:
+class Question:
     """A number that somebody waits for."""
 
     id: int
@@ -88,7 +88,7 @@ class Withdrawal:
     reply: Reply
 
 
-Letter = Reply | Counting | Withdrawal
+Letter = Reply | Question | Withdrawal
 
 
 class Supervisor:
@@ -133,9 +133,9 @@ class Supervisor:
         self._standing = False
         """The child has loaded its model."""
         self._unsent = bytearray()
-        self._waiting: dict[int, Reply | Counting] = {}
+        self._waiting: dict[int, Reply | Question] = {}
         """Not sent to a child that stands."""
-        self._sent: dict[int, Reply | Counting] = {}
+        self._sent: dict[int, Reply | Question] = {}
         self._deaths = 0
         """In a row."""
         self._reloading = ""
@@ -164,18 +164,18 @@ class Supervisor:
         self._put(reply)
         return reply
 
-    def count(self, request: ModelRequest) -> int:
-        """Have tokens counted, and wait for it.
+    def ask(self, message: Callable[[int], wire.Count | wire.Save | wire.Restore]) -> int:
+        """Ask for a number of tokens, and wait for it; ``message`` makes the question, of its number.
 
         Raises:
             RuntimeClosedError: after ``close()``, or it came while this waited.
-            TemplateError: the template refuses the messages.
             ModelProcessError: the process is not started any more.
+            CogstepError: what the child raised.
         """
         number = next(self._numbers)
-        counting = Counting(number, wire.encode(wire.Count(number, request)))
-        self._put(counting)
-        return counting.answer.result()
+        question = Question(number, wire.encode(message(number)))
+        self._put(question)
+        return question.answer.result()
 
     def cancel(self, reply: Reply) -> None:
         """End a reply soon. Takes no lock, so that a signal handler may call it."""
@@ -195,7 +195,7 @@ class Supervisor:
             self._closing = True
         self._ring()
 
-    def _put(self, letter: Reply | Counting) -> None:
+    def _put(self, letter: Reply | Question) -> None:
         with self._door:
             if self._closing:
                 raise RuntimeClosedError(self.name)
@@ -351,10 +351,10 @@ class Supervisor:
         reply.outputs.put(piece)
 
     def _answered(self, number: int) -> Future[int]:
-        counting = self._sent.pop(number, None)
-        if not isinstance(counting, Counting):
-            raise CodecError(("$.id", f"nobody waits for a count {number}"))
-        return counting.answer
+        question = self._sent.pop(number, None)
+        if not isinstance(question, Question):
+            raise CodecError(("$.id", f"nobody waits for an answer {number}"))
+        return question.answer
 
     def _read_letters(self) -> None:
         while True:
@@ -367,9 +367,9 @@ class Supervisor:
                     self._withdraw(reply)
                 case Reply() if letter.cancelled:
                     letter.end("cancelled")
-                case Reply() | Counting() if self._broken is not None:
+                case Reply() | Question() if self._broken is not None:
                     self._refuse(letter, self._broken)
-                case Reply() | Counting():
+                case Reply() | Question():
                     if self._standing:
                         self._send(letter)
                     else:
@@ -381,7 +381,7 @@ class Supervisor:
         elif self._waiting.pop(reply.id, None) is not None:
             reply.end("cancelled")
 
-    def _send(self, letter: Reply | Counting) -> None:
+    def _send(self, letter: Reply | Question) -> None:
         self._sent[letter.id] = letter
         self._unsent += letter.frame
 
@@ -404,14 +404,14 @@ class Supervisor:
         for letter in sent.values():
             if isinstance(letter, Reply):
                 letter.fail(failure)
-            else:  # to count twice does no harm
+            else:  # to ask twice does no harm
                 self._waiting[letter.id] = letter
         if self._broken is not None:
             waiting, self._waiting = self._waiting, {}
             for letter in waiting.values():
                 self._refuse(letter, self._broken)
 
-    def _refuse(self, letter: Reply | Counting, failure: Failure) -> None:
+    def _refuse(self, letter: Reply | Question, failure: Failure) -> None:
         if isinstance(letter, Reply):
             letter.fail(failure)
         else:
@@ -449,7 +449,7 @@ class Supervisor:
                     letter.end("cancelled")
                 else:
                     letter.fail(Failure(f"{type(error).__name__}: {error}", kind="fatal"))
-            elif isinstance(letter, Counting):
+            elif isinstance(letter, Question):
                 letter.answer.set_exception(RuntimeClosedError(self.name))
         self._bell.close()
         self._ringer.close()

@@ -10,6 +10,7 @@ import json
 import struct
 from collections.abc import Iterator
 from functools import cache
+from pathlib import Path
 from typing import Any, cast
 
 from attrs import frozen, resolve_types
@@ -75,6 +76,24 @@ class Count:
 
 
 @frozen
+class Save:
+    """Save what the cache holds of a prompt, and say how many tokens that is."""
+
+    id: int
+    request: ModelRequest
+    path: str
+    """Absolute, since the two may have gone to different folders."""
+
+
+@frozen
+class Restore:
+    """Put it back, and say how many tokens it is."""
+
+    id: int
+    path: str
+
+
+@frozen
 class Close:
     """Cancel everything, answer it, free the model and end."""
 
@@ -103,6 +122,7 @@ class Refusal:
     kind: str
     message: str
     spec: str = ""
+    """What was to be loaded, or the file of a saved cache."""
     extra: str = ""
 
 
@@ -122,7 +142,7 @@ class Produced:
 
 @frozen
 class Counted:
-    """How many tokens."""
+    """How many tokens were counted, saved or restored."""
 
     id: int
     tokens: int
@@ -130,7 +150,7 @@ class Counted:
 
 @frozen
 class NotCounted:
-    """Why not."""
+    """Why none."""
 
     id: int
     refusal: Refusal
@@ -144,15 +164,17 @@ class Pulse:
     """How many steps the engine has taken. The same number again and again: it is still in the same native call."""
 
 
-Message = (
-    Load | Submit | Cancel | Count | Close | Loading | Ready | LoadFailed | Produced | Counted | NotCounted | Pulse
-)
+FromParent = Load | Submit | Cancel | Count | Save | Restore | Close
+FromChild = Loading | Ready | LoadFailed | Produced | Counted | NotCounted | Pulse
+Message = FromParent | FromChild
 
 TAGS: dict[type, str] = {
     Load: "load",
     Submit: "submit",
     Cancel: "cancel",
     Count: "count",
+    Save: "save",
+    Restore: "restore",
     Close: "close",
     Loading: "loading",
     Ready: "ready",
@@ -292,13 +314,16 @@ ERRORS: dict[str, type[errors.ModelLoadError]] = {
 
 def refusal(error: BaseException) -> Refusal:
     """An error as a value."""
-    return Refusal(type(error).__name__, str(error), str(getattr(error, "spec", "")), str(getattr(error, "extra", "")))
+    about = error.path if isinstance(error, errors.SavedCacheError) else getattr(error, "spec", "")
+    return Refusal(type(error).__name__, str(error), str(about), str(getattr(error, "extra", "")))
 
 
 def restored(refusal: Refusal) -> CogstepError:
     """The error again; one of a kind that is not ours becomes a ``ModelLoadError`` that names it."""
     if refusal.kind == "ExtraMissingError":
         return errors.ExtraMissingError(refusal.message, extra=refusal.extra, spec=refusal.spec)
+    if refusal.kind == "SavedCacheError":
+        return errors.SavedCacheError(refusal.message, Path(refusal.spec))
     if refusal.kind in ERRORS:
         return ERRORS[refusal.kind](refusal.message, spec=refusal.spec)
     return errors.ModelLoadError(f"{refusal.kind}: {refusal.message}", spec=refusal.spec)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import stat
 import threading
 from collections.abc import Iterator
@@ -276,3 +278,25 @@ def test_a_backend_that_can_not_save_says_so(unable: LocalRuntime, tmp_path: Pat
         unable.save_cache(ask("Hello"), tmp_path / "cache")
     with pytest.raises(SavedCacheError, match="can't be restored"):
         unable.restore_cache(tmp_path / "cache")
+
+
+@pytest.mark.llama
+def test_a_model_in_a_process_of_its_own_saves_and_restores(tmp_path: Path) -> None:
+    """Its file is any other's, also for the process that comes after one that was killed."""
+    pytest.importorskip("llama_cpp", reason="the extra `llama` is not installed")
+    request = ModelRequest(
+        "You are one of many. " * 10, History((UserMessage("m1", "Hi"),)), (), GenerationOptions(max_tokens=4)
+    )
+    with load_model(backend="llama", isolate=True) as model:
+        with pytest.raises(SavedCacheError, match="holds nothing of this prompt") as caught:
+            model.save_cache(request, tmp_path / "a")
+        assert caught.value.path == tmp_path / "a"
+        list(model.submit(request))
+        saved = model.save_cache(request, tmp_path / "a")
+        assert model.pid is not None
+        os.kill(model.pid, signal.SIGKILL)
+
+        assert model.restore_cache(tmp_path / "a") == saved
+        *_, done = model.submit(request)
+        assert isinstance(done, Done)
+        assert done.usage.reused_tokens == saved - 1 == done.usage.input_tokens - 1

@@ -35,7 +35,7 @@ from cognition.parsing import (
     TextDelta,
 )
 from cognition.parsing.formats import FORMATS
-from runtime import ExtraMissingError, ModelFileError, ModelLoadError, TemplateError
+from runtime import ExtraMissingError, ModelFileError, ModelLoadError, SavedCacheError, TemplateError
 from runtime.isolated import wire
 from runtime.llama_options import Adapter, LlamaOptions, Rope
 from runtime.protocol import Done, ModelInfo, Timings
@@ -109,6 +109,8 @@ MESSAGES = st.one_of(
     st.builds(wire.Submit, NUMBERS, REQUESTS, SECONDS),
     st.builds(wire.Cancel, NUMBERS),
     st.builds(wire.Count, NUMBERS, REQUESTS),
+    st.builds(wire.Save, NUMBERS, REQUESTS, st.text()),
+    st.builds(wire.Restore, NUMBERS, st.text()),
     st.just(wire.Close()),
     st.builds(wire.Loading, st.floats(0, 1)),
     st.builds(wire.Ready, INFOS),
@@ -183,6 +185,7 @@ def test_a_length_that_none_has_is_damage() -> None:
     [
         *(kind("a text", spec="a spec") for kind in wire.ERRORS.values()),
         ExtraMissingError("a text", extra="mlx", spec="a spec"),
+        SavedCacheError("a text", Path("/a/file")),
     ],
     ids=lambda error: type(error).__name__,
 )
