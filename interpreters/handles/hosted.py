@@ -23,7 +23,7 @@ from interpreters.approvals import Approval, ApprovalRequest
 from interpreters.asking import HookAnswer, HookRequest, PlanAnswer, PlanRequest, QuestionRequest
 from interpreters.context import ToolCancelled, ToolContext
 from interpreters.errors import AgentClosedError, BusyError
-from interpreters.events import Event, ToolStarted
+from interpreters.events import Event, Inline, ToolStarted
 from interpreters.handles import messages as say
 from interpreters.handles.messages import Notice, event_data
 from interpreters.results import RunResult
@@ -185,7 +185,7 @@ class HostedSession:
             "review": self._review if "plan" in settings.features else None,
             "memory": notes,
             "hooks": dict.fromkeys(settings.hooks, self._hook),
-            "observers": [self._observe],
+            "observers": [Inline(self._observe)],
             "owns_model": False,
             "worker_patience": settings.worker_patience,
         }

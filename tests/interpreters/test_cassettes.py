@@ -71,7 +71,7 @@ def test_what_was_recorded_is_played(talk: Way, tmp_path: Path) -> None:
     told: list[list[Event]] = [[], []]
     live, played = tmp_path / "live", tmp_path / "played"
     path = tmp_path / "deep" / "cassette.json"
-    first = record(path, **options, journal=live, clock=fakes.FakeClock(), observers=[told[0].append])
+    first = record(path, **options, journal=live, clock=fakes.FakeClock(), observers=[events.Inline(told[0].append)])
     cassette = Cassette(path)
     model = cassette.model(never)
     second = talk(
@@ -81,7 +81,7 @@ def test_what_was_recorded_is_played(talk: Way, tmp_path: Path) -> None:
         **options,
         journal=played,
         clock=fakes.FakeClock(),
-        observers=[told[1].append],
+        observers=[events.Inline(told[1].append)],
     )
 
     assert live.read_bytes() == played.read_bytes()
@@ -201,7 +201,7 @@ def test_a_cancelled_reply_is_played_as_cancelled(tmp_path: Path) -> None:
 
     with Cassette(path, "record") as cassette:
         model = cassette.model(lambda: ScriptedModel([Reply("Once upon a time", chunk=5)]))
-        live = in_sync(model, "A story!", observers=[watch], use=agents.append)
+        live = in_sync(model, "A story!", observers=[events.Inline(watch)], use=agents.append)
     played = in_sync(Cassette(path).model(never), "A story!")
 
     assert Cancelled("enough", "Once ") == live.results[0].outcome

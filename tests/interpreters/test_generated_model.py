@@ -102,7 +102,7 @@ def hold_to_the_truth(talk: Way, model: GeneratedModel, allow: bool) -> None:
             "And on!",
             tools=tools(ran),
             approve=approve,
-            observers=[told.append],
+            observers=[events.Inline(told.append)],
             limits=Limits(steps=4, tool_calls=6),
             retry=RetryPolicy(attempts=3),
             clock=fakes.FakeClock(),
