@@ -17,8 +17,10 @@ from cognition import CallTool, EffectId, ToolCall, ToolFailed, ToolReturned
 from cognition.messages import ResultStatus
 from interpreters.context import ToolContext
 from interpreters.journal import Header, JournalReader
+from interpreters.redaction import Redaction
 from interpreters.replaying import engine_of
 from interpreters.tools import Tool, run_tool
+from interpreters.veil import Veil, looks_like
 
 Result = tuple[ResultStatus, str]
 """How a call ended, and what it gave."""
@@ -50,6 +52,8 @@ class RehearsalReport:
     header: Header
     calls: int
     """Calls that were run and compared."""
+    skipped: int
+    """Calls that were not run, because a secret in their arguments was not recorded."""
     differences: tuple[LiveDifference, ...]
     warnings: tuple[str, ...]
 
@@ -59,7 +63,13 @@ class RehearsalReport:
         return not self.differences
 
 
-def rehearse(path: str | os.PathLike[str], tools: Iterable[Tool[..., Any]], *, deps: Any = None) -> RehearsalReport:
+def rehearse(
+    path: str | os.PathLike[str],
+    tools: Iterable[Tool[..., Any]],
+    *,
+    deps: Any = None,
+    redact: Redaction | None = None,
+) -> RehearsalReport:
     """Run the calls of a recorded session and compare their results with the recorded ones.
 
     **The tools really run**: give them a scratch directory, or a copy of what they change. A call without a recorded
@@ -69,6 +79,7 @@ def rehearse(path: str | os.PathLike[str], tools: Iterable[Tool[..., Any]], *, d
         path: the journal.
         tools: what runs; a tool that is not among them counts as failed.
         deps: handed to them as ``ToolContext.deps``.
+        redact: as in the recording, for secrets known by name; any text may stand where another one was hidden.
 
     Raises:
         JournalError: the file is no journal, of another version, or damaged.
@@ -76,21 +87,25 @@ def rehearse(path: str | os.PathLike[str], tools: Iterable[Tool[..., Any]], *, d
     ours = {tool.spec.name: tool for tool in tools}
     decided: dict[EffectId, CallTool] = {}
     differences: list[LiveDifference] = []
-    calls = 0
+    calls = skipped = 0
+    veil = Veil(redact)
     with JournalReader(path) as reader:
         engine, state = engine_of(reader.header), reader.header.start
         for record in reader:
             event = record.input
             if isinstance(event, ToolReturned | ToolFailed) and event.effect_id in decided:
-                calls += 1
                 effect = decided.pop(event.effect_id)
-                live = _result(_run(ours, effect, reader.header.session, deps))
-                if live != _result(event):
-                    differences.append(LiveDifference(record.seq, effect.call, _result(event), live))
+                if veil.lacks(effect):
+                    skipped += 1
+                else:
+                    calls += 1
+                    live = _result(_run(ours, veil.reveal(effect), reader.header.session, deps))
+                    if not _same(veil.reveal(_result(event)), live):
+                        differences.append(LiveDifference(record.seq, effect.call, _result(event), live))
             transition = engine.step(state, event)
             state = transition.next_state
             decided |= {d.effect_id: d for d in transition.decisions if isinstance(d, CallTool)}
-        return RehearsalReport(reader.path, reader.header, calls, tuple(differences), tuple(reader.warnings))
+        return RehearsalReport(reader.path, reader.header, calls, skipped, tuple(differences), tuple(reader.warnings))
 
 
 def _run(tools: dict[str, Tool[..., Any]], effect: CallTool, session: str, deps: Any) -> ToolReturned | ToolFailed:
@@ -99,6 +114,10 @@ def _run(tools: dict[str, Tool[..., Any]], effect: CallTool, session: str, deps:
     if tool is None:
         return ToolFailed(effect.effect_id, f"this program has no tool {call.name!r}")
     return run_tool(tool, effect, ToolContext(deps, session=session, call_id=call.id, tool=call.name))
+
+
+def _same(recorded: Result, live: Result) -> bool:
+    return recorded[0] == live[0] and looks_like(recorded[1], live[1])
 
 
 def _result(event: ToolReturned | ToolFailed) -> Result:

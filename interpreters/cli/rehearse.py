@@ -30,7 +30,8 @@ def rehearse(options: argparse.Namespace) -> int:
             print(difference)
         count = f"{report.calls} call{'' if report.calls == 1 else 's'}"
         verdict = "every result is the same" if report.same else f"{len(report.differences)} results differ"
-        print(f"{report.path}: {verdict} ({count})")
+        skipped = f"; {report.skipped} not run, for want of a secret" if report.skipped else ""
+        print(f"{report.path}: {verdict} ({count}{skipped})")
     return ANSWERED if report.same else UNANSWERED
 
 
@@ -41,6 +42,7 @@ def report_data(report: RehearsalReport) -> dict[str, Any]:
         "session": report.header.session,
         "same": report.same,
         "calls": report.calls,
+        "skipped": report.skipped,
         "warnings": list(report.warnings),
         "differences": [
             {

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from interpreters import Agent, rehearse, tool
+from interpreters import Agent, Redaction, rehearse, tool
 from interpreters.fakes import ScriptedModel, call
 from interpreters.journal import JournalError
 
@@ -54,3 +54,26 @@ def test_a_call_without_a_result_is_not_run(tmp_path: Path) -> None:
     assert rehearse(path, [pay]).calls == 0
     with pytest.raises(JournalError):
         rehearse(tmp_path / "nothing", [pay])
+
+
+def test_secrets_that_were_hidden_are_no_differences(tmp_path: Path) -> None:
+    """A call that needs one is not run with a placeholder, unless the secret is given again by its name."""
+    key, ran = "sk-" + "proj-abcDEF123456789012345678", []
+
+    @tool
+    def login(password: str) -> str:
+        ran.append(password)
+        return f"hello {password}, your key is {key}"
+
+    path = tmp_path / "s.jsonl"
+    known = Redaction({"DB": "hunter2"})
+    script = [[call("login", password="hunter2"), call("login", password=key)], "Done."]
+    with Agent(ScriptedModel(script), [login], journal=path, redact=known) as agent:
+        agent.run("Log in!")
+    ran.clear()
+
+    without, given = rehearse(path, [login]), rehearse(path, [login], redact=known)
+    assert (without.calls, without.skipped, without.same) == (0, 2, True)
+    assert (given.calls, given.skipped, given.same, ran) == (1, 1, True, ["hunter2"])
+    key = "none"
+    assert rehearse(path, [login], redact=known).same
