@@ -20,6 +20,7 @@ from cognition import AssistantMessage, GenerationOptions, History, Message, Mod
 from interpreters.cli.errors import ANSWERED, CommandError
 from interpreters.cli.interrupts import Interrupts
 from interpreters.cli.measures import Figure, peak_memory, per_second, short, size
+from interpreters.cli.model_options import load_options
 from interpreters.cli.terminal import StatusLine, Terminal, bar
 from runtime import Done, Generation, LoadProgress, Runtime, load_model
 
@@ -92,13 +93,7 @@ def measure(options: argparse.Namespace, show: Callable[[Figure], None], status:
         status.show(bar("downloading" if progress.stage == "download" else "loading", progress.fraction))
 
     began = time.monotonic()
-    model = load_model(
-        options.model,
-        backend=options.backend,
-        context_tokens=options.context,
-        threads=options.threads,
-        on_progress=progress,
-    )
+    model = load_model(options.model, **load_options(options, progress))
     loaded = time.monotonic() - began
     try:
         info = model.describe()

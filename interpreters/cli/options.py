@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from interpreters.cli.errors import UNUSABLE, one_line
+from interpreters.cli.model_options import add_model_options
+from interpreters.cli.numbers import COUNT, REPLY, SEED, TEMPERATURE, TURN
 from interpreters.cli.sessions_options import add_sessions
 
 EXIT_CODES = """\
@@ -183,28 +185,6 @@ def version() -> str:
         return "(run from its source, not installed)"
 
 
-def number(kind: type[int] | type[float], what: str, fits: Callable[[float], bool]) -> Callable[[str], Any]:
-    """An argparse type that says what it wants."""
-
-    def read(text: str) -> int | float:
-        try:
-            value = kind(text)
-        except ValueError:
-            value = None
-        if value is None or not fits(value):  # NaN fits nothing
-            raise argparse.ArgumentTypeError(f"expected {what}, not {text!r}")
-        return value
-
-    return read
-
-
-COUNT = number(int, "a whole number from 1", lambda value: value >= 1)
-REPLY = number(int, "a whole number from 2", lambda value: value >= 2)
-TEMPERATURE = number(float, "a number from 0 to 2", lambda value: 0 <= value <= 2)
-TURN = number(int, "a whole number from 0", lambda value: value >= 0)
-SEED = number(int, "a whole number from 0 to 4294967295", lambda value: 0 <= value < 2**32)
-
-
 def names(text: str) -> tuple[str, ...]:
     """Names with commas between them."""
     found = tuple(name.strip() for name in text.split(","))
@@ -272,15 +252,11 @@ def parser() -> Parser:
     parse.add_argument("--json", action="store_true", help="print what was read as one JSON object")
 
     bench = _command(commands, "bench", "measure how fast a model runs here", BENCH)
-    _add_model_options(bench)
+    add_model_options(bench)
     bench.add_argument("--sessions", type=COUNT, default=8, metavar="N", help="replies at the same time (default: 8)")
     bench.add_argument("--prompt", type=COUNT, default=512, metavar="N", help="tokens of the prompt (default: 512)")
     bench.add_argument("--tokens", type=REPLY, default=64, metavar="N", help="tokens of a reply, from 2 (default: 64)")
     bench.add_argument("--rounds", type=COUNT, default=3, metavar="N", help="of each measurement (default: 3)")
-    bench.add_argument(
-        "--context", type=REPLY, metavar="N", help="longest prompt and reply (default: the model's, to 8192)"
-    )
-    bench.add_argument("--threads", type=COUNT, metavar="N", help="of llama.cpp on a CPU (default: physical cores)")
     bench.add_argument("--json", action="store_true", help="print the figures as one JSON object")
 
     doctor = _command(commands, "doctor", "say what works on this machine and what to install", DOCTOR)
@@ -304,7 +280,7 @@ def _command(commands: Any, name: str, summary: str, description: str, *more: st
 
 def _add_session_options(command: Parser) -> None:
     model = command.add_argument_group("model")
-    _add_model_options(model)
+    add_model_options(model)
     model.add_argument(
         "--temperature", type=TEMPERATURE, metavar="T", help="0 always takes the likeliest token (default: 0)"
     )
@@ -327,18 +303,9 @@ def _add_session_options(command: Parser) -> None:
 
 def _add_resumed_options(command: Parser) -> None:
     """Of commands that begin with a recording: what it says itself can't be chosen again."""
-    _add_model_options(command.add_argument_group("model"))
+    add_model_options(command.add_argument_group("model"))
     _add_place_options(command.add_argument_group("agent"))
     _add_output_options(command.add_argument_group("output"))
-
-
-def _add_model_options(group: Any) -> None:
-    group.add_argument(
-        "--model",
-        metavar="SPEC",
-        help="a GGUF file, a directory with an MLX model, or hf:owner/repo[/file] (default: the model that ships)",
-    )
-    group.add_argument("--backend", choices=("llama", "mlx"), help="what runs it (default: what fits the model)")
 
 
 def _add_place_options(group: Any) -> None:

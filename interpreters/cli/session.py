@@ -17,6 +17,7 @@ from interpreters.approvals import Approval, ApprovalRequest, Approve
 from interpreters.assembly import ProgramOptions
 from interpreters.cli.errors import ANSWERED, INTERRUPTED, UNANSWERED, CommandError, Terminated, reason_of
 from interpreters.cli.interrupts import Interrupts
+from interpreters.cli.model_options import load_options
 from interpreters.cli.render import call_text
 from interpreters.cli.screen import JsonLines, Output, Screen
 from interpreters.cli.terminal import Terminal, bar
@@ -206,6 +207,6 @@ def _load(options: argparse.Namespace, output: Output) -> Runtime:
         output.progress(bar("downloading" if progress.stage == "download" else "loading", progress.fraction))
 
     try:
-        return load_model(options.model, backend=options.backend, on_progress=show)
+        return load_model(options.model, **load_options(options, show))
     finally:
         output.clear()

@@ -1,0 +1,73 @@
+"""Which model a command runs, and how it is loaded."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from interpreters.cli.numbers import COUNT, REPLY, TURN
+
+if TYPE_CHECKING:
+    from runtime import Adapter
+    from runtime.loading import LoadOptions, OnProgress
+
+
+CACHE_TYPES = ("f32", "f16", "bf16", "q8_0", "q5_1", "q5_0", "q4_1", "q4_0", "iq4_nl")
+"""Those of ``runtime.llama_options``, which need not be loaded to be named."""
+
+
+def add_model_options(group: Any) -> None:
+    """What every command that loads a model takes."""
+    group.add_argument(
+        "--model",
+        metavar="SPEC",
+        help="a GGUF file, a directory with an MLX model, or hf:owner/repo[/file] (default: the model that ships)",
+    )
+    group.add_argument("--backend", choices=("llama", "mlx"), help="what runs it (default: what fits the model)")
+    group.add_argument(
+        "--context", type=REPLY, metavar="N", help="longest prompt and reply (default: the model's, to 8192)"
+    )
+    group.add_argument("--threads", type=COUNT, metavar="N", help="of llama.cpp on a CPU (default: physical cores)")
+    group.add_argument("--gpu-layers", type=TURN, metavar="N", help="of llama.cpp (default: all, if there is a GPU)")
+    group.add_argument(
+        "--adapter",
+        action="append",
+        metavar="FILE[:SCALE]",
+        help="a LoRA adapter for a GGUF model; may be given several times",
+    )
+    group.add_argument(
+        "--cache-type", choices=CACHE_TYPES, help="how llama.cpp keeps its cache; q8_0 halves it (default: f16)"
+    )
+
+
+def load_options(chosen: argparse.Namespace, on_progress: OnProgress) -> LoadOptions:
+    """What was chosen, for ``load_model``."""
+    from runtime import LlamaOptions  # here, so that --help need not load it
+
+    options: dict[str, Any] = {}
+    if chosen.gpu_layers is not None:
+        options["gpu_layers"] = chosen.gpu_layers
+    if chosen.adapter:
+        options["adapters"] = map(_adapter, chosen.adapter)
+    if chosen.cache_type is not None:
+        options |= {"key_type": chosen.cache_type, "value_type": chosen.cache_type}
+    return {
+        "backend": chosen.backend,
+        "context_tokens": chosen.context,
+        "threads": chosen.threads,
+        "options": LlamaOptions(**options) if options else None,
+        "on_progress": on_progress,
+    }
+
+
+def _adapter(text: str) -> Adapter:
+    """``FILE`` or ``FILE:SCALE``."""
+    from runtime import Adapter
+
+    file, _, scale = text.rpartition(":")
+    try:
+        factor = float(scale)
+    except ValueError:  # no scale, and perhaps a colon in the path, as in C:\\adapter.gguf
+        return Adapter(Path(text))
+    return Adapter(Path(file), factor)
