@@ -62,9 +62,12 @@ examples:
 REPLAY = """\
 Fold a recording again, without a model and without tools, and compare every decision with the recorded one.
 
+--to N prints the state after record N, as JSON. --engine shows what other logic would have decided: it names a function
+that makes an engine of the recorded configuration.
+
 examples:
   cogstep replay session.jsonl
-  cogstep replay session.jsonl --json
+  cogstep replay session.jsonl --engine my_logic:make
 """
 
 RESUME = """\
@@ -79,11 +82,14 @@ examples:
 """
 
 FORK = """\
-Begin a new session where a recorded one stood after a turn, with another model, prompt or question.
+Begin a new session where a recorded one stood after a turn, with another model, prompt, tools or question.
+
+What is not given is as recorded; --turn 0 is where it began. The recording stays as it is, and a new one says where it
+comes from.
 
 examples:
   cogstep fork session.jsonl "And times two?" --turn 1 --record other.jsonl
-  cogstep fork session.jsonl "And times two?" --model ./qwen3-4b.gguf --system "Be brief."
+  cogstep fork session.jsonl "And times two?" --model ./qwen3-4b.gguf --system "Be brief." --no-tools
 """
 
 REHEARSE = """\
@@ -217,6 +223,7 @@ def parser() -> Parser:
     resume = _command(commands, "resume", "go on with a recorded session", RESUME, OUTPUT)
     resume.add_argument("file", metavar="FILE", help="its recording, which goes on too")
     resume.add_argument("prompt", metavar="PROMPT", nargs="?", help="what to ask then; - reads it from stdin")
+    _add_secrets_option(resume)
     _add_resumed_options(resume)
 
     fork = _command(commands, "fork", "begin a new session where a recorded one stood", FORK, OUTPUT)
@@ -226,6 +233,8 @@ def parser() -> Parser:
     fork.add_argument("--record", metavar="FILE", help="record the new session; FILE must not exist")
     fork.add_argument("--system", metavar="TEXT", help="another system prompt (default: the recorded one)")
     fork.add_argument("--max-steps", type=COUNT, metavar="N", help="model replies in one turn (default: as recorded)")
+    _add_tool_options(fork, "default: as recorded")
+    _add_secrets_option(fork)
     _add_resumed_options(fork)
 
     rehearse = _command(commands, "rehearse", "run a recording's tools again and compare", REHEARSE)
@@ -291,13 +300,12 @@ def _add_session_options(command: Parser) -> None:
     agent = command.add_argument_group("agent")
     agent.add_argument("--system", metavar="TEXT", help="a system prompt (default: none)")
     agent.add_argument("--max-steps", type=COUNT, metavar="N", help="model replies in one turn (default: 12)")
-    tools = agent.add_mutually_exclusive_group()
-    tools.add_argument("--tools", type=names, metavar="NAME,...", help="only these tools (default: all; see /tools)")
-    tools.add_argument("--no-tools", action="store_true", help="no tools at all")
+    _add_tool_options(agent, "default: all; see /tools")
     _add_place_options(agent)
 
     output = command.add_argument_group("output")
     output.add_argument("--record", metavar="FILE", help="record the session for `cogstep replay`; FILE must not exist")
+    _add_secrets_option(output)
     _add_output_options(output)
 
 
@@ -306,6 +314,18 @@ def _add_resumed_options(command: Parser) -> None:
     add_model_options(command.add_argument_group("model"))
     _add_place_options(command.add_argument_group("agent"))
     _add_output_options(command.add_argument_group("output"))
+
+
+def _add_tool_options(group: Any, default: str) -> None:
+    tools = group.add_mutually_exclusive_group()
+    tools.add_argument("--tools", type=names, metavar="NAME,...", help=f"only these tools ({default})")
+    tools.add_argument("--no-tools", action="store_true", help="no tools at all")
+
+
+def _add_secrets_option(group: Any) -> None:
+    group.add_argument(
+        "--keep-secrets", action="store_true", help="record API keys, passwords and tokens as they are, not hidden"
+    )
 
 
 def _add_place_options(group: Any) -> None:

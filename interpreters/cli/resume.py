@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 from typing import Any
 
 from cognition import Limits
 from interpreters.agent import Agent
 from interpreters.cli.errors import ANSWERED, CommandError
 from interpreters.cli.run import read_prompt
-from interpreters.cli.session import check_recording, exit_code, make_output, open_session
+from interpreters.cli.session import check_recording, choose_tools, directory, exit_code, make_output, open_session
 from interpreters.journal import Header, JournalReader
 from interpreters.tools import Tool
 
@@ -38,7 +37,8 @@ def resume(options: argparse.Namespace) -> int:
 def fork(options: argparse.Namespace) -> int:
     """Begin a new session where a recorded one stood, ask, and return the exit code."""
     prompt = read_prompt(options.prompt)
-    tools = recorded_tools(options)
+    chosen = options.no_tools or options.tools is not None
+    tools = choose_tools(options) if chosen else recorded_tools(options)
     check_recording(options.record)
     limits = None if options.max_steps is None else Limits(steps=options.max_steps)
 
@@ -58,9 +58,7 @@ def recorded_tools(options: argparse.Namespace) -> tuple[Tool[..., Any], ...]:
     Raises:
         CommandError: it was recorded by a program with tools of its own.
     """
-    root = Path(options.cwd if options.cwd is not None else ".")
-    if not root.is_dir():
-        raise CommandError(f"--cwd {root} is no directory; name one that exists")
+    root = directory(options)
     from interpreters.toolbox import standard_tools
 
     ours = {tool.spec.name: tool for tool in standard_tools(root)}

@@ -94,6 +94,8 @@ def open_session(options: argparse.Namespace, output: Output, begin: Begin | Non
             for warning in model.describe().warnings:
                 output.note(f"! {warning}", "warning")
             given: ProgramOptions = {"approve": approver(options, output, interrupts), "observers": [Inline(output)]}
+            if options.keep_secrets:
+                given["redact"] = None
             agent = begin(model, given)
         except BaseException:
             model.close()
@@ -135,11 +137,17 @@ def generation_options(options: argparse.Namespace) -> GenerationOptions:
     return GenerationOptions(**{name: value for name, value in given.items() if value is not None})
 
 
-def choose_tools(options: argparse.Namespace) -> tuple[Tool[..., Any], ...]:
-    """The tools that were asked for, in their usual order whatever the order of their names: models learn it."""
+def directory(options: argparse.Namespace) -> Path:
+    """The directory that tools are kept inside."""
     root = Path(options.cwd if options.cwd is not None else ".")
     if not root.is_dir():
         raise CommandError(f"--cwd {root} is no directory; name one that exists")
+    return root
+
+
+def choose_tools(options: argparse.Namespace) -> tuple[Tool[..., Any], ...]:
+    """The tools that were asked for, in their usual order whatever the order of their names: models learn it."""
+    root = directory(options)
     if options.no_tools:
         return ()
     from interpreters.toolbox import standard_tools

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from cognition import ModelRequest
 from interpreters import replay
 from interpreters.fakes import call
 from interpreters.journal import JournalReader
@@ -60,6 +61,42 @@ def test_a_fork_begins_where_a_turn_ended(here: Cogstep, tmp_path: Path) -> None
         assert reader.header.config.system == "Be brief."
     wrong = here("fork", "s.jsonl", "And?", "--turn", "7", replies=[])
     assert (wrong.returncode, "there is no turn 7" in wrong.stderr) == (2, True)
+
+
+def test_a_fork_takes_other_tools(here: Cogstep, tmp_path: Path) -> None:
+    """By name, or none; without a word those of the recording. From turn 0 it is another input."""
+    recorded(here, tmp_path)
+    asked: list[ModelRequest] = []
+
+    def note(request: ModelRequest) -> str:
+        asked.append(request)
+        return "On."
+
+    for options, expected in (
+        ((), ["calculate", "current_time", "Read", "Glob", "Grep"]),
+        (("--tools", "Read,calculate"), ["calculate", "Read"]),
+        (("--no-tools",), []),
+    ):
+        assert here("fork", "s.jsonl", "Else?", "--turn", "0", *options, replies=[note]).returncode == 0
+        assert expected == [tool.name for tool in asked[-1].tools]
+        assert [getattr(message, "text", "") for message in asked[-1].messages] == ["Else?"]
+
+
+def test_secrets_stay_out_of_recordings_unless_asked_for(here: Cogstep, tmp_path: Path) -> None:
+    key = "sk-" + "proj-abcDEF123456789012345678"
+
+    def repeat(request: ModelRequest) -> str:
+        return f"I heard {getattr(request.messages[-1], 'text', '')}"
+
+    hidden = here("run", f"It is {key}", "--record", "hidden.jsonl", replies=[repeat])
+    kept = here("run", f"It is {key}", "--record", "kept.jsonl", "--keep-secrets", replies=[repeat])
+
+    assert f"I heard It is {key}\n" == hidden.stdout == kept.stdout
+    found = [key in (tmp_path / name).read_text() for name in ("hidden.jsonl", "kept.jsonl")]
+    assert found == [False, True]
+    assert here("resume", "kept.jsonl", key, "--keep-secrets", replies=["On."]).returncode == 0
+    assert here("fork", "hidden.jsonl", key, "--record", "f.jsonl", replies=["On."]).returncode == 0
+    assert key not in (tmp_path / "f.jsonl").read_text()
 
 
 def test_a_rehearsal_runs_the_tools(here: Cogstep, tmp_path: Path) -> None:
