@@ -15,14 +15,14 @@ from typing import Any, Unpack
 
 from attrs import evolve
 
-from cognition import ConfigError, ToolSpec
+from cognition import CogstepError, ConfigError, ToolSpec
 from interpreters.clock import Clock
 from interpreters.handles import messages as say
 from interpreters.handles.channels import Channel, PipeChannel, QueueChannel
 from interpreters.handles.errors import HostDiedError, HostError
 from interpreters.handles.handle import AgentHandle, HandleOptions
 from interpreters.handles.host import Host
-from interpreters.handles.messages import ModelChoice, ProtocolError, line_of, read_notice
+from interpreters.handles.messages import ModelChoice, line_of, read_notice
 from interpreters.tools import Tool
 from runtime.protocol import Runtime
 
@@ -270,7 +270,7 @@ class AgentHost:
             while (line := self._channel.receive()) is not None:
                 try:
                     self._arrived(read_notice(line))
-                except ProtocolError as error:
+                except CogstepError as error:  # no message, or an event that is none
                     self.faults.append(str(error))
         finally:
             self._end(self._on_gone())

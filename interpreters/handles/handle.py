@@ -124,6 +124,13 @@ class AgentHandle:
         """
         return self._begin(lambda number: say.RunTurn(self.key, number, text))
 
+    async def run_async(self, text: str) -> RunResult:
+        """``run`` in an event loop, which is not blocked; raises as ``run``. Cancelling the task cancels the turn."""
+        async with self.stream(text) as turn:
+            async for _ in turn:
+                pass
+        return turn.result
+
     def go_on(self) -> RunResult:
         """Carry the turn to its end that a crash had interrupted; see ``unfinished``."""
         self.unfinished = False

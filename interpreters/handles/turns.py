@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import Future
 from functools import partial
+from inspect import isawaitable, iscoroutine
 from queue import Empty, SimpleQueue
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -24,9 +26,16 @@ from interpreters.results import RunResult
 from interpreters.tools import describe, run_tool
 
 if TYPE_CHECKING:
+    import asyncio
+
     from interpreters.handles.handle import AgentHandle
 
 LEFT = "the stream was left"
+
+
+def _wake_up(wake: asyncio.Future[None]) -> None:
+    if not wake.done():
+        wake.set_result(None)
 
 
 @frozen
@@ -64,8 +73,9 @@ class ToolWait:
 class TurnStream:
     """The events of one turn as they come, and its result. Ends always: also if the host dies.
 
-    ``with handle.stream("...") as events:`` cancels the turn when its block is left early. Approvals, questions, plans
-    and hooks are answered on the thread that reads the stream; tools run on threads of their own.
+    Read by ``for`` within ``with``, or in an event loop by ``async for`` within ``async with``; a block that is left
+    early cancels the turn. Approvals, questions, plans and hooks are asked where the stream is read, in a loop also by
+    ``async def``; tools run on threads of their own.
     """
 
     def __init__(self, handle: AgentHandle, number: int) -> None:
@@ -80,6 +90,10 @@ class TurnStream:
         self._over = False
         self._left = False
         """Nobody reads it any more, and nobody is asked."""
+        self._wake: Callable[[], object] = lambda: None
+        """Tells an event loop that something has come."""
+        self._asking: set[asyncio.Future[Any]] = set()
+        """What the program awaits before it answers."""
 
     @property
     def result(self) -> RunResult:
@@ -105,21 +119,53 @@ class TurnStream:
                 item = self._items.get(timeout=LONGEST_WAIT)  # a chance for the handlers of signals
             except Empty:
                 continue
-            if isinstance(item, End):
-                self._end = item if self._fault is None else End(error=self._fault)
-                break
-            if isinstance(item, say.Asked):
-                if self._left:
-                    self._no_answer(item, LEFT)
-                else:
-                    self._ask(item)
-                continue
-            if isinstance(item, Event):
-                self._handle.show(item)
-            return item
+            shown = self._look_at(item)
+            if shown is not None:
+                return shown
         if self._end.error is not None:
             raise self._end.error
         raise StopIteration
+
+    def __aiter__(self) -> TurnStream:
+        return self
+
+    async def __anext__(self) -> Event | ToolWait:
+        import asyncio
+
+        loop = asyncio.get_running_loop()
+        while self._end is None:
+            wake = loop.create_future()
+            self._wake = partial(loop.call_soon_threadsafe, _wake_up, wake)
+            try:
+                item = self._items.get_nowait()
+            except Empty:
+                await wake
+                continue
+            shown = self._look_at(item, loop)
+            if shown is not None:
+                return shown
+        if self._end.error is not None:
+            raise self._end.error
+        raise StopAsyncIteration
+
+    def _look_at(
+        self, item: Event | ToolWait | say.Asked | End, loop: asyncio.AbstractEventLoop | None = None
+    ) -> Event | ToolWait | None:
+        """Do what the next item wants of the stream; give it back if it is for the reader."""
+        if isinstance(item, End):
+            self._end = item if self._fault is None else End(error=self._fault)
+            for task in self._asking:
+                task.cancel()
+            return None
+        if isinstance(item, say.Asked):
+            if self._left:
+                self._no_answer(item, LEFT)
+            else:
+                self._ask(item, loop)
+            return None
+        if isinstance(item, Event):
+            self._handle.show(item)
+        return item
 
     def cancel(self, reason: str = "") -> None:
         """Stop this turn; from any thread. Its stream goes on to its end."""
@@ -141,6 +187,22 @@ class TurnStream:
                     if error is None:
                         raise
 
+    async def __aenter__(self) -> TurnStream:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if self._end is None:
+            self._left = True
+            self.cancel(LEFT)
+            while self._end is None:
+                try:
+                    await anext(self, None)
+                except CogstepError:
+                    if error is None:
+                        raise
+
     # ------------------------------------------------------------------------------------- on the host's reader thread
 
     def arrived(self, notice: say.Notice) -> None:
@@ -149,7 +211,7 @@ class TurnStream:
             case say.Happened(event=data):
                 event = say.event_of(data)
                 if event is not None:
-                    self._items.put(event)
+                    self._put(event)
             case say.ToolCalled():
                 self._call(notice)
             case say.ToolDropped(number=number):
@@ -162,9 +224,14 @@ class TurnStream:
             case say.TurnBroken(error=error, message=message):
                 self.end(End(error=self._handle.host_error(message, error)))
             case say.ApprovalAsked() | say.QuestionsAsked() | say.PlanAsked() | say.HookAsked():
-                self._items.put(notice)
+                self._put(notice)
             case _:
                 pass
+
+    def _put(self, item: Event | ToolWait | say.Asked | End) -> None:
+        self._items.put(item)
+        with contextlib.suppress(RuntimeError):  # the loop was closed over a stream that nobody read to its end
+            self._wake()
 
     def end(self, end: End) -> None:
         """Nothing more comes."""
@@ -173,14 +240,14 @@ class TurnStream:
             contexts = list(self._contexts.values())
         for context in contexts:
             context.cancel()
-        self._items.put(end)
+        self._put(end)
 
     # ---------------------------------------------------------------------------------------------------------- tools
 
     def _call(self, called: say.ToolCalled) -> None:
         tool = self._handle.tools.get(called.call.name)
         if tool is None:
-            self._items.put(ToolWait(called, self._handle.send))
+            self._put(ToolWait(called, self._handle.send))
             return
         context: ToolContext[Any] = ToolContext(
             self._handle.deps,
@@ -214,12 +281,14 @@ class TurnStream:
     def _is_over(self) -> bool:
         return self._over
 
-    def _ask(self, asked: say.Asked) -> None:
-        """Ask the program; an answer may be a future."""
+    def _ask(self, asked: say.Asked, loop: asyncio.AbstractEventLoop | None) -> None:
+        """Ask the program. Its answer may be a future, and in an event loop something to await."""
         try:
             answer = self._consult(asked)
             if isinstance(answer, Future):
                 answer.add_done_callback(partial(self._answered, asked))
+            elif isawaitable(answer):
+                self._await(asked, answer, loop)
             else:
                 self._reply(asked, answer)
         except (
@@ -229,7 +298,18 @@ class TurnStream:
         except Exception as error:
             self._no_answer(asked, describe(error))
 
-    def _answered(self, asked: say.Asked, answer: Future[Any]) -> None:
+    def _await(self, asked: say.Asked, answer: Awaitable[Any], loop: asyncio.AbstractEventLoop | None) -> None:
+        if loop is None:
+            if iscoroutine(answer):
+                answer.close()
+            raise ConfigError("an async function was asked, which needs the stream to be read by `async for`")
+        import asyncio
+
+        task = asyncio.ensure_future(answer)
+        self._asking.add(task)
+        task.add_done_callback(partial(self._answered, asked))
+
+    def _answered(self, asked: say.Asked, answer: Future[Any] | asyncio.Future[Any]) -> None:
         if answer.cancelled():
             self._no_answer(asked, "the question was withdrawn")
             return

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
@@ -452,6 +453,81 @@ def test_the_mode_holds_from_now_on_also_in_the_turn_under_way() -> None:
             handle.set_mode("auto")
 
 
+# ------------------------------------------------------------------------------------------------------------- asyncio
+
+
+def test_a_stream_is_read_in_an_event_loop_which_goes_on_meanwhile() -> None:
+    """Approvals may be awaited; several sessions run at once."""
+    both = asyncio.Barrier(2)
+
+    async def approve(request: Any) -> bool:
+        await both.wait()  # comes through only if neither session blocks the loop
+        return True
+
+    async def read(handle: Any) -> str:
+        async with handle.stream("Pay!") as stream:
+            names = [type(event).__name__ async for event in stream]
+        assert names[-1] == "TurnFinished"
+        return str(stream.result.text)
+
+    async def main() -> list[str]:
+        replies = {1: call("pay", amount=1), 3: "Paid."}
+        with AgentHost.in_thread(fakes.FunctionModel(lambda request: replies[len(request.messages)])) as host:
+            return await asyncio.gather(*(read(host.open(key, [pay], approve=approve)) for key in ("a", "b")))
+
+    assert asyncio.run(main()) == ["Paid.", "Paid."]
+
+
+def test_cancelling_a_task_that_awaits_a_turn_cancels_the_turn() -> None:
+    """What the program awaits for an answer is cancelled too; and the session goes on."""
+    asked = asyncio.Event()
+    withdrawn: list[bool] = []
+
+    async def approve(request: Any) -> bool:
+        asked.set()
+        try:
+            await asyncio.get_running_loop().create_future()
+        except asyncio.CancelledError:
+            withdrawn.append(True)
+            raise
+        return True
+
+    async def main() -> Any:
+        with host_of(call("pay", amount=1), "Hello.") as host:
+            handle = host.open("a", [pay], approve=approve)
+            task = asyncio.create_task(handle.run_async("Pay!"))
+            await asked.wait()
+            task.cancel()
+            await asyncio.wait([task])
+            return task.cancelled(), (await handle.run_async("Hi!")).text
+
+    assert asyncio.run(main()) == (True, "Hello.")
+    assert withdrawn == [True]
+
+
+def test_the_end_of_the_host_ends_a_stream_in_an_event_loop() -> None:
+    hold = Hold()
+
+    async def main() -> None:
+        host = host_of(Reply("Once", hold=hold))
+        async with host.open("a").stream("A story!") as stream:
+            async for event in stream:
+                if isinstance(event, events.TextDelta):
+                    host._handles["a"].lost(HostDiedError("it was killed"))
+        raise AssertionError("the stream ended as if nothing had happened")
+
+    with pytest.raises(HostDiedError, match="it was killed"):
+        asyncio.run(main())
+
+
+def test_an_async_function_needs_an_event_loop() -> None:
+    async def approve(request: Any) -> bool:
+        return True
+
+    with host_of(call("pay", amount=1)) as host, pytest.raises(ConfigError, match="async for"):
+        host.open("a", [pay], approve=approve).run("Pay!")
+
+
 # ------------------------------------------------------------------------------------------------ tools by hand, waits
 
 
@@ -593,6 +669,7 @@ def test_a_channel_that_breaks_ends_every_stream_with_an_error() -> None:
     theirs.send(line_of(say.Happened("a", 7, {"type": "text_delta"})))
     theirs.send(line_of(say.Happened("b", 1, {"type": "text_delta"})))
     theirs.send(line_of(say.Happened("a", 1, {"type": "from_the_future"})))
+    theirs.send(line_of(say.Happened("a", 1, {"type": "text_delta"})))
     theirs.send(line_of(say.Accepted("nobody asked")))
     theirs.close()
 
@@ -602,6 +679,7 @@ def test_a_channel_that_breaks_ends_every_stream_with_an_error() -> None:
         stream.result  # noqa: B018 - that it raises is what is tested
     assert "no JSON" in host.faults[0]
     assert host.faults[1] == "of the other side"
+    assert "the field is missing" in host.faults[2]
     assert '"type":"init"' in lines[0]
 
 
