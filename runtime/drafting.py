@@ -11,11 +11,13 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterable, Sequence
 
-LOOKED_UP = (6, 3)
-"""How many of the last tokens are looked for: a long stretch that came before says more than the last short one."""
+LOOKED_UP = 8
+"""How many of the last tokens are looked for. With three, every third guess came true where an answer quotes, and the
+reply took longer than without; with eight, two of three (``benchmarks/drafting.py``)."""
 
-FIRST, MOST = 4, 16
-"""Tokens guessed at first, and at the most."""
+FIRST, MOST = 8, 16
+"""Tokens guessed at first, and at the most. A batch of two takes a CPU twice as long as one token, and each further one
+half of that: so a few guesses are not worth it."""
 
 LONGEST_PAUSE = 32
 """Tokens without a guess after a guess that was all wrong: 1 at first, then twice as many each time, up to this."""
@@ -55,20 +57,19 @@ class Lookup:
         """What may come next; empty where nothing says so."""
         if self._pause:
             return ()
-        for count in LOOKED_UP:
-            at = self._find(count)
-            if at is not None:
-                followed = array("i", bytes(self._tokens[at : at + self._size * WIDTH]))
-                # What came last time goes up to here, and then perhaps round again.
-                return (followed * (self._size // len(followed) + 1))[: self._size]
-        return ()
+        at = self._find()
+        if at is None:
+            return ()
+        followed = array("i", bytes(self._tokens[at : at + self._size * WIDTH]))
+        # What came last time goes up to here, and then perhaps round again.
+        return (followed * (self._size // len(followed) + 1))[: self._size]
 
-    def _find(self, count: int) -> int | None:
-        """Where the last ``count`` tokens came last before: the place behind them, in bytes."""
+    def _find(self) -> int | None:
+        """Where the last tokens came last before: the place behind them, in bytes."""
         end = len(self._tokens) - WIDTH  # so that one token at least follows
-        if end < count * WIDTH:
+        if end < LOOKED_UP * WIDTH:
             return None
-        needle = self._tokens[-count * WIDTH :]
+        needle = self._tokens[-LOOKED_UP * WIDTH :]
         while (at := self._tokens.rfind(needle, 0, end)) >= 0:
             if at % WIDTH == 0:
                 return at + len(needle)
