@@ -221,18 +221,24 @@ def collect(value: Any, texts: list[str]) -> None:
     kind = type(value)
     if kind is str:
         texts.append(value)
-    elif kind is tuple or kind is list:
+    elif kind is tuple or kind is list or kind is History:
         for item in value:
             collect(item, texts)
-    elif has(kind):
-        for name in text_fields(kind):
+    elif kind is dict:
+        for item in value.values():
+            collect(item, texts)
+    else:
+        names = NAMES.get(kind)  # of an input this is most of the work: so no function is called for it
+        if names is None:
+            names = NAMES[kind] = text_fields(kind) if has(kind) else ()
+        for name in names:
             inner = getattr(value, name)
             if inner:
                 collect(inner, texts)
-    elif kind is dict:
-        collect(list(value.values()), texts)
-    elif kind is History:
-        collect(tuple(value), texts)
+
+
+NAMES: dict[type, tuple[str, ...]] = {}
+"""The fields with texts of each class that was met."""
 
 
 def mapped(value: V, change: Change, place: str = "") -> V:

@@ -61,7 +61,7 @@ def _list(options: argparse.Namespace) -> int:
         _table(rows, right=(2, 3))
     for one in good:
         for problem in ([one.damage] if one.damage else []) + list(one.warnings):
-            _complain(one.path, problem)
+            _complain(one.path, problem.removeprefix(f"{one.path}, "))
     for bad in found:
         if isinstance(bad, BadFile):
             _complain(bad.path, bad.reason)
