@@ -24,6 +24,12 @@ COMMON = {
 }
 KINDS: dict[str, dict[str, Any]] = {
     "attention": {"model_type": "qwen3", "num_hidden_layers": 2, "rope_theta": 10_000.0},
+    "quantised": {
+        "model_type": "qwen3",
+        "num_hidden_layers": 2,
+        "rope_theta": 10_000.0,
+        "quantization": {"group_size": 32, "bits": 4},
+    },
     "windows": {
         "model_type": "gemma3_text",
         "num_hidden_layers": 2,
@@ -86,21 +92,24 @@ KINDS: dict[str, dict[str, Any]] = {
         },
     },
 }
-"""By what their caches hold; the last one is of a kind that mlx-lm makes no batches of."""
+"""By what their caches hold, or weights; the last one is of a kind that mlx-lm makes no batches of."""
 
 
 def write_tiny_model(folder: Path, kind: str) -> Path:
     """The model's directory. The weights are large enough for the model to have opinions, and the same each time."""
     import mlx.core as mx
+    from mlx.nn import quantize
     from mlx.utils import tree_flatten, tree_map
 
     config = {**COMMON, **KINDS[kind]}
     module = importlib.import_module(f"mlx_lm.models.{config['model_type']}")
     mx.random.seed(7)
     model = module.Model(module.ModelArgs.from_dict(config))
-    parameters = tree_map(lambda array: array * 4 if array.ndim == 2 else array, model.parameters())
+    model.update(tree_map(lambda array: array * 4 if array.ndim == 2 else array, model.parameters()))
+    if "quantization" in config:  # as `mlx_lm.convert -q` does
+        quantize(model, **config["quantization"])
     folder.mkdir(parents=True, exist_ok=True)
-    mx.save_safetensors(str(folder / "model.safetensors"), dict(tree_flatten(parameters)))
+    mx.save_safetensors(str(folder / "model.safetensors"), dict(tree_flatten(model.parameters())))
     (folder / "config.json").write_text(json.dumps(config), encoding="utf-8")
     for name in ("tokenizer.json", "tokenizer_config.json", "generation_config.json"):
         (folder / name).write_bytes((SMALL_MODEL / "mlx" / name).read_bytes())
