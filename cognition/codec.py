@@ -142,11 +142,9 @@ def _read_carefully(data: Any, kind: Any) -> Any:
     Raises:
         CodecError: all that is wrong.
     """
-    from cattrs import BaseValidationError
-
     try:
         return _converter().structure(data, kind)
-    except (BaseValidationError, TagError, TypeError, ValueError, KeyError) as error:
+    except Exception as error:  # also what has no better class: cattrs has none for what is no value of a Literal
         raise CodecError(*_problems(error, "$")) from error
 
 
