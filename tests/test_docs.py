@@ -63,6 +63,8 @@ def test_examples_run_and_print_what_they_say(
     """Each example runs as it is printed, in an empty directory, on the model that ships where it asks for one."""
     if "load_model" in path.read_text("utf-8") and not (find_spec("llama_cpp") or find_spec("mlx")):
         pytest.skip("the page loads a model, and no backend is installed")
+    if 'backend="llama"' in path.read_text("utf-8") and not find_spec("llama_cpp"):
+        pytest.skip("the page is about llama.cpp, which is not installed")
     monkeypatch.chdir(tmp_path)
 
     for example in parse_page(path).examples():
