@@ -25,6 +25,7 @@ from cognition import (
     ToolMessage,
     ToolSpec,
     Transition,
+    UserSpoke,
 )
 from cognition.context import fixed_size, message_size, prompt_budget
 
@@ -106,3 +107,14 @@ class Session:
     @property
     def results(self) -> list[tuple[str, str]]:
         return [(m.content, m.status) for m in self.state.history if isinstance(m, ToolMessage)]
+
+
+def calling(session: Session, *calls: ProposedCall, text: str = "Go") -> tuple[object, ...]:
+    """A turn up to the reply with these calls; what was decided on it."""
+    session(UserSpoke(text))
+    turn = session.state.counters.turn
+    return session(replied(f"{turn}.1.0", "", *calls))
+
+
+def worker(name: str, *after: str, **more: object) -> ProposedCall:
+    return ProposedCall("spawn_worker", {"name": name, "objective": f"do {name}", "after": list(after), **more})
