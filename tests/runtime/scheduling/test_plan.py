@@ -203,6 +203,74 @@ def test_a_snapshot_that_has_no_room_is_not_taken(shares: bool, taken: bool) -> 
     assert (kept is not None) == taken
 
 
+def recurrent(*prompts: list[int], ends: tuple[int, ...], sequences: int = 16) -> Schedule:
+    """Requests to a model whose cache can't be cut, with boundaries in their prompts."""
+    schedule = Schedule(Limits(cells=10_000, sequences=sequences, batch=512, chunk=128, can_cut=False))
+    for number, prompt in enumerate(prompts, 1):
+        schedule = schedule.submitted(Request(number, Tokens(prompt), len(prompt) + 9, ends))
+    return schedule
+
+
+def kept(schedule: Schedule) -> tuple[Schedule, list[Copy]]:
+    """With all snapshots that are due."""
+    copies: list[Copy] = []
+    while (more := keep(schedule)) is not None:
+        schedule, changes = more
+        copies += [change for change in changes if isinstance(change, Copy)]
+    return schedule, copies
+
+
+def test_agents_of_a_recurrent_model_share_a_snapshot() -> None:
+    """Nine wait until the tenth stands at the boundary, and go on from the snapshot, which stays."""
+    prompts = [[*SYSTEM, 2000 + agent, 3000, 4000] for agent in range(10)]
+    schedule, computed, taken = recurrent(*prompts, ends=(len(SYSTEM), len(SYSTEM) + 2)), 0, list[Copy]()
+    while len(schedule.running) < 10 or any(schedule.behind(run) > 1 for run in schedule.running.values()):
+        schedule, _, batch = planned(schedule)
+        schedule, copies = kept(schedule.evaluated(batch))
+        schedule = schedule.sampled({piece.request: (7,) for piece in batch if piece.last})
+        computed, taken = computed + sum(size for size in sizes(batch).values() if size > 1), taken + copies
+
+    assert computed <= len(SYSTEM) + 10 * 3
+    assert [copy.length for copy in taken].count(len(SYSTEM)) == 1
+
+
+def test_a_snapshot_is_copied_and_a_conversation_is_gone_on_with() -> None:
+    """So the next one that begins there finds it too."""
+    schedule, _, batch = planned(recurrent([1, 2, 3, 4], ends=(3,)))
+    schedule, copies = kept(schedule.evaluated(batch))
+    schedule = schedule.ended(1)
+    fork = planned(schedule.submitted(Request(2, Tokens([1, 2, 3, 9]), 9)))[1]
+
+    assert (sizes(batch), copies) == ({1: 3}, [Copy(0, 1, 3)])
+    assert fork == [Start(2, 0, 3, ())]  # the conversation stands there as well, and nobody uses it
+    busy, _, _ = planned(schedule.submitted(Request(2, Tokens([1, 2, 3, 9]), 9)))
+    assert planned(busy.submitted(Request(3, Tokens([1, 2, 3, 8]), 9)))[1] == [Start(3, 2, 3, (Copy(1, 2, 3),))]
+
+
+def test_without_a_sequence_to_spare_no_snapshot_is_taken() -> None:
+    """Those that run are not touched for it, nor what is from this batch."""
+    schedule, _, batch = planned(recurrent([1, 2, 3, 4], [5, 6, 7, 8], ends=(3,), sequences=2))
+
+    assert kept(schedule.evaluated(batch))[1] == []
+    three, _, batch = planned(recurrent([1, 2, 3, 4], [5, 6, 7, 8], ends=(3,), sequences=3))
+    assert kept(three.evaluated(batch))[1] == [Copy(0, 2, 3)]
+
+
+def test_guesses_take_what_a_reply_was_promised_and_no_more() -> None:
+    """Of its cells, of the batch, and after what others need."""
+    limits = Limits(cells=100, sequences=4, batch=16, chunk=8, guesses=6)
+    schedule = asked([1] * 5, [2] * 5, [3] * 30, reply=3, limits=limits)
+    schedule, _ = stepped(schedule)
+    schedule, _, _ = planned(schedule)
+    while any(schedule.behind(schedule.running[id]) > 1 for id in (1, 2)):
+        schedule, _ = stepped(schedule)
+    batch = compose(schedule, {1: [7] * 9, 2: [7] * 9})
+    guessed = {piece.request: piece.guesses for piece in batch if piece.guesses}
+
+    assert guessed == {1: 1, 2: 1}  # of three tokens of the reply one is known, and the last is not evaluated
+    assert {piece.request for piece in batch} == {1, 2, 3}
+
+
 def test_what_can_never_be_served_is_refused() -> None:
     """No cells for it, or nothing to evaluate."""
     schedule = Schedule(Limits(cells=100, sequences=3, batch=64, chunk=16))
