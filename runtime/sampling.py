@@ -16,7 +16,11 @@ from cognition import GenerationOptions
 PENALTY_WINDOW = 64
 """Tokens of the reply that penalties look back on; ``runtime.llama_sampler`` says why none of the prompt."""
 
+FEW, MORE = 64, 8
+"""Tokens that are sorted first for top-p, and how many times as many where those are not enough."""
+
 Array = numpy.ndarray[Any, numpy.dtype[numpy.float64]]
+Tokens = numpy.ndarray[Any, numpy.dtype[numpy.intp]]
 
 
 class NumpySampler:
@@ -42,19 +46,23 @@ class NumpySampler:
         """The next token, from a row of logits; -inf is what can't come. It counts as said from now on."""
         if self.plain:
             return int(logits.argmax())
-        shaped = self.shaped(logits)
+        tokens, left = self.left(logits)
         if self._options.temperature == 0:
-            token = int(shaped.argmax())
+            token = int(tokens[left.argmax()])
         else:
-            token = int(self._random.choice(shaped.size, p=_probabilities(shaped / self._options.temperature)))
+            until = _weights(left / self._options.temperature).cumsum()
+            token = int(tokens[until.searchsorted(self._random.random() * until[-1], side="right")])
         self._said.append(token)
         return token
 
     def close(self) -> None:
         """Nothing to free."""
 
-    def shaped(self, logits: Array) -> Array:
-        """The logits after all options but the temperature; what was left out is -inf."""
+    def left(self, logits: numpy.ndarray[Any, Any]) -> tuple[Tokens, Array]:
+        """The tokens that may be taken, ascending, and their logits after all options but the temperature.
+
+        A vocabulary of 150,000 is looked through, and never sorted: with top-k or top-p a few of it are enough.
+        """
         options, logits = self._options, numpy.array(logits, numpy.float64)
         for token, bias in options.logit_bias:
             if token < logits.size:
@@ -63,42 +71,69 @@ class NumpySampler:
             value = logits[token]
             value = value * options.repeat_penalty if value <= 0 else value / options.repeat_penalty
             logits[token] = value - count * options.frequency_penalty - options.presence_penalty
+        tokens: Tokens = numpy.arange(logits.size)
         if options.temperature == 0:
-            return logits
-        if options.top_k:
-            logits = _kept(logits, numpy.argsort(-logits, kind="stable")[: options.top_k])
-        if options.typical_p < 1:
-            logits = _typical(logits, options.typical_p)
-        if options.top_p < 1:
-            order = numpy.argsort(-logits, kind="stable")
-            logits = _kept(logits, _until(order, _probabilities(logits)[order].cumsum() >= options.top_p))
-        if options.min_p:
-            logits = numpy.where(logits >= logits.max() + numpy.log(options.min_p), logits, -numpy.inf)
-        return logits
+            return tokens, logits
+        for option, narrow in (
+            (options.top_k, _top_k),
+            (options.typical_p if options.typical_p < 1 else None, _typical),
+            (options.top_p if options.top_p < 1 else None, _top_p),
+            (options.min_p, _min_p),
+        ):
+            if option:
+                kept = narrow(logits, option)
+                tokens, logits = tokens[kept], logits[kept]
+        return tokens, logits
 
 
-def _typical(logits: Array, enough: float) -> Array:
-    probabilities = _probabilities(logits)
-    possible = numpy.flatnonzero(probabilities)
-    surprise = -numpy.log(probabilities[possible])
-    expected = (probabilities[possible] * surprise).sum()
-    order = possible[numpy.argsort(abs(surprise - expected), kind="stable")]
-    return _kept(logits, _until(order, probabilities[order].cumsum() > enough))
+# Each gives the places of what is kept, ascending. Of equals, the first come first.
 
 
-def _until(order: Any, reached: Any) -> Any:
+def _top_k(logits: Array, count: float) -> Tokens:
+    return _largest(logits, int(count))
+
+
+def _typical(logits: Array, enough: float) -> Tokens:
+    weights = _weights(logits)
+    possible = numpy.flatnonzero(weights)
+    probabilities = weights[possible] / weights.sum()
+    surprise = -numpy.log(probabilities)
+    expected = (probabilities * surprise).sum()
+    order = numpy.argsort(abs(surprise - expected), kind="stable")
+    return numpy.sort(possible[_until(order, probabilities[order].cumsum() > enough)])
+
+
+def _top_p(logits: Array, enough: float) -> Tokens:
+    weights = _weights(logits)
+    total, count = weights.sum(), FEW
+    while True:
+        few = _largest(weights, count)
+        order = few[numpy.argsort(-weights[few], kind="stable")]
+        shares = weights[order].cumsum() / total
+        if shares[-1] >= enough or few.size == weights.size:
+            return numpy.sort(_until(order, shares >= enough))
+        count *= MORE
+
+
+def _min_p(logits: Array, share: float) -> Tokens:
+    return numpy.flatnonzero(logits >= logits.max() + numpy.log(share))
+
+
+def _largest(values: Array, count: int) -> Tokens:
+    """Where the largest so many stand."""
+    if count >= values.size:
+        return numpy.arange(values.size)
+    least = numpy.partition(values, values.size - count)[values.size - count]
+    larger = numpy.flatnonzero(values > least)
+    return numpy.sort(numpy.concatenate([larger, numpy.flatnonzero(values == least)[: count - larger.size]]))
+
+
+def _until(order: Tokens, reached: Any) -> Tokens:
     """The first ones of an order, up to and with the one at which something is reached."""
     return order[: int(reached.argmax()) + 1] if reached.any() else order
 
 
-def _kept(logits: Array, tokens: Any) -> Array:
-    """Only these."""
-    kept = numpy.full_like(logits, -numpy.inf)
-    kept[tokens] = logits[tokens]
-    return kept
-
-
-def _probabilities(logits: Array) -> Array:
-    weights = numpy.exp(logits - logits.max())
-    probabilities: Array = weights / weights.sum()
-    return probabilities
+def _weights(logits: Array) -> Array:
+    """Probabilities but for a factor."""
+    weights: Array = numpy.exp(logits - logits.max())
+    return weights

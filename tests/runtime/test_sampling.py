@@ -56,8 +56,9 @@ def left_by_llama(options: GenerationOptions, logits: list[float], said: list[in
 def left_by_us(options: GenerationOptions, logits: list[float], said: list[int]) -> dict[int, float]:
     sampler = NumpySampler(options)
     sampler._said.extend(said)
-    shaped = sampler.shaped(numpy.array(logits))
-    return {token: float(logit) for token, logit in enumerate(shaped) if logit > -1e30}
+    tokens, left = sampler.left(numpy.array(logits))
+    assert list(tokens) == sorted(set(tokens))
+    return {int(token): float(logit) for token, logit in zip(tokens, left, strict=True) if logit > -1e30}
 
 
 @pytest.mark.llama
@@ -118,6 +119,32 @@ def test_what_is_sampled_is_one_of_those_left(options: GenerationOptions, logits
 
     assert first == second
     assert first in left_by_us(options, logits, [])
+
+
+@given(logits=LOGITS, share=SHARES, often=st.integers(1, 60))
+def test_top_p_of_many_is_what_sorting_all_gives(logits: list[float], share: float, often: int) -> None:
+    """Also where the first few of a large vocabulary are not enough, and where tokens are equally likely."""
+    many = numpy.repeat(numpy.array(logits), often)
+    order = numpy.argsort(-many, kind="stable")
+    weights = numpy.exp(many[order] - many.max())
+    reached = int((weights.cumsum() / weights.sum() >= share).argmax())
+    left = left_by_us(GenerationOptions(temperature=1.0, top_p=share), list(many), [])
+
+    assert abs(len(left) - reached - 1) <= 1  # sums of the same numbers in another order may differ in their last bit
+    assert sorted(left) == sorted(map(int, order[: len(left)]))
+
+
+@pytest.mark.parametrize("options", [{}, {"top_k": 3}, {"top_p": 0.9}, {"min_p": 0.1}])
+def test_tokens_come_as_often_as_they_should(options: dict[str, Any]) -> None:
+    """In proportion to what is left of them, at the temperature; 4,000 draws, five standard deviations."""
+    sampler = NumpySampler(GenerationOptions(temperature=0.8, seed=3, **options))
+    logits = numpy.array([0.0, 1.0, -numpy.inf, 2.0, -1.0, 1.5])
+    tokens, left = sampler.left(logits)
+    expected = numpy.zeros(logits.size)
+    expected[tokens] = numpy.exp(left / 0.8) / numpy.exp(left / 0.8).sum()
+    counts = numpy.bincount([sampler.sample(logits) for _ in range(4000)], minlength=logits.size)
+
+    assert (abs(counts / 4000 - expected) <= 5 * numpy.sqrt(expected * (1 - expected) / 4000)).all()
 
 
 def test_greedy_takes_the_likeliest_after_biases_and_penalties() -> None:
