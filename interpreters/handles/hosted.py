@@ -23,7 +23,7 @@ from interpreters.approvals import Approval, ApprovalRequest
 from interpreters.asking import HookAnswer, HookRequest, PlanAnswer, PlanRequest, QuestionRequest
 from interpreters.context import ToolCancelled, ToolContext
 from interpreters.errors import AgentClosedError, BusyError
-from interpreters.events import Event, Inline, ToolStarted
+from interpreters.events import Event, Inline, ToolFinished, ToolStarted
 from interpreters.handles import messages as say
 from interpreters.handles.messages import Notice, event_data
 from interpreters.results import RunResult
@@ -44,6 +44,8 @@ class HostedTurn:
     waits: dict[int, Future[Any]] = field(factory=dict)
     """What was asked of the handle's side, by number."""
     contexts: dict[int, ToolContext[Any]] = field(factory=dict)
+    calls: dict[tuple[str, str], int] = field(factory=dict)
+    """The numbers of the calls among them, by session and id."""
 
 
 class RemoteTool(Tool[..., str]):
@@ -256,6 +258,10 @@ class HostedSession:
             self._stop(turn)
         if isinstance(event, ToolStarted):
             self._calls[event.session, event.call.id] = event.call
+        elif isinstance(event, ToolFinished):  # by its timeout, perhaps: then nobody waits for its result any more
+            wait = turn.waits.get(turn.calls.pop((event.session, event.call_id), 0))
+            if wait is not None:
+                wait.cancel()
         self._tell(turn, say.Happened(self.name, turn.number, event_data(event)))
 
     def _stop(self, turn: HostedTurn) -> None:
@@ -285,6 +291,7 @@ class HostedSession:
 
         def make(turn: HostedTurn, number: int) -> Notice:
             turn.contexts[number] = context
+            turn.calls[context.session, context.call_id] = number
             return say.ToolCalled(self.name, turn.number, number, call, context.session)
 
         turn, number, wait = self._wait_for(make)

@@ -561,19 +561,48 @@ def test_a_call_that_gets_no_result_has_a_deadline() -> None:
         ("error", "Error: look gave no result within 0.01 seconds")
     ]
 
-    dropped = threading.Event()
+    dropped, pause = threading.Event(), threading.Event()
 
     @tool(name="look")
     def slow(n: int, context: ToolContext[Any]) -> str:
-        """Look."""
-        while not context.cancelled:  # a tool that looks now and then whether anybody waits
-            pass
+        """Look, and now and then whether anybody waits."""
+        while not context.cancelled:
+            pause.wait(0.001)
         dropped.set()
         return "late"
 
     with host_of(call("look", n=1), "Oh.") as host:
         assert host.open("a", [slow], tool_wait=0.01).run("Go!").text == "Oh."
         assert dropped.wait(PATIENCE)
+
+
+def test_a_tool_that_takes_longer_than_its_timeout_is_told_that_nobody_waits() -> None:
+    """Its own timeout, as an agent holds it; also while the turn goes on."""
+    told, pause = threading.Event(), threading.Event()
+
+    @tool(timeout=0.01)
+    def slow(context: ToolContext[Any]) -> str:
+        """Take long, and look now and then whether anybody waits."""
+        while not context.cancelled:
+            pause.wait(0.001)
+        told.set()
+        return "late"
+
+    def next_one(request: Any) -> Any:
+        return (
+            call("slow") if len(request.messages) == 1 else call("look", n=1) if len(request.messages) == 3 else "Oh."
+        )
+
+    @tool(name="look")
+    def wait_for_it(n: int) -> str:
+        """Wait until the other one was told."""
+        assert told.wait(PATIENCE)
+        return "told"
+
+    with AgentHost.in_thread(fakes.FunctionModel(next_one)) as host:
+        result = host.open("a", [slow, wait_for_it]).run("Go!")
+
+    assert [made.content for made in result.calls] == ["Error: slow took longer than 0.01 seconds", "told"]
 
 
 def test_workers_of_several_calls_wait_each_for_its_own_result() -> None:
