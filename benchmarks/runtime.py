@@ -24,19 +24,22 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # for `python benchmarks/runtime.py`
 
 from attrs import evolve
 
 from benchmarks.native_tools import BuildError, prepare
-from benchmarks.random_model import LARGE, SMALL, Shape, cached_model
+from benchmarks.random_model import LARGE, SMALL, Shape, cached_model, write_random_model
 from benchmarks.serving import parts
 from benchmarks.serving.ours import Ours
 from benchmarks.serving.parts import HEADING, Bench, Row
 from benchmarks.serving.workloads import TOOLS, Work
 from benchmarks.table import Progress, machine, table
+from runtime import load_model
 
 PARTS: Mapping[str, Callable[[Bench], list[Row]]] = {
     "stream": parts.one_stream,
@@ -50,13 +53,18 @@ PARTS: Mapping[str, Callable[[Bench], list[Row]]] = {
 
 SHAPES: Mapping[str, Shape] = {shape.name: shape for shape in (SMALL, LARGE)}
 
+MLX = "mlx"
+"""The part that is a table of its own: ``benchmarks/mlx_server.py``, one round of it."""
+
 OF_THE_LARGE = ("stream", "at-once", "agents")
 """What is measured with the large model too: speed beside others. The rest is about batches, which are the same."""
 
 
 def description() -> str:
     """The module's docstring, with the parts filled in."""
-    listed = "\n".join(f"  {name:8} {(part.__doc__ or '').strip()}" for name, part in PARTS.items())
+    docs = {name: (part.__doc__ or "").strip() for name, part in PARTS.items()}
+    docs[MLX] = "MLX beside mlx_lm.server; benchmarks/mlx_server.py alone has more options."
+    listed = "\n".join(f"  {name:8} {doc}" for name, doc in docs.items())
     return (__doc__ or "").replace("{parts}", listed)
 
 
@@ -71,10 +79,10 @@ def main() -> int:
     options.add_argument("--threads", type=int, help="of both sides (default: what the runtime takes)")
     options.add_argument("--no-native", action="store_true", help="leave out what needs llama.cpp's own programs")
     chosen = options.parse_args()
-    names = chosen.only.split(",") if chosen.only else list(PARTS)
+    names = chosen.only.split(",") if chosen.only else [*PARTS, *(() if chosen.quick or chosen.model else (MLX,))]
     models = ["0.1b"] if chosen.quick else chosen.models.split(",")
-    for name in (*(set(names) - PARTS.keys()), *(set(models) - SHAPES.keys())):
-        options.error(f"there is no {name!r}: parts are {', '.join(PARTS)}, models {', '.join(SHAPES)}")
+    for name in (*(set(names) - PARTS.keys() - {MLX}), *(set(models) - SHAPES.keys())):
+        options.error(f"there is no {name!r}: parts are {', '.join((*PARTS, MLX))}, models {', '.join(SHAPES)}")
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that servers are ended on the way out
     say = Progress()
     native = not chosen.no_native
@@ -92,13 +100,19 @@ def main() -> int:
         file = chosen.model or cached_model(SHAPES[model])
         own_work = evolve(work, context=4096, reply=work.reply // 2) if large else work
         rounds = chosen.rounds or (1 if large or chosen.quick else 3)
-        wanted = [name for name in names if not large or name in OF_THE_LARGE or chosen.only]
+        wanted = [name for name in names if name != MLX and (not large or name in OF_THE_LARGE or chosen.only)]
+        if not wanted:
+            continue
         rows = measure(file, own_work, rounds, wanted, chosen.threads, native, partial(_say, say, model))
         say.clear()
         print(
             f"\n{model}, {file.stat().st_size / 1e6:.0f} MB\n\n{table([HEADING, *(row.cells() for row in rows)])}",
             flush=True,
         )
+    if MLX in names:
+        beside = mlx(say)
+        say.clear()
+        print(f"\nMLX\n\n{table(beside)}", flush=True)
     print(f"\n{machine()}, {time.perf_counter() - began:.0f} s")
     return 0
 
@@ -124,6 +138,23 @@ def measure(
         for name in names:
             rows += PARTS[name](bench)
     return rows
+
+
+def mlx(say: Progress) -> list[list[str]]:
+    """The table of ``benchmarks/mlx_server.py``; a line instead where MLX is not installed."""
+    if find_spec("mlx_lm") is None:
+        return [["MLX is not installed: pip install 'cogstep[mlx]'"]]
+    from benchmarks import mlx_server
+
+    with TemporaryDirectory() as folder:
+        say("mlx: preparing the model and the server")
+        path = write_random_model(Path(folder))[1]
+        work = mlx_server.Work(agents=8, prompt=16, reply=16, system=100, steps=2)
+        with (
+            mlx_server.mlx_server(path) as server,
+            load_model(path, backend="mlx", context_tokens=mlx_server.CONTEXT) as model,
+        ):
+            return mlx_server.measure(model, server, work, 1, say)
 
 
 def _say(say: Progress, model: str, text: str) -> None:
