@@ -75,6 +75,7 @@ def main() -> int:
     options.add_argument("--models", metavar="NAME,...", default="0.1b,0.6b", help="0.1b, 0.6b (default: both)")
     options.add_argument("--model", type=Path, metavar="FILE", help="a GGUF file instead of those")
     options.add_argument("--rounds", type=int, help="of each comparison (default: 3; of the large model 1)")
+    options.add_argument("--agents", type=int, default=8, help="at once (default: 8)")
     options.add_argument("--quick", action="store_true", help="one round, short replies, few steps, the small model")
     options.add_argument("--threads", type=int, help="of both sides (default: what the runtime takes)")
     options.add_argument("--no-native", action="store_true", help="leave out what needs llama.cpp's own programs")
@@ -92,13 +93,14 @@ def main() -> int:
         except BuildError as error:
             say(f"without llama.cpp's own programs: {error}")
             native = False
-    work = Work(reply=32, steps=3) if chosen.quick else Work()
+    work = Work(prompt=64, reply=16, system=600, steps=2, long=1500) if chosen.quick else Work()
+    work = evolve(work, agents=chosen.agents)
     began = time.perf_counter()
     for model in [str(chosen.model)] if chosen.model else models:
         large = model == LARGE.name
         say(f"{model}: preparing the model")
         file = chosen.model or cached_model(SHAPES[model])
-        own_work = evolve(work, context=4096, reply=work.reply // 2) if large else work
+        own_work = evolve(work, context=4096, reply=work.reply // 2, steps=work.steps // 2) if large else work
         rounds = chosen.rounds or (1 if large or chosen.quick else 3)
         wanted = [name for name in names if name != MLX and (not large or name in OF_THE_LARGE or chosen.only)]
         if not wanted:
@@ -149,7 +151,7 @@ def mlx(say: Progress) -> list[list[str]]:
     with TemporaryDirectory() as folder:
         say("mlx: preparing the model and the server")
         path = write_random_model(Path(folder))[1]
-        work = mlx_server.Work(agents=8, prompt=16, reply=16, system=100, steps=2)
+        work = mlx_server.Work(agents=8, prompt=16, reply=8, system=60, steps=2)
         with (
             mlx_server.mlx_server(path) as server,
             load_model(path, backend="mlx", context_tokens=mlx_server.CONTEXT) as model,

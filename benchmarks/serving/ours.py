@@ -111,7 +111,7 @@ class Listener:
         self.stream = stream
         self.times: list[float] = []
         self.begun = threading.Event()
-        self._thread = threading.Thread(target=self._listen)
+        self._thread = threading.Thread(target=self._listen, daemon=True)
         self._thread.start()
 
     def _listen(self) -> None:

@@ -70,9 +70,11 @@ class Bench:
     def label(self, *parts: object) -> str:
         return " ".join(map(str, (self.run, *parts)))
 
-    def numbers(self, what: str) -> Iterator[int]:
-        for number in range(self.rounds):
-            self.say(f"{what}, round {number + 1} of {self.rounds}")
+    def numbers(self, what: str, rounds: int = 0) -> Iterator[int]:
+        """The numbers of the rounds, each told as it begins."""
+        rounds = rounds or self.rounds
+        for number in range(rounds):
+            self.say(f"{what}, round {number + 1} of {rounds}")
             yield number
 
     def server(self) -> Server:
@@ -178,7 +180,9 @@ def agents(bench: Bench) -> list[Row]:
     """The work that agents do: one system prompt and tool list, and steps of call, result and answer."""
     ours, work = bench.ours, bench.work
     own, served = list[float](), list[float]()
-    for number in bench.numbers(f"{work.agents} agents, {work.steps} steps"):
+    for number in bench.numbers(
+        f"{work.agents} agents, {work.steps} steps", max(1, bench.rounds - 1)
+    ):  # the longest part
         system = system_prompt(ours, work, bench.label("agents", number))
         asked = [conversation(ours, work, system, agent, work.steps) for agent in range(work.agents)]
         with Stopwatch() as watch:

@@ -6,9 +6,9 @@ import http.client
 import json
 import socket
 import subprocess
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -104,10 +104,25 @@ class Server:
 
 
 def in_threads(works: Sequence[Callable[[], object]]) -> None:
-    """Call each on a thread of its own, and wait; what one of them raises is raised."""
-    with ThreadPoolExecutor(len(works)) as pool:
-        for future in [pool.submit(work) for work in works]:
-            future.result()
+    """Call each on a thread of its own, and wait; what one of them raises is raised.
+
+    Ctrl-C does not wait for them: they end when what they wait for is closed.
+    """
+    failures: list[Exception] = []
+
+    def run(work: Callable[[], object]) -> None:
+        try:
+            work()
+        except Exception as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=run, args=(work,), daemon=True) for work in works]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if failures:
+        raise failures[0]
 
 
 @contextmanager
