@@ -289,11 +289,11 @@ def arrival(bench: Bench) -> list[Row]:
 def cancel(bench: Bench) -> list[Row]:
     """From the call of ``cancel`` to the ``Done``; what the others feel of it; and in the middle of a prompt."""
     ours, work = bench.ours, bench.work
-    took, batch, others, usual = list[float](), list[float](), list[float](), list[float]()
+    took, batch, others = list[float](), list[float](), list[float]()
     alone: list[float] = []
     chunks: list[float] = []
     for number in bench.numbers("cancel"):
-        streams = _company(bench, f"company {number}", work.agents - 1)
+        streams, spans = _company(bench, f"company {number}", work.agents - 1), list[tuple[float, float]]()
         with ours.batches() as batches:
             for again in range(4):
                 victim = ours.submit(ours.request(ours.text(bench.label("victim", number, again), 32), 2000))
@@ -304,11 +304,11 @@ def cancel(bench: Bench) -> list[Row]:
                 list(victim)
                 ended = time.perf_counter()
                 took.append(ended - began)
-                others.append(max(max(stream.pauses(began, ended)) for stream in streams))
+                spans.append((began, ended))
         for stream in streams:
             stream.stop()
+        others += [max(max(stream.pauses(*span)) for stream in streams) for span in spans]
         batch.append(median(seconds for size, seconds in batches if size <= work.agents))
-        usual.append(max(seconds for _, seconds in batches))
         with ours.batches() as batches:
             victim = ours.submit(ours.request(ours.text(bench.label("prefill", number), work.long), 1))
             while len(batches) < 2:
