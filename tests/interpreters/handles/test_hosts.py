@@ -35,6 +35,7 @@ from interpreters.handles import messages as say
 from interpreters.handles.host import Host, make_model
 from interpreters.handles.hosted import HostedSession
 from interpreters.handles.messages import line_of, read_notice
+from interpreters.journal import Journal, JournalWriteError
 
 PATIENCE = 60
 """Seconds after which a test that hangs fails; no test waits that long."""
@@ -651,13 +652,31 @@ def test_sessions_are_recorded_resumed_and_forked(tmp_path: Path) -> None:
     assert replay(tmp_path / "b.jsonl").same
 
 
-def test_a_journal_that_can_t_be_written_breaks_the_turn(tmp_path: Path) -> None:
-    """No outcome is made up; the stream ends with the error's name."""
+def test_a_journal_that_is_taken_is_no_session(tmp_path: Path) -> None:
+    """And the key is free for another try."""
     path = tmp_path / "a.jsonl"
     path.write_text("taken")
-    with host_of() as host, pytest.raises(HostError, match="JournalExistsError") as caught:
-        host.open("a", journal=path)
-    assert caught.value.error == "JournalExistsError"
+    with host_of("Hi.") as host:
+        with pytest.raises(HostError, match="JournalExistsError") as caught:
+            host.open("a", journal=path)
+        assert caught.value.error == "JournalExistsError"
+        assert host.open("a").run("Hi!").text == "Hi."
+
+
+def test_a_journal_that_can_t_be_written_breaks_the_turn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No outcome is made up: the stream ends with the error's name, and the session can be used again."""
+    with host_of("Hi.") as host:
+        handle = host.open("a", journal=tmp_path / "a.jsonl")
+        with monkeypatch.context() as full:
+
+            def write(journal: Journal, *_: Any) -> None:
+                raise JournalWriteError("no space left on device", path=journal.path)
+
+            full.setattr(Journal, "write", write)
+            with pytest.raises(HostError, match="no space left") as caught:
+                handle.run("Hi!")
+        assert caught.value.error == "JournalWriteError"
+        assert handle.run("Hi!").text == "Hi."
 
 
 def test_the_end_of_the_host_ends_every_stream(tmp_path: Path) -> None:
