@@ -22,7 +22,7 @@ BACKEND ?= mlx
 SECONDS ?= 600
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test coverage lint format types contracts docs-check mutants bench prove conformance fuzz hammer check clean
+.PHONY: help demo test coverage lint format types contracts docs-check mutants bench prove conformance fuzz hammer kills check clean
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -71,6 +71,9 @@ fuzz: $(VENV)/.all ## fuzz parser, repair, derivation and schemas (atheris); SEC
 
 hammer: $(VENV)/.all ## ten threads at one model for two minutes, with random cancels; ARGS="--backend mlx", "--drafting"
 	$(BIN)/python tests/runtime/hammer.py $(ARGS)
+
+kills: $(VENV)/.all ## eight sessions on a model whose process is killed a hundred times; ARGS="--backend mlx"
+	$(BIN)/python tests/runtime/kills.py $(ARGS)
 
 check: test lint types contracts ## all that has to pass before a commit (the tests run the examples too)
 
