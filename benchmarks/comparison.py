@@ -18,6 +18,7 @@ COGSTEP = Row("cogstep", "cogstep")
 THREAD = Row("cogstep (tool on a thread)", "cogstep", "on_thread")
 LOOP = Row("cogstep (asyncio)", "cogstep", "on_a_loop")
 JOURNAL = Row("cogstep (journal on)", "cogstep", "recorded")
+LOOP_JOURNAL = Row("cogstep (asyncio, journal on)", "cogstep", "recorded_on_a_loop")
 PEERS = (
     Row("burr", "burr", distributions=("apache-burr",)),
     Row("langgraph", "langgraph", distributions=("langgraph", "langgraph-prebuilt", "langchain-core")),

@@ -1,11 +1,14 @@
-"""What many and long sessions cost: a thousand conversations on one loop, and a resume of thousands of turns.
+"""What sessions cost: turns of long ones beside other libraries, thousands at once, recordings, and going on.
 
-What one turn costs, beside other libraries, is in ``turn.py``. Here: the wall and CPU time of conversations that all
-wait for a model of 10 ms at the same time, beside a floor that awaits the same sleeps and does nothing else; and of a
-recorded session its bytes a turn and the time until it goes on.
+- **A turn** (``turn.py`` says what that is) at 10 and at 3,000 turns: the interpreter without an event loop, the one
+  for asyncio, both with a journal (without fsync, which waits for the disk), and the other libraries, in rounds.
+- **At once**: the wall and CPU time of a thousand conversations of one turn that all wait for a model of 10 ms on one
+  event loop, beside a floor that awaits the same sleeps and does nothing else.
+- **Resuming**: bytes a turn of a recorded session, and the time until it goes on; what it knows then is compared with
+  what it knew.
 
-    python benchmarks/interpreters.py
-    python benchmarks/interpreters.py --conversations 100 --turns 300
+    python benchmarks/interpreters.py                 everything: some minutes; the first run installs the peers
+    python benchmarks/interpreters.py --peers none    cogstep alone: a minute, installs nothing
 """
 
 from __future__ import annotations
@@ -23,11 +26,14 @@ from tempfile import TemporaryDirectory
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # for `python benchmarks/interpreters.py`
 
+from benchmarks import environment
+from benchmarks.children import Row
+from benchmarks.comparison import COGSTEP, FLOOR, JOURNAL, LOOP, LOOP_JOURNAL, PEERS, STEP, Comparison
 from benchmarks.peers.cogstep import model, multiply
 from benchmarks.peers.protocol import ANSWER, question
 from benchmarks.sessions import CONTEXT
-from benchmarks.table import digits, machine, table
-from cognition import ModelRequest
+from benchmarks.table import Progress, digits, machine, table
+from cognition import AgentState, ModelRequest
 from cognition.parsing import TextDelta
 from interpreters import Agent, AsyncAgent, fakes, tool
 from runtime.protocol import Done
@@ -45,7 +51,7 @@ class Sleepy(fakes.ScriptedModel):
 
 class SleepyReply:
     def __init__(self) -> None:
-        self._left = [TextDelta(ANSWER), fakes.Reply(ANSWER).done]
+        self._left: list[TextDelta | Done] = [TextDelta(ANSWER), fakes.Reply(ANSWER).done]
 
     def __aiter__(self) -> SleepyReply:
         return self
@@ -81,39 +87,88 @@ def at_once(one: Callable[[int], Awaitable[None]], count: int) -> tuple[float, f
     return time.perf_counter() - wall, time.process_time() - cpu
 
 
-def resumed(turns: int) -> tuple[int, float, float]:
-    """Bytes a turn of a recorded session, and wall and CPU seconds until it can go on."""
+def recorded(turns: int, path: Path) -> AgentState:
+    """Record a session; what it knows at its end."""
     look = tool(read_only=True)(multiply)
-    with TemporaryDirectory(prefix="cogstep-sessions-") as folder:
-        path = Path(folder, "session.jsonl")
-        script = fakes.ScriptedModel(repeat(model), context_tokens=CONTEXT)
-        with Agent(script, [look], journal=path, fsync="never") as agent:
-            for turn in range(turns):
-                agent.run(question(turn))
-        size = path.stat().st_size
-        wall, cpu = time.perf_counter(), time.process_time()
-        again = Agent.resume(path, fakes.ScriptedModel(repeat(model)), [look])
-        wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
-        again.close()
-    return size // turns, wall, cpu
+    script = fakes.ScriptedModel(repeat(model), context_tokens=CONTEXT)
+    with Agent(script, [look], journal=path, fsync="never") as agent:
+        for turn in range(turns):
+            agent.run(question(turn))
+        return agent.state
+
+
+def resumed(path: Path, known: AgentState) -> tuple[float, float]:
+    """Wall and CPU seconds until a recorded session can go on."""
+    wall, cpu = time.perf_counter(), time.process_time()
+    again = Agent.resume(path, fakes.ScriptedModel(repeat(model)), [tool(read_only=True)(multiply)])
+    wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
+    if again.state != known:
+        raise RuntimeError("the resumed session knows something else than the recorded one did")
+    again.close()
+    return wall, cpu
+
+
+def turns_table(peers: list[Row], turns: int, timed: int, say: Progress) -> Comparison:
+    """The cost of a turn at the beginning and at the end of a long session, beside the peers."""
+    rows = [FLOOR, STEP, COGSTEP, LOOP, JOURNAL, LOOP_JOURNAL, *peers]
+    missing = environment.prepare({row.name: row.distributions for row in peers}, say)
+    comparison = Comparison([row for row in rows if row.name not in missing], [10, turns], say)
+    comparison.failures.update(missing)
+    comparison.run(timed)
+    return comparison
 
 
 def main() -> int:
+    names = {row.name: row for row in PEERS}
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--conversations", type=int, default=1000)
-    parser.add_argument("--turns", type=int, default=3000, help="of the session that is resumed (default: 3000)")
+    parser.add_argument("--turns", type=int, default=3000, help="of the long session (default: %(default)s)")
+    parser.add_argument("--timed", type=int, default=15, help="turns timed of each row (default: %(default)s)")
+    parser.add_argument("--peers", default="all", help=f"all, none, or names with commas between: {', '.join(names)}")
     options = parser.parse_args()
-    before = machine()
-    rows = [["", "wall s", "CPU s"]]
+    chosen = {"all": list(names), "none": []}.get(options.peers, options.peers.split(","))
+    if unknown := [name for name in chosen if name not in names]:
+        parser.error(f"there is no peer {', '.join(unknown)}")
+    before, say = machine(), Progress()
+
+    comparison = turns_table([names[name] for name in chosen], options.turns, options.timed, say)
+    say.clear()
+    print("One turn (user, tool call, result, answer) in ms, by the turns that the conversation already has\n")
+    print(comparison.table())
+    for name, reason in comparison.failures.items():
+        print(f"\n{name} {reason}")
+
+    rows, together = [["", "wall s", "CPU s"]], (0.0, 0.0)
     for name, one in (("floor (the sleeps alone)", floor), ("cogstep, one turn each", conversation)):
         runs = [at_once(one, options.conversations) for _ in range(ROUNDS)]
-        rows.append([name, *(digits(median(run[column] for run in runs)) for column in (0, 1))])
-    print(f"{options.conversations} conversations with a model of {MODEL_SECONDS * 1000:g} ms, on one loop\n")
+        together = median(wall for wall, _ in runs), median(cpu for _, cpu in runs)
+        rows.append([name, *map(digits, together)])
+    print(f"\n{options.conversations} conversations with a model of {MODEL_SECONDS * 1000:g} ms, on one loop\n")
     print(table(rows))
-    size, wall, cpu = resumed(options.turns)
-    print(f"\na session of {options.turns} turns: {size} bytes a turn, resumed in {wall:.2f} s (CPU {cpu:.2f} s)")
+
+    with TemporaryDirectory(prefix="cogstep-sessions-") as folder:
+        path = Path(folder, "session.jsonl")
+        known = recorded(options.turns, path)
+        size = path.stat().st_size / options.turns
+        runs = [resumed(path, known) for _ in range(ROUNDS)]
+    wall, cpu = median(wall for wall, _ in runs), median(cpu for _, cpu in runs)
+    print(f"\na session of {options.turns} turns: {size:.0f} bytes a turn, resumed in {wall:.2f} s (CPU {cpu:.2f} s)\n")
+
+    def dearest(row: Row) -> tuple[float, float]:
+        figures = [comparison.figures[row.name, length] for length in comparison.lengths]
+        return max(one.median("wall") for one in figures), max(one.median("cpu") for one in figures)
+
+    goals = [
+        ("a turn, sync, ms", *dearest(COGSTEP), 0.1),
+        ("a turn, asyncio, ms", *dearest(LOOP), 0.2),
+        ("a turn, journal on, ms", *dearest(JOURNAL), 0.3),
+        (f"{options.conversations} conversations, s", *together, 0.15),
+        (f"resuming {options.turns} turns, s", wall, cpu, 0.5),
+    ]
+    lines = [[name, digits(clock), digits(process), f"<= {goal:g}"] for name, clock, process, goal in goals]
+    print(table([["the dearer end of each", "wall", "CPU", "goal"], *lines]))
     print(f"\n{before} at the start, {os.getloadavg()[0]:.1f} at the end")
-    return 0
+    return 1 if comparison.failures else 0
 
 
 if __name__ == "__main__":

@@ -47,7 +47,7 @@ class RequestDigest:
         if (
             head is None
             or head.tools is not request.tools
-            or head.options is not request.options
+            or (head.options is not request.options and head.options != request.options)
             or head.system is not request.system
         ):
             data: Any = [request.system, to_data(request.tools, tuple[ToolSpec, ...]), to_data(request.options)]
@@ -59,7 +59,7 @@ def continues(messages: History, before: History) -> bool:
     """Whether ``messages`` begins with all of ``before``.
 
     Histories only ever grow at their end or lose messages at their beginning, and a message is one object for as long
-    as it lives. So positions tell: the first, and the last back in doubling strides, are compared by identity.
+    as it lives. So positions tell: the first, and the last back in growing strides, are compared by identity.
     """
     length = len(before)
     if length == 0 or length > len(messages) or messages[0] is not before[0]:
@@ -68,7 +68,7 @@ def continues(messages: History, before: History) -> bool:
     while back <= length:
         if messages[length - back] is not before[length - back]:
             return False
-        back *= 2
+        back *= 4
     return True
 
 

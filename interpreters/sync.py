@@ -15,7 +15,7 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import CancelledError, Future
 from functools import partial
-from queue import Empty, SimpleQueue
+from queue import SimpleQueue
 from typing import Any
 
 from cognition import (
@@ -164,9 +164,7 @@ class SyncInterpreter(Interpreter):
                 return event
 
     def _look(self) -> Letter | None:
-        with contextlib.suppress(Empty):
-            return self._mailbox.get_nowait()
-        return None
+        return None if self._mailbox.empty() else self._mailbox.get_nowait()  # nobody else takes from it
 
     def _post(self, letter: Letter) -> None:
         self._mailbox.put(letter)

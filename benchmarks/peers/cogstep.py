@@ -54,7 +54,9 @@ class Cogstep:
 class OnALoop:
     """``AsyncAgent`` with an ``async def`` tool, in a loop of its own."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, journal: bool = False) -> None:
+        self.directory = TemporaryDirectory(prefix="cogstep-turn-") if journal else None
+
         @tool(read_only=True, name=TOOL)
         async def multiply_soon(a: int, b: int) -> int:
             """Multiply two whole numbers."""
@@ -67,7 +69,11 @@ class OnALoop:
     def begin(self) -> None:
         while self.agents:
             self.loop.run_until_complete(self.agents.pop().close())
-        self.agents.append(AsyncAgent(fakes.ScriptedModel(repeat(model), context_tokens=CONTEXT), tools=[self.tool]))
+        path = Path(self.directory.name, "session.jsonl") if self.directory else None
+        if path is not None:
+            path.unlink(missing_ok=True)
+        scripted = fakes.ScriptedModel(repeat(model), context_tokens=CONTEXT)
+        self.agents.append(AsyncAgent(scripted, tools=[self.tool], journal=path, fsync="never"))
 
     def turn(self, text: str) -> str:
         return self.loop.run_until_complete(self.agents[0].run(text)).text
@@ -107,6 +113,10 @@ def on_a_loop() -> OnALoop:
 
 def recorded() -> Cogstep:
     return Cogstep(journal=True)
+
+
+def recorded_on_a_loop() -> OnALoop:
+    return OnALoop(journal=True)
 
 
 def step_only() -> StepOnly:
