@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import importlib
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -20,13 +20,14 @@ from mlx.utils import tree_flatten
 from tokenizers import Tokenizer
 
 from cognition import GenerationOptions
-from runtime.backend import Metadata, Sampler, SpecialTokens
+from runtime.backend import BackendError, Metadata, Sampler, SpecialTokens
 from runtime.errors import ModelFileError
 from runtime.lazy_package import import_lazily
 from runtime.mlx_files import MlxFiles, read_mlx_directory
 from runtime.mlx_sequences import MlxSequences
 from runtime.pieces import piece_reader
 from runtime.sampling import NumpySampler
+from runtime.saved_cache import fingerprint
 from runtime.scheduling.plan import Limits, Piece
 
 import_lazily("mlx_lm")
@@ -81,6 +82,7 @@ class MlxBackend:
 
     def _open(self, path: Path, context_tokens: int | None) -> None:
         files = read_mlx_directory(path)
+        self._path = path
         on_cpu = mx.default_device() == mx.Device(mx.cpu)
         if on_cpu:
             # There MLX compiles fused operations with the machine's C++ compiler: 2 s before the first token of a fresh
@@ -172,6 +174,20 @@ class MlxBackend:
 
     def copy(self, source: int, target: int, length: int) -> None:
         self._sequences.copy(source, target, length)
+
+    def identity(self) -> Mapping[str, str]:
+        files = sorted([*self._path.glob("model*.safetensors"), self._path / "config.json"])
+        return {"backend": self.metadata.backend_version, "model": ", ".join(map(fingerprint, files))}
+
+    def state(self, sequence: int, length: int) -> memoryview:
+        return memoryview(self._sequences.state(sequence, length))
+
+    def restore(self, sequence: int, length: int, state: memoryview) -> None:
+        try:
+            self._sequences.restore(sequence, length, state)
+        except Exception as error:  # whatever MLX and mlx-lm meet in foreign bytes
+            self.drop(sequence)
+            raise BackendError(f"MLX can't take back a state of {length} tokens ({error})") from error
 
     def reset(self) -> None:
         self._sequences.clear()

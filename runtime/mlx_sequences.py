@@ -18,7 +18,10 @@ from __future__ import annotations
 
 import copy
 import importlib
+import io
+import tempfile
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import mlx.core as mx
@@ -122,12 +125,32 @@ class MlxSequences:
 
     def copy(self, source: int, target: int, length: int) -> None:
         """Put the first ``length`` tokens of a sequence into another one, which is empty."""
-        if source in self._rows:
-            layers = self._extracted(self._rows.index(source))
-        else:
-            layers = copy.deepcopy(self._alone[source])  # of the objects: the arrays are shared until one is written to
-        self._alone[target] = self._shortened(layers, self.held[source] - length)
+        self._alone[target] = self._copied(source, length)
         self.held[target] = length
+
+    def state(self, sequence: int, length: int) -> bytes:
+        """The first ``length`` tokens of a sequence, in mlx-lm's format of prompt caches."""
+        stream = io.BytesIO()
+        self._library.save_prompt_cache(stream, self._copied(sequence, length))
+        return stream.getvalue()
+
+    def restore(self, sequence: int, length: int, state: memoryview) -> None:
+        """Fill a sequence, which is empty, with a state.
+
+        Raises:
+            ValueError: it is not one of this model's, or not one of so many tokens.
+        """
+        # mlx-lm reads caches from files only, which it knows by their names.
+        with tempfile.TemporaryDirectory() as folder:
+            file = Path(folder) / "state.safetensors"
+            file.write_bytes(state)
+            layers = self._library.load_prompt_cache(str(file))
+            mx.eval([layer.state for layer in layers])
+        fresh = self._library.make_prompt_cache(self._model)
+        if [*map(type, layers)] != [*map(type, fresh)] or not all(self._holds(layer, length) for layer in layers):
+            raise ValueError(f"this is no cache of {length} tokens of this model")
+        self._alone[sequence] = layers
+        self.held[sequence] = length
 
     def clear(self) -> None:
         """Empty all."""
@@ -150,6 +173,19 @@ class MlxSequences:
 
     def _extracted(self, row: int) -> Layers:
         return [layer.extract(row) for layer in self._batch]
+
+    def _copied(self, sequence: int, length: int) -> Layers:
+        if sequence in self._rows:
+            layers = self._extracted(self._rows.index(sequence))
+        else:
+            layers = copy.deepcopy(self._alone[sequence])  # of the objects: arrays are shared until one is written to
+        return self._shortened(layers, self.held[sequence] - length)
+
+    def _holds(self, layer: Any, length: int) -> bool:
+        """Whether a layer's cache, as far as it counts, has seen so many tokens."""
+        if isinstance(layer, self._library.CacheList):
+            return all(self._holds(part, length) for part in layer.caches)
+        return bool(getattr(layer, "offset", length) == length)
 
     def _shortened(self, layers: Layers, by: int) -> Layers:
         """Without the last tokens, and in arrays that have room for no more than the rest."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,9 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cognition import AssistantMessage, GenerationOptions, History, ModelRequest, UserMessage
-from runtime import Done, load_model
+from runtime import Done, SavedCacheError, load_model
 from runtime.handles import LocalRuntime
-from runtime.scheduling.plan import Piece
+from runtime.saved_cache import Saved, read, write
+from runtime.scheduling.plan import Piece, Schedule
 from tests.runtime.conftest import installed_or_skip
 from tests.runtime.mlx_models import KINDS, write_tiny_model
 
@@ -159,3 +161,34 @@ def test_usage_says_what_was_evaluated(model: LocalRuntime, monkeypatch: pytest.
     begins = model._owner.call(lambda engine: engine.prompt(first))
     assert model._owner.call(lambda engine: engine.prompt(goes_on))[: len(begins)] == begins
     assert replies[1].reused_tokens == len(begins)
+
+
+def test_a_saved_cache_goes_on_in_another_process(model: LocalRuntime, tmp_path: Path) -> None:
+    """It says what the first would have said, and reuses what that one held; a damaged state is refused."""
+    first, goes_on = ask("Hello", max_tokens=1), ask("Hello", "Hi", "More", max_tokens=12)
+    model._owner.call(forget)
+    finished(model.submit(first))
+    saved = model.save_cache(first, tmp_path / "cache")
+    there = finished(model.submit(goes_on))
+    with load_model(model.describe().path, backend="mlx") as other:
+        assert other.restore_cache(tmp_path / "cache") == saved
+        here = finished(other.submit(goes_on))
+
+        assert saved == here.usage.reused_tokens == first_tokens(other, first)
+        assert (here.reasoning, here.text) == (there.reasoning, there.text)
+        other._owner.call(forget)
+        identity = other._owner.call(lambda engine: engine.identity())
+        good = read(tmp_path / "cache", identity)
+        write(Saved(good.tokens, good.state[: len(good.state) // 2], identity), tmp_path / "cache")
+        with pytest.raises(SavedCacheError, match="can't take back a state"):
+            other.restore_cache(tmp_path / "cache")
+        assert finished(other.submit(first)).usage.reused_tokens == 0
+
+
+def forget(engine: Any) -> None:
+    engine._backend.reset()
+    engine._schedule = Schedule(engine._schedule.limits)
+
+
+def first_tokens(model: LocalRuntime, request: ModelRequest) -> int:
+    return len(model._owner.call(lambda engine: engine.prompt(request)))
