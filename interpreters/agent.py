@@ -5,9 +5,9 @@ from __future__ import annotations
 import builtins
 import sys
 from types import TracebackType
-from typing import Any, TypeVar, overload
+from typing import Any, NoReturn, TypeVar, overload
 
-from cognition import AgentState, CogstepError, SessionReset
+from cognition import AgentState, CogstepError, ConfigError, SessionReset
 from interpreters.answers import StructuredResult
 from interpreters.assembly import NO_TYPE, Parts, said
 from interpreters.base_agent import LOG, BaseAgent
@@ -126,6 +126,11 @@ class Agent(BaseAgent):
 
     def __enter__(self) -> Agent:
         return self
+
+    async def __aenter__(self) -> NoReturn:
+        raise ConfigError("an Agent is opened by `with`, and blocks; in an event loop, use AsyncAgent")
+
+    async def __aexit__(self, *_: object) -> None: ...
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None

@@ -16,13 +16,19 @@ from interpreters.delivery_tasks import Tasks
 from interpreters.events import Event, Inline
 from interpreters.observers import Observers
 from interpreters.results import RunResult
-from interpreters.threads import OBSERVER_THREADS, THREADS, in_thread
+from interpreters.threads import OBSERVER_THREADS, THREADS, on_its_own_thread
 from runtime.awaiting import awaits
 
 T = TypeVar("T")
 
 BEHIND = 64
 """Events that a reader of a stream may be behind before the model waits for it: some lines of text."""
+
+
+STREAMED = (
+    "a stream is opened by `async with` and read by `async for`; without an event loop, use Agent with observers, or a "
+    "handle"
+)
 
 
 class AsyncAgent(BaseAgent):
@@ -140,7 +146,7 @@ class AsyncAgent(BaseAgent):
         if awaits(self.model):
             self.model.close()
         else:  # its thread is waited for
-            await in_thread(self.model.close)
+            await on_its_own_thread(self.model.close)
 
     async def _carry_on(self, event: Any) -> None:
         running = asyncio.get_running_loop().create_future()
@@ -224,6 +230,14 @@ class EventStream:
             self._agent._observers.remove(self._taker)
         if error is None:
             task.result()  # what the turn raised
+
+    def __enter__(self) -> NoReturn:
+        raise ConfigError(STREAMED)
+
+    def __exit__(self, *_: object) -> None: ...
+
+    def __iter__(self) -> NoReturn:
+        raise ConfigError(STREAMED)
 
     def __aiter__(self) -> EventStream:
         return self

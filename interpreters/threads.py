@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import contextvars
 import inspect
+import threading
 from collections.abc import Callable
 from typing import TypeVar
 from weakref import WeakKeyDictionary
@@ -61,7 +62,20 @@ async def to_its_end(function: Callable[[], Result]) -> Result:
     return answer.result()
 
 
-def _start(loop: asyncio.AbstractEventLoop, function: Callable[[], Result]) -> asyncio.Future[Result]:
+async def on_its_own_thread(function: Callable[[], Result]) -> Result:
+    """``in_thread`` on a new thread that ends with the call: for the last thing that a session does."""
+    return await _start(asyncio.get_running_loop(), function, _once)
+
+
+def _once(job: Callable[[], object]) -> None:
+    threading.Thread(target=job, name="cogstep close", daemon=True).start()
+
+
+def _start(
+    loop: asyncio.AbstractEventLoop,
+    function: Callable[[], Result],
+    start: Callable[[Callable[[], object]], object] = THREADS.start,
+) -> asyncio.Future[Result]:
     """Begin a call on a thread; what will have its answer."""
     answer: asyncio.Future[Result] = loop.create_future()
     context = contextvars.copy_context()
@@ -87,7 +101,7 @@ def _start(loop: asyncio.AbstractEventLoop, function: Callable[[], Result]) -> a
         with contextlib.suppress(RuntimeError):  # the loop was closed meanwhile
             loop.call_soon_threadsafe(settle, result, error)
 
-    THREADS.start(job)
+    start(job)
     return answer
 
 

@@ -15,7 +15,7 @@ from typing import Any, get_args
 
 import pytest
 
-from cognition import Cancelled, Completed, Failed, Failure, Idle, ModelRequest, ToolMessage, Usage
+from cognition import Cancelled, Completed, ConfigError, Failed, Failure, Idle, ModelRequest, ToolMessage, Usage
 from cognition.features import HookPoint
 from interpreters import (
     Agent,
@@ -738,6 +738,55 @@ def test_one_turn_at_a_time_and_words_for_what_goes_wrong() -> None:
         assert agent.cancel() is False
 
     run(main())
+
+
+def test_who_mixes_up_the_two_ways_is_told_which_one_to_use() -> None:
+    """An agent that awaits, without a loop; one that blocks, opened as if it awaited."""
+    agent = AsyncAgent(ScriptedModel(["one"]))
+    stream = agent.stream("Hi!")
+    with pytest.raises(ConfigError, match="without an event loop, use Agent"), stream:
+        pass
+    with pytest.raises(ConfigError, match="without an event loop, use Agent"):
+        list(stream)
+    with pytest.raises(ConfigError, match="without an event loop, use Agent"), agent:
+        pass
+
+    async def main() -> None:
+        with pytest.raises(ConfigError, match="in an event loop, use AsyncAgent"):
+            async with Agent(ScriptedModel(["one"])):
+                pass
+
+    run(main())
+
+
+def test_a_turn_within_a_turn_is_refused_and_another_agent_s_is_not() -> None:
+    """Both ways, from inside a tool: an agent has one turn at a time, and agents may use agents."""
+
+    async def main() -> Any:
+        outer: list[AsyncAgent] = []
+
+        @tool
+        async def again() -> str:
+            with pytest.raises(BusyError, match="wait for its end"):
+                await outer[0].run("And?")
+            return "busy"
+
+        @tool
+        async def other() -> str:
+            async with AsyncAgent(ScriptedModel(["asked another"])) as agent:
+                return (await agent.run("Hi!")).text
+
+        @tool
+        def blocking() -> str:
+            with Agent(ScriptedModel(["asked one that blocks"])) as agent:
+                return agent.run("Hi!").text
+
+        script = ScriptedModel([call("again"), call("other"), call("blocking"), "Done."])
+        async with AsyncAgent(script, [again, other, blocking]) as agent:
+            outer.append(agent)
+            return [one.content for one in (await agent.run("Go!")).calls]
+
+    assert run(main()) == ["busy", "asked another", "asked one that blocks"]
 
 
 def test_an_agent_may_be_used_in_one_loop_after_another() -> None:

@@ -6,7 +6,7 @@ from typing import Any, Literal
 import attrs
 import pytest
 
-from cognition import ConfigError, GenerationOptions
+from cognition import ConfigError, Failure, GenerationOptions
 from interpreters import Agent, AnswerError, StructuredResult, Tool, TurnFailedError, fakes, tool
 from runtime.constrained.schema import SchemaError
 
@@ -75,7 +75,7 @@ def test_an_answer_that_is_no_such_value_is_an_error_that_says_why(kind: Any, te
 def test_without_an_answer_there_is_no_value() -> None:
     """The failure is told, not the missing JSON."""
     with pytest.raises(TurnFailedError):
-        _ = ask(fakes.Failure("no", kind="fatal"), City).value
+        _ = ask(Failure("no", kind="fatal"), City).value
 
 
 def test_a_type_without_a_form_in_json_is_refused() -> None:
