@@ -6,7 +6,8 @@
 The model has random weights in Qwen3's shape, 0.1 billion parameters in 16 bits, and runs exactly as a trained one
 does. All sides get the same messages and say as many tokens, greedily; the server is asked without streaming, and its
 own prompt cache is on, as it is by default. Every round takes all sides in turns, on prompts that nobody has seen; the
-table gives the median of the rounds' ratios and the worst.
+table gives the median of the rounds' ratios and the worst, of wall clock and of the CPU time of the process that holds
+the model. On a machine with other work the second says more: both sides compute on one core most of the time.
 
 *At once*: agents whose prompts share nothing, beside the server, and beside the same runtime that is asked one after
 another, as one that holds one sequence has to be.
@@ -21,6 +22,8 @@ from __future__ import annotations
 import argparse
 import http.client
 import json
+import math
+import os
 import socket
 import subprocess
 import sys
@@ -72,6 +75,8 @@ class Result:
     """What a side did in one round."""
 
     seconds: float
+    cpu: float
+    """Seconds too, of all threads."""
     prompts: int
     """Tokens of all prompts."""
     reused: int
@@ -101,6 +106,15 @@ class Server:
     """An ``mlx_lm.server`` that is ready."""
 
     port: int
+    pid: int
+
+    def cpu(self) -> float:
+        """CPU seconds of the process so far; nan where the system does not say."""
+        try:
+            fields = Path(f"/proc/{self.pid}/stat").read_text("ascii").rpartition(")")[2].split()
+        except OSError:
+            return math.nan
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     def ask(self, asked: ModelRequest) -> tuple[int, int, str]:
         system = [{"role": "system", "content": asked.system}] if asked.system else []
@@ -140,12 +154,13 @@ def mlx_server(model: Path) -> Iterator[Server]:
     """Until the block is left."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
-        server = Server(free.getsockname()[1])
-    command = [sys.executable, "-m", "mlx_lm.server", "--model", str(model), "--port", str(server.port)]
+        port = free.getsockname()[1]
+    command = [sys.executable, "-m", "mlx_lm.server", "--model", str(model), "--port", str(port)]
     with (
         TemporaryFile("w+") as log,
         started([*command, "--log-level", "WARNING"], stdout=log, stderr=subprocess.STDOUT) as process,
     ):
+        server = Server(port, process.pid)
         deadline = time.monotonic() + PATIENCE
         while not server.ready():
             if process.poll() is not None or time.monotonic() > deadline:
@@ -164,26 +179,30 @@ class Rounds:
 
     results: dict[str, list[Result]] = field(factory=dict)
 
-    def add(self, side: str, work: Callable[[], list[tuple[int, int, str]]]) -> None:
-        began = time.perf_counter()
+    def add(self, side: str, cpu: Callable[[], float], work: Callable[[], list[tuple[int, int, str]]]) -> None:
+        began, used = time.perf_counter(), cpu()
         answers = work()
-        seconds = time.perf_counter() - began
-        result = Result(seconds, sum(one for one, _, _ in answers), sum(reused for _, reused, _ in answers))
+        seconds, used = time.perf_counter() - began, cpu() - used
+        result = Result(seconds, used, sum(one for one, _, _ in answers), sum(reused for _, reused, _ in answers))
         self.results.setdefault(side, []).append(result)
 
     def row(self, what: str, side: str, beside: str) -> list[str]:
         mine, theirs = self.results[side], self.results[beside]
-        ratios = [other.seconds / one.seconds for one, other in zip(mine, theirs, strict=True)]
+        wall = [other.seconds / one.seconds for one, other in zip(mine, theirs, strict=True)]
+        cpu = [other.cpu / one.cpu for one, other in zip(mine, theirs, strict=True)]
+
+        def times(results: list[Result]) -> str:
+            return f"{digits(median(one.seconds for one in results))} {digits(median(one.cpu for one in results))}"
 
         def reused(results: list[Result]) -> str:
             return f"{sum(one.reused for one in results)} of {sum(one.prompts for one in results)}"
 
         return [
             what,
-            f"{digits(median(one.seconds for one in mine))} s",
-            f"{digits(median(one.seconds for one in theirs))} s",
-            digits(median(ratios)),
-            digits(min(ratios)),
+            times(mine),
+            times(theirs),
+            f"{digits(median(wall))} {digits(median(cpu))}",
+            f"{digits(min(wall))} {digits(min(cpu))}",
             reused(mine),
             reused(theirs),
         ]
@@ -233,15 +252,15 @@ def measure(model: LocalRuntime, server: Server, work: Work, rounds: int, say: P
         ask(request([UserMessage("m1", "warm up")], 2))
     for number in range(rounds):
         place = f"round {number + 1} of {rounds}"
-        for side, ask in (("ours", mine), ("server", server.ask)):
+        for side, ask, cpu in (("ours", mine, time.process_time), ("server", server.ask, server.cpu)):
             say(f"{work.agents} at once, {place}: {side}")
-            once.add(side, partial(together, ask, asked(f"once {number}")))
+            once.add(side, cpu, partial(together, ask, asked(f"once {number}")))
             say(f"{work.agents} share a prompt, {place}: {side}")
-            shared.add(side, partial(conversations, ask, work, str(number)))
+            shared.add(side, cpu, partial(conversations, ask, work, str(number)))
         say(f"one after another, {place}")
-        once.add("apart", partial(apart, mine, asked(f"apart {number}")))
+        once.add("apart", time.process_time, partial(apart, mine, asked(f"apart {number}")))
     return [
-        ["what", "cogstep", "beside it", "ratio (median)", "worst", "reused", "beside it"],
+        ["what (seconds: wall, CPU)", "cogstep", "beside it", "ratios (median)", "worst", "reused", "beside it"],
         once.row(f"{work.agents} at once / mlx_lm.server", "ours", "server"),
         once.row(f"{work.agents} at once / one after another", "ours", "apart"),
         shared.row(f"{work.agents} agents, one system prompt, {work.steps} steps / mlx_lm.server", "ours", "server"),
