@@ -22,10 +22,10 @@ BACKEND ?= mlx
 SECONDS ?= 600
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test coverage lint format types contracts docs-check mutants bench prove conformance fuzz hammer kills check clean
+.PHONY: help demo test coverage lint format types contracts docs-check mutants bench prove conformance fuzz hammer hammer-isolated kills check clean
 
 help: ## list the commands
-	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: $(VENV)/.demo-$(BACKEND) ## set up what the demo needs, then ask the shipped model one question
 	$(BIN)/cogstep run "What is 17 * 23?"
@@ -71,6 +71,9 @@ fuzz: $(VENV)/.all ## fuzz parser, repair, derivation and schemas (atheris); SEC
 
 hammer: $(VENV)/.all ## ten threads at one model for two minutes, with random cancels; ARGS="--backend mlx", "--drafting"
 	$(BIN)/python tests/runtime/hammer.py $(ARGS)
+
+hammer-isolated: $(VENV)/.all ## the same at a model in a process of its own; ARGS="--backend mlx"
+	$(BIN)/python tests/runtime/hammer_isolated.py $(ARGS)
 
 kills: $(VENV)/.all ## eight sessions on a model whose process is killed a hundred times; ARGS="--backend mlx"
 	$(BIN)/python tests/runtime/kills.py $(ARGS)

@@ -40,6 +40,9 @@ PATIENT = Isolation(silence=2.0, start=10.0, backoff=0.0, restarts=1_000_000)
 """Two seconds without a sign of life are enough for a test, and ten at the start, where every second SIGSTOP comes; and
 a process that is killed at once each time is no fault of its own."""
 
+OFTEN = 0.25
+"""Of the kills, those before which a turn has to end."""
+
 AGAIN = RetryPolicy(attempts=1_000_000, first_delay=0.05, longest_delay=0.2)
 
 QUESTIONS = ("What is 17 * 23?", "What is 12 * 12?", "What is 31 * 7?", "What is 5 * 9?")
@@ -75,6 +78,8 @@ class Kills:
     """Signals."""
     failed: list[BaseException] = field(factory=list)
     _over: threading.Event = field(factory=threading.Event)
+    _turned: threading.Event = field(factory=threading.Event)
+    """A turn has ended."""
 
     def run(self) -> None:
         """Until it was killed so many times, and every session has ended after that."""
@@ -95,15 +100,20 @@ class Kills:
             for at in itertools.count(number):
                 question = QUESTIONS[at % len(QUESTIONS)]
                 self.turns[question, *turn(self.model, question)] += 1
+                self._turned.set()
                 if self._over.is_set():
                     return
         except BaseException as error:  # who runs this has to hear of it
             self.failed.append(error)
+            self._turned.set()
 
     def _kill(self) -> None:
         chance = random.Random(self.seed)
         killed = None
         for number in range(self.times):
+            if chance.random() < OFTEN:  # else nobody might ever come to an end, on a machine that is slow
+                self._turned.clear()
+                self._turned.wait()
             # A moment of chance: while it starts, loads, reads a prompt, writes, or rests. It waits for nothing.
             self._over.wait(chance.choice((0.0, 0.05, 0.3, 1.0, 2.0)) * chance.random())
             while (pid := self.model.pid) is None or pid == killed:

@@ -159,9 +159,13 @@ class Steering:
 class Rig:
     """A runtime, and orders to its engine."""
 
-    def __init__(self, runtime: LocalRuntime | IsolatedRuntime, order: Callable[..., Any]) -> None:
+    def __init__(
+        self, runtime: LocalRuntime | IsolatedRuntime, order: Callable[..., Any], close: Callable[[], object] = bool
+    ) -> None:
         self.runtime = runtime
         self.order = order
+        self.close = close
+        """Give up giving orders."""
 
 
 def local_rig(runtime: LocalRuntime) -> Rig:
@@ -169,7 +173,7 @@ def local_rig(runtime: LocalRuntime) -> Rig:
     return Rig(runtime, lambda name, *arguments: getattr(steering, name)(*arguments))
 
 
-def isolated_rig(backend: BackendName, context_tokens: int | None = None) -> Rig:
+def isolated_rig(backend: BackendName, context_tokens: int | None = None, module: str = MODULE) -> Rig:
     """The shipped model in a child that takes orders beside what all children do."""
     with tempfile.TemporaryDirectory() as folder, socket.socket(socket.AF_UNIX) as listener:
         listener.bind(f"{folder}/steering")
@@ -185,7 +189,7 @@ def isolated_rig(backend: BackendName, context_tokens: int | None = None) -> Rig
                 _Watch(),
                 "small model",
                 None,
-                MODULE,
+                module,
             )
         finally:
             del os.environ[PLACE]
@@ -199,7 +203,7 @@ def isolated_rig(backend: BackendName, context_tokens: int | None = None) -> Rig
         assert "error" not in answer, answer["error"]
         return answer["result"]
 
-    return Rig(runtime, order)
+    return Rig(runtime, order, stream.close)
 
 
 class SteeredServer(Server):
@@ -212,8 +216,11 @@ class SteeredServer(Server):
         if isinstance(message, wire.Cancel):
             self.cancelled.release()
 
+    def steering(self) -> Steering:
+        return Steering(self.owner, self.cancelled)
+
     def take_orders(self, stream: Any) -> None:
-        steering = Steering(self.owner, self.cancelled)
+        steering = self.steering()
         for line in stream:
             name, *arguments = json.loads(line)
             try:
@@ -223,7 +230,7 @@ class SteeredServer(Server):
             print(json.dumps(answer), file=stream, flush=True)
 
 
-def main() -> None:
+def main(kind: type[SteeredServer] = SteeredServer) -> None:
     """As ``runtime.isolated.child.main``."""
     steering = socket.socket(socket.AF_UNIX)
     steering.connect(os.environ[PLACE])
@@ -234,5 +241,5 @@ def main() -> None:
         threading.Thread(target=server.take_orders, args=(stream,), daemon=True).start()
         return engine
 
-    server = SteeredServer(socket.socket(fileno=int(sys.argv[-2])), int(sys.argv[-1]), load_and_listen)
+    server = kind(socket.socket(fileno=int(sys.argv[-2])), int(sys.argv[-1]), load_and_listen)
     server.run()

@@ -69,6 +69,7 @@ def loaded(request: pytest.FixtureRequest) -> Iterator[Rig]:
     made = rig_of(request.param)
     yield made
     made.runtime.close()
+    made.close()
 
 
 @pytest.fixture
@@ -88,6 +89,7 @@ def loaded_tiny(request: pytest.FixtureRequest) -> Iterator[Rig]:
     made = rig_of(request.param, TINY_CONTEXT)
     yield made
     made.runtime.close()
+    made.close()
 
 
 @pytest.fixture
@@ -105,8 +107,9 @@ def tiny_runtime(tiny_rig: Rig) -> Runtime:
 @pytest.fixture(params=PLACES)
 def own_runtime(request: pytest.FixtureRequest) -> Iterator[Runtime]:
     """One that a test may close."""
-    made = rig_of(request.param).runtime
-    yield made
+    made = rig_of(request.param)
+    yield made.runtime
+    made.runtime.close()
     made.close()
 
 

@@ -16,6 +16,7 @@ from runtime import LlamaOptions, load_model
 from runtime.handles import LocalRuntime
 from tests.runtime.conftest import installed_or_skip
 from tests.runtime.hammer import THREADS, Hammer, open_files
+from tests.runtime.hammer_isolated import hammer_of
 
 Loader = Callable[[Path], LocalRuntime]
 
@@ -71,6 +72,23 @@ def test_every_reply_is_what_it_is_alone_and_nothing_is_left(subject: tuple[Loca
     assert hammer.wrong() == []
     assert len(hammer.finished) == THREADS * often
     assert {done.finish_reason for _, done in hammer.finished} > {"cancelled"}
+    assert set(threading.enumerate()) <= threads
+    assert open_files() <= files
+
+
+@pytest.mark.slow
+def test_the_same_holds_for_a_model_in_a_process_of_its_own(backend_name: Any) -> None:
+    """And what came out of it is what it said, no more and no less; caches are saved and restored there."""
+    threads, files = set(threading.enumerate()), open_files()
+    often, tokens = LESS.get(backend_name, (ASKED, TOKENS))
+    hammer = hammer_of(backend_name, tokens)
+    hammer.run(1, lambda asked: asked < often)
+
+    assert hammer.left() == []
+    assert hammer.wrong() == []
+    assert len(hammer.finished) == THREADS * often
+    hammer.runtime.close()
+    hammer.rig.close()
     assert set(threading.enumerate()) <= threads
     assert open_files() <= files
 
