@@ -36,8 +36,8 @@ SESSIONS = 8
 
 SIGNALS = (signal.SIGKILL, signal.SIGSEGV, signal.SIGSTOP)
 
-PATIENT = Isolation(silence=2.0, start=10.0, backoff=0.0, restarts=1_000_000)
-"""Two seconds without a sign of life are enough for a test, and ten at the start, where every second SIGSTOP comes; and
+PATIENT = Isolation(silence=2.0, start=5.0, backoff=0.0, restarts=1_000_000)
+"""Two seconds without a sign of life are enough for a test, and five at the start, where many a SIGSTOP comes; and
 a process that is killed at once each time is no fault of its own."""
 
 OFTEN = 0.25

@@ -91,7 +91,6 @@ def test_what_it_says_comes_in_order(start: Callable[..., IsolatedRuntime]) -> N
     [
         ("SIGKILL", "was killed by SIGKILL, as the system does when memory runs out"),
         ("SIGSEGV", "was killed by SIGSEGV"),
-        ("SIGABRT", "was killed by SIGABRT"),
         ("shout SIGABRT", "was killed by SIGABRT; it said: Assertion `false' failed"),
         ("exit", "ended with code 3"),
         ("rubbish", "said what can't be read"),
@@ -244,13 +243,12 @@ class TestClose:
             runtime.count_tokens(ask("a"))
         running.cancel()
 
-    @pytest.mark.parametrize("end", ["hang", "SIGSTOP"])
-    def test_of_a_process_that_does_not_listen(self, start: Callable[..., IsolatedRuntime], end: str) -> None:
+    def test_of_a_process_that_does_not_listen(self, start: Callable[..., IsolatedRuntime]) -> None:
         """It is killed after its time."""
         runtime = start(settings=SHORT)
         pid = runtime.pid
         assert pid is not None
-        running = begun(runtime.submit(ask(f"first {end}")))
+        running = begun(runtime.submit(ask("first hang")))
         runtime.close()
 
         assert [output.finish_reason for output in running if isinstance(output, Done)] == ["cancelled"]
@@ -289,7 +287,7 @@ class TestClose:
 
 
 class TestLoading:
-    @pytest.mark.parametrize("kind", sorted({*wire.ERRORS, "ExtraMissingError"}))
+    @pytest.mark.parametrize("kind", ["ExtraMissingError", "ModelFileError", "TemplateError"])  # the rest: test_wire
     def test_errors_come_through_as_they_are(self, kind: str) -> None:
         """Type, text, fields; and no process is left."""
         supervisor = supervise(f"{kind}:what to do")
@@ -308,7 +306,7 @@ class TestLoading:
         with pytest.raises(ModelLoadError, match="ValueError: no good"):
             supervisor.ready.result(60)
 
-    @pytest.mark.parametrize("end", ["SIGSEGV", "SIGKILL", "exit", "SIGSTOP", "hang"])
+    @pytest.mark.parametrize("end", ["SIGSEGV", "exit", "hang"])
     def test_a_process_that_ends_while_it_loads(self, end: str) -> None:
         """One error, and no second try: nothing has ever worked."""
         supervisor = supervise(end, SHORT)
