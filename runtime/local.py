@@ -20,7 +20,6 @@ from cognition import Failure, FinishReason, ModelRequest, Usage
 from cognition.parsing import FormatSpec, Output, Parser
 from runtime.backend import Backend, BackendError, StateBackend
 from runtime.boundaries import Boundaries
-from runtime.constrained.calls import writable
 from runtime.constrained.guide import Guide, Guides
 from runtime.constrained.masks import TokenMasks, installed
 from runtime.constrained.schema import SchemaError
@@ -90,9 +89,7 @@ class LocalEngine:
         features = self._template.features
         spec = self._template.format_spec()
         if spec.calls is not None:
-            if not writable(spec):
-                warnings.append(f"calls are not constrained: no grammar is known for the shape {spec.calls.shape!r}")
-            elif installed():
+            if installed():
                 features = (*features, "constrained_calls")
             else:
                 warnings.append(
@@ -366,7 +363,7 @@ class LocalEngine:
                 why = "llguidance is not installed" if options.constrain else "GenerationOptions.constrain is False"
                 raise ConstraintError(f"{what} can't be had without constrained sampling, and {why}")
             return None
-        if not forced and (not writable(spec) or not (request.tools or options.tool_choice == "none")):
+        if not forced and (spec.calls is None or not (request.tools or options.tool_choice == "none")):
             return None
         if self._guides is None:
             self._guides = Guides(TokenMasks(self._backend, self._markers))

@@ -28,6 +28,8 @@ ESCAPE = re.compile(r"\\(x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U000[0-9a-fA-F]{5}|U001
 ESCAPED = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", "\n": "", "0": "\0"}
 CONSTANTS = {"True": True, "true": True, "False": False, "false": False, "None": None, "null": None}
 BEHIND = re.compile(r"\s*(?:[,:)\]}]|$)")
+BEHIND_KEY = re.compile(r"\s*[:=]")
+"""What stands behind the quotation mark that closes a value, and a key."""
 UNESCAPED_QUOTE = "unescaped quotation mark"
 CLOSERS = {"{": "}", "[": "]", "(": ")"}
 
@@ -89,7 +91,7 @@ class Reader:
                 if self.take(closer):  # a trailing comma, as Python has it
                     break
             quote = self._quote()
-            key = self._string(quote) if quote else self.word()
+            key = self._string(quote, BEHIND_KEY) if quote else self.word()
             self.expect(sign)
             if key in members:
                 raise Unreadable(f"the parameter {key!r} is given twice")
@@ -129,7 +131,7 @@ class Reader:
         self.skip()
         return next((quote for quote in self._notation.quotes if self.text.startswith(quote, self.at)), "")
 
-    def _string(self, quote: str) -> str:
+    def _string(self, quote: str, behind: re.Pattern[str] = BEHIND) -> str:
         start = at = self.at + len(quote)
         while True:
             end = self.text.find(quote, at)
@@ -138,7 +140,7 @@ class Reader:
             backslash = self.text.find("\\", at, end) if self._notation.escapes else -1
             if backslash >= 0:
                 at = backslash + 2
-            elif self._notation.escapes and not BEHIND.match(self.text, end + 1):
+            elif self._notation.escapes and not behind.match(self.text, end + 1):
                 at = end + 1  # it's: what closes a string has a comma, a colon or a bracket behind it
                 self.repairs = (UNESCAPED_QUOTE,)
             else:

@@ -49,7 +49,7 @@ def _elements(
             value = _container(children, type_at(types, here))
         else:
             close = raw.find(markers.value_end, at)
-            value = _leaf(raw[at:close], type_at(types, here), nested=bool(path))
+            value = leaf(raw[at:close], type_at(types, here), nested=bool(path))
         closing = f"{markers.value_end}{key}{markers.key_end}"
         if not key or close < 0 or not raw.startswith(closing, close):
             raise Unreadable(f"the parameter that begins with {raw[start : start + 40]!r} is not closed")
@@ -86,7 +86,8 @@ def _object(children: list[tuple[str, Any]]) -> dict[str, Any]:
     return values
 
 
-def _leaf(text: str, types: frozenset[str], *, nested: bool) -> Any:
+def leaf(text: str, types: frozenset[str], *, nested: bool) -> Any:
+    """The value of a text between two tags. ``nested``: it stands in an object or a list."""
     if not text.strip() and types and "string" not in types:
         empty: dict[str, Any] = {"array": [], "object": {}}
         return next((empty[kind] for kind in empty if kind in types), text)

@@ -13,8 +13,9 @@ from attrs import frozen
 
 from cognition import ToolSpec
 from cognition.parsing import CallFormat, FormatSpec, ParameterMarkers, types_of
-from cognition.parsing.spec import CallShape
-from runtime.constrained.nodes import Anything, Choice, Either, Items, Members, Node, Reference, Schema, Text
+from cognition.parsing.typed import typed
+from runtime.constrained.elements import RAW_LETTERS, ElementWriter, no_other
+from runtime.constrained.nodes import Anything, Choice, Either, Items, Member, Members, Node, Reference, Schema, Text
 from runtime.constrained.rules import Rules, quoted, regex, without
 from runtime.constrained.schema import SchemaError, read_schema
 from runtime.constrained.values import PYTHONIC, WORD, ValueWriter, bare, raw_text
@@ -24,19 +25,11 @@ ID = "[A-Za-z0-9_]{1,40}"
 READ_OVER = '[A-Za-z0-9_ .:="<>\\n/-]{0,80}'
 """What may stand where the parser reads over an id: the ids themselves, types, and Muse's second naming of the tool."""
 
-RAW_LETTERS = "[^\\x00-\\x08\\x0B-\\x1F\\x7F]*"
 RAW_EDGES = regex("(?:[^\\n](?s:.*)[^\\n]|[^\\n]?)")
 """One line break on either side of a value is the template's, so the value itself has none there."""
 
-
-SHAPES: frozenset[CallShape] = frozenset(
-    ("json_object", "name_as_key", "named_json", "tagged_parameters", "pythonic", "named_object")
-)
-
-
-def writable(spec: FormatSpec) -> bool:
-    """Whether grammars can be written for the calls of this format."""
-    return spec.calls is not None and spec.calls.shape in SHAPES
+OWN_NAME = "[A-Za-z_][A-Za-z0-9_.-]{0,63}"
+"""The names of tools that a model may call though nobody offers them."""
 
 
 @frozen
@@ -45,6 +38,8 @@ class Tool:
 
     spec: ToolSpec
     schema: Schema
+    offered: bool = True
+    """False: any tool of another name."""
 
     @property
     def options(self) -> list[Members]:
@@ -76,17 +71,31 @@ def _objects(schema: Schema, node: Node, name: str) -> list[Members]:
             raise SchemaError((("$", "arguments are an object: the type has to be 'object'"),), f"the tool {name!r}")
 
 
+NOT_OFFERED = Tool(ToolSpec("any"), read_schema({"type": "object"}, "any arguments"), offered=False)
+
+
 class CallWriter:
     """Writes the rules for calls of these tools."""
 
-    def __init__(self, rules: Rules, spec: FormatSpec, tools: tuple[Tool, ...], *, named: bool = False) -> None:
-        """``named``: what stands before the name began the call, so that the name is next."""
+    def __init__(
+        self, rules: Rules, spec: FormatSpec, tools: tuple[Tool, ...], *, named: bool = False, others: bool = False
+    ) -> None:
+        """Prepare what all rules need.
+
+        Args:
+            rules: that they are added to.
+            spec: the format.
+            tools: that are offered.
+            named: what stands before the name began the call, so that the name is next.
+            others: the model may also finish a name that is not offered, to be told then that there is no such tool.
+        """
         assert spec.calls is not None  # whoever writes calls has looked
         self._named = named
         self.rules = rules
         self.calls: CallFormat = spec.calls
-        self._tools = tools
-        self._types = types_of(tool.spec for tool in tools)
+        self._names = tuple(tool.spec.name for tool in tools)
+        self._tools = (*tools, NOT_OFFERED) if others else tools
+        self._types = types_of((tool.spec for tool in tools), nested=self.calls.shape == "nested_tags")
         self.space = rules.terminal(regex(SPACE))
         self._in_call = (self.calls.end, self.calls.section_end, self.calls.start, *self.calls.more_starts)
 
@@ -105,6 +114,9 @@ class CallWriter:
         listed = f'"[" {self.space} {one} ' + (f"({comma} {one})* " if parallel else "") + f'{self.space} "]"'
         aside = f"{one} " + (f"({line} {one})* " if parallel else "")
         sign = calls.separator.strip()
+        if calls.section_start.endswith("["):  # the list has begun
+            rest = listed.removeprefix('"["')
+            return self.rules.rule(f"{rest} {end}")
         options = [listed] if sign == "," else [aside] if calls.separator and not sign else [listed, aside]
         return self.rules.rule(f"{self.space} ({' | '.join(options)}) {end}")
 
@@ -126,7 +138,8 @@ class CallWriter:
             )
         if self._named:
             lead = ""
-        elif calls.shape in ("named_json", "tagged_parameters"):  # a line break before the name would be part of it
+        elif calls.shape not in ("json_object", "name_as_key", "named_object"):
+            # A line break before the name would be part of it.
             lead = self.space if calls.name_start.strip() and self._is_sign(calls.name_start) else ""
         else:
             lead = self.space
@@ -147,6 +160,7 @@ class CallWriter:
             "name_as_key": self._name_as_key,
             "named_json": self._named_json,
             "tagged_parameters": self._tagged,
+            "nested_tags": self._nested,
             "pythonic": self._pythonic,
             "named_object": self._named_object,
         }
@@ -163,14 +177,14 @@ class CallWriter:
         marked = self.calls.start or self.calls.section_start
         other = self.rules.terminal(regex(f'"(?:type|id{"|tool_call_id" if marked else ""})": ?"{ID}"'))
         indent = self.rules.terminal(regex("[ \\n]{0,5}"))
-        name = f"{quoted(_string(fields.name))} {colon} {quoted(_string(tool.spec.name))}"
+        name = f"{quoted(_string(fields.name))} {colon} {self._key(tool)}"
         arguments = f"{quoted(_string(fields.arguments))} {colon} {self._arguments(tool)}"
         tail = f"({comma} {other})?" if marked else ""
         return self.rules.rule(f'"{{" {indent} ({other} {comma})? {name} {comma} {arguments} {tail} {indent} "}}"')
 
     def _name_as_key(self, tool: Tool) -> str:
         colon = self.rules.terminal(regex(": ?"))
-        return self.rules.rule(f'"{{" {quoted(_string(tool.spec.name))} {colon} {self._arguments(tool)} "}}"')
+        return self.rules.rule(f'"{{" {self._key(tool)} {colon} {self._arguments(tool)} "}}"')
 
     def _named_json(self, tool: Tool) -> str:
         return self.rules.rule(f"{self._head(tool)} {self._arguments(tool)} {self._around(self.calls.body_end)}")
@@ -178,13 +192,13 @@ class CallWriter:
     def _pythonic(self, tool: Tool) -> str:
         writer = ValueWriter(self.rules, tool.schema, PYTHONIC)
         options = " | ".join(writer.members(one, '"="', bare=True) or '""' for one in tool.options)
-        return self.rules.rule(f'{quoted(tool.spec.name)} "(" ({options}) ")"')
+        return self.rules.rule(f'{self._name(tool)} "(" ({options}) ")"')
 
     def _named_object(self, tool: Tool) -> str:
         writer = ValueWriter(self.rules, tool.schema, bare(self.calls.quotes[0]))
         options = " | ".join(writer.members(one, bare=True) or '""' for one in tool.options)
         start = self.rules.marker(self.calls.name_start)
-        return self.rules.rule(f'{start} {quoted(tool.spec.name)} "{{" ({options}) "}}"')
+        return self.rules.rule(f'{start} {self._name(tool)} "{{" ({options}) "}}"')
 
     def _head(self, tool: Tool) -> str:
         """The name with what stands around it."""
@@ -205,7 +219,19 @@ class CallWriter:
                 told = " | ".join((told, last, *([f"{more} {last}"] if len(starts) > 1 else [])))
             else:
                 told = last
-        return self.rules.rule(f"{before} {quoted(tool.spec.name)} ({told})")
+        return self.rules.rule(f"{before} {self._name(tool)} ({told})")
+
+    def _name(self, tool: Tool) -> str:
+        if tool.offered:
+            return quoted(tool.spec.name)
+        return self.rules.terminal(regex(OWN_NAME) + (f" & ~({_texts(self._names)})" if self._names else ""))
+
+    def _key(self, tool: Tool) -> str:
+        """The name as JSON."""
+        if tool.offered:
+            return quoted(_string(tool.spec.name))
+        known = tuple(map(_string, self._names))
+        return self.rules.terminal(regex(f'"{OWN_NAME}"') + (f" & ~({_texts(known)})" if known else ""))
 
     def _is_sign(self, text: str) -> bool:
         """Whether a text of the format is a marker of its own and not only a quotation mark or a word."""
@@ -225,15 +251,33 @@ class CallWriter:
         body_end = self.rules.marker(self.calls.body_end)
         return self.rules.rule(f"{self._head(tool)} {self.space} ({' | '.join(options)}) {body_end}")
 
+    def _nested(self, tool: Tool) -> str:
+        markers = self.calls.parameters
+        assert markers is not None  # CallFormat's own check
+        writer = ElementWriter(self.rules, tool.schema, self._types.get(tool.spec.name, {}), markers)
+        options = []
+        for node in tool.options:
+            parts = ['""']
+            for member in node.members:
+                parts.append(self._part(tool, member, writer.element(member.name, member.node, member.name)))
+            options.append(" ".join(parts))
+        body_end = self.rules.marker(self.calls.body_end)
+        return self.rules.rule(f"{self._head(tool)} {self.space} ({' | '.join(options)}) {body_end}")
+
+    def _part(self, tool: Tool, member: Member, written: str) -> str:
+        """A parameter with its rule, white space behind it; it may be missing if it may be."""
+        if written:
+            return f"({written} {self.space})" + ("" if member.required else "?")
+        if member.required:
+            where = (f"$.properties.{member.name}", "this format has no way to write such a value")
+            raise SchemaError((where,), f"the parameters of tool {tool.spec.name!r}")
+        return ""
+
     def _parameters(self, tool: Tool, node: Members, markers: ParameterMarkers) -> str:
         parts = ['""']
         for member in node.members:
             one = self._parameter(tool, quoted(member.name), member.name, member.node, markers)
-            if one:
-                parts.append(f"({one} {self.space})" + ("" if member.required else "?"))
-            elif member.required:
-                where = (f"$.properties.{member.name}", "this format has no way to write such a value")
-                raise SchemaError((where,), f"the parameters of tool {tool.spec.name!r}")
+            parts.append(self._part(tool, member, one))
         if node.rest is not None:
             known = tuple(member.name for member in node.members)
             other = self.rules.terminal(regex(WORD) + (f" & ~({_texts(known)})" if known else ""))
@@ -244,18 +288,21 @@ class CallWriter:
     def _parameter(self, tool: Tool, key: str, name: str, node: Node, markers: ParameterMarkers) -> str:
         """The rule for one parameter; empty where its values can't be written in this format."""
         types = self._types.get(tool.spec.name, {}).get(name, frozenset())
-        as_text = not types or "string" in types or "any type" in types
+        as_text = not types or types == {"string"} or "any type" in types
+        told = bool(markers.string_mark)
         texts, others = _split(tool.schema, node)
         line = self.rules.terminal(regex("\\n?"))
         close = self.rules.marker(markers.value_end)
         written: list[tuple[str, str]] = []  # the mark of its type, and the value with its end
         for text in texts:
-            body = f"({self._raw(text)} & {RAW_EDGES}{without((markers.text_start,))}) {regex(chr(92) + 'n?')}"
+            raw = self._raw(text, frozenset() if told or as_text else types)
+            if not raw:
+                continue
+            body = f"({raw} & {RAW_EDGES}{without((markers.text_start,))}) {regex(chr(92) + 'n?')}"
             written.append(("string", self.rules.until(f"({body})", markers.value_end)))
         writer = ValueWriter(self.rules, tool.schema)
         for other in others:
-            null = isinstance(other, Choice) and set(other.texts) == {"null"}
-            if markers.string_mark or not as_text or (null and "null" in types):
+            if told or not as_text:
                 written.append((_json_type(tool.schema, other), f"{writer.value(other)} {line} {close}"))
         if not written:
             return ""
@@ -266,10 +313,13 @@ class CallWriter:
             options.append(f"{start} {key} {end} {mark} {self.rules.marker(markers.value_start)} {line} {value}")
         return self.rules.rule(" | ".join(options))
 
-    def _raw(self, node: Text | Choice) -> str:
-        if isinstance(node, Choice):
-            return f"({_texts(tuple(str(_decoded(text)) for text in node.texts))})"
-        return raw_text(node, RAW_LETTERS)
+    def _raw(self, node: Text | Choice, types: frozenset[str]) -> str:
+        """A terminal's body for a text that stands there as it is, and is read as no other value of these types."""
+        if isinstance(node, Text):
+            return raw_text(node, RAW_LETTERS) + no_other(types)
+        texts = tuple(str(_decoded(text)) for text in node.texts)
+        kept = tuple(text for text in texts if not types or typed(text, types)[0] == text)
+        return f"({_texts(kept)})" if kept else ""
 
     def _mark(self, markers: ParameterMarkers, kind: str) -> str:
         if not markers.string_mark:

@@ -13,14 +13,20 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable
+from typing import Literal
+
+from attrs import define, field
 
 from cognition import GenerationOptions, ToolSpec
 from cognition.parsing import FormatSpec
-from runtime.constrained.calls import Tool, read_tools, writable
+from runtime.constrained.calls import Tool, read_tools
 from runtime.constrained.masks import Matcher, TokenMasks
 from runtime.constrained.replies import Entry, begun, reply
 from runtime.constrained.watch import CallWatch
 from runtime.errors import ConstraintError
+
+KEPT_SETS = 16
+"""Sets of tools whose grammars are kept: those of the agents that share a model."""
 
 LOG = logging.getLogger("cogstep")
 
@@ -108,14 +114,22 @@ class Guide:
             self._over = self._watch is None or not self._parallel
 
 
+@define
+class _Grammars:
+    """Those of one set of tools, each written once."""
+
+    tools: tuple[ToolSpec, ...]
+    read: tuple[Tool, ...]
+    texts: dict[tuple[object, ...], str] = field(factory=dict)
+
+
 class Guides:
-    """Makes the guides of a model's replies; the grammars of the tools last asked for are kept."""
+    """Makes the guides of a model's replies. Many may be under way at once, each with tools of its own."""
 
     def __init__(self, masks: TokenMasks) -> None:
         self._masks = masks
-        self._tools: tuple[ToolSpec, ...] = ()
-        self._read: tuple[Tool, ...] = ()
-        self._texts: dict[tuple[object, ...], str] = {}
+        self._kept: list[_Grammars] = []
+        """The set asked for last comes first."""
 
     def guide(self, spec: FormatSpec, tools: tuple[ToolSpec, ...], options: GenerationOptions) -> Guide | None:
         """The guide for a reply, None where nothing has to be held to anything.
@@ -130,19 +144,18 @@ class Guides:
             SchemaError: the parameters of a tool, or the schema of the answer, can't be held to.
         """
         choice, parallel = options.tool_choice, options.parallel_calls
-        if tools is not self._tools:
-            self._read, self._tools, self._texts = read_tools(tools), tools, {}
-        read = self._read
+        grammars = self._grammars(tools)
+        read = grammars.read
         if choice not in ("auto", "none", "required"):
             read = tuple(tool for tool in read if tool.spec.name == choice)
             if not read:
                 raise ConstraintError(f"tool_choice is {choice!r}, and no tool of this name is offered")
-        forced, known = choice not in ("auto", "none"), writable(spec)
+        forced, known = choice not in ("auto", "none"), spec.calls is not None
         if forced and not (known and read):
             why = "no tools are offered" if not read else "no grammar is known for calls in this model's format"
             raise ConstraintError(f"tool_choice is {choice!r}, and {why}")
         if forced:
-            return self._whole(spec, read, calls="must", parallel=parallel, answer="", choice=choice)
+            return self._whole(grammars, spec, read, calls="must", parallel=parallel, answer="", choice=choice)
         callable_ = choice == "auto" and bool(read) and known
         if options.response_format or (choice == "none" and spec.calls is not None):
             bare = spec.calls is not None and not (spec.calls.start or spec.calls.section_start)
@@ -151,35 +164,47 @@ class Guides:
                     "response_format beside tools: in this model's format a call can't be told from an answer in JSON; "
                     "offer no tools, or set tool_choice='none'"
                 )
-            answer = options.response_format
-            return self._whole(spec, read, calls="may" if callable_ else "no", parallel=parallel, answer=answer)
+            calls: Literal["may", "no"] = "may" if callable_ else "no"
+            return self._whole(grammars, spec, read, calls=calls, parallel=parallel, answer=options.response_format)
         if not callable_:
             return None
         return Guide(
             self._masks,
-            lambda entry: self._begun(spec, entry, parallel),
+            lambda entry: self._begun(grammars, spec, entry, parallel),
             CallWatch(spec),
             parallel=parallel,
         )
 
+    def _grammars(self, tools: tuple[ToolSpec, ...]) -> _Grammars:
+        found = next((one for one in self._kept if one.tools is tools or one.tools == tools), None)
+        if found is None:
+            found = _Grammars(tools, read_tools(tools))
+        self._kept = [found, *(one for one in self._kept if one is not found)][:KEPT_SETS]
+        return found
+
     def _whole(
-        self, spec: FormatSpec, tools: tuple[Tool, ...], *, calls: str, parallel: bool, answer: str, choice: str = ""
+        self,
+        grammars: _Grammars,
+        spec: FormatSpec,
+        tools: tuple[Tool, ...],
+        *,
+        calls: Literal["must", "may", "no"],
+        parallel: bool,
+        answer: str,
+        choice: str = "",
     ) -> Guide:
         key: tuple[object, ...] = (spec, calls, parallel, answer, choice)
-        if key not in self._texts:
-            self._texts[key] = reply(
-                spec,
-                tools,
-                self._masks.vocabulary,
-                calls=calls,  # type: ignore[arg-type]  # one of the three
-                parallel=parallel,
-                answer=json.loads(answer) if answer else None,
+        if key not in grammars.texts:
+            schema = json.loads(answer) if answer else None
+            grammars.texts[key] = reply(
+                spec, tools, self._masks.vocabulary, calls=calls, parallel=parallel, answer=schema
             )
-        text = self._texts[key]
+        text = grammars.texts[key]
         return Guide(self._masks, lambda _: self._masks.matcher(text), None, parallel=parallel)
 
-    def _begun(self, spec: FormatSpec, entry: Entry, parallel: bool) -> Matcher:
+    def _begun(self, grammars: _Grammars, spec: FormatSpec, entry: Entry, parallel: bool) -> Matcher:
         key: tuple[object, ...] = (spec, entry, parallel)
-        if key not in self._texts:
-            self._texts[key] = begun(spec, self._read, self._masks.vocabulary, entry, parallel=parallel)
-        return self._masks.matcher(self._texts[key])
+        if key not in grammars.texts:
+            vocabulary = self._masks.vocabulary
+            grammars.texts[key] = begun(spec, grammars.read, vocabulary, entry, parallel=parallel, others=True)
+        return self._masks.matcher(grammars.texts[key])

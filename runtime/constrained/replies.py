@@ -31,10 +31,21 @@ class Vocabulary:
     """The texts of those that end a reply."""
 
 
-def begun(spec: FormatSpec, tools: tuple[Tool, ...], vocabulary: Vocabulary, entry: Entry, *, parallel: bool) -> str:
-    """The grammar from behind the marker that began a call or a section, to its end."""
+def begun(
+    spec: FormatSpec,
+    tools: tuple[Tool, ...],
+    vocabulary: Vocabulary,
+    entry: Entry,
+    *,
+    parallel: bool,
+    others: bool = False,
+) -> str:
+    """The grammar from behind the marker that began a call or a section, to its end.
+
+    ``others``: the model may finish a name that is not offered.
+    """
     rules = Rules(vocabulary.special)
-    writer = CallWriter(rules, spec, tools, named=entry == "named")
+    writer = CallWriter(rules, spec, tools, named=entry == "named", others=others)
     if entry == "section":
         return rules.text(writer.section(parallel=parallel))
     return rules.text(writer.call() if parallel else writer.single())
@@ -55,7 +66,8 @@ def reply(
         spec: the format, as the prompt left it.
         tools: that may be called.
         vocabulary: of the model.
-        calls: whether the reply is calls, may be, or is none.
+        calls: whether the reply is calls, may be, or is none. Where it may be, the model may finish a name that is not
+            offered; where it must be, it may not.
         parallel: whether there may be several.
         answer: the JSON Schema of a reply that is no call; None for free text.
     """
@@ -63,7 +75,7 @@ def reply(
     writer = _ReplyWriter(rules, spec, vocabulary)
     options = []
     if calls != "no":
-        options.append(writer.calls(tools, parallel))
+        options.append(writer.calls(tools, parallel, others=calls == "may"))
     if calls != "must":
         options.append(writer.text() if answer is None else writer.answer(answer))
     return rules.text(f"{writer.thought()} ({' | '.join(options)}) {writer.stop()}")
@@ -87,8 +99,8 @@ class _ReplyWriter:
             return self.rules.rule(f"{end}")
         return self.rules.rule(f"{lead} ({self._opening(reasoning.start)} {end})?")
 
-    def calls(self, tools: tuple[Tool, ...], parallel: bool) -> str:
-        writer = CallWriter(self.rules, self.spec, tools)
+    def calls(self, tools: tuple[Tool, ...], parallel: bool, *, others: bool) -> str:
+        writer = CallWriter(self.rules, self.spec, tools, others=others)
         calls = writer.calls
         lead = "" if self.spec.prompted else self._dropped()
         if calls.section_start:
@@ -124,15 +136,17 @@ class _ReplyWriter:
     def answer(self, schema: Any) -> str:
         tree = read_schema(schema, "the schema of the answer")
         value = ValueWriter(self.rules, tree).value(tree.root)
-        return self.rules.rule(f"{self._dropped()} {self._space} {value} {self._dropped()}")
+        return self.rules.rule(f"{self._dropped()} {self._space} {value} {self._dropped(behind=True)}")
 
     def stop(self) -> str:
         """Texts that end a reply and that no token stands for by itself."""
         stops = [self.rules.marker(stop) for stop in self.spec.stops if stop not in self._ends]
         return f"{self._space} ({' | '.join(stops)})?" if stops else ""
 
-    def _dropped(self) -> str:
-        opening = [self._opening(marker) for marker in self.spec.dropped]
+    def _dropped(self, *, behind: bool = False) -> str:
+        """A marker that is no part of the text, before it or behind it."""
+        markers = [marker for marker in self.spec.dropped if not behind or marker not in self.spec.answers]
+        opening = [self.rules.marker(marker) if behind else self._opening(marker) for marker in markers]
         listed = [marker for marker in dict.fromkeys(opening) if marker]
         return f"({' | '.join(listed)})?" if listed else ""
 

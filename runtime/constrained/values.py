@@ -40,6 +40,8 @@ DEEPEST = 3
 CONTROL = "\\x00-\\x1F\\x7F"
 JSON_STRING = f'"(?:[^"\\\\{CONTROL}]|\\\\["\\\\/bfnrt])*"'
 WORD = "[A-Za-z_][A-Za-z0-9_]{0,40}"
+BARE_KEY = r"[^\s\[\](){},:=\"'<>|\\]+"
+"""Keys that may stand without quotes where words do: what the parser reads as one."""
 
 
 @frozen
@@ -213,7 +215,7 @@ class ValueWriter:
         return self.rules.rule(f'"{{" {self.members(node, bare=self.notation.bare_keys)} "}}"')
 
     def _key(self, name: str, bare: bool) -> str:
-        return quoted(name) if bare and re.fullmatch(WORD, name) else self._string(name)
+        return quoted(name) if bare and re.fullmatch(BARE_KEY, name) else self._string(name)
 
     def _other_key(self, node: Members, bare: bool) -> str:
         """A key that is none of the known ones."""

@@ -39,7 +39,7 @@ from cognition.parsing import (
 from cognition.parsing.decode import decode
 from cognition.parsing.repair import DECODER, repair_json
 from cognition.parsing.typed import read_literal
-from runtime.constrained.calls import read_tools, writable
+from runtime.constrained.calls import read_tools
 from runtime.constrained.replies import Vocabulary, begun
 from runtime.constrained.schema import SchemaError
 from runtime.errors import ConstraintError, TemplateError
@@ -217,7 +217,7 @@ def check_schema(data: bytes) -> None:
     types_of([tool], nested=True)
     try:
         tools = read_tools([tool])
-        if writable(spec):
+        if spec.calls is not None:
             assert begun(spec, tools, Vocabulary({}), "call", parallel=True), "the grammar is empty"
     except (SchemaError, ConstraintError):
         return

@@ -206,6 +206,11 @@ REPLIES: dict[str, tuple[FormatSpec, str, Reply]] = {
         "<|tool_call_start|>lookup(q='zebra')<|tool_call_end|>",
         Reply(calls=(LOOKUP,)),
     ),
+    "LFM2, keys that are no words": (
+        LFM2,
+        "<|tool_call_start|>[f('a b'='x', 'c-d'={'e f': 1}, größe=2)]<|tool_call_end|>",
+        Reply(calls=(ProposedCall("f", '{"a b": "x", "c-d": {"e f": 1}, "größe": 2}'),)),
+    ),
     "LFM2, a quotation mark that is not escaped": (
         LFM2,
         "<|tool_call_start|>[f(q='it's')]<|tool_call_end|>!",

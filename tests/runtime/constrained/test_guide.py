@@ -73,14 +73,45 @@ def test_outside_of_calls_nothing_is_masked() -> None:
 
 
 def test_in_a_call_only_what_fits_may_come() -> None:
-    """A wrong name can't be begun, nor a text for a number; and the reply can't end."""
+    """No text can be begun for a number, and the reply can't end."""
     words = Words()
     guide = made(HERMES, words)
-    write(guide, words, '<tool_call>\n{"name": "')
-    assert [chr(byte) for byte in range(1, 256) if may_come(guide, byte)] == ["a", "n"]
-    write(guide, words, 'add", "arguments": {"a": ')
+    write(guide, words, '<tool_call>\n{"name": "add", "arguments": {"a": ')
     assert not may_come(guide, ord('"'))
     assert not may_come(guide, 0)
+
+
+def test_a_name_that_is_not_offered_stays_the_models_own() -> None:
+    """It is not bent into an offered one, which would run a tool that nobody meant; its arguments are an object."""
+    words = Words()
+    guide = made(HERMES, words)
+    write(guide, words, '<tool_call>\n{"name": "ad')
+    assert not may_come(guide, 0)
+    write(guide, words, 'just", "arguments": {"b": "c"}}\n</tool_call>')
+    assert guide.allowed() is None
+
+
+def test_a_forced_name_is_an_offered_one() -> None:
+    """What is forced is a call that can be carried out."""
+    words = Words()
+    guide = made(HERMES, words, tool_choice="required")
+    write(guide, words, '<tool_call>\n{"name": "')
+    assert [chr(byte) for byte in range(1, 256) if may_come(guide, byte)] == ["a", "n"]
+
+
+def test_replies_of_one_model_are_each_held_to_their_own_tools() -> None:
+    """Those of two agents at once: the second one's tools are not the first one's."""
+    words, backend = Words(), Words()
+    guides = Guides(TokenMasks(backend, ()))  # type: ignore[arg-type]  # all that is asked of a backend
+    options = GenerationOptions()
+    text = ToolSpec("add", "", {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"]})
+    first, second = (guides.guide(HERMES, tools, options) for tools in ((ADD,), (text,)))
+    assert first is not None
+    assert second is not None
+    for guide in (first, second):
+        write(guide, words, '<tool_call>\n{"name": "add", "arguments": {"a": ')
+
+    assert [may_come(guide, ord('"')) for guide in (first, second)] == [False, True]
 
 
 def test_after_the_only_call_the_reply_ends() -> None:
@@ -138,8 +169,8 @@ def test_a_bare_call_is_held_once_its_first_key_tells_what_it_is() -> None:
     guide = made(LLAMA3, words)
     write(guide, words, '{"nam')
     assert guide.allowed() is None
-    write(guide, words, 'e": "')
-    assert [chr(byte) for byte in range(1, 256) if may_come(guide, byte)] == ["a", "n"]
+    write(guide, words, 'e": "add", "parameters": {"a": ')
+    assert not may_come(guide, ord('"'))
 
     guide = made(LLAMA3, words)
     write(guide, words, '{"colour": "red"}')
@@ -152,9 +183,9 @@ def test_calls_without_end_marks_end_with_their_json() -> None:
     guide = made(MISTRAL, words)
     write(guide, words, '[TOOL_CALLS]add[ARGS]{"a": 1}')
     assert guide.allowed() is None
-    write(guide, words, "[TOOL_CALLS]")
-    assert not may_come(guide, ord("x"))
-    write(guide, words, "now[ARGS]{}")
+    write(guide, words, "[TOOL_CALLS]now[ARGS]{")
+    assert not may_come(guide, ord('"'))
+    write(guide, words, "}")
 
 
 def test_a_call_that_begins_with_its_function_is_held_too() -> None:

@@ -10,11 +10,12 @@ from jsonschema import Draft202012Validator
 from cognition import ToolSpec
 from cognition.parsing import FORMATS, HERMES, PLAIN, FormatSpec, parse_reply
 from cognition.parsing.formats import LLAMA3
-from runtime.constrained.calls import read_tools, writable
+from runtime.constrained.calls import read_tools
 from runtime.constrained.replies import Vocabulary, begun, reply
 from runtime.constrained.schema import SchemaError
 
 pytest.importorskip("llguidance")
+from benchmarks.random_schemas import random_parameters
 from tests.runtime.constrained.byte_sampling import accepts, sampled
 
 PARAMETERS = {
@@ -38,7 +39,8 @@ TOOLS = (
 )
 BY_NAME = {tool.name: tool for tool in TOOLS}
 NO_TOKENS = Vocabulary({})
-CALLING = [spec for spec in FORMATS.values() if writable(spec)]
+CHECKER = Draft202012Validator.FORMAT_CHECKER
+CALLING = [spec for spec in FORMATS.values() if spec.calls is not None]
 
 
 def silent(spec: FormatSpec) -> FormatSpec:
@@ -81,6 +83,92 @@ def test_a_reply_without_calls_has_none(spec: FormatSpec) -> None:
             assert (read.calls, read.malformed) == ((), ()), text
         call = sampled(forced, random)
         assert call is None or not accepts(grammar, call)
+
+
+@pytest.mark.parametrize("spec", CALLING, ids=lambda spec: spec.name)
+def test_whatever_the_grammar_allows_is_a_call_that_fits(spec: FormatSpec) -> None:
+    """Of random tools, forced or not: the parser reads one call, nothing mended, whose arguments fit the tool's schema.
+
+    Where calls are not forced, the name may be one that is not offered.
+    """
+    spec = silent(spec)
+    for number in range(4):
+        random = Random(f"{spec.name} {number}")
+        tools = tuple(ToolSpec(name, "", random_parameters(random)) for name in ("record", "look.up")[: 1 + number % 2])
+        by_name = {tool.name: tool for tool in tools}
+        for calls, answer in (("must", None), ("may", {"const": 1})):
+            grammar = reply(spec, read_tools(tools), NO_TOKENS, calls=calls, parallel=False, answer=answer)  # type: ignore[arg-type]
+            text = sampled(grammar, random, limit=500)
+            if text is None:
+                continue
+            read = parse_reply(spec, text, tools=tools)
+            if calls == "may" and (read.text.strip(), read.calls, read.malformed) == ("1", (), ()):
+                continue
+            (call,) = read.calls
+            assert (read.malformed, read.text.strip(), call.repairs) == ((), "", ()), text
+            if call.name in by_name:
+                check = Draft202012Validator(by_name[call.name].parameters, format_checker=CHECKER)
+                assert [error.message for error in check.iter_errors(json.loads(call.arguments_json))] == [], text
+            else:
+                assert calls == "may", text
+
+
+def test_a_section_whose_marker_opens_the_list_goes_on_with_a_call() -> None:
+    """FireFunction: ``functools[`` is the marker, so that no second bracket follows."""
+    grammar = reply(FORMATS["firefunction"], read_tools(TOOLS[1:2]), NO_TOKENS, calls="must")
+    call = '{"name": "now", "arguments": {}}'
+
+    assert accepts(grammar, f"functools[{call}]")
+    assert accepts(grammar, f"functools[{call}, {call}]")
+    assert not accepts(grammar, f"functools[[{call}]]")
+
+
+def test_objects_and_lists_are_tags_in_tags_where_the_format_has_them_so() -> None:
+    """MiniMax-M3: each value between its key's tags, an item's between tags of its own, texts as they are."""
+    properties = {
+        "city": {"type": "string"},
+        "tags": {"type": "array", "items": {"type": "string"}, "minItems": 1},
+        "size": {"type": "object", "properties": {"x": {"type": "number"}}, "required": ["x"]},
+        "mode": {"anyOf": [{"type": "integer"}, {"type": "string", "pattern": "^[0-9a]+$"}]},
+        "tree": {"$ref": "#/$defs/Tree"},
+    }
+    tree = {"type": "object", "properties": {"item": {"$ref": "#/$defs/Tree"}, "v": {"type": "null"}}}
+    schema = {"type": "object", "properties": properties, "required": ["city"], "$defs": {"Tree": tree}}
+    tool = ToolSpec("go", "", schema)
+    m3 = silent(FORMATS["minimax_m3"])
+    grammar = reply(m3, read_tools([tool]), NO_TOKENS, calls="must")
+
+    def call(*elements: str) -> str:
+        text = f'<tool_call>\n<invoke name="go">{"".join(elements)}</invoke>\n</tool_call>'
+        return text.replace("<", "]<]minimax[>[<")
+
+    good = {
+        "<city>Ulm </city>": {"city": "Ulm "},
+        "<city></city><tags><item>5</item><item>[b]</item></tags>": {"city": "", "tags": ["5", "[b]"]},
+        "<city>5</city><size><x>1.5</x></size>": {"city": "5", "size": {"x": 1.5}},
+        "<city>a</city><mode>5</mode>": {"city": "a", "mode": 5},
+        "<city>a</city><mode>a5</mode>": {"city": "a", "mode": "a5"},
+        "<city>a</city><tree><item><v>null</v></item></tree>": {"city": "a", "tree": {"item": {"v": None}}},
+    }
+    for text, arguments in good.items():
+        assert accepts(grammar, call(text)), text
+        (read,) = parse_reply(m3, call(text), tools=[tool]).calls
+        assert json.loads(read.arguments_json) == arguments
+    for text in ("", "<city>a</town>", "<city>a</city><tags></tags>", "<city>a</city><size><x>b</x></size>"):
+        assert not accepts(grammar, call(text)), text
+
+
+def test_a_text_is_not_written_as_another_value_that_its_schema_allows() -> None:
+    """Between tags ``12`` is a number where the schema allows one, so no text can be written that way."""
+    mixed = {"anyOf": [{"type": "string", "pattern": "^[0-9a]{2}$"}, {"type": "number", "minimum": 50}]}
+    tool = ToolSpec("f", "", {"type": "object", "properties": {"a": mixed}, "required": ["a"]})
+    grammar = reply(FORMATS["qwen3_coder"], read_tools([tool]), NO_TOKENS, calls="must")
+    calls = {
+        value: f"<tool_call>\n<function=f>\n<parameter=a>\n{value}\n</parameter>\n</function>\n</tool_call>"
+        for value in ("1a", "12", "55")
+    }
+
+    assert {value: accepts(grammar, text) for value, text in calls.items()} == {"1a": True, "12": False, "55": True}
 
 
 def test_reasoning_before_a_forced_call_is_free() -> None:

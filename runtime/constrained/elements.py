@@ -1,0 +1,173 @@
+"""Rules for arguments as tags in tags, as MiniMax-M3 writes them, and for what may stand as bare text between two tags.
+
+::
+
+    <city>Tokyo</city><tags><item>a</item><item>b</item></tags><size><x>1.5</x></size>
+
+with markers of the format's own for ``<``, ``</`` and ``>``. What ends a value repeats its key, which a grammar can ask
+for only of a key that it knows: members that a schema does not name are left out. A schema that refers to itself is
+followed ``DEEPEST`` levels deep.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+
+from cognition.parsing import ParameterMarkers
+from cognition.parsing.nested import leaf
+from cognition.parsing.typed import ITEM, type_at
+from runtime.constrained.nodes import (
+    Anything,
+    Choice,
+    Either,
+    Items,
+    Members,
+    Node,
+    Number,
+    Reference,
+    Schema,
+    Text,
+)
+from runtime.constrained.rules import Rules, quoted, regex, without
+from runtime.constrained.values import DEEPEST, ValueWriter, raw_text
+
+RAW_LETTERS = "[^\\x00-\\x08\\x0B-\\x1F\\x7F]*"
+
+READ_AS = {
+    "number": "-?[0-9][0-9.eE+-]*",
+    "integer": "-?[0-9][0-9.eE+-]*",
+    "boolean": "true|false|True|False",
+    "null": "null|None",
+    "array": "\\[(?s:.*)\\]",
+    "object": "\\{(?s:.*)\\}",
+}
+"""What the parser may read as another value than a text, by that value's type."""
+QUOTED = '"(?s:.*)"'
+BLANK = "[ \\n\\t]*"
+
+UNWRITABLE = ""
+"""The rule for values that a format has no way to write."""
+
+
+def no_other(types: frozenset[str], *, any_: bool = False) -> str:
+    """To be added to a text's terminal: it is not written as another value of these types; ``any_``: of any type."""
+    kinds = READ_AS if any_ else types & READ_AS.keys()
+    patterns = [*dict.fromkeys(READ_AS[kind] for kind in sorted(kinds)), *([QUOTED] if any_ else [])]
+    return f" & ~{regex(BLANK + '(?:' + '|'.join(patterns) + ')' + BLANK)}" if patterns else ""
+
+
+class ElementWriter:
+    """Writes the rules for the arguments of one tool.
+
+    Args:
+        rules: that they are added to.
+        schema: of the arguments.
+        types: of their values by path, as the parser has them.
+        markers: of the format.
+    """
+
+    def __init__(
+        self, rules: Rules, schema: Schema, types: Mapping[str, frozenset[str]], markers: ParameterMarkers
+    ) -> None:
+        self.rules = rules
+        self._schema = schema
+        self._types = types
+        self._markers = markers
+        self._values = ValueWriter(rules, schema)
+        self._within: list[str] = []
+        """References that are being followed."""
+
+    def element(self, key: str, node: Node, path: str) -> str:
+        """The rule for a value with its tags; UNWRITABLE where it can't be written."""
+        markers = self._markers
+        closing = f"{markers.value_end}{key}{markers.key_end}"
+        options = self._options(node, path, closing)
+        if not options:
+            return UNWRITABLE
+        opening = self.rules.marker(f"{markers.key_start}{key}{markers.key_end}")
+        return self.rules.rule(f"{opening} ({' | '.join(dict.fromkeys(options))})")
+
+    def _options(self, node: Node, path: str, closing: str) -> list[str]:
+        """What may stand behind the tag that opens a value, the tag that closes it included."""
+        types, close = type_at(self._types, path), self.rules.marker(closing)
+        nested = "/" in path
+        match node:
+            case Anything():
+                return [self._text(Text(), closing, "")]
+            case Text():
+                return [self._text(node, closing, no_other(types, any_=nested and not types))]
+            case Choice(texts=texts):
+                values = [json.loads(text) for text in texts]
+                written = [value if isinstance(value, str) else json.dumps(value) for value in values]
+                pairs = zip(values, written, strict=True)
+                kept = [text for value, text in pairs if _same(leaf(text, types, nested=nested), value)]
+                return [f"{quoted(text)} {close}" if text else close for text in kept]
+            case Number():
+                known = types & {"number", "integer"} or (nested and not types)
+                return [f"{self._values.value(node)} {close}"] if known else []
+            case Members():
+                inner = self._members(node, path, types)
+                return [] if inner is None else [f"{inner} {close}"]
+            case Items():
+                inner = self._items(node, path, types)
+                return [] if inner is None else [f"{inner} {close}"]
+            case Either(options=options):
+                return [one for option in options for one in self._options(option, path, closing)]
+            case Reference(pointer=pointer):
+                if self._within.count(pointer) == DEEPEST:
+                    return []
+                self._within.append(pointer)
+                try:
+                    return self._options(self._schema.definitions[pointer], path, closing)
+                finally:
+                    self._within.pop()
+
+    def _text(self, node: Text, closing: str, others: str) -> str:
+        body = f"({raw_text(node, RAW_LETTERS)}{others}{without((self._markers.key_start,))})"
+        return self.rules.until(body, closing)
+
+    def _members(self, node: Members, path: str, types: frozenset[str]) -> str | None:
+        """What stands in an object; None where it can't be written."""
+        mixed = "array" in types or "object" not in types
+        if mixed and any(member.name == ITEM for member in node.members):
+            return None  # would be read as a list
+        parts: list[tuple[str, bool]] = []
+        for member in node.members:
+            one = self.element(member.name, member.node, f"{path}/{member.name}")
+            if one:
+                parts.append((one, member.required))
+            elif member.required:
+                return None
+        if any(required for _, required in parts) or types == {"object"}:
+            return self.rules.rule(" ".join(['""', *(one if needed else f"{one}?" for one, needed in parts)]))
+        if not parts:
+            return None
+        starts = [" ".join([one, *(f"{later}?" for later, _ in parts[at + 1 :])]) for at, (one, _) in enumerate(parts)]
+        return self.rules.rule(" | ".join(starts))  # an empty one would be read as something else
+
+    def _items(self, node: Items, path: str, types: frozenset[str]) -> str | None:
+        """What stands in a list; None where it can't be written."""
+        if "array" not in types and types:
+            return None
+        fewest, most = node.fewest, node.most
+        if not ("array" in types and "string" not in types):
+            fewest = max(fewest, 1)  # an empty one would be read as something else
+        heads = [self.element(ITEM, one, f"{path}/{ITEM}") for one in node.first]
+        heads = heads[: heads.index(UNWRITABLE)] if UNWRITABLE in heads else heads
+        heads = heads if most is None else heads[:most]
+        all_heads = len(heads) == (len(node.first) if most is None else min(most, len(node.first)))
+        more = self.element(ITEM, node.rest, f"{path}/{ITEM}") if node.rest is not None and all_heads else UNWRITABLE
+        tail = '""'
+        if more and (most is None or most > len(heads)):
+            most_more = "" if most is None else most - len(heads)
+            tail = f"({more}){{{max(0, fewest - len(heads))},{most_more}}}"
+        elif fewest > len(heads):
+            return None
+        for place in range(len(heads) - 1, -1, -1):
+            tail = self.rules.rule(f"{heads[place]} {tail}" + (' | ""' if place >= fewest else ""))
+        return self.rules.rule(tail)
+
+
+def _same(one: object, other: object) -> bool:
+    return json.dumps(one) == json.dumps(other)
