@@ -1,13 +1,15 @@
 """Answers as values, and tools whose schemas calls can't be held to."""
 
+import asyncio
 import dataclasses
+from collections.abc import Callable
 from typing import Any, Literal
 
 import attrs
 import pytest
 
 from cognition import ConfigError, Failure, GenerationOptions
-from interpreters import Agent, AnswerError, StructuredResult, Tool, TurnFailedError, fakes, tool
+from interpreters import Agent, AnswerError, AsyncAgent, StructuredResult, Tool, TurnFailedError, fakes, tool
 from runtime.constrained.schema import SchemaError
 
 
@@ -33,9 +35,27 @@ class Point:
     x: float
 
 
-def ask(reply: Any, returns: Any) -> StructuredResult[Any]:
+Ask = Callable[[Any, Any], StructuredResult[Any]]
+
+
+def ask_agent(reply: Any, returns: Any) -> StructuredResult[Any]:
     with Agent(fakes.ScriptedModel([reply])) as agent:
         return agent.run("Tell me.", returns=returns)
+
+
+def ask_async_agent(reply: Any, returns: Any) -> StructuredResult[Any]:
+    async def run() -> StructuredResult[Any]:
+        async with AsyncAgent(fakes.ScriptedModel([reply])) as agent:
+            return await agent.run("Tell me.", returns=returns)
+
+    return asyncio.run(run())
+
+
+@pytest.fixture(params=[ask_agent, ask_async_agent], ids=["sync", "async"])
+def ask(request: pytest.FixtureRequest) -> Ask:
+    """Ask a model that replies so for a value of a type, with either agent."""
+    asked: Ask = request.param
+    return asked
 
 
 @pytest.mark.parametrize(
@@ -49,7 +69,7 @@ def ask(reply: Any, returns: Any) -> StructuredResult[Any]:
         (dict[str, bool], '{"a": true}', {"a": True}),
     ],
 )
-def test_an_answer_is_a_value_of_the_type_asked_for(kind: Any, text: str, value: Any) -> None:
+def test_an_answer_is_a_value_of_the_type_asked_for(ask: Ask, kind: Any, text: str, value: Any) -> None:
     """Of every type that a tool's parameter may have."""
     assert ask(text, kind).value == value
 
@@ -63,7 +83,7 @@ def test_an_answer_is_a_value_of_the_type_asked_for(kind: Any, text: str, value:
         (Even, '{"n": 3}', "3 is odd"),
     ],
 )
-def test_an_answer_that_is_no_such_value_is_an_error_that_says_why(kind: Any, text: str, told: str) -> None:
+def test_an_answer_that_is_no_such_value_is_an_error_that_says_why(ask: Ask, kind: Any, text: str, told: str) -> None:
     """A model that is not held to the schema may write anything; the result itself is there all the same."""
     result = ask(text, kind)
     assert result.text == text
@@ -72,16 +92,35 @@ def test_an_answer_that_is_no_such_value_is_an_error_that_says_why(kind: Any, te
     assert caught.value.text == text
 
 
-def test_without_an_answer_there_is_no_value() -> None:
+def test_without_an_answer_there_is_no_value(ask: Ask) -> None:
     """The failure is told, not the missing JSON."""
     with pytest.raises(TurnFailedError):
         _ = ask(Failure("no", kind="fatal"), City).value
 
 
-def test_a_type_without_a_form_in_json_is_refused() -> None:
+def test_a_type_without_a_form_in_json_is_refused(ask: Ask) -> None:
     """Before the model is asked."""
-    with Agent(fakes.ScriptedModel([])) as agent, pytest.raises(ConfigError, match="no form in JSON"):
-        agent.run("Tell me.", returns=object)
+    with pytest.raises(ConfigError, match="no form in JSON"):
+        ask(AssertionError("the model was asked"), object)
+
+
+def test_a_turn_with_an_answer_asks_for_its_schema_and_the_next_does_not() -> None:
+    """With tools and asyncio: every request of that turn holds the schema, and a call may come before the answer."""
+
+    @tool
+    def look() -> str:
+        """Look around."""
+        return "Ulm"
+
+    model = fakes.ScriptedModel([fakes.call("look"), '{"name": "Ulm", "kind": "town"}', "Hello!"])
+
+    async def run() -> tuple[Any, str]:
+        async with AsyncAgent(model, [look]) as agent:
+            city = (await agent.run("Which one?", returns=City)).value
+            return city, (await agent.run("Hi.")).text
+
+    assert asyncio.run(run()) == (City("Ulm", "town"), "Hello!")
+    assert ['"kind"' in request.options.response_format for request in model.requests] == [True, True, False]
 
 
 def odd_tool() -> Tool[..., Any]:
