@@ -30,8 +30,9 @@ OPTIONS = (
     "-DCMAKE_BUILD_TYPE=Release", "-DBUILD_SHARED_LIBS=ON", "-DLLAMA_BUILD_COMMON=ON", "-DLLAMA_BUILD_TOOLS=ON",
     "-DLLAMA_BUILD_SERVER=ON", "-DLLAMA_BUILD_TESTS=OFF", "-DLLAMA_BUILD_EXAMPLES=OFF", "-DLLAMA_BUILD_APP=OFF",
     "-DLLAMA_BUILD_UI=OFF", "-DLLAMA_USE_PREBUILT_UI=OFF", "-DLLAMA_OPENSSL=OFF", "-DLLAMA_CURL=OFF",
+    "-DCMAKE_BUILD_RPATH_USE_ORIGIN=ON",
 )  # fmt: skip
-"""No page, no downloads: what is left is what is measured."""
+"""No page, no downloads: what is left is what is measured. The programs find each other wherever the folder stands."""
 
 STEP = re.compile(r"^\[\s*(\d+%|\d+/\d+)\]")
 """How make and ninja begin a line of progress."""

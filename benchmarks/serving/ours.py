@@ -9,10 +9,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from attrs import evolve
+
 from cognition import GenerationOptions, History, Message, ModelRequest, ToolSpec, UserMessage
 from runtime import load_model
 from runtime.handles import LocalGeneration
 from runtime.protocol import Done
+from runtime.scheduling.cache import Cache
 
 WORDS = "the agent reads a file and writes what it found into the next one ".split()
 FILLERS = (" the", " and", " of", " in", "a", "e")
@@ -92,6 +95,10 @@ class Ours:
         """What happens once: pages of the weights, masks of the vocabulary, the derivation of the format."""
         self.run(self.request("warm up " * 200, 8, system="warm", tools=tools))
 
+    def forget(self) -> None:
+        """Empty the cache: what idle conversations left in it is passed over by every batch (docs/scheduler.md)."""
+        self._call(_forget)
+
     def close(self) -> None:
         self.model.close()
 
@@ -129,6 +136,12 @@ class Listener:
         """Seconds between neighbouring tokens, of pauses that touch this stretch of time."""
         pairs = zip(self.times, self.times[1:], strict=False)
         return [after - before for before, after in pairs if after > since and before < until]
+
+
+def _forget(engine: Any) -> None:
+    assert not engine._replies
+    engine._schedule = evolve(engine._schedule, cache=Cache())
+    engine._backend.reset()
 
 
 def _threads(engine: Any) -> int:

@@ -71,10 +71,11 @@ class Bench:
         return " ".join(map(str, (self.run, *parts)))
 
     def numbers(self, what: str, rounds: int = 0) -> Iterator[int]:
-        """The numbers of the rounds, each told as it begins."""
+        """The numbers of the rounds, each told as it begins; ours begins it with an empty cache."""
         rounds = rounds or self.rounds
         for number in range(rounds):
             self.say(f"{what}, round {number + 1} of {rounds}")
+            self.ours.forget()
             yield number
 
     def server(self) -> Server:
