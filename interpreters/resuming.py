@@ -122,6 +122,8 @@ def fork_parts(
         "recall_first": recorded.recall_first,
     }
     text = recorded.system if system is None else system
+    if given.get("journal") is None:  # then nothing is hidden from here on
+        state = veil.reveal(state)
     parts = assemble(
         model,
         tools,

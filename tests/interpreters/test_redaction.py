@@ -467,6 +467,20 @@ def test_a_fork_never_takes_an_old_placeholder_for_a_new_secret(tmp_path: Path) 
     assert replay(other).same
 
 
+def test_a_fork_without_a_recording_works_with_the_real_text(tmp_path: Path) -> None:
+    """As far as it is known: by its name."""
+    path, known = tmp_path / "s.jsonl", Redaction({"DB": "hunter2"})
+    with Agent(ScriptedModel(["Hi."]), (), "Use hunter2.", journal=path, redact=known) as agent:
+        agent.run(f"Note hunter2 and {KEY}!")
+
+    model = ScriptedModel(["Yes."])
+    with Agent.fork(path, model, redact=known) as agent:
+        agent.run(f"And {TOKEN}?")
+    assert [model.requests[0].system, *texts_of(model.requests[0])] == [
+        "Use hunter2.", "Note hunter2 and [redacted:api_key:1]!", "Hi.", f"And {TOKEN}?",
+    ]  # fmt: skip
+
+
 def test_names_of_tools_are_no_secrets(tmp_path: Path) -> None:
     """Else a pattern that fits one would make it unknown."""
     path = tmp_path / "s.jsonl"
