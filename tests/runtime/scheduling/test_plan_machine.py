@@ -51,7 +51,7 @@ def all_limits(draw: st.DrawFn) -> Limits:
         chunk=chunk,
         copies_share=draw(st.booleans()),
         can_cut=can_cut,
-        guesses=draw(st.integers(0, 6)) if can_cut else 0,
+        guesses=draw(st.sampled_from([6, 2, 0])) if can_cut else 0,
         worth_waiting=draw(st.integers(1, 8)),
     )
 
@@ -129,7 +129,7 @@ class Planning(RuleBasedStateMachine):
     @rule(
         aborted=st.booleans(),
         ends=st.sets(st.integers(0, 4)),
-        hopes=st.lists(st.integers(0, 4)),
+        hopes=st.tuples(*[st.integers(0, 4)] * 5),
         wrong=st.integers(0, 5),
     )
     def step(
@@ -167,6 +167,12 @@ class Planning(RuleBasedStateMachine):
         self.schedule = self.schedule.evaluated(batch)
         self._keep()
         self._sample([piece for piece in batch if piece.last], ends)
+
+    @rule(steps=st.integers(2, 6), hopes=st.tuples(*[st.integers(1, 4)] * 5), wrong=st.integers(0, 5))
+    def go_on(self, steps: int, hopes: Sequence[int], wrong: int) -> None:
+        """For a while nothing comes between, so that replies get going, and guesses with them."""
+        for _ in range(steps):
+            self.step(hopes=hopes, wrong=wrong)
 
     def _sample(self, lasts: list[Piece], ends: set[int]) -> None:
         """What the model says, as far as guesses came true and one further; then the guesses that did not go."""
