@@ -21,16 +21,19 @@ from cognition import (
     AssistantMessage,
     Completed,
     ConfigError,
+    Failure,
     Idle,
     Limits,
     LLMEngine,
     ModelRequest,
+    RetryPolicy,
     ToolMessage,
     UserMessage,
 )
 from interpreters import Agent, Approval, AsyncAgent, ReplayDivergedError, RunResult, ToolContext, fakes, replay, tool
 from interpreters.fakes import Reply, Scripted, ScriptedModel, call
 from interpreters.journal import JournalDamagedError, JournalError, JournalLockedError, JournalReader
+from interpreters.journal.payloads import LARGE
 from interpreters.settling import CALL_UNKNOWN
 from runtime import Notes
 from tests.interpreters.journals import replaced
@@ -289,6 +292,10 @@ def test_a_fork_goes_its_own_way(tmp_path: Path) -> None:
 # ------------------------------------------------------------------------------------------------------------ SIGKILL
 
 
+SECRET = "sk-" + "proj-abcDEF123456789012345678"  # made up
+PAGE = "A page.\n" * (LARGE // 8)  # stands beside the journal
+
+
 def live(path: Path, ledger: Path, turns: int) -> None:
     """What the child does: take the session up, or begin it, and go on until all its turns are done.
 
@@ -301,9 +308,9 @@ def live(path: Path, ledger: Path, turns: int) -> None:
         os.close(descriptor)
 
     @tool(read_only=True)
-    def look(n: int) -> int:
+    def look(n: int) -> str:
         time.sleep(0.002)
-        return n
+        return f"{n} {SECRET}" if n == 1 else PAGE
 
     @tool(approval=True)
     def pay(amount: int, context: ToolContext[None]) -> str:
@@ -325,9 +332,11 @@ def live(path: Path, ledger: Path, turns: int) -> None:
 
     def think(request: ModelRequest) -> Scripted:
         time.sleep(0.001)
+        if random.random() < 0.2:  # so that timers run, too
+            return Failure("busy", kind="transient")
         return reply_to(request)
 
-    model = ScriptedModel(itertools.repeat(think))
+    model = ScriptedModel(itertools.repeat(think), context_tokens=10**7)
     tools = [look, pay, mark]
     options: dict[str, Any] = {
         "ask": slowly(["a"]),
@@ -340,7 +349,8 @@ def live(path: Path, ledger: Path, turns: int) -> None:
         agent = Agent.resume(path, model, tools, **options)
     else:
         path.unlink(missing_ok=True)  # killed while the header was written: nothing was recorded
-        agent = Agent(model, tools, features=FEATURES, journal=path, **options)
+        retry = RetryPolicy(attempts=100, first_delay=0.002, longest_delay=0.004)
+        agent = Agent(model, tools, features=FEATURES, journal=path, retry=retry, **options)
     with agent:
         if agent.unfinished:
             agent.go_on()
@@ -355,6 +365,7 @@ def test_three_hundred_kills(tmp_path: Path) -> None:
     """Killed at any moment, a session loses nothing that was answered, pays for nothing twice, and comes to its end."""
     chance = random.Random(20260101)
     kills, sessions, turns, longest = 0, 0, 4, 0.15
+    patience = longest
     while kills < 300:
         sessions += 1
         path, ledger = tmp_path / f"{sessions}.jsonl", tmp_path / f"{sessions}.txt"
@@ -368,7 +379,8 @@ def test_three_hundred_kills(tmp_path: Path) -> None:
                     code = 0
                 finally:
                     os._exit(code)
-            killer = threading.Timer(chance.uniform(0.0, longest), os.kill, (child, signal.SIGKILL))
+            before = path.stat().st_size if path.exists() else 0
+            killer = threading.Timer(chance.uniform(0.0, patience), os.kill, (child, signal.SIGKILL))
             killer.start()
             # It is left a zombie until the killer is done: else its number might be another's by then.
             os.waitid(os.P_PID, child, os.WEXITED | os.WNOWAIT)
@@ -378,6 +390,9 @@ def test_three_hundred_kills(tmp_path: Path) -> None:
             if not os.WIFSIGNALED(status):
                 break
             kills += 1
+            # A busy machine may take longer than that for the first record alone: without this it would go on for ever.
+            progress = path.exists() and path.stat().st_size > before
+            patience = longest if progress else patience * 1.2
             answered = sum(line.startswith("answered") for line in ledger.read_text().splitlines())
             if answered:
                 assert replay(path).raise_for_divergence().turns >= answered, "an answer was lost"
@@ -391,4 +406,5 @@ def test_three_hundred_kills(tmp_path: Path) -> None:
         assert set(paid.values()) <= {1}, "a tool that is not idempotent ran twice"
         assert said_paid <= paid.keys(), "the model was told of a payment that never was"
         assert len(results) == turns
+        assert SECRET.encode() not in path.read_bytes()
         assert (turns, Idle()) == (report.turns, report.state.phase)
