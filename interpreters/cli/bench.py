@@ -93,7 +93,7 @@ def measure(options: argparse.Namespace, show: Callable[[Figure], None], status:
         status.show(bar("downloading" if progress.stage == "download" else "loading", progress.fraction))
 
     began = time.monotonic()
-    model = load_model(options.model, isolate=options.isolate, **load_options(options, progress))
+    model = load_model(options.model, isolate=bool(options.isolate), **load_options(options, progress))
     loaded = time.monotonic() - began
     try:
         info = model.describe()

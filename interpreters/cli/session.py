@@ -215,6 +215,6 @@ def _load(options: argparse.Namespace, output: Output) -> Runtime:
         output.progress(bar("downloading" if progress.stage == "download" else "loading", progress.fraction))
 
     try:
-        return load_model(options.model, isolate=options.isolate, **load_options(options, show))
+        return load_model(options.model, isolate=bool(options.isolate), **load_options(options, show))
     finally:
         output.clear()
