@@ -74,7 +74,9 @@ def main() -> int:
     options.add_argument("--only", metavar="PART,...", help="these parts only")
     options.add_argument("--models", metavar="NAME,...", default="0.1b,0.6b", help="0.1b, 0.6b (default: both)")
     options.add_argument("--model", type=Path, metavar="FILE", help="a GGUF file instead of those")
-    options.add_argument("--rounds", type=int, help="of each comparison (default: 3; of the large model 1)")
+    options.add_argument(
+        "--rounds", type=int, help="of each comparison, two less of agents, who take longest (default: 3; large: 1)"
+    )
     options.add_argument("--agents", type=int, default=8, help="at once (default: 8)")
     options.add_argument("--quick", action="store_true", help="one round, short replies, few steps, the small model")
     options.add_argument("--threads", type=int, help="of both sides (default: what the runtime takes)")
@@ -100,7 +102,7 @@ def main() -> int:
         large = model == LARGE.name
         say(f"{model}: preparing the model")
         file = chosen.model or cached_model(SHAPES[model])
-        own_work = evolve(work, context=4096, reply=work.reply // 2, steps=work.steps // 2) if large else work
+        own_work = evolve(work, context=4096, reply=work.reply // 2, steps=min(3, work.steps)) if large else work
         rounds = chosen.rounds or (1 if large or chosen.quick else 3)
         wanted = [name for name in names if name != MLX and (not large or name in OF_THE_LARGE or chosen.only)]
         if not wanted:

@@ -182,7 +182,7 @@ def agents(bench: Bench) -> list[Row]:
     ours, work = bench.ours, bench.work
     own, served = list[float](), list[float]()
     for number in bench.numbers(
-        f"{work.agents} agents, {work.steps} steps", max(1, bench.rounds - 1)
+        f"{work.agents} agents, {work.steps} steps", max(1, bench.rounds - 2)
     ):  # the longest part
         system = system_prompt(ours, work, bench.label("agents", number))
         asked = [conversation(ours, work, system, agent, work.steps) for agent in range(work.agents)]
