@@ -8,6 +8,7 @@ import re
 from pathlib import Path
 from typing import Any, get_args
 
+import attrs
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -36,6 +37,7 @@ calls = st.builds(ToolCall, texts, texts, st.sampled_from(["{}", '{"a": 1}', "{"
 
 def built(kind: type) -> st.SearchStrategy[Any]:
     """Values of a message's class, whatever its fields are."""
+    attrs.resolve_types(kind)  # Hypothesis reads the types of the fields, which are texts as written
     return st.builds(
         kind,
         **{
