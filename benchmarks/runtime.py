@@ -7,7 +7,7 @@
 The models have random weights in Qwen3's shape, 0.1 and 0.6 billion parameters, and run exactly as trained ones do.
 Every comparison takes both sides in turns, round by round, and gives the median of the rounds' ratios and the worst:
 other work on the machine counts for both. The first run writes the models and builds llama-bench, llama-batched-bench
-and llama-server from the source of the installed llama-cpp-python, which takes a quarter of an hour.
+and llama-server from the source of the installed llama-cpp-python, which takes some minutes.
 
 parts:
 {parts}
