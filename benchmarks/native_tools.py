@@ -138,7 +138,7 @@ def started(command: Sequence[str | Path], **options: object) -> Iterator[subpro
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGTERM)
             try:
-                process.wait(10)
+                process.wait(3)
             except subprocess.TimeoutExpired:
                 os.killpg(process.pid, signal.SIGKILL)
                 process.wait()
