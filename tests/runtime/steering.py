@@ -35,8 +35,12 @@ LONG = 60
 class Steering:
     """Orders to the engine of one owner. Every order is a method; ``restore`` undoes them all."""
 
-    def __init__(self, owner: Any, cancelled: threading.Semaphore | None = None) -> None:
+    def __init__(
+        self, owner: Any, cancelled: threading.Semaphore | None = None, submitted: threading.Semaphore | None = None
+    ) -> None:
         self._owner = owner
+        self._submitted = submitted
+        """Counts the requests that have reached a child."""
         self._cancelled = cancelled
         """Counts the cancels that have reached a child; None where they reach the engine at once."""
         self._undo: list[Callable[[], None]] = []
@@ -130,6 +134,11 @@ class Steering:
         """Until it has stopped there."""
         assert self._reached.wait(LONG)
 
+    def arrive(self) -> None:
+        """Until a request has come to the process; one that is cancelled before that is never sent."""
+        if self._submitted is not None:
+            assert self._submitted.acquire(timeout=LONG)
+
     def go_on(self) -> None:
         """After a cancel, wherever that has to go first."""
         if self._cancelled is not None:
@@ -141,8 +150,9 @@ class Steering:
         self._calls = 0
         self._reached.clear()
         self._gate.clear()
-        while self._cancelled is not None and self._cancelled.acquire(blocking=False):
-            pass
+        for counted in (self._cancelled, self._submitted):
+            while counted is not None and counted.acquire(blocking=False):
+                pass
 
     def calls(self) -> int:
         return self._calls
@@ -210,14 +220,17 @@ class SteeredServer(Server):
     """A child that counts cancels, and takes orders on a socket of its own."""
 
     cancelled = threading.Semaphore(0)
+    submitted = threading.Semaphore(0)
 
     def handle(self, message: wire.Message) -> None:
         super().handle(message)
         if isinstance(message, wire.Cancel):
             self.cancelled.release()
+        if isinstance(message, wire.Submit):
+            self.submitted.release()
 
     def steering(self) -> Steering:
-        return Steering(self.owner, self.cancelled)
+        return Steering(self.owner, self.cancelled, self.submitted)
 
     def take_orders(self, stream: Any) -> None:
         steering = self.steering()

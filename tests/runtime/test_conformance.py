@@ -388,6 +388,7 @@ class TestCancel:
         """What waits for its turn is cancelled without being computed."""
         rig.order("hold")
         generation = runtime.submit(ask())
+        rig.order("arrive")
         generation.cancel()
         rig.order("go_on")
         (done,) = generation
