@@ -1,9 +1,8 @@
-"""Figures as they are shown, and the memory of this process; ``benchmarks/`` uses them too."""
+"""Figures as they are shown, and the memory of this process."""
 
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 
 from attrs import frozen
 
@@ -46,14 +45,3 @@ def peak_memory() -> int | None:
         return None
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak if sys.platform == "darwin" else 1024 * peak
-
-
-def resident_memory() -> int | None:
-    """Bytes of this process that are in memory now; None where the system does not say (all but Linux)."""
-    try:
-        pages = int(Path("/proc/self/statm").read_text("ascii").split()[1])
-        import resource
-
-        return pages * resource.getpagesize()
-    except OSError:
-        return None
