@@ -7,6 +7,8 @@ It knows phases, markers and white space. What a call looks like inside is the b
 
 from __future__ import annotations
 
+import re
+
 from cognition.messages import MalformedToolCall, ProposedCall
 from cognition.outcomes import FinishReason
 from cognition.parsing.decode import Decoded, decode, well_formed
@@ -27,6 +29,7 @@ from cognition.parsing.scan_literals import scan_literals, skim_literals
 from cognition.parsing.scan_tags import scan_tags, skim_tags
 from cognition.parsing.spec import CallFormat
 from cognition.parsing.state import (
+    BehindCall,
     Ended,
     Flow,
     InCall,
@@ -41,6 +44,9 @@ from cognition.parsing.typed import NO_TYPES, ParameterTypes
 LONGEST_HEAD = 1024
 """Characters within which a call without markers has to show its name and arguments. So long is text held back that
 looks like such a call; template-made calls need less than 100."""
+
+BETWEEN_BARE_CALLS = re.compile(r"(\s*+)([,;]?)")
+"""White space is given out if text follows, the sign is not."""
 
 BROKEN_OFF = {
     "length": "the reply reached the token limit inside the call",
@@ -68,7 +74,7 @@ class Run:
     ) -> None:
         self.plan = plan
         phase = state.phase
-        self.phase: InText | InReasoning | InSection | OpenCall | Ended = (
+        self.phase: InText | BehindCall | InReasoning | InSection | OpenCall | Ended = (
             opened(phase) if isinstance(phase, InCall) else phase
         )
         self.visible = state.text
@@ -135,6 +141,8 @@ class Run:
                 return self._read_literally(phase) if by_markers else self._read_call(phase)
             case InText():
                 return self._read_text(phase)
+            case BehindCall():
+                return self._read_behind_call()
             case InReasoning():
                 return self._read_reasoning(phase)
             case InSection():
@@ -162,6 +170,17 @@ class Run:
             self.phase = InText(self.text[at:])
             return False
         self._move(phase, marker)
+        return True
+
+    def _read_behind_call(self) -> bool:
+        """What stands between two calls that no markers announce is no text."""
+        found = BETWEEN_BARE_CALLS.match(self.text, self.at)
+        assert found is not None  # it matches nothing, too
+        self._say(found[1])
+        self.at = found.end()
+        if self.at == len(self.text) and not found[2]:
+            return False
+        self.phase = InText()
         return True
 
     def _say(self, said: str) -> None:
@@ -338,7 +357,8 @@ class Run:
                 self._read_again(outer, raw[place:] + marker, literal=True, braces=self.braces, final=final)
                 return
         self._tell(decoded, terminated, announced)
-        self.phase = outer
+        bare = not (marker or calls.start) and isinstance(outer, InText)
+        self.phase = BehindCall() if bare else outer
         self.visible = touched(self.visible)
         if marker and self.plan.meanings[marker] == "call_end":
             self.at += len(marker)

@@ -1,7 +1,8 @@
 """A format made ready for reading: for each phase its markers, and what each marker does there.
 
 ``MOVES`` is the machine. Rows are phases, columns what a marker means, and every cell is written out; ``PLAIN`` says
-that the marker means nothing there and stays what it is, text.
+that the marker means nothing there and stays what it is, text. ``BehindCall`` has no row: it ends before any marker is
+looked for.
 """
 
 from __future__ import annotations

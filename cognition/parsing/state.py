@@ -59,6 +59,13 @@ class InText:
 
 
 @frozen
+class BehindCall:
+    """Behind a call that no marker announced: a comma or a semicolon there parts it from the next one."""
+
+    held: str = ""
+
+
+@frozen
 class InReasoning:
     held: str = ""
 
@@ -93,7 +100,7 @@ class Ended:
     held: str = ""
 
 
-Phase = InText | InReasoning | InSection | InCall | Ended
+Phase = InText | BehindCall | InReasoning | InSection | InCall | Ended
 
 
 @frozen

@@ -5,7 +5,8 @@
     {"name": "multiply", "parameters": {"a": 17, "b": 23}}<|eom_id|>
 
 No marker announces it, so a reply that begins with ``{`` is held back until its keys tell what it is; any other JSON
-is text. Replies to a built-in tool begin with ``<|python_tag|>``.
+is text. Several calls follow one another, as they are or with a semicolon or a comma between two. Replies to a built-in
+tool begin with ``<|python_tag|>``.
 """
 
 from __future__ import annotations

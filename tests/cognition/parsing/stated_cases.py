@@ -44,7 +44,6 @@ REASONS: Mapping[str, str] = {
     "arguments that are no object": "no tool takes them: the model is told",
     "a name guessed from the arguments": "no name is guessed: the model is told that there is no such tool",
     "a broken call shown as text": "a call whose name and arguments have begun is one: the model is told what is wrong",
-    "text between bare calls": "bare calls stand alone in a reply, a semicolon between two is text",
     "calls behind a broken one in the same list": "where a broken call ends is not known: all behind it goes back",
     "a marked text wanted as a number": "what the format marks as text is text",
     "commas left out": "not mended: the call goes back to the model",

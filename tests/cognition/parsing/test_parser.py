@@ -35,7 +35,7 @@ from cognition.parsing import (
 )
 from cognition.parsing import machine as machine_module
 from cognition.parsing import parser as parser_module
-from cognition.parsing.formats import BARE_JSON, GEMMA4, LFM2, MISTRAL, QWEN3_CODER, TOOL_CALLS_LIST
+from cognition.parsing.formats import BARE_JSON, GEMMA4, LFM2, LLAMA3, MISTRAL, QWEN3_CODER, TOOL_CALLS_LIST
 from cognition.parsing.machine import LONGEST_HEAD, Run
 from cognition.parsing.plan import plan_of
 from cognition.parsing.state import InCall
@@ -198,6 +198,26 @@ def test_arguments_that_are_no_object_end_where_their_value_ends(spec: FormatSpe
     """Neither the comma behind them nor the brace of the call belongs to them."""
     for chunks in ([raw], list(raw)):
         assert [CallStarted(0, "f"), ArgumentsDelta(0, "5")] == read(spec, chunks)[:2]
+
+
+@pytest.mark.parametrize("between", ["", " ", ";", "; ", ";\n", " ; ", "\n", ",", " ,\n"])
+@pytest.mark.parametrize("spec", [LLAMA3, BARE_JSON])
+def test_a_sign_between_two_calls_without_markers_is_no_text(spec: FormatSpec, between: str) -> None:
+    """Llama 3 writes a semicolon. One is read over, wherever the chunks end, and a second one is text."""
+    one, two = '{"name": "f", "parameters": {"x": 1}}', '{"name": "g", "parameters": {}}'
+    raw = one + between + two
+    told = [read(spec, chunks) for chunks in ([raw], list(raw), [one, between, two], [one + between, two])]
+    reply = collect(told[0])
+
+    assert [told[0]] * len(told) == told
+    assert ([call.name for call in reply.calls], reply.text) == (["f", "g"], "")
+    assert collect(read(spec, [one + ";;"])).text == ";"
+    assert collect(read(spec, [one, between, "so"])).text.strip() == "so"
+
+
+def test_a_sign_behind_a_call_with_a_marker_is_text() -> None:
+    """Only where no marker announces calls is there need for one between them."""
+    assert collect(read(HERMES, ['<tool_call>{"name": "f", "arguments": {}}</tool_call>; so'])).text == "; so"
 
 
 def test_a_reading_can_be_gone_on_with_from_its_state() -> None:

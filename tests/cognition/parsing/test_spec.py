@@ -15,7 +15,7 @@ from cognition.parsing import FORMATS, CallFormat, FormatSpec, ParameterMarkers
 from cognition.parsing.markers import Markers
 from cognition.parsing.plan import MOVES, Meaning, Move
 from cognition.parsing.rope import Rope, added, joined, length
-from cognition.parsing.state import Phase
+from cognition.parsing.state import BehindCall, Phase
 
 PARAMETERS = ParameterMarkers("<k>", "</k>", "<v>", "</v>")
 
@@ -51,8 +51,11 @@ def test_a_format_that_makes_no_sense_is_refused(make: object, message: str) -> 
 
 
 def test_each_phase_says_what_each_marker_does() -> None:
-    """The table has a row for each phase and in it a cell for each meaning, and knows no other moves."""
-    assert set(get_args(Phase)) == set(MOVES)
+    """The table has a row for each phase and in it a cell for each meaning, and knows no other moves.
+
+    ``BehindCall`` ends before any marker is looked for.
+    """
+    assert set(get_args(Phase)) - {BehindCall} == set(MOVES)
     for row in MOVES.values():
         assert list(get_args(Meaning)) == list(row)
         assert set(row.values()) <= set(get_args(Move))
