@@ -204,7 +204,8 @@ class JournalReader:
 def _decoded(line: bytes) -> Any:
     """The value of a line, or None if it holds none."""
     try:
-        return json.loads(line)
+        # As a text: of bytes, json would first find out how they are coded.
+        return json.loads(line.decode("utf-8", "surrogatepass"))
     except (ValueError, RecursionError):
         return None
 
