@@ -10,7 +10,7 @@ from typing import Any
 from attrs import frozen
 
 from cognition.messages import MalformedToolCall, ProposedCall
-from cognition.parsing.literals import Notation, Reader
+from cognition.parsing.literals import CLOSERS, Notation, Reader
 from cognition.parsing.literals import Unreadable as _Unreadable
 from cognition.parsing.nested import read_elements
 from cognition.parsing.repair import DECODER, EXTRA_BRACE, repair_json
@@ -21,6 +21,14 @@ NO_ARGUMENTS = "no arguments"
 ARGUMENTS_IN_A_STRING = "arguments in a string"
 ARGUMENT_KEYS = ("arguments", "parameters")
 """Names of the arguments' field that models mix up; the other one is taken, and noted."""
+
+ARGUMENTS_IN_A_PARAMETER = "arguments in a parameter"
+WRAPPERS = (*ARGUMENT_KEYS, "input", "properties")
+"""Names of a parameter that a tool does not have, in which models write all of its arguments."""
+MISSING_PARAMETER_END = "missing end of a parameter"
+
+CALL_SIGNS = re.compile(r"""'(?:[^'\\]|\\.)*+'|"(?:[^"\\]|\\.)*+"|['"()\[\]{}]""", re.DOTALL)
+"""What matters in a pythonic call that can't be read: texts, brackets, and a quotation mark that none closes."""
 
 SPACE = re.compile(r"[ \t\n\r]*+")
 SURROGATE = re.compile("[\ud800-\udfff]")
@@ -267,9 +275,13 @@ def _tagged(calls: CallFormat, raw: str, terminated: bool, types: ParameterTypes
                 raise _Unreadable(missing)
         else:
             gap = ""
+        begin, key = at, key.strip()
         value, at = _until(raw, _behind_texts(raw, at, markers), markers.value_end, missing, at)
-        key, value = key.strip(), _without_line_breaks(value)
         mended: tuple[str, ...] = ()
+        forgotten = _next_parameter(raw, begin, at, markers, [name for name in known if name not in (key, *values)])
+        if forgotten:
+            value, at, repairs = raw[begin:forgotten], forgotten, _with(repairs, MISSING_PARAMETER_END)
+        value = _without_line_breaks(value)
         if key in values:
             raise _Unreadable(f"the parameter {key!r} is given twice")
         if markers.text_start and value.startswith(markers.text_start):
@@ -280,9 +292,39 @@ def _tagged(calls: CallFormat, raw: str, terminated: bool, types: ParameterTypes
             values[key], mended = typed(value, known.get(key, NO_TYPE))
         else:
             values[key], mended = (value, ()) if markers.string_mark in gap else read_literal(value.strip())
-        repairs += tuple(note for note in mended if note not in repairs)
+        repairs = _with(repairs, *mended)
     _check_end(calls, raw[at:].strip(), terminated)
+    inner = _unwrapped(values, known)
+    if inner:
+        values, repairs = inner, (*repairs, ARGUMENTS_IN_A_PARAMETER)
     return _call(name, Value(values, None), repairs)
+
+
+def _with(repairs: tuple[str, ...], *more: str) -> tuple[str, ...]:
+    return repairs + tuple(note for note in more if note not in repairs)
+
+
+def _next_parameter(raw: str, begin: int, end: int, markers: ParameterMarkers, others: list[str]) -> int:
+    """Where a value ends whose end marker was forgotten: at a line that begins another parameter, 0 if there is none.
+
+    Only one that the tool has and that is given nowhere else counts: other values may well hold such text.
+    """
+    sign = f"\n{markers.key_start}"
+    place = raw.find(sign, begin, end) if others else -1
+    if place < 0:
+        return 0
+    name = raw[place + len(sign) : end].partition(markers.key_end)[0]
+    again = raw.find(f"{markers.key_start}{name}{markers.key_end}", end)
+    return place if name in others and again < 0 else 0
+
+
+def _unwrapped(values: dict[str, Any], known: Mapping[str, frozenset[str]]) -> dict[str, Any]:
+    """The arguments, where they stand in one parameter that the tool does not have; else none."""
+    ((key, value),) = values.items() if len(values) == 1 else (("", None),)
+    if key not in WRAPPERS or key in known:
+        return {}
+    inner = read_literal(value.strip())[0] if isinstance(value, str) else value
+    return inner if isinstance(inner, dict) and set(inner) <= set(known) else {}
 
 
 def _tagged_name(calls: CallFormat, markers: ParameterMarkers, raw: str) -> tuple[str, int]:
@@ -297,7 +339,10 @@ def _tagged_name(calls: CallFormat, markers: ParameterMarkers, raw: str) -> tupl
     else:
         end = raw.find(markers.key_start, at)
         name, at = (raw[at:], len(raw)) if end < 0 else (raw[at:end], end)
-    return name_in(calls, name), at
+    name = name_in(calls, name)
+    if "\n" in name:
+        raise _Unreadable(f"a name was expected, not {name[:40]!r}")
+    return name, at
 
 
 def _check_end(calls: CallFormat, rest: str, terminated: bool) -> None:
@@ -352,7 +397,7 @@ def _without_line_breaks(value: str) -> str:
 
 
 def _pythonic(calls: CallFormat, text: str, terminated: bool) -> list[Decoded]:
-    """``[f(x=1), g()]``, or one call without the brackets. Calls before a broken one count."""
+    """``[f(x=1), g()]``, or one call without the brackets. Calls around a broken one count."""
     reader = Reader(text, Notation(calls.quotes, escapes=True))
     decoded: list[Decoded] = []
     listed = reader.take("[")
@@ -365,10 +410,17 @@ def _pythonic(calls: CallFormat, text: str, terminated: bool) -> list[Decoded]:
                 return decoded
             if listed and reader.take("]"):
                 break
-            name = reader.word()
-            reader.expect("(")
-            arguments = reader.members(")", "=")
-            decoded.append(_call(name, Value(arguments, None), reader.repairs))
+            try:
+                name = reader.word()
+                reader.expect("(")
+                arguments = reader.members(")", "=")
+                decoded.append(_call(name, Value(arguments, None), reader.repairs))
+            except _Unreadable as error:
+                end = -1 if reader.repairs else _behind_call(text, start)  # a quote too many leaves its end open
+                if end < 0:
+                    raise
+                decoded.append(MalformedToolCall(text[start:end], str(error)))
+                reader.at = end
             reader.repairs = ()
             reader.skip()
             start = reader.at
@@ -385,6 +437,21 @@ def _pythonic(calls: CallFormat, text: str, terminated: bool) -> list[Decoded]:
     except _Unreadable as error:
         return [*decoded, MalformedToolCall(text[start:] if decoded else text, str(error))]
     return decoded
+
+
+def _behind_call(text: str, start: int) -> int:
+    """The place behind a pythonic call that can't be read; -1 where its brackets or quotes leave it open."""
+    awaited: list[str] = []
+    for found in CALL_SIGNS.finditer(text, start):
+        sign = found.group()
+        if sign in CLOSERS:
+            awaited.append(CLOSERS[sign])
+        elif len(sign) == 1:  # no text, so one of these brackets, or a quotation mark that none closes
+            if not awaited or awaited.pop() != sign:
+                break
+            if not awaited:
+                return found.end()
+    return -1
 
 
 def _named_objects(calls: CallFormat, text: str) -> list[Decoded]:

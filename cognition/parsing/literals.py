@@ -22,7 +22,7 @@ LONGEST_NUMBER = 1000
 """Digits. Python refuses to read integers of more than 4300, and no tool wants them."""
 
 WORD = re.compile(r"[^\s\[\](){},:=]+")
-NUMBER = re.compile(r"-?\d+(\.\d+)?([eE][+-]?\d+)?")
+NUMBER = re.compile(r"-?\d+(\.\d*)?([eE][+-]?\d+)?")
 SPACE = re.compile(r"\s*")
 ESCAPE = re.compile(r"\\(x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U000[0-9a-fA-F]{5}|U0010[0-9a-fA-F]{4}|.)", re.DOTALL)
 ESCAPED = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", "\n": "", "0": "\0"}

@@ -17,11 +17,11 @@ from cognition.parsing.spec import CallFormat, FormatSpec
 GIGACHAT = FormatSpec(
     "gigachat",
     calls=CallFormat("json_object", start="<|message_sep|>\n\nfunction call<|role_sep|>\n"),
-    stops=("<|message_sep|>",),
+    stops=("<|message_sep|>", "</s>"),
 )
 
 GIGACHAT_3_1 = FormatSpec(
     "gigachat_3_1",
     calls=CallFormat("json_object", start="<|function_call|>"),
-    stops=("<|message_sep|>",),
+    stops=("<|message_sep|>", "</s>"),
 )

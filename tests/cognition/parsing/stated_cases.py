@@ -44,9 +44,22 @@ REASONS: Mapping[str, str] = {
     "arguments that are no object": "no tool takes them: the model is told",
     "a name guessed from the arguments": "no name is guessed: the model is told that there is no such tool",
     "a broken call shown as text": "a call whose name and arguments have begun is one: the model is told what is wrong",
-    "calls behind a broken one in the same list": "where a broken call ends is not known: all behind it goes back",
-    "a marked text wanted as a number": "what the format marks as text is text",
-    "commas left out": "not mended: the call goes back to the model",
+    "another type wanted than the format marks": "what the format marks as text is text, and what as a value is one",
+    "a broken value mended": "not mended: the call goes back to the model",
+    "a quote mended that stands within a text": "it is mended, and noted on the call",
+    "text around calls left out": "text around a call is text",
+    "reasoning in a channel without a name": "a channel of reasoning says so",
+    "markers written otherwise": "a marker is what the format writes",
+    "an empty list taken for no call": "a call was begun: the model is told that there is none",
+    "a call of no tool left out": "the model is told that there is no such tool",
+    "a call without arguments left out": "no arguments are an empty object, which is noted on the call",
+    "a cut call completed": "a call that was cut is never completed",
+    "a call outside of its section left out": "a call's own marker is enough",
+    "a list of calls behind other text": "where nothing marks a section's end, text ends it",
+    "one or both of two values taken": "which is meant is not known: the call goes back to the model",
+    "white space around a marker taken off": "between two pieces of text it stays",
+    "a number with zeros before it": "it is none in JSON, so it stays text, and the schema's check tells the model",
+    "citations taken out": "there is no notion of citations: their marks are text",
     "an object wanted as text": "an object in a value is read as one, not as its markers",
 }
 """Why a case is read otherwise: what they want, what we do."""
@@ -54,7 +67,15 @@ REASONS: Mapping[str, str] = {
 NOT_STATED: Mapping[str, Mapping[str, int | str]] = {
     "llama_cpp": {"stated twice there": 38, "that go on with a message which the prompt has begun": 70},
     "mlx_lm": {"of detokenising and of tokens, which the parser knows nothing of": "those"},
-    "vllm": {"of other families and versions, and of requests and token ids": "those"},
+    "vllm": {
+        "stated twice there": 17,
+        "of requests, grammars and token ids": "those",
+        "of parsers for families without a written format whose templates are not among llama.cpp's 70 (csm, cwm, "
+        "dots, ernie45, exaone4, gigachat35, granite_20b_fc, granite_pythonic, holo2, hunyuan_a13b, hy_v4, "
+        "hyperclovax_seed_think, intern_s1, internlm2, iquest_coder, k2_horizon, longcat, olmo3, pangu, plamo3, "
+        "qwen25_coder, rwkv, step3, xlam)": "those",
+        "of the other parsers that are not named here": "those",
+    },
 }
 """Cases of their tests that are not here, and why."""
 

@@ -219,7 +219,7 @@ REPLIES: dict[str, tuple[FormatSpec, str, Reply]] = {
     "LFM2, a call that is none beside one that is": (
         LFM2,
         "<|tool_call_start|>[lookup(q='zebra'), f(x)]<|tool_call_end|>!",
-        Reply("!", "", (LOOKUP,), (MalformedToolCall("f(x)]", "'=' was expected at character 23, not ')]'"),)),
+        Reply("!", "", (LOOKUP,), (MalformedToolCall("f(x)", "'=' was expected at character 23, not ')]'"),)),
     ),
     "MiniCPM 5, a text in CDATA": (
         MINICPM5,

@@ -147,3 +147,70 @@ def test_a_format_with_types_needs_no_schema() -> None:
 def test_tools_without_properties_have_no_types() -> None:
     """A schema may say nothing of its parameters."""
     assert types_of((ToolSpec("f", "", {"type": "object"}),)) == {}
+
+
+CLOCK = ToolSpec(
+    "clock", "", {"type": "object", "properties": {"place": {"type": "string"}, "hour": {"type": "integer"}}}
+)
+FORGOTTEN, WRAPPED = ("missing end of a parameter",), ("arguments in a parameter",)
+
+
+@pytest.mark.parametrize(
+    ("body", "arguments", "repairs"),
+    [
+        ("\nTurku\n<parameter=hour>\n7\n</parameter>", {"place": "Turku", "hour": 7}, FORGOTTEN),
+        ("\nTurku\n<parameter=day>\n7\n</parameter>", {"place": "Turku\n<parameter=day>\n7"}, ()),
+        ("\nTurku\n<parameter=place>\n7\n</parameter>", {"place": "Turku\n<parameter=place>\n7"}, ()),
+        ("see <parameter=hour></parameter>", {"place": "see <parameter=hour>"}, ()),
+        (
+            "\nTurku\n<parameter=hour>\n</parameter>\n<parameter=hour>\n7\n</parameter>",
+            {"place": "Turku\n<parameter=hour>", "hour": 7},
+            (),
+        ),
+    ],
+)
+def test_a_value_ends_where_another_parameter_begins_that_is_given_nowhere_else(
+    body: str, arguments: dict[str, Any], repairs: tuple[str, ...]
+) -> None:
+    """A text may well speak of parameters; one of the tool's own, at the beginning of a line, is another matter."""
+    reply = parse_reply(
+        QWEN3_CODER, f"<function=clock>\n<parameter=place>{body}\n</function></tool_call>", tools=[CLOCK]
+    )
+
+    assert arguments == json.loads(reply.calls[0].arguments_json)
+    assert repairs == reply.calls[0].repairs
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "arguments", "repairs"),
+    [
+        ("arguments", '{"place": "Turku"}', {"place": "Turku"}, WRAPPED),
+        ("properties", "{'place': 'Turku', 'hour': 7}", {"place": "Turku", "hour": 7}, WRAPPED),
+        ("arguments", '{"town": "Turku"}', {"arguments": '{"town": "Turku"}'}, ()),
+        ("arguments", "Turku", {"arguments": "Turku"}, ()),
+        ("other", '{"place": "Turku"}', {"other": '{"place": "Turku"}'}, ()),
+        ("place", '{"place": "Turku"}', {"place": '{"place": "Turku"}'}, ()),
+    ],
+)
+def test_arguments_in_one_parameter_that_the_tool_does_not_have_are_taken_out(
+    key: str, value: str, arguments: dict[str, Any], repairs: tuple[str, ...]
+) -> None:
+    """Only where all of them are the tool's own."""
+    text = f"<function=clock>\n<parameter={key}>\n{value}\n</parameter>\n</function></tool_call>"
+
+    (call,) = parse_reply(QWEN3_CODER, text, tools=[CLOCK]).calls
+    (untyped,) = parse_reply(QWEN3_CODER, text).calls
+
+    assert (arguments, repairs) == (json.loads(call.arguments_json), call.repairs)
+    assert ({key: value}, ()) == (json.loads(untyped.arguments_json), untyped.repairs)
+
+
+def test_a_parameter_of_the_tool_may_have_such_a_name() -> None:
+    tool = ToolSpec(
+        "f", "", {"type": "object", "properties": {"input": {"type": "object"}, "place": {"type": "string"}}}
+    )
+    text = '<function=f>\n<parameter=input>\n{"place": "Turku"}\n</parameter>\n</function></tool_call>'
+
+    (call,) = parse_reply(QWEN3_CODER, text, tools=[tool]).calls
+
+    assert json.loads(call.arguments_json) == {"input": {"place": "Turku"}}

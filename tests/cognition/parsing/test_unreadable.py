@@ -82,6 +82,11 @@ REASONS: dict[str, tuple[FormatSpec, str, str]] = {
     "an empty list in Python": (LFM2, "[]", "the list of calls is empty"),
     "an argument given twice": (LFM2, "[f(x=1, x=2)]", "the parameter 'x' is given twice"),
     "a word that is no value": (LFM2, "[f(x=five)]", "'five' is no value"),
+    "a name of two lines": (
+        QWEN3_CODER,
+        "<tool_call>\n<function=f\n</function>\n</tool_call>",
+        "a name was expected, not 'f\\n</function'",
+    ),
     "a name that is none": (LFM2, "[(x=1)]", "a name was expected at character 1"),
     "too many brackets": (LFM2, f"[f(x={'[' * 2000}", "the arguments are nested too deeply"),
 }
@@ -119,6 +124,7 @@ READ: dict[str, tuple[FormatSpec, str, list[tuple[str, object]]]] = {
         "<|tool_call_start|>[f(x='\\x41\\u00e9')]<|tool_call_end|>",
         [("f", {"x": "Aé"})],
     ),
+    "a number that ends with its point": (GEMMA4, "<|tool_call>call:f{x:5.}<tool_call|>", [("f", {"x": 5.0})]),
     "a list that was not closed": (LFM2, "<|tool_call_start|>[f(x=1)", [("f", {"x": 1})]),
     "a name with an escape": (
         HERMES,
@@ -144,6 +150,32 @@ def test_a_call_that_is_written_oddly_is_read(spec: FormatSpec, text: str, calls
 
     assert calls == [(call.name, json.loads(call.arguments_json)) for call in reply.calls]
     assert read(spec, text) == read(spec, [text])
+
+
+@pytest.mark.parametrize(
+    ("broken", "rest", "names"),
+    [
+        ("bad(x=b'z')", "", ["f", "g"]),
+        ("bad(x=[1, b'a)'], y={'k': (1)})", "", ["f", "g"]),
+        ("sum(x=1e999)", "", ["f", "g"]),
+        ("bad(x)", "", ["f", "g"]),
+        ("bad(x=five]", "bad(x=five], g()", ["f"]),
+        ("bad(x=five, y='it')", "", ["f", "g"]),
+        ("bad(x=five, y=(1", "bad(x=five, y=(1, g()", ["f"]),
+        ("bad(x='a 'b', y=c')", "bad(x='a 'b', y=c'), g()", ["f"]),
+        ("bad(x=five, y='a)", "bad(x=five, y='a), g()", ["f"]),
+    ],
+)
+def test_a_call_behind_a_broken_one_counts_where_that_one_ends_beyond_doubt(
+    broken: str, rest: str, names: list[str]
+) -> None:
+    """Its brackets and its quotation marks have to agree; otherwise what looks like a call may be a part of a text."""
+    text = f"<|tool_call_start|>[f(), {broken}, g()]<|tool_call_end|>"
+    reply = parse_reply(LFM2, text)
+
+    assert names == [call.name for call in reply.calls]
+    assert [rest + "]" if rest else broken] == [each.raw for each in reply.malformed]
+    assert read(LFM2, text) == read(LFM2, [text])
 
 
 def test_a_quote_left_open_hides_neither_the_text_nor_the_call_behind_it() -> None:
