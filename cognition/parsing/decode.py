@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from attrs import frozen
@@ -278,7 +278,7 @@ def _tagged(calls: CallFormat, raw: str, terminated: bool, types: ParameterTypes
         begin, key = at, key.strip()
         value, at = _until(raw, _behind_texts(raw, at, markers), markers.value_end, missing, at)
         mended: tuple[str, ...] = ()
-        forgotten = _next_parameter(raw, begin, at, markers, [name for name in known if name not in (key, *values)])
+        forgotten = _next_parameter(raw, begin, at, markers, known, (key, *values)) if known else 0
         if forgotten:
             value, at, repairs = raw[begin:forgotten], forgotten, _with(repairs, MISSING_PARAMETER_END)
         value = _without_line_breaks(value)
@@ -304,23 +304,27 @@ def _with(repairs: tuple[str, ...], *more: str) -> tuple[str, ...]:
     return repairs + tuple(note for note in more if note not in repairs)
 
 
-def _next_parameter(raw: str, begin: int, end: int, markers: ParameterMarkers, others: list[str]) -> int:
+def _next_parameter(
+    raw: str, begin: int, end: int, markers: ParameterMarkers, known: Collection[str], given: Collection[str]
+) -> int:
     """Where a value ends whose end marker was forgotten: at a line that begins another parameter, 0 if there is none.
 
     Only one that the tool has and that is given nowhere else counts: other values may well hold such text.
     """
     sign = f"\n{markers.key_start}"
-    place = raw.find(sign, begin, end) if others else -1
+    place = raw.find(sign, begin, end)
     if place < 0:
         return 0
     name = raw[place + len(sign) : end].partition(markers.key_end)[0]
     again = raw.find(f"{markers.key_start}{name}{markers.key_end}", end)
-    return place if name in others and again < 0 else 0
+    return place if name in known and name not in given and again < 0 else 0
 
 
 def _unwrapped(values: dict[str, Any], known: Mapping[str, frozenset[str]]) -> dict[str, Any]:
     """The arguments, where they stand in one parameter that the tool does not have; else none."""
-    ((key, value),) = values.items() if len(values) == 1 else (("", None),)
+    if len(values) != 1:
+        return {}
+    ((key, value),) = values.items()
     if key not in WRAPPERS or key in known:
         return {}
     inner = read_literal(value.strip())[0] if isinstance(value, str) else value
