@@ -88,19 +88,20 @@ def well_formed(calls: CallFormat, raw: str) -> bool:
 
 def _json_values(text: str, complete: bool) -> tuple[list[Value], tuple[str, ...]]:
     """The values that stand side by side in a text, or in its one list; else what mending makes of it."""
+    repairs: tuple[str, ...] = ()
     try:
         values = _strictly(text)
-        if not values:
-            raise _Unreadable("the list of calls is empty")
-        return values, ()
     except RecursionError:
         raise _Unreadable("the JSON is nested too deeply") from None
     except ValueError as error:
         repaired = repair_json(text, complete=complete)
         if repaired is None:
             raise _Unreadable(f"not valid JSON: {error}") from None
-    several = repaired.value if isinstance(repaired.value, list) else [repaired.value]
-    return [Value(value, None) for value in several], repaired.repairs
+        several = repaired.value if isinstance(repaired.value, list) else [repaired.value]
+        values, repairs = [Value(value, None) for value in several], repaired.repairs
+    if not values:
+        raise _Unreadable("the list of calls is empty")
+    return values, repairs
 
 
 def _strictly(text: str) -> list[Value]:

@@ -76,7 +76,8 @@ def scan_json(plan: Plan, scan: OpenScan, text: str, start: int, *, final: bool,
                         ending = NO_CALL
                         break
                 elif role == "name":
-                    name, token, role = _unquoted(token, quote).strip(), EMPTY, "skipped"
+                    # A second name is one too many: the first may have been told.
+                    name, token, role = name or _unquoted(token, quote).strip(), EMPTY, "skipped"
                 elif role == "arguments":
                     role, said, since = "skipped", said + text[since:at], -1
             quote = ""

@@ -340,7 +340,8 @@ class _Reader:
         return edge, (edge, True) in found
 
     def _bounds(self, schema: dict[str, Any], low: str, high: str, path: str) -> tuple[int, int | None]:
-        fewest, most = schema.get(low, 0), schema.get(high)
+        fewest = 0 if schema.get(low) is None else schema[low]  # a null says as little as no keyword
+        most = schema.get(high)
         for keyword, value in ((low, fewest), (high, most)):
             if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 0):
                 self.refuse(path, f"{keyword!r} has to be a whole number from 0 on, not {value!r}")

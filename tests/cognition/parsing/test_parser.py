@@ -436,3 +436,13 @@ def test_json_that_is_no_call_is_not_held_back_for_long() -> None:
     assert [TextDelta('{"title"')] == merged(parser.feed('"'))
     assert [TextDelta(': {"x": 1}}')] == merged(parser.feed(': {"x": 1}}'))
     assert len(collect(parser.feed('{"name": "' + "a" * (LONGEST_HEAD - 10))).text) == LONGEST_HEAD
+
+
+def test_a_second_name_is_one_too_many() -> None:
+    """However the reply is cut, the call is announced by its first name."""
+    raw = '<tool_call>{"name": "add", "name": "", "arguments": {"a": 1}'
+
+    whole = read(HERMES, [raw])
+
+    assert whole[0] == CallStarted(0, "add")
+    assert whole == read(HERMES, list(raw))

@@ -24,6 +24,7 @@ from tests.cognition.parsing.replies import read
 
 REASONS: dict[str, tuple[FormatSpec, str, str]] = {
     "no call at all": (HERMES, "<tool_call>[]</tool_call>", "the list of calls is empty"),
+    "a list of a comma": (HERMES, "<tool_call>[,]</tool_call>", "the list of calls is empty"),
     "a number": (HERMES, "<tool_call>5</tool_call>", "a call has to be a JSON object"),
     "two names": (APERTUS, '<|tools_prefix|>[{"a": {}, "b": {}}]<|tools_suffix|>', "an object with one key"),
     "arguments that are prose": (

@@ -40,6 +40,13 @@ def test_what_a_schema_means(schema: Any, node: Any) -> None:
     assert node == read_schema(schema).root
 
 
+def test_a_bound_that_is_null_says_as_little_as_none() -> None:
+    """Libraries that print all of their fields write such."""
+    bare = {"type": "array", "items": {"type": "null"}}
+
+    assert read_schema({**bare, "minItems": None, "maxItems": None}) == read_schema(bare)
+
+
 def test_references_are_kept_and_may_lead_back() -> None:
     """A tree of any depth is one definition."""
     tree = {"type": "object", "properties": {"next": {"$ref": "#/$defs/a~1b"}}}
