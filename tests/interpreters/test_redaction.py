@@ -284,7 +284,8 @@ def told(talk: Way, path: Path, **options: Any) -> tuple[list[str], Any, list[An
 
     said = talk(
         ScriptedModel(repeat(ask)), f"The key is {KEY}.", f"Again with {KEY}!", tools=[login], approve=approve,
-        system=f"Be {PEM}.", journal=path, observers=[watch], clock=fakes.FakeClock(), session="s", **options,
+        system=f"Be {PEM}.", journal=path, observers=[events.Inline(watch)],
+        clock=fakes.FakeClock(), session="s", **options,
     )  # fmt: skip
     return got, said, [login]
 

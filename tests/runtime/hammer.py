@@ -150,6 +150,7 @@ class Hammer:
             for name, request in requests.items():
                 again = ModelRequest(request.system, request.messages, (), request.options)
                 self._forget()
+                self.said[id(again)] = []  # a request that is gone may have had this id
                 list(self.runtime.submit(again))
                 alone[name] = self.said.pop(id(again))
         for request, done in self.finished:
