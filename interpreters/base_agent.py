@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from typing import Any, Self, Unpack
 
@@ -28,7 +29,7 @@ from runtime.protocol import Runtime
 LOG = logging.getLogger("cogstep")
 
 
-class BaseAgent:
+class BaseAgent(ABC):
     """A session and its interpreter. How a turn is waited for is the subclass's matter."""
 
     _interpreter: Interpreter
@@ -108,9 +109,9 @@ class BaseAgent:
         """Resumed, and not gone on with yet."""
         self._interpreter = self._interpret(parts, state)
 
+    @abstractmethod
     def _interpret(self, parts: Parts, state: AgentState | None) -> Interpreter:
         """The interpreter of this kind of agent."""
-        raise NotImplementedError
 
     @property
     def state(self) -> AgentState:

@@ -11,6 +11,7 @@ stands here: how a turn begins and ends, cancellation, deadlines, and what each 
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any, get_args
@@ -62,7 +63,7 @@ ASKS_THE_USER = AskApproval | AskUser | ReviewPlan
 BUSY = "a turn is under way; wait for its end or call cancel()"
 
 
-class Interpreter:
+class Interpreter(ABC):
     """Carries out the decisions of one session, one run at a time.
 
     Args:
@@ -123,21 +124,21 @@ class Interpreter:
 
     # ------------------------------------------------------------------------------------ what a subclass has to say
 
+    @abstractmethod
     def _post(self, letter: Letter) -> None:
         """Put a letter into the mailbox, where the session runs."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _send(self, letter: Letter) -> None:
         """Put a letter into the mailbox, from any thread or a signal handler."""
-        raise NotImplementedError
 
+    @abstractmethod
     def change_mode(self, mode: Mode) -> None:
         """Let more or less happen without being asked, from now on. From any thread."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _hire(self, effect: SpawnWorker, worker: Worker, observers: Observers, turn: Turn) -> None:
         """Start a worker's interpreter, of the own kind."""
-        raise NotImplementedError
 
     # ------------------------------------------------------------------------------------------------ a turn's bounds
 

@@ -10,16 +10,18 @@ from __future__ import annotations
 
 import math
 import re
+from abc import ABC, abstractmethod
 from typing import Any
 
 from attrs import frozen
 
 
-class Matcher:
+class Matcher(ABC):
     """Equal to what it accepts."""
 
+    @abstractmethod
     def accepts(self, value: Any) -> bool:
-        raise NotImplementedError
+        """Whether this value will do."""
 
     def __eq__(self, other: object) -> bool:
         return other is self or self.accepts(other)

@@ -8,7 +8,6 @@ import signal
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
-from contextlib import contextmanager
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
@@ -20,23 +19,7 @@ from interpreters import Agent, ApprovalRequest, ToolContext, events, fakes, rep
 from interpreters.clock import SystemClock
 from interpreters.events import Event
 from interpreters.fakes import Hold, Reply, Script, ScriptedModel, call
-
-PATIENCE = 60
-"""Seconds after which a test that hangs fails; no test waits that long."""
-
-
-@contextmanager
-def once(sign: threading.Event, action: Callable[[], object]) -> Iterator[None]:
-    """Do something on another thread as soon as the sign is there."""
-
-    def wait() -> None:
-        assert sign.wait(PATIENCE)
-        action()
-
-    thread = threading.Thread(target=wait)
-    thread.start()
-    yield
-    thread.join(PATIENCE)
+from tests.interpreters.signs import PATIENCE, once
 
 
 def results(agent: Agent) -> list[tuple[str, str]]:

@@ -32,7 +32,8 @@ from interpreters.handles import messages as say
 from interpreters.handles.host import Host, make_model
 from interpreters.handles.messages import line_of, read_notice
 from interpreters.journal import Journal, JournalWriteError
-from tests.interpreters.handles.common import PATIENCE, host_of, look, pay
+from tests.interpreters.handles.common import host_of, look, pay
+from tests.interpreters.signs import PATIENCE
 
 # ---------------------------------------------------------------------------------------------------------- as an agent
 

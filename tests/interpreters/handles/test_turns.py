@@ -17,7 +17,8 @@ from interpreters.fakes import Hold, Reply, ScriptedModel, call
 from interpreters.handles import AgentHost, HostDiedError, HostError, ToolWait
 from interpreters.handles import messages as say
 from interpreters.handles.hosted import HostedSession
-from tests.interpreters.handles.common import PATIENCE, host_of, look, once, pay
+from tests.interpreters.handles.common import host_of, look, pay
+from tests.interpreters.signs import PATIENCE, once
 
 # ------------------------------------------------------------------------------------------------------------- streams
 
