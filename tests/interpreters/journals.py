@@ -1,4 +1,4 @@
-"""Recordings that were changed by hand: with sums that fit again, as another program might have written them."""
+"""Recordings: made for tests, read, and changed by hand, with sums that fit again, as another program writes them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from cognition import AgentState, Input
+from interpreters import Agent, fakes
+from interpreters.fakes import Reply, ScriptedModel, call
+from interpreters.journal import JournalReader
 from interpreters.journal.format import sealed
+from tests.interpreters.tools import multiply
 
 
 def rewritten(path: Path, change: Callable[[int, Any], Any], to: Path | None = None) -> Path:
@@ -31,3 +36,30 @@ def replaced(path: Path, before: str, after: str, to: Path | None = None) -> Pat
         return json.loads(json.dumps(data, ensure_ascii=False, separators=(",", ":")).replace(before, after))
 
     return rewritten(path, change, to)
+
+
+def record_session(path: Path, turns: int = 2, **options: Any) -> AgentState:
+    """A recorded session of so many turns, each with one call; its last state."""
+    replies: list[fakes.Script] = []
+    for turn in range(turns):
+        replies += [call("multiply", a=turn, b=23), Reply(f"It is {turn * 23}.", reasoning="Easy. \ud83d")]
+    with Agent(ScriptedModel(replies), tools=[multiply], system="Be brief.", journal=path, **options) as agent:
+        for turn in range(turns):
+            agent.run(f"What is {turn} * 23? «é»")
+        return agent.state
+
+
+def read(path: Path) -> tuple[list[Input], list[str]]:
+    with JournalReader(path) as reader:
+        return [record.input for record in reader], reader.warnings
+
+
+def lines_of(path: Path) -> list[bytes]:
+    return path.read_bytes().splitlines(keepends=True)
+
+
+def small(path: Path, text: str = "Hi!", answer: str = "Hello!", **options: Any) -> Path:
+    """A recorded session of one turn."""
+    with Agent(ScriptedModel([answer]), journal=path, fsync="never", **options) as agent:
+        agent.run(text)
+    return path

@@ -22,10 +22,8 @@ from interpreters.events import Event
 from interpreters.fakes import Reply, ScriptedModel, call
 from interpreters.threads import OBSERVER_THREADS, THREADS
 from interpreters.workers import Workers
+from tests.interpreters.signs import PATIENCE
 from tests.interpreters.ways import Way, every_way
-
-PATIENCE = 60
-"""Seconds after which a test that hangs fails; no test waits that long."""
 
 
 class Gated:

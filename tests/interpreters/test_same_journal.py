@@ -16,10 +16,10 @@ from interpreters import Approval, events, fakes, replay, tool
 from interpreters.events import Event
 from interpreters.fakes import Reply, ScriptedModel, call
 from runtime import Notes
-from tests.interpreters.test_aio import Blocking
+from tests.interpreters.loops import Blocking
+from tests.interpreters.secrets import KEY
+from tests.interpreters.signs import PATIENCE
 from tests.interpreters.ways import in_asyncio, in_sync
-
-PATIENCE = 60
 
 
 @tool(read_only=True)
@@ -44,8 +44,7 @@ def pay(amount: int) -> str:
 
 TOOLS = [look, write, pay]
 
-SECRET = "sk-" + "proj-abcDEF123456789012345678"  # made up; no recording may hold it
-texts = st.one_of(st.text(max_size=12), st.sampled_from([f"the key {SECRET}", "[redacted:api_key:1]"]))
+texts = st.one_of(st.text(max_size=12), st.sampled_from([f"the key {KEY}", "[redacted:api_key:1]"]))
 calls = st.one_of(
     st.builds(lambda n: call("look", n=n), st.integers(0, 2)),
     st.builds(lambda text: call("write", text=text), texts),
@@ -105,30 +104,36 @@ def test_sync_and_asyncio_record_the_same(script: list[Reply], approvals: list[b
         states = [replay(path).raise_for_divergence().state for path in paths]
 
     assert recorded[0] == recorded[1] == recorded[2]
-    assert SECRET.encode() not in recorded[0]
+    assert KEY.encode() not in recorded[0]
     assert one.results == two.results == three.results
     assert [one.state, two.state, three.state] == states
+
+
+def racing() -> tuple[ScriptedModel, dict[str, Any]]:
+    """Two calls at once, of which the second ends first, and what a session of them is given."""
+    first_is_told = threading.Event()
+
+    @tool(read_only=True)
+    def race(n: int) -> int:
+        """Race."""
+        if n == 1:
+            assert first_is_told.wait(PATIENCE)
+        return n
+
+    def watch(event: Event) -> None:
+        if isinstance(event, events.ToolFinished):
+            first_is_told.set()
+
+    model = ScriptedModel([[call("race", n=1), call("race", n=2)], "Done."])
+    return model, {"tools": [race], "observers": [watch], "fsync": "never"}
 
 
 def test_calls_that_run_together_are_recorded_as_they_end(tmp_path: Path) -> None:
     """In the order of their ends, which is the same here for each way: the second call waits for the first one's."""
 
     def session(talk: Any, journal: Path) -> bytes:
-        first_is_told = threading.Event()
-
-        @tool(read_only=True)
-        def race(n: int) -> int:
-            if n == 1:
-                assert first_is_told.wait(PATIENCE)
-            return n
-
-        def watch(event: Event) -> None:
-            if isinstance(event, events.ToolFinished):
-                first_is_told.set()
-
-        model = ScriptedModel([[call("race", n=1), call("race", n=2)], "Done."])
-        given: dict[str, Any] = {"clock": fakes.FakeClock(), "session": "s", "fsync": "never"}
-        talk(model, "Go!", tools=[race], observers=[watch], journal=journal, **given)
+        model, given = racing()
+        talk(model, "Go!", journal=journal, session="s", clock=fakes.FakeClock(), **given)
         return journal.read_bytes()
 
     assert session(in_sync, tmp_path / "sync") == session(in_asyncio, tmp_path / "asyncio")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 from collections.abc import Iterator
 from itertools import repeat
 from pathlib import Path
@@ -19,7 +18,6 @@ from cognition import (
     Cancelled,
     CogstepError,
     Completed,
-    ConfigError,
     EchoEngine,
     Failed,
     Failure,
@@ -43,14 +41,14 @@ from interpreters.sessions import (
     as_markdown,
     as_openai,
     list_sessions,
-    prune,
     read_transcript,
     search,
 )
 from interpreters.sessions.exporting import NO_RESULT
 from runtime import Notes
+from tests.interpreters.journals import small
+from tests.interpreters.secrets import KEY
 
-KEY = "sk-" + "proj-abcDEF123456789012345678"
 PAGE = "A page with a pear in it. " * (LARGE // 10)
 
 
@@ -127,12 +125,6 @@ def record_session(path: Path) -> Agent:
 def everything(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("sessions") / "everything.jsonl"
     record_session(path)
-    return path
-
-
-def small(path: Path, text: str = "Hi!", answer: str = "Hello!", **options: Any) -> Path:
-    with Agent(ScriptedModel([answer]), journal=path, fsync="never", **options) as agent:
-        agent.run(text)
     return path
 
 
@@ -441,110 +433,6 @@ def test_a_session_of_asyncio_reads_the_same(tmp_path: Path) -> None:
 
     one, two = (as_openai(read_transcript(tmp_path / name)) for name in ("a.jsonl", "b.jsonl"))
     assert one == two
-
-
-# -------------------------------------------------------------------------------------------------------------- prune
-
-
-def aged(path: Path, seconds: float) -> Path:
-    os.utime(path, (NOW - seconds, NOW - seconds))
-    return path
-
-
-NOW = 1_800_000_000.0
-
-
-def names(found: Any) -> list[str]:
-    return [one.path.name for one in found if not one.kept]
-
-
-@pytest.fixture
-def many(tmp_path: Path) -> Path:
-    """Five sessions, written one to five days ago; and files that are none."""
-    for day in range(1, 6):
-        aged(small(tmp_path / f"{day}.jsonl"), day * 86400 + 1)
-    aged_file = tmp_path / "data.jsonl"
-    aged_file.write_text("{}\n")
-    aged(aged_file, 900 * 86400)
-    return tmp_path
-
-
-@pytest.mark.parametrize(
-    ("criteria", "gone"),
-    [
-        ({"older": 3 * 86400}, ["3.jsonl", "4.jsonl", "5.jsonl"]),
-        ({"keep": 4}, ["5.jsonl"]),
-        ({"keep": 0}, ["1.jsonl", "2.jsonl", "3.jsonl", "4.jsonl", "5.jsonl"]),
-        ({"size": 0}, ["1.jsonl", "2.jsonl", "3.jsonl", "4.jsonl", "5.jsonl"]),
-        ({"size": 10**9}, []),
-        ({"keep": 4, "older": 4 * 86400}, ["4.jsonl", "5.jsonl"]),
-    ],
-)
-def test_what_is_too_old_too_many_or_too_much_goes(many: Path, criteria: dict[str, Any], gone: list[str]) -> None:
-    """With --dry-run it is only told; other files stay."""
-    before = sorted(path.name for path in many.iterdir())
-
-    assert gone == names(prune(many, now=NOW, dry_run=True, **criteria))
-    assert before == sorted(path.name for path in many.iterdir())
-    assert gone == names(prune(many, now=NOW, **criteria))
-    assert [name for name in before if name not in gone] == sorted(path.name for path in many.iterdir())
-
-
-def test_the_newest_that_fit_into_a_size_stay(many: Path) -> None:
-    size = (many / "1.jsonl").stat().st_size + (many / "2.jsonl").stat().st_size
-
-    assert names(prune(many, now=NOW, size=size)) == ["3.jsonl", "4.jsonl", "5.jsonl"]
-
-
-def test_a_session_that_is_open_stays(many: Path) -> None:
-    """Whoever has it open: and it goes with the next prune."""
-    with Agent.resume(many / "5.jsonl", ScriptedModel([])):
-        kept = [(one.path.name, one.kept) for one in prune(many, now=NOW, keep=4)]
-        assert kept == [("5.jsonl", "a session has it open")]
-    assert names(prune(many, now=NOW, keep=4)) == ["5.jsonl"]
-
-
-def test_what_was_written_meanwhile_stays(many: Path) -> None:
-    """Between the look and the deletion somebody may have gone on with it."""
-    found = prune(many, now=NOW, keep=3)
-    assert next(found).path.name == "4.jsonl"
-    aged(many / "5.jsonl", 0)
-
-    assert [one.kept for one in found] == ["it was written just now"]
-
-
-def test_large_texts_go_with_their_journal(tmp_path: Path) -> None:
-    """And nothing else that lies there."""
-    path, other = small(tmp_path / "a.jsonl", PAGE, context_tokens=10**6), small(tmp_path / "b.jsonl")
-    stranger = directory_of(path) / "mine.txt"
-    stranger.write_text("keep me")
-    (one,) = prune(path, keep=0)
-
-    assert one.bytes > len(PAGE)
-    assert sorted([other, stranger]) == sorted(p for p in tmp_path.rglob("*") if p.is_file())
-
-
-def test_nothing_goes_without_being_asked_for(many: Path) -> None:
-    with pytest.raises(ConfigError, match="by age, by number or by size"):
-        list(prune(many))
-
-
-def test_a_damaged_session_goes_like_any_other(many: Path) -> None:
-    """It has a header that is whole, so that it is known for what it is."""
-    path = many / "5.jsonl"
-    path.write_bytes(path.read_bytes()[:-30] + b"\n")
-    aged(path, 5 * 86400)
-
-    assert names(prune(many, now=NOW, keep=4)) == ["5.jsonl"]
-
-
-def test_what_can_not_be_deleted_is_kept_and_told(many: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(path: Path, missing_ok: bool = False) -> None:
-        raise PermissionError(13, "Permission denied")
-
-    monkeypatch.setattr(Path, "unlink", refuse)
-
-    assert [one.kept for one in prune(many, now=NOW, keep=4)] == ["Permission denied"]
 
 
 def test_a_fork_reads_with_the_conversation_that_it_began_with(tmp_path: Path) -> None:

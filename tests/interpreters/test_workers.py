@@ -21,9 +21,8 @@ from cognition import (
 from interpreters import Agent, Approval, ApprovalRequest, HookRequest, ToolContext, events, fakes, replay, tool
 from interpreters.events import Event
 from interpreters.fakes import Hold, Reply, Script, Scripted, ScriptedModel, ScriptError, call
+from tests.interpreters.signs import PATIENCE
 from tests.interpreters.ways import Way, every_way
-
-PATIENCE = 60
 
 
 @tool(read_only=True)

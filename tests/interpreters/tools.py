@@ -1,7 +1,7 @@
 """Tools that several tests call, and what became of their calls."""
 
 from cognition import ToolMessage
-from interpreters import Agent, tool
+from interpreters import Agent, AsyncAgent, tool
 
 
 @tool(read_only=True)
@@ -16,5 +16,5 @@ def pay(amount: int) -> str:
     return f"paid {amount}"
 
 
-def statuses(agent: Agent) -> list[tuple[str, str]]:
+def statuses(agent: Agent | AsyncAgent) -> list[tuple[str, str]]:
     return [(m.content, m.status) for m in agent.state.history if isinstance(m, ToolMessage)]

@@ -29,10 +29,10 @@ from interpreters.events import Event
 from interpreters.fakes import Hold, Reply, ScriptedModel, ScriptError, call
 from interpreters.handles import AgentHost, HostDiedError, HostError, ModelChoice, QueueChannel
 from interpreters.handles import messages as say
-from interpreters.handles.host import Host, make_model
-from interpreters.handles.messages import line_of, read_notice
+from interpreters.handles.host import make_model
+from interpreters.handles.messages import line_of
 from interpreters.journal import Journal, JournalWriteError
-from tests.interpreters.handles.common import host_of, look, pay
+from tests.interpreters.handles.common import host_of, look, pay, talk
 from tests.interpreters.signs import PATIENCE
 
 # ---------------------------------------------------------------------------------------------------------- as an agent
@@ -347,35 +347,21 @@ def test_failures_of_the_model_are_outcomes() -> None:
 # ---------------------------------------------------------------------------------------------------- by hand, a host
 
 
-def talk(*lines: str, model: Any = None) -> list[Any]:
-    """Say these lines to a host, one after another, and give all that it says."""
-    ours, theirs = QueueChannel.pair()
-    thread = threading.Thread(target=Host(theirs, model).serve)
-    thread.start()
-    for line in lines:
-        ours.send(line)
-    ours.send(line_of(say.Shutdown()))
-    said = []
-    while (line := ours.receive()) is not None:
-        said.append(read_notice(line))
-    thread.join(PATIENCE)
-    assert not thread.is_alive()
-    return said
-
-
 def test_a_host_answers_what_it_cannot_read() -> None:
     """By turn or by id where these can be read, so that nobody waits for ever."""
     said = talk(
-        "no JSON",
-        '{"type": "run_turn", "session": "a", "turn": 3}',
-        '{"type": "init", "id": "7", "session": 5}',
-        line_of(say.RunTurn("a", 4, "Hi!")),
-        line_of(say.Init("8", "a")),
-        line_of(say.Start("9", version=99)),
-        line_of(say.Fork("10", "nobody", "b")),
-        line_of(say.Cancel("nobody", 1)),
-        line_of(say.ToolResult("nobody", 1, 1, "")),
-        line_of(say.ToolProgress("nobody", 1, 1, "")),
+        [
+            "no JSON",
+            '{"type": "run_turn", "session": "a", "turn": 3}',
+            '{"type": "init", "id": "7", "session": 5}',
+            line_of(say.RunTurn("a", 4, "Hi!")),
+            line_of(say.Init("8", "a")),
+            line_of(say.Start("9", version=99)),
+            line_of(say.Fork("10", "nobody", "b")),
+            line_of(say.Cancel("nobody", 1)),
+            line_of(say.ToolResult("nobody", 1, 1, "")),
+            line_of(say.ToolProgress("nobody", 1, 1, "")),
+        ]
     )
 
     assert [
@@ -397,14 +383,14 @@ def test_a_host_answers_what_it_cannot_read() -> None:
 def test_a_turn_s_number_has_to_be_new() -> None:
     """A line that comes twice runs once."""
     turn = line_of(say.RunTurn("a", 2, "Hi!"))
-    said = talk(line_of(say.Init("1", "a")), turn, turn, model=fakes.GeneratedModel([]))
+    said = talk([line_of(say.Init("1", "a")), turn, turn], model=fakes.GeneratedModel([]))
 
     assert [notice.turn for notice in said if isinstance(notice, say.TurnEnded | say.TurnBroken)] == [2]
     assert [n.message for n in said if isinstance(n, say.Faulted)] == ["turn 2 of 'a' is not newer than turn 2"]
 
 
 def test_a_name_is_taken_once() -> None:
-    said = talk(line_of(say.Init("1", "a")), line_of(say.Init("2", "a")), model=ScriptedModel([]))
+    said = talk([line_of(say.Init("1", "a")), line_of(say.Init("2", "a"))], model=ScriptedModel([]))
 
     assert [n.message for n in said if isinstance(n, say.Refused)] == ["there is a session 'a' already"]
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any
@@ -15,12 +14,10 @@ from hypothesis import strategies as st
 from cognition import ToolSpec
 from interpreters import fakes
 from interpreters.fakes import GeneratedModel, Reply, call
-from interpreters.handles import QueueChannel
 from interpreters.handles import messages as say
-from interpreters.handles.host import Host
-from interpreters.handles.messages import line_of, read_notice
+from interpreters.handles.messages import line_of
+from tests.interpreters.handles.common import talk
 
-PATIENCE = 60
 SESSIONS = ("a", "b")
 
 TOOLS = (say.ToolOffer(ToolSpec("look", read_only=True)), say.ToolOffer(ToolSpec("pay", approval=True)))
@@ -129,26 +126,7 @@ def test_any_interleaving_of_messages_ends_every_turn_once(
     for _ in range(data.draw(st.integers(0, 25))):
         messages.draw(data)
 
-    check(messages, converse(messages.lines, GeneratedModel(script, then)))
-
-
-def converse(lines: Sequence[str], model: GeneratedModel) -> list[Any]:
-    """All that a host says to these lines and to its shutdown; it leaves no thread behind."""
-    ours, theirs = QueueChannel.pair()
-    before = set(threading.enumerate())
-    host = threading.Thread(target=Host(theirs, model, clock=fakes.FakeClock()).serve)
-    host.start()
-    for line in lines:
-        ours.send(line)
-    ours.send(line_of(say.Shutdown()))
-    said = []
-    while (line := ours.receive()) is not None:
-        said.append(read_notice(line))
-    host.join(PATIENCE)
-    for thread in set(threading.enumerate()) - before:  # of tools whose result nobody waited for any more
-        thread.join(PATIENCE)
-        assert not thread.is_alive(), thread
-    return said
+    check(messages, talk(messages.lines, GeneratedModel(script, then), fakes.FakeClock()))
 
 
 def check(messages: Messages, said: Sequence[Any]) -> None:

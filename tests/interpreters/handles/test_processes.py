@@ -16,10 +16,10 @@ from cognition import Cancelled, Completed
 from interpreters import events, replay, tool
 from interpreters.events import Event
 from interpreters.handles import AgentHost, HostDiedError, HostError, ModelChoice, ToolWait
+from tests.interpreters.signs import PATIENCE
 
 ROOT = Path(__file__).parent.parent.parent.parent
 MODELS = "tests.interpreters.handles.models"
-PATIENCE = 60
 
 
 @tool

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import sys
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -14,18 +13,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from interpreters import events, replay, tool
+from interpreters import replay
 from interpreters.events import Event
-from interpreters.fakes import FakeClock, Reply, ScriptedModel, call
+from interpreters.fakes import FakeClock, Reply, ScriptedModel
 from interpreters.handles import AgentHost
 from tests.interpreters.handles.models import FileModel, ScriptClock, write_script
-from tests.interpreters.test_same_journal import options, replies
+from tests.interpreters.test_same_journal import options, racing, replies
 from tests.interpreters.ways import in_asyncio, in_sync
 
 ROOT = Path(__file__).parent.parent.parent.parent
 
 NUMBERS = itertools.count()
-PATIENCE = 60
 
 
 @pytest.fixture(scope="module")
@@ -83,32 +81,11 @@ def test_thread_and_process_record_what_sync_and_asyncio_record(
 
 def test_calls_that_run_together_are_recorded_as_they_end(tmp_path: Path) -> None:
     """In the order of their ends, here and behind a handle: the second call waits for the first one's."""
+    here, there = tmp_path / "here", tmp_path / "thread"
+    model, given = racing()
+    in_sync(model, "Go!", journal=here, session="s", clock=FakeClock(), **given)
+    model, given = racing()
+    with AgentHost.in_thread(model, clock=FakeClock()) as host:
+        host.open("s", journal=there, **given).run("Go!")
 
-    def script() -> ScriptedModel:
-        return ScriptedModel([[call("race", n=1), call("race", n=2)], "Done."])
-
-    def race_and_watch() -> tuple[Any, Any]:
-        first_is_told = threading.Event()
-
-        @tool(read_only=True)
-        def race(n: int) -> int:
-            """Race."""
-            if n == 1:
-                assert first_is_told.wait(PATIENCE)
-            return n
-
-        def told(event: Event) -> None:
-            if isinstance(event, events.ToolFinished):
-                first_is_told.set()
-
-        return race, told
-
-    paths = [tmp_path / "here", tmp_path / "thread"]
-    race, told = race_and_watch()
-    given: dict[str, Any] = {"clock": FakeClock(), "session": "s", "fsync": "never", "journal": paths[0]}
-    in_sync(script(), "Go!", tools=[race], observers=[told], **given)
-    race, told = race_and_watch()
-    with AgentHost.in_thread(script(), clock=FakeClock()) as host:
-        host.open("s", [race], observers=[told], journal=paths[1], fsync="never").run("Go!")
-
-    assert paths[0].read_bytes() == paths[1].read_bytes()
+    assert here.read_bytes() == there.read_bytes()

@@ -1,0 +1,277 @@
+"""Cancellation under asyncio: at every place where a turn awaits something, it ends at once and in one way."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import signal
+import threading
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
+from typing import Any, get_args
+
+import pytest
+
+from cognition import Cancelled, Completed, Failure, Idle, ModelRequest, Usage
+from cognition.features import HookPoint
+from interpreters import (
+    AsyncAgent,
+    ToolContext,
+    events,
+    fakes,
+    replay,
+    tool,
+)
+from interpreters.events import Event
+from interpreters.fakes import Hold, Reply, ScriptedModel, call
+from interpreters.threads import in_thread
+from tests.interpreters.loops import Blocking, double, run
+from tests.interpreters.signs import PATIENCE
+
+
+def test_cancel_counts_what_the_stopped_reply_took() -> None:
+    """The model is let come to its end, which it says at once, and its tokens are in the turn's usage."""
+
+    async def main(model: Any, hold: Hold) -> Any:
+        async with AsyncAgent(model) as agent:
+            turn = asyncio.create_task(agent.run("Tell me a story."))
+            await in_thread(lambda: hold.reached.wait(PATIENCE))
+            agent.cancel("enough")
+            result = await turn
+            return result.outcome, result.usage, (await agent.run("Hi!")).text
+
+    for make in (lambda replies: ScriptedModel(replies), lambda replies: Blocking(*replies)):
+        hold = Hold()
+        model = make([Reply("Once upon a ", hold=hold, usage=Usage(7, 4)), "Hello again."])
+        expected = (Cancelled("enough", "Once upon a "), Usage(7, 4), "Hello again.")
+        assert expected == run(main(model, hold))
+
+
+def test_a_cancellation_may_be_faster_than_an_answer() -> None:
+    """A plain function may give something to await; where nobody will, nothing is left that Python warns of."""
+    asked, answer = threading.Event(), threading.Event()
+
+    async def later() -> bool:
+        return True
+
+    def approve(request: Any) -> Any:
+        asked.set()
+        assert answer.wait(PATIENCE)
+        return later()
+
+    async def main() -> Any:
+        pay = tool(approval=True, name="pay")(double.function)
+        async with AsyncAgent(ScriptedModel([call("pay", n=1)]), [pay], approve=approve) as agent:
+            turn = asyncio.create_task(agent.run("Pay!"))
+            await in_thread(lambda: asked.wait(PATIENCE))
+            agent.cancel()
+            result = await turn
+            answer.set()
+            await asyncio.sleep(0.01)
+            return result.outcome
+
+    assert Cancelled() == run(main())
+    gc.collect()
+
+
+def test_cancel_in_a_signal_handler() -> None:
+    """Ctrl-C under ``asyncio.run`` without its own handler: the turn ends as cancelled."""
+    hold = Hold()
+
+    async def main() -> Any:
+        async with AsyncAgent(Blocking(Reply("Once", hold=hold), "Hello again.")) as agent:
+            before = signal.signal(signal.SIGALRM, lambda number, frame: agent.cancel("Ctrl-C"))
+            try:
+                turn = asyncio.create_task(agent.run("Go!"))
+                await in_thread(lambda: hold.reached.wait(PATIENCE))
+                signal.raise_signal(signal.SIGALRM)
+                return (await turn).outcome, (await agent.run("Hi!")).text
+            finally:
+                signal.signal(signal.SIGALRM, before)
+
+    assert (Cancelled("Ctrl-C", "Once"), "Hello again.") == run(main())
+
+
+def test_a_timeout_around_run_ends_the_turn() -> None:
+    """As any coroutine: it raises, the model stops, and the next message works."""
+    hold = Hold()
+
+    async def main() -> Any:
+        async with AsyncAgent(Blocking(Reply("Once", hold=hold), "Hello again.")) as agent:
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(0.05):
+                    await agent.run("Go!")
+            assert Idle() == agent.state.phase
+            return (await agent.run("Hi!")).text
+
+    assert run(main()) == "Hello again."
+
+
+def rich_script() -> list[Any]:
+    return [
+        Failure("try again", kind="transient"),
+        Reply("I look.", [call("look", n=1), call("double", n=2)], reasoning="Which ones?", chunk=3),
+        [call("ask_user", questions=[{"question": "Which?", "options": ["a", "b"]}])],
+        call("pay", amount=5),
+        [call("recall", query="cat"), call("spawn_worker", name="ann", objective="work"), call("remember", text="a")],
+        call("submit_plan", steps=["rest"]),
+        call("finish_step"),
+        Reply("All is done.", chunk=4),
+    ]
+
+
+class RichModel(ScriptedModel):
+    """A turn with everything in it, a worker included, and a greeting afterwards."""
+
+    def __init__(self) -> None:
+        self._script = iter(rich_script())
+        super().__init__(iter(lambda: self._answer, None))
+
+    def _answer(self, request: ModelRequest) -> Any:
+        if "Hi!" in [getattr(message, "text", "") for message in request.messages[-2:]]:  # notes may stand behind it
+            return "Hello again."
+        if getattr(request.messages[0], "text", "").startswith("work"):
+            return Reply("I work.", chunk=2)
+        return next(self._script)
+
+
+@asynccontextmanager
+async def rich_session(**options: Any) -> AsyncIterator[AsyncAgent]:
+    """Everything in one turn: a retry, calls at once, a question, a plan, an approval, notes, a worker, each hook."""
+
+    @tool(read_only=True)
+    async def look(n: int, context: ToolContext[Any]) -> int:
+        context.progress(f"looking at {n}")
+        await asyncio.sleep(0)
+        return n
+
+    @tool(approval=True)
+    async def pay(amount: int) -> str:
+        await asyncio.sleep(0)
+        return f"paid {amount}"
+
+    async def soon(value: Any) -> Any:
+        await asyncio.sleep(0)
+        return value
+
+    class AsyncNotes:
+        async def remember(self, text: str) -> None: ...
+
+        async def recall(self, query: str) -> list[str]:
+            return await soon(["Miu"])
+
+    def always(answer: Any) -> Callable[[Any], Any]:
+        async def ask(request: Any) -> Any:
+            return await soon(answer)
+
+        return ask
+
+    async with AsyncAgent(
+        RichModel(),
+        [look, tool(read_only=True, name="double")(double.function), pay],
+        features=["questions", "plan", "memory", "workers"],
+        ask=always(["a"]),
+        review=always(True),
+        approve=always(True),
+        memory=AsyncNotes(),  # type: ignore[arg-type]  # under asyncio a store may be async
+        recall_first=True,
+        hooks={point: always(None) for point in get_args(HookPoint)},
+        clock=fakes.FakeClock(),
+        worker_patience=None,
+        **options,
+    ) as agent:
+        yield agent
+
+
+class Counted:
+    """A coroutine whose every suspension is counted; at one of them something is done."""
+
+    def __init__(self, coroutine: Coroutine[Any, Any, Any], tick: Callable[[], None]) -> None:
+        self._coroutine = coroutine
+        self._tick = tick
+
+    def __await__(self) -> Any:
+        inner = self._coroutine.__await__() if hasattr(self._coroutine, "__await__") else self._coroutine
+        value: Any = None
+        error: BaseException | None = None
+        while True:
+            try:
+                waits_for = inner.send(value) if error is None else inner.throw(error)  # type: ignore[union-attr]
+            except StopIteration as end:
+                return end.value
+            self._tick()
+            value = error = None
+            try:
+                value = yield waits_for
+            except BaseException as caught:
+                error = caught
+
+
+def count_suspensions(loop: asyncio.AbstractEventLoop, tick: Callable[[], None]) -> None:
+    """Have ``tick`` called whenever any task of this loop awaits something that is not there yet."""
+
+    async def wrapped(coroutine: Any) -> Any:
+        return await Counted(coroutine, tick)
+
+    def factory(loop: asyncio.AbstractEventLoop, coroutine: Any, **options: Any) -> Any:
+        task: asyncio.Task[Any] = asyncio.Task(wrapped(coroutine), loop=loop, **options)
+        task.add_done_callback(lambda _: coroutine.close())  # one that never began
+        return task
+
+    loop.set_task_factory(factory)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("how", "fsync"), [("agent.cancel", "never"), ("task.cancel", "never"), ("task.cancel", "record")]
+)
+def test_cancel_at_every_await_of_a_turn(how: str, fsync: Any, tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wherever it comes, there is one end, no task and no thread is left, and the journal tells the same.
+
+    With ``fsync="record"`` each step is such a place too: the disk is waited for on another thread.
+    """
+    monkeypatch.setattr("interpreters.journal.writing.os.fsync", lambda descriptor: None)  # a hundred of them a turn
+
+    async def turn(stop: int | None, journal: Any) -> int:
+        points = 0
+        loop = asyncio.get_running_loop()
+        told: list[Event] = []
+        async with rich_session(observers=[events.Inline(told.append)], journal=journal, fsync=fsync) as agent:
+            main: asyncio.Task[Any] | None = None
+
+            def tick() -> None:
+                nonlocal points
+                points += 1
+                if points == stop and main is not None:
+                    if how == "agent.cancel":
+                        agent.cancel("enough")
+                    else:
+                        loop.call_soon(main.cancel)
+
+            count_suspensions(loop, tick)
+            main = loop.create_task(agent.run("Go!"))
+            try:
+                outcome: Any = (await main).outcome
+            except asyncio.CancelledError:
+                outcome = Cancelled("the task was cancelled")
+            loop.set_task_factory(None)
+            ends = [
+                event for event in told if isinstance(event, events.TurnFinished) and event.session == agent.session
+            ]
+            assert (1, Idle()) == (len(ends), agent.state.phase), f"cancelled at await {stop}"
+            if stop is not None:
+                assert isinstance(outcome, Cancelled | Completed), f"cancelled at await {stop}"
+                if isinstance(ends[0].outcome, Completed):
+                    assert points - stop <= 2, f"a cancellation at await {stop} of {points} was lost"
+            assert (await agent.run("Hi!")).text == "Hello again."
+            state = agent.state
+        report = replay(journal).raise_for_divergence()
+        assert (state, 2) == (report.state, report.turns)
+        return points
+
+    total = run(turn(None, tmp_path / "whole.jsonl"))
+    assert total > 30
+    before = set(threading.enumerate())
+    for stop in range(1, total + 1):
+        run(turn(stop, tmp_path / f"{stop}.jsonl"))
+    assert set() == {thread for thread in set(threading.enumerate()) - before if thread.name != "cogstep tool"}
