@@ -1,8 +1,9 @@
 """What reading a reply costs: microseconds for each token-sized chunk, at three lengths, beside other parsers.
 
 A reply is cut as a tokenizer would cut it (a word with the blank before it, a few signs, a marker) and fed chunk by
-chunk. Figures are CPU time, the least of some rounds, so that other work on the machine counts little. Length should
-not matter: the ratio says what a chunk costs at the greatest length, over what it costs at the first.
+chunk. Figures are CPU time, the least of some readings, so that other work on the machine counts little: three or more,
+and of a short reply so many as take half a second, since the first ones find nothing in the processor's caches.
+Length should not matter: the ratio says what a chunk costs at the greatest length, over what it costs at the first.
 
 Others are measured where they are installed; the last column says how many of the reply's calls each one read.
 
@@ -42,6 +43,8 @@ SHORT_TAGGED = (
     "<tool_call>\n<function=multiply>\n<parameter=a>\n17\n</parameter>\n<parameter=b>\n23\n</parameter>\n</function>\n"
     "</tool_call>\n"
 )
+ENOUGH = 0.5
+"""Seconds for which a reply is read over and over."""
 LONGEST = 20.0
 """Seconds that one reading may take, if its cost grew with the square of the length."""
 
@@ -178,11 +181,15 @@ READERS: dict[str, Callable[[FormatSpec], Reader]] = {
 # ------------------------------------------------------------------------------------------------------------ measuring
 
 
-def seconds(reader: Reader, chunks: list[str]) -> tuple[float, int]:
+def seconds(reader: Reader, chunks: list[str], rounds: int) -> tuple[float, int]:
+    """The least that it took to read a reply, in so many rounds or more, and how many calls were found."""
     gc.collect()
-    began = time.process_time()
-    calls = reader(chunks)
-    return time.process_time() - began, calls
+    taken, calls = list[float](), 0
+    while len(taken) < rounds or sum(taken) < ENOUGH:
+        began = time.process_time()
+        calls = reader(chunks)
+        taken.append(time.process_time() - began)
+    return min(taken), calls
 
 
 def measured(names: list[str], lengths: list[int], rounds: int) -> list[list[str]]:
@@ -194,9 +201,8 @@ def measured(names: list[str], lengths: list[int], rounds: int) -> list[list[str
             for place, chunks in enumerate(replies):
                 if place and best[-1] * (len(chunks) / len(replies[place - 1])) ** 2 > LONGEST:
                     break
-                readings = [seconds(reader, chunks) for _ in range(rounds)]
-                best.append(min(taken for taken, _ in readings))
-                found = readings[-1][1]
+                least, found = seconds(reader, chunks, rounds)
+                best.append(least)
             costs = [taken / len(chunks) * 1e6 for taken, chunks in zip(best, replies, strict=False)]
             cells = [f"{digits(cost)} µs" for cost in costs] + ["too long"] * (len(lengths) - len(costs))
             rows.append([kind, name, *cells, f"{digits(costs[-1] / costs[0])}x", f"{found:,}"])
@@ -216,7 +222,9 @@ def importable(name: str) -> bool:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--lengths", default="1000,10000,100000", help="chunks of a reply (default: %(default)s)")
-    parser.add_argument("--rounds", type=int, default=3, help="the least of these counts (default: %(default)s)")
+    parser.add_argument(
+        "--rounds", type=int, default=3, help="readings at least, of which the least counts (default: %(default)s)"
+    )
     options = parser.parse_args()
     names = [name for name in READERS if importable(name)]
     print(machine())

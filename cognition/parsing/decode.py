@@ -5,17 +5,17 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Collection, Mapping
+from functools import lru_cache
 from typing import Any
-
-from attrs import frozen
 
 from cognition.messages import MalformedToolCall, ProposedCall
 from cognition.parsing.literals import CLOSERS, Notation, Reader
 from cognition.parsing.literals import Unreadable as _Unreadable
 from cognition.parsing.nested import read_elements
-from cognition.parsing.repair import DECODER, EXTRA_BRACE, repair_json
+from cognition.parsing.repair import DECODER, EXTRA_BRACE
 from cognition.parsing.spec import CallFormat, JsonFields, ParameterMarkers
 from cognition.parsing.typed import NO_TYPES, ParameterTypes, read_literal, typed
+from cognition.parsing.values import Members, Value, json_values, members_of, skip, strictly
 
 NO_ARGUMENTS = "no arguments"
 ARGUMENTS_IN_A_STRING = "arguments in a string"
@@ -25,28 +25,18 @@ ARGUMENT_KEYS = ("arguments", "parameters")
 ARGUMENTS_IN_A_PARAMETER = "arguments in a parameter"
 WRAPPERS = (*ARGUMENT_KEYS, "input", "properties")
 """Names of a parameter that a tool does not have, in which models write all of its arguments."""
+NOT_CLOSED = "the parameter that begins with {!r} is not closed"
 MISSING_PARAMETER_END = "missing end of a parameter"
 
 CALL_SIGNS = re.compile(r"""'(?:[^'\\]|\\.)*+'|"(?:[^"\\]|\\.)*+"|['"()\[\]{}]""", re.DOTALL)
 """What matters in a pythonic call that can't be read: texts, brackets, and a quotation mark that none closes."""
 
-SPACE = re.compile(r"[ \t\n\r]*+")
+ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False)
 SURROGATE = re.compile("[\ud800-\udfff]")
 
 NO_TYPE: frozenset[str] = frozenset()
 
 Decoded = ProposedCall | MalformedToolCall
-
-
-@frozen
-class Value:
-    """A decoded value with its text as the model wrote it, or None where the text was mended."""
-
-    value: Any
-    text: str | None
-
-
-Members = Mapping[str, Value]
 
 
 def decode(calls: CallFormat, raw: str, *, terminated: bool = True, types: ParameterTypes = NO_TYPES) -> list[Decoded]:
@@ -68,7 +58,10 @@ def decode(calls: CallFormat, raw: str, *, terminated: bool = True, types: Param
             return [_nested(calls, raw, terminated, types)]
         if calls.shape == "named_json":
             return [_named(calls, raw, terminated)]
-        values, repairs = _json_values(stripped, terminated)
+        usual = _usual(calls, stripped) if calls.shape == "json_object" else None
+        if usual is not None:
+            return [usual]
+        values, repairs = json_values(stripped, terminated)
     except _Unreadable as error:
         return [MalformedToolCall(stripped, str(error))]
     return [_from_value(calls, value, repairs, stripped) for value in values]
@@ -78,93 +71,45 @@ def well_formed(calls: CallFormat, raw: str) -> bool:
     """Whether a call's JSON is right as it stands, so that strings are where they seem to be."""
     text = (raw.partition(calls.name_end)[2] if calls.shape == "named_json" else raw).strip()
     try:
-        return calls.shape in ("json_object", "name_as_key", "named_json") and bool(_strictly(text))
+        return calls.shape in ("json_object", "name_as_key", "named_json") and bool(strictly(text))
     except (ValueError, RecursionError):
         return False
 
 
-# ------------------------------------------------------------------------------------------------- reading JSON
-
-
-def _json_values(text: str, complete: bool) -> tuple[list[Value], tuple[str, ...]]:
-    """The values that stand side by side in a text, or in its one list; else what mending makes of it."""
-    repairs: tuple[str, ...] = ()
-    try:
-        values = _strictly(text)
-    except RecursionError:
-        raise _Unreadable("the JSON is nested too deeply") from None
-    except ValueError as error:
-        repaired = repair_json(text, complete=complete)
-        if repaired is None:
-            raise _Unreadable(f"not valid JSON: {error}") from None
-        several = repaired.value if isinstance(repaired.value, list) else [repaired.value]
-        values, repairs = [Value(value, None) for value in several], repaired.repairs
-    if not values:
-        raise _Unreadable("the list of calls is empty")
-    return values, repairs
-
-
-def _strictly(text: str) -> list[Value]:
-    return _listed(text) if text.startswith("[") else _side_by_side(text)
-
-
-def _listed(text: str) -> list[Value]:
-    values: list[Value] = []
-    at = _skip(text, 1)
-    while text[at : at + 1] != "]":
-        if values:
-            if text[at : at + 1] != ",":
-                raise ValueError(f"expecting ',' or ']' at character {at}")
-            at = _skip(text, at + 1)
-        value, end = DECODER.raw_decode(text, at)
-        values.append(Value(value, text[at:end]))
-        at = _skip(text, end)
-    if at + 1 < len(text):
-        raise ValueError(f"extra text at character {at + 1}")
-    return values
-
-
-def _side_by_side(text: str) -> list[Value]:
-    """Usually one. Some models write several calls between one pair of markers, each on its line."""
-    values: list[Value] = []
-    at = 0
-    while at < len(text):
-        value, end = DECODER.raw_decode(text, at)
-        values.append(Value(value, text[at:end]))
-        at = _skip(text, end)
-    return values
-
-
-def _members(value: Value) -> Members:
-    """The members of a JSON object, each with its text."""
-    if value.text is None:
-        return {key: Value(member, None) for key, member in value.value.items()}
-    text, at = value.text, _skip(value.text, 1)
-    members: dict[str, Value] = {}
-    while text[at] != "}":
-        key, at = DECODER.raw_decode(text, at)
-        at = _skip(text, _skip(text, at) + 1)
-        member, end = DECODER.raw_decode(text, at)
-        members[key] = Value(member, text[at:end])
-        at = _skip(text, end)
-        if text[at] == ",":
-            at = _skip(text, at + 1)
-    return members
-
-
-def _skip(text: str, at: int) -> int:
-    found = SPACE.match(text, at)
-    return found.end() if found else at
-
-
 # ----------------------------------------------------------------------------------------------- making the call
+
+
+def _usual(calls: CallFormat, text: str) -> ProposedCall | None:
+    """A call as most are written: its name, then its arguments, and nothing else. None for any other.
+
+    It is what ``_from_value`` makes of it too; here it is decoded once, and without a search for its members.
+    """
+    head = _usual_head(calls.fields.name, calls.fields.arguments).match(text)
+    if head is None:
+        return None
+    try:
+        _, end = DECODER.raw_decode(text, head.end())
+    except (ValueError, RecursionError):
+        return None
+    name, arguments = head[1].strip(), text[head.end() : end]
+    if not name or text[skip(text, end) :] != "}" or SURROGATE.search(arguments):
+        return None
+    return ProposedCall(name, arguments)
+
+
+@lru_cache(maxsize=64)
+def _usual_head(name: str, arguments: str) -> re.Pattern[str]:
+    """What stands before the second brace of JSON such as ``{"name": "f", "arguments": {}}``, with ``f`` as a group."""
+    name, arguments = (re.escape(json.dumps(key, ensure_ascii=False)) for key in (name, arguments))
+    parts = ("{", name, ":", r'"([^"\\\x00-\x1f]++)"', ",", arguments, ":", "(?={)")
+    return re.compile(r"[ \t\n\r]*+".join(parts))
 
 
 def _from_value(calls: CallFormat, value: Value, repairs: tuple[str, ...], raw: str) -> Decoded:
     try:
         if not isinstance(value.value, dict):
             raise _Unreadable("a call has to be a JSON object")
-        members = _members(value)
+        members = members_of(value)
         if calls.shape == "name_as_key":
             return _name_as_key(members, repairs)
         return _from_members(calls.fields, members, repairs)
@@ -211,7 +156,7 @@ def _call(name: str, arguments: Value | None, repairs: tuple[str, ...]) -> Propo
 
 def _in_string(text: str) -> tuple[Value, tuple[str, ...]]:
     try:
-        values, repairs = _json_values(text.strip(), complete=True)
+        values, repairs = json_values(text.strip(), complete=True)
     except _Unreadable as error:
         raise _Unreadable(f"the arguments are a string that holds no JSON object: {error}") from None
     if len(values) != 1:
@@ -221,11 +166,11 @@ def _in_string(text: str) -> tuple[Value, tuple[str, ...]]:
 
 def _written(value: Any) -> str:
     try:
-        text = json.dumps(value, ensure_ascii=False, allow_nan=False)
+        text = ENCODER.encode(value)
     except (ValueError, RecursionError) as error:  # a number such as 1e999 was read as infinite
         raise _Unreadable(f"the arguments can't be written as JSON: {error}") from None
     # Half a surrogate pair has no UTF-8; escaped, it survives every journal and wire.
-    return json.dumps(value, allow_nan=False) if SURROGATE.search(text) else text
+    return text if text.isascii() or not SURROGATE.search(text) else json.dumps(value, allow_nan=False)
 
 
 def _kind(value: Any) -> str:
@@ -244,7 +189,7 @@ def _named(calls: CallFormat, raw: str, terminated: bool) -> ProposedCall:
     name = name_in(calls, head)
     if not body:
         return _call(name, None, ())
-    values, repairs = _json_values(body, terminated)
+    values, repairs = json_values(body, terminated)
     if len(values) != 1:
         raise _Unreadable("the arguments have to be one JSON object")
     return _call(name, values[0], repairs)
@@ -267,17 +212,17 @@ def _tagged(calls: CallFormat, raw: str, terminated: bool, types: ParameterTypes
     known = types.get(name, {})
     values: dict[str, Any] = {}
     repairs: tuple[str, ...] = ()
-    while raw.startswith(markers.key_start, at := _skip(raw, at)):
-        missing = f"the parameter that begins with {raw[at : at + 40]!r} is not closed"
-        key, at = _until(raw, at + len(markers.key_start), markers.key_end, missing)
+    while raw.startswith(markers.key_start, at := skip(raw, at)):
+        start = raw[at : at + 40]
+        key, at = _until(raw, at + len(markers.key_start), markers.key_end, NOT_CLOSED, start)
         if markers.value_start:
-            gap, at = _until(raw, at, markers.value_start, missing)
+            gap, at = _until(raw, at, markers.value_start, NOT_CLOSED, start)
             if gap.strip() and not markers.string_mark:
-                raise _Unreadable(missing)
+                raise _Unreadable(NOT_CLOSED.format(start))
         else:
             gap = ""
         begin, key = at, key.strip()
-        value, at = _until(raw, _behind_texts(raw, at, markers), markers.value_end, missing, at)
+        value, at = _until(raw, _behind_texts(raw, at, markers), markers.value_end, NOT_CLOSED, start, at)
         mended: tuple[str, ...] = ()
         forgotten = _next_parameter(raw, begin, at, markers, known, (key, *values)) if known else 0
         if forgotten:
@@ -287,13 +232,13 @@ def _tagged(calls: CallFormat, raw: str, terminated: bool, types: ParameterTypes
             raise _Unreadable(f"the parameter {key!r} is given twice")
         if markers.text_start and value.startswith(markers.text_start):
             if not value.endswith(markers.text_end):
-                raise _Unreadable(missing)
+                raise _Unreadable(NOT_CLOSED.format(start))
             values[key] = value[len(markers.text_start) : len(value) - len(markers.text_end)]
         elif not markers.string_mark:
             values[key], mended = typed(value, known.get(key, NO_TYPE))
         else:
             values[key], mended = (value, ()) if markers.string_mark in gap else read_literal(value.strip())
-        repairs = _with(repairs, *mended)
+        repairs = _with(repairs, *mended) if mended else repairs
     _check_end(calls, raw[at:].strip(), terminated)
     inner = _unwrapped(values, known)
     if inner:
@@ -336,11 +281,11 @@ def _tagged_name(calls: CallFormat, markers: ParameterMarkers, raw: str) -> tupl
     """The name before tagged parameters, and the place behind it."""
     at = 0
     if calls.name_start:
-        before, at = _until(raw, 0, calls.name_start, f"{calls.name_start!r} is missing before the name")
+        before, at = _until(raw, 0, calls.name_start, "{!r} is missing before the name", calls.name_start)
         if before.strip():
             raise _Unreadable(f"the call has to begin with {calls.name_start!r}")
     if calls.name_end:
-        name, at = _until(raw, at, calls.name_end, f"{calls.name_end!r} is missing after the name")
+        name, at = _until(raw, at, calls.name_end, "{!r} is missing after the name", calls.name_end)
     else:
         end = raw.find(markers.key_start, at)
         name, at = (raw[at:], len(raw)) if end < 0 else (raw[at:end], end)
@@ -368,14 +313,14 @@ def _nested(calls: CallFormat, raw: str, terminated: bool, types: ParameterTypes
     return _call(name, Value(values, None), ())
 
 
-def _until(text: str, start: int, marker: str, problem: str, begin: int = -1) -> tuple[str, int]:
+def _until(text: str, start: int, marker: str, problem: str, subject: str, begin: int = -1) -> tuple[str, int]:
     """The text before a marker that is looked for from ``start`` on, and the place after it.
 
-    ``begin``: where the text begins, if not at ``start``.
+    ``problem``, of that ``subject``, is told if there is none. ``begin``: where the text begins, if not at ``start``.
     """
     end = text.find(marker, start)
     if end < 0:
-        raise _Unreadable(problem)
+        raise _Unreadable(problem.format(subject))
     return text[start if begin < 0 else begin : end], end + len(marker)
 
 

@@ -12,6 +12,7 @@ import re
 from cognition.messages import MalformedToolCall, ProposedCall
 from cognition.outcomes import FinishReason
 from cognition.parsing.decode import Decoded, decode, well_formed
+from cognition.parsing.flows import flowed, touched
 from cognition.parsing.open_call import OpenCall, opened
 from cognition.parsing.outputs import (
     ArgumentsDelta,
@@ -24,7 +25,7 @@ from cognition.parsing.outputs import (
 )
 from cognition.parsing.plan import Plan
 from cognition.parsing.rope import EMPTY, Rope, added, joined
-from cognition.parsing.scan_json import CLOSED, scan_json, skim_json
+from cognition.parsing.scan_json import CLOSED, Scanner, scan_json, skim_json
 from cognition.parsing.scan_literals import scan_literals, skim_literals
 from cognition.parsing.scan_tags import scan_tags, skim_tags
 from cognition.parsing.spec import CallFormat
@@ -48,6 +49,8 @@ looks like such a call; template-made calls need less than 100."""
 BETWEEN_BARE_CALLS = re.compile(r"(\s*+)([,;]?)")
 """White space is given out if text follows, the sign is not."""
 
+IN_TEXT = InText()
+
 BROKEN_OFF = {
     "length": "the reply reached the token limit inside the call",
     "cancelled": "the reply was cancelled inside the call",
@@ -59,8 +62,8 @@ class Run:
     """A reply being read, or a part of one."""
 
     __slots__ = (
-        "at", "braces", "calls", "final", "literal", "outputs", "phase", "plan", "reason", "reasoning", "skim",
-        "text", "types", "visible",
+        "at", "braces", "calls", "final", "literal", "outputs", "phase", "plan", "reason", "reasoning", "scan",
+        "skim", "text", "types", "visible",
     )  # fmt: skip
 
     def __init__(
@@ -82,6 +85,7 @@ class Run:
         self.calls = state.calls
         self.types = types
         self.skim = skim_tags if plan.tags else skim_literals if plan.quoted else skim_json
+        self.scan: Scanner = scan_tags if plan.tags else scan_literals if plan.quoted else scan_json
         self.literal = literal  # second reading of a broken call: markers count inside strings too
         self.braces = braces  # False: second reading of what looked like a call without markers
         # Of the text at hand:
@@ -100,16 +104,19 @@ class Run:
     def feed(self, text: str) -> tuple[Output, ...]:
         """``read`` for a piece that is not the last; before it, the same for the usual ones, which change little."""
         phase, plan = self.phase, self.plan
-        if phase.held or not text:
-            return self.read(text) if text else ()
         kind = type(phase)
         if kind is OpenCall:
             assert isinstance(phase, OpenCall)  # for the type checker
-            said = None if phase.tentative else self.skim(plan, phase.scan, text)
-            if said is not None:
-                phase.fresh.append(text)
-                return (ArgumentsDelta(self.calls - 1, said),) if said else ()
-        elif kind is InText:
+            if phase.tentative:
+                return self.read(text)
+            said = None if phase.held else self.skim(plan, phase.scan, text)
+            if said is None:
+                return self._feed_call(phase, text)
+            phase.fresh.append(text)
+            return (ArgumentsDelta(self.calls - 1, said),) if said else ()
+        if phase.held or not text:
+            return self.read(text) if text else ()
+        if kind is InText:
             if not plan.meanings:
                 return (TextDelta(text),)
             if plan.in_text.sign(text) is None and not self.visible.tail:
@@ -120,16 +127,44 @@ class Run:
             return (ReasoningDelta(said),) if said else ()
         return self.read(text)
 
+    def _feed_call(self, phase: OpenCall, text: str) -> tuple[Output, ...]:
+        """``feed`` within a call that is sure to be one. It says nothing that ``read`` would not say."""
+        plan = self.plan
+        if phase.held:
+            text = phase.held + text
+            if plan.tags and text in plan.tags[phase.scan.role].prefixes:
+                phase.held = text
+                return ()
+        at, name, said, ending = self.scan(plan, phase.scan, text, 0)
+        phase.fresh.append(text[:at])
+        if ending or name:
+            self.text, self.at, self.final, self.reason, self.outputs = text, at, False, "stop", []
+            if name:
+                self.outputs.append(CallStarted(self.calls - 1, name))
+            if said:
+                self.outputs.append(ArgumentsDelta(self.calls - 1, said))
+            phase.held = text[at:]
+            if ending:
+                self._close(phase, ending)
+                self._read_on()
+            return tuple(self.outputs)
+        phase.held = text[at:]
+        return (ArgumentsDelta(self.calls - 1, said),) if said else ()
+
     def read(self, text: str, *, final: bool = False, reason: FinishReason = "stop") -> tuple[Output, ...]:
         """Read to the end of a piece of text; what it said. ``final``: it is the last, and the reply ended so."""
         held = self.phase.held
         self.text, self.at = held + text if held else text, 0
         self.final, self.reason, self.outputs = final, reason, []
-        while self._read():
-            pass
+        self._read_on()
         if final:
             self._end_of_reply()
         return tuple(self.outputs)
+
+    def _read_on(self) -> None:
+        """To the end of the text; then once more if there is something to be said of no text at all."""
+        while self._read() and (self.at < len(self.text) or self.phase.held or self.final):
+            pass
 
     def _read(self) -> bool:
         """Read on in the phase at hand; False when the text is used up but for what is held back."""
@@ -164,7 +199,8 @@ class Run:
             self._say(said)
             self.at = at
             return True
-        self._say(said)
+        if said:
+            self._say(said)
         self.at = at
         if not marker:
             self.phase = InText(self.text[at:])
@@ -261,7 +297,7 @@ class Run:
             self.visible = touched(self.visible)
             self.reasoning = touched(self.reasoning)
             self.at += len(marker)
-        outer = phase if isinstance(phase, InSection) else InText()
+        outer = phase if isinstance(phase, InSection) else IN_TEXT
         match move:
             case "reason":
                 self.phase = InReasoning()
@@ -344,9 +380,11 @@ class Run:
         calls = self.plan.calls
         assert calls is not None
         decoded = decode(calls, raw, terminated=terminated, types=self.types)
-        if not _flawless(decoded) and self.final and not marker and self.reason in BROKEN_OFF:
-            decoded = self._without_cut_marker(calls, raw) or decoded
-        cut = "" if _flawless(decoded) else self._hidden_marker(raw, marker)
+        flawless = _flawless(decoded)
+        if not flawless and self.final and not marker and self.reason in BROKEN_OFF:
+            without = self._without_cut_marker(calls, raw)
+            decoded, flawless = without or decoded, bool(without)
+        cut = "" if flawless else self._hidden_marker(raw, marker)
         if cut:
             place = raw.index(cut)
             shorter = decode(calls, raw[:place], terminated=self._ends_call(cut), types=self.types)
@@ -399,8 +437,6 @@ class Run:
 
     def _read_literally(self, phase: OpenCall) -> bool:
         """The rest of a broken call is all there: its calls end at the next marker, wherever it stands."""
-        if self.at == len(self.text) and not self.final:
-            return False  # the marker that broke the call off began another one, whose text is yet to come
         at, marker = self.plan.in_call.next(self.text, self.at, True)
         raw = self.text[self.at : at]
         self.at = at
@@ -441,31 +477,9 @@ class Run:
         self.reasoning, self.visible = Flow(touching=True), Flow(touching=True)
 
 
-def flowed(flow: Flow, text: str) -> tuple[Flow, str]:
-    """Text that holds no marker, and how much of it is to be given out now."""
-    if not text:
-        return flow, ""
-    body = text.rstrip()
-    if not body:
-        return Flow(flow.started, flow.touching, added(flow.blank, text), flow.tail), ""
-    blank = text[len(body) :]
-    if flow.blank or flow.touching:
-        body = joined(flow.blank) + body if flow.started or not flow.touching else body.lstrip()
-    elif flow.started and not blank and not flow.tail:
-        return flow, body
-    return Flow(True, False, (blank,) if blank else EMPTY), body
-
-
-def touched(flow: Flow) -> Flow:
-    """A marker stands here."""
-    if flow.touching:
-        return flow
-    return Flow(flow.started, True, flow.blank, flow.tail)
-
-
 def _flawless(decoded: list[Decoded]) -> bool:
-    return all(isinstance(item, ProposedCall) and not item.repairs for item in decoded)
+    return not [item for item in decoded if isinstance(item, MalformedToolCall) or item.repairs]
 
 
 def _readable(decoded: list[Decoded]) -> bool:
-    return all(isinstance(item, ProposedCall) for item in decoded)
+    return not [item for item in decoded if isinstance(item, MalformedToolCall)]

@@ -13,13 +13,15 @@ from collections.abc import Callable, Iterable
 class Markers:
     """A set of texts to look for. Immutable after construction."""
 
-    __slots__ = ("_first", "_pattern", "_prefixes", "longest", "sign", "texts")
+    __slots__ = ("_pattern", "longest", "prefixes", "sign", "texts")
 
     texts: tuple[str, ...]
     """The longest first."""
     longest: int
     """Length of the longest marker; at most one character less is ever held back."""
 
+    prefixes: frozenset[str]
+    """Their beginnings, of every length but the whole."""
     sign: Callable[..., re.Match[str] | None]
     """Finds the first place where a marker could begin: none in most chunks, and the quickest to find out."""
 
@@ -29,9 +31,8 @@ class Markers:
         self.longest = len(known[0]) if known else 0
         # (?!) matches nothing: an empty set of markers is never found.
         self._pattern = re.compile("|".join(map(re.escape, known)) or "(?!)")
-        self._first = re.compile("|".join(sorted({re.escape(marker[0]) for marker in known})) or "(?!)")
-        self.sign = self._first.search
-        self._prefixes = frozenset(marker[:size] for marker in known for size in range(1, len(marker)))
+        self.sign = re.compile("|".join(sorted({re.escape(marker[0]) for marker in known})) or "(?!)").search
+        self.prefixes = frozenset(marker[:size] for marker in known for size in range(1, len(marker)))
 
     def next(self, text: str, start: int, final: bool = False) -> tuple[int, str]:
         """Where the next marker starts, and the marker.
@@ -49,21 +50,23 @@ class Markers:
 
     def begun(self, text: str) -> str:
         """The longest end of a text that is the beginning of a marker, and not all of it."""
-        return next((text[at:] for at in range(len(text)) if text[at:] in self._prefixes), "")
+        return next((text[at:] for at in range(len(text)) if text[at:] in self.prefixes), "")
 
     def goes_on(self, text: str, sign: str) -> bool:
         """Whether a marker that any end of this text is the beginning of may go on with this character."""
         more = (text[at:] + sign for at in range(len(text)))
-        return any(beginning in self._prefixes or beginning in self.texts for beginning in more)
+        return any(beginning in self.prefixes or beginning in self.texts for beginning in more)
 
     def held(self, text: str, start: int, end: int) -> int | None:
         """The first place from ``start`` to ``end`` at which the text may be a marker that is not all there yet."""
         near = max(start, len(text) - self.longest + 1)
         if near > end:
             return None
-        for candidate in self._first.finditer(text, near):
-            if candidate.start() > end:
+        while found := self.sign(text, near):
+            near = found.start()
+            if near > end:
                 break
-            if text[candidate.start() :] in self._prefixes:
-                return candidate.start()
+            if text[near:] in self.prefixes:
+                return near
+            near += 1
         return None

@@ -57,7 +57,7 @@ class OpenCall:
         self.rope = rope
         self.fresh: list[str] = []
         """What came since then."""
-        self.size = length(rope)
+        self.size = length(rope) if rope else 0
         """Characters of the call so far; counted as long as it is tentative."""
         self.scan = OpenScan(scan)
         self.outer = outer

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 
 from cognition.parsing.decode import ARGUMENT_KEYS, name_in
 from cognition.parsing.open_call import OpenScan
@@ -36,8 +37,13 @@ Reading = tuple[int, str, str, str]
   is none.
 """
 
+Scanner = Callable[[Plan, OpenScan, str, int], Reading]
+"""Reads on in a call in a piece of text from a place on; more of the reply follows."""
 
-def scan_json(plan: Plan, scan: OpenScan, text: str, start: int, *, final: bool, tentative: bool) -> Reading:
+
+def scan_json(
+    plan: Plan, scan: OpenScan, text: str, start: int, *, final: bool = False, tentative: bool = False
+) -> Reading:
     """Read on in a call of a JSON shape."""
     if scan.role in ("head", "id"):
         start, role, ending = _scan_head(plan, scan, text, start, final)
@@ -46,7 +52,7 @@ def scan_json(plan: Plan, scan: OpenScan, text: str, start: int, *, final: bool,
             return (start, *scan.told("", tentative=tentative), ending)
     calls = plan.calls
     assert calls is not None  # only formats with calls have calls to scan
-    in_call, outside = plan.in_call, plan.outside
+    outside = plan.outside
     depth, quote, escaped = scan.depth, scan.quote, scan.escaped
     role, level, token, name, reached = scan.role, scan.level, scan.token, scan.name, scan.reached
     at, size, said, ending = start, len(text), "", ""
@@ -84,11 +90,12 @@ def scan_json(plan: Plan, scan: OpenScan, text: str, start: int, *, final: bool,
             continue
         found = outside.search(text, at)
         stop = found.start() if found else size
-        if held < at and not final:  # one look serves until a string has led past it
-            unsure = in_call.held(text, at, size) if in_call.sign(text, at) else None
-            held = size if unsure is None else unsure
-        if held <= stop and not final:
-            found, stop = None, held
+        if not final and (stop > at or found is None or text[at] in plan.firsts):
+            if held < at:  # one look serves until a string has led past it
+                unsure = plan.in_call.held(text, at, size) if plan.in_call.sign(text, at) else None
+                held = size if unsure is None else unsure
+            if held <= stop:
+                found, stop = None, held
         if stop > at:
             piece = text[at:stop]
             if role == "gap" and not piece.isspace():
@@ -134,7 +141,9 @@ def scan_json(plan: Plan, scan: OpenScan, text: str, start: int, *, final: bool,
         said += text[since:at]
     scan.role, scan.level, scan.token, scan.name, scan.reached = role, level, token, name, reached
     scan.depth, scan.quote, scan.escaped = depth, quote, escaped
-    if said or (name and not scan.announced):
+    if scan.announced:
+        return at, "", said, ending
+    if said or name:
         return (at, *scan.told(said, tentative=tentative), ending)
     return at, "", "", ending
 
@@ -196,7 +205,11 @@ def _skim_head(plan: Plan, scan: OpenScan, quote: str, text: str) -> str | None:
     if role in ("head", "id"):
         return None
     if not quote:
-        return "" if text.isspace() and plan.signs(text) is None else None
+        begins = text == '"' and role in ("key", "name")
+        if not (begins or text.isspace()) or plan.signs(text) is not None:
+            return None
+        scan.quote = text if begins else ""
+        return ""
     if quote in text or "\\" in text:
         return None
     if scan.depth == scan.level and role in ("key", "name"):

@@ -60,7 +60,7 @@ def scan_bare(plan: Plan, scan: OpenScan, text: str, start: int, *, final: bool)
     return at, name, "", ending
 
 
-def scan_literals(plan: Plan, scan: OpenScan, text: str, start: int, *, final: bool) -> Reading:
+def scan_literals(plan: Plan, scan: OpenScan, text: str, start: int, *, final: bool = False) -> Reading:
     """Read on in a call of the shapes ``pythonic`` and ``named_object``."""
     if plan.calls is not None and not plan.calls.start and not plan.calls.section_start:
         return scan_bare(plan, scan, text, start, final=final)

@@ -12,7 +12,7 @@ from cognition.parsing.rope import EMPTY, added, joined
 from cognition.parsing.scan_json import Reading
 
 
-def scan_tags(plan: Plan, scan: OpenScan, text: str, start: int, *, final: bool) -> Reading:
+def scan_tags(plan: Plan, scan: OpenScan, text: str, start: int, *, final: bool = False) -> Reading:
     """Read on in a call of the shapes ``tagged_parameters`` and ``nested_tags``."""
     calls = plan.calls
     assert calls is not None
@@ -51,6 +51,8 @@ def scan_tags(plan: Plan, scan: OpenScan, text: str, start: int, *, final: bool)
         if marker == key_start:
             said.append(marker)
             role = "arguments"
+        if at == len(text):
+            break
     scan.role, scan.token, scan.name = role, token, name
     told = "" if scan.announced else name
     scan.announced = scan.announced or bool(name)

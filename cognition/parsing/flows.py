@@ -1,0 +1,28 @@
+"""White space around markers: what of it is given out, and when. See ``Flow`` for the rule."""
+
+from __future__ import annotations
+
+from cognition.parsing.rope import EMPTY, added, joined
+from cognition.parsing.state import Flow
+
+
+def flowed(flow: Flow, text: str) -> tuple[Flow, str]:
+    """Text that holds no marker, and how much of it is to be given out now."""
+    if not text:
+        return flow, ""
+    body = text.rstrip()
+    if not body:
+        return Flow(flow.started, flow.touching, added(flow.blank, text), flow.tail), ""
+    blank = text[len(body) :]
+    if flow.blank or flow.touching:
+        body = joined(flow.blank) + body if flow.started or not flow.touching else body.lstrip()
+    elif flow.started and not blank and not flow.tail:
+        return flow, body
+    return Flow(True, False, (blank,) if blank else EMPTY), body
+
+
+def touched(flow: Flow) -> Flow:
+    """A marker stands here."""
+    if flow.touching:
+        return flow
+    return Flow(flow.started, True, flow.blank, flow.tail)
