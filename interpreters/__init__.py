@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from interpreters.async_agent import AsyncAgent
     from interpreters.context import ToolContext
     from interpreters.errors import AgentClosedError, BusyError, TurnFailedError
-    from interpreters.handles import AgentHandle, AgentHost, HostDiedError, HostError, ModelChoice
+    from interpreters.handles import AgentHandle, AgentHost, HostDiedError, HostError, HostTimeoutError, ModelChoice
     from interpreters.redaction import Found, Redaction
     from interpreters.rehearsing import rehearse
     from interpreters.replaying import ReplayDivergedError, replay
@@ -42,6 +42,7 @@ __all__ = [
     "HookRequest",
     "HostDiedError",
     "HostError",
+    "HostTimeoutError",
     "ModelChoice",
     "PlanAnswer",
     "PlanRequest",
@@ -79,6 +80,7 @@ HOMES = {
     "HookRequest": "asking",
     "HostDiedError": "handles",
     "HostError": "handles",
+    "HostTimeoutError": "handles",
     "ModelChoice": "handles",
     "PlanAnswer": "asking",
     "PlanRequest": "asking",

@@ -2,7 +2,7 @@
 
 from interpreters.handles.agent_host import AgentHost
 from interpreters.handles.channels import Channel, PipeChannel, QueueChannel
-from interpreters.handles.errors import HostDiedError, HostError
+from interpreters.handles.errors import HostDiedError, HostError, HostTimeoutError
 from interpreters.handles.handle import AgentHandle, HandleOptions
 from interpreters.handles.host import Host
 from interpreters.handles.messages import ModelChoice, ProtocolError
@@ -16,6 +16,7 @@ __all__ = [
     "Host",
     "HostDiedError",
     "HostError",
+    "HostTimeoutError",
     "ModelChoice",
     "PipeChannel",
     "ProtocolError",

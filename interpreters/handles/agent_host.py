@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import os
 import signal
@@ -19,7 +20,7 @@ from cognition import CogstepError, ConfigError, ToolSpec
 from interpreters.clock import Clock
 from interpreters.handles import messages as say
 from interpreters.handles.channels import Channel, PipeChannel, QueueChannel
-from interpreters.handles.errors import HostDiedError, HostError
+from interpreters.handles.errors import HostDiedError, HostError, HostTimeoutError
 from interpreters.handles.handle import AgentHandle, HandleOptions
 from interpreters.handles.host import Host
 from interpreters.handles.messages import ModelChoice, line_of, read_notice
@@ -29,6 +30,12 @@ from runtime.protocol import Runtime
 CLOSE_SECONDS = 10.0
 """How long a host may take for its end before its process is killed."""
 
+START_WAIT = 600.0
+"""Seconds that a process may take until its model is there, unless said otherwise: large ones load for minutes."""
+
+ANSWER_WAIT = 60.0
+"""Seconds that a host may take for anything else, unless it is said otherwise."""
+
 CHILD = (sys.executable, "-m", "interpreters.handle_child")
 
 CLOSED = "the host was closed"
@@ -37,13 +44,22 @@ CLOSED = "the host was closed"
 class AgentHost:
     """Sessions, keyed, with one model: in a thread of this process or in a process of their own."""
 
-    def __init__(self, channel: Channel, *, on_gone: Callable[[], str] = lambda: CLOSED) -> None:
+    def __init__(
+        self,
+        channel: Channel,
+        *,
+        on_gone: Callable[[], str] = lambda: CLOSED,
+        answer_wait: float | None = ANSWER_WAIT,
+    ) -> None:
         """Over any channel. Most programs use ``in_thread`` or ``in_process``.
 
         Args:
             channel: to a ``Host``.
             on_gone: called when the channel has ended; says why.
+            answer_wait: seconds that the host may take to begin a session, to reset or end one, and to end a turn that
+                was cancelled; None to wait for ever.
         """
+        self.answer_wait = answer_wait
         self.ended: str | None = None
         """Why the host has gone; None while it is there."""
         self.model: say.Started | None = None
@@ -53,7 +69,11 @@ class AgentHost:
         self._channel = channel
         self._on_gone = on_gone
         self._handles: dict[str, AgentHandle] = {}
+        self._turns: dict[int, AgentHandle] = {}
+        """The turns under way. They are counted by the host, so that no session, not even a second one of that name, is
+        ever given what belongs to a turn of another."""
         self._waiting: dict[str, Future[say.Notice]] = {}
+        self._numbers = itertools.count(1)
         self._identities = itertools.count(1)
         self._lock = threading.Lock()
         self._gone = threading.Event()
@@ -61,13 +81,24 @@ class AgentHost:
         self._reader.start()
 
     @classmethod
-    def in_thread(cls, model: Runtime, *, owns_model: bool = True, clock: Clock | None = None) -> AgentHost:
+    def in_thread(
+        cls,
+        model: Runtime,
+        *,
+        owns_model: bool = True,
+        clock: Clock | None = None,
+        answer_wait: float | None = ANSWER_WAIT,
+    ) -> AgentHost:
         """A host in a thread of this process.
 
         Args:
             model: what the sessions use.
             owns_model: whether it is closed with the host.
             clock: for tests.
+            answer_wait: as of the constructor.
+
+        Raises:
+            HostTimeoutError: the model did not even say what it is. Its thread ends when that call does.
         """
         ours, theirs = QueueChannel.pair()
         host = Host(theirs, model, owns_model=owns_model, clock=clock)
@@ -78,7 +109,7 @@ class AgentHost:
             thread.join(CLOSE_SECONDS)
             return CLOSED
 
-        return cls(ours, on_gone=gone)._start(None)
+        return cls(ours, on_gone=gone, answer_wait=answer_wait)._start(None, answer_wait)
 
     @classmethod
     def in_process(
@@ -87,6 +118,8 @@ class AgentHost:
         *,
         command: Sequence[str] = CHILD,
         env: Mapping[str, str] | None = None,
+        start_wait: float | None = START_WAIT,
+        answer_wait: float | None = ANSWER_WAIT,
     ) -> AgentHost:
         """A host in a process of its own, which a crash of the model can't take this one with.
 
@@ -94,10 +127,13 @@ class AgentHost:
             model: for ``load_model`` there; a ``ModelChoice`` may name a function that makes it.
             command: what is started; it has to call ``interpreters.handle_child.serve``.
             env: its environment; None for this one's, with all of this process's module paths.
+            start_wait: seconds until its model has to be there; None to wait for ever.
+            answer_wait: as of the constructor.
 
         Raises:
             HostError: the model can't be loaded.
             HostDiedError: the process ended before it could answer.
+            HostTimeoutError: its model was not there in time; the process, and what it had started, was killed.
         """
         if env is None:
             env = {**os.environ, "PYTHONPATH": os.pathsep.join(path or os.getcwd() for path in sys.path)}
@@ -115,22 +151,25 @@ class AgentHost:
             try:
                 code = process.wait(CLOSE_SECONDS)
             except subprocess.TimeoutExpired:
-                process.kill()
+                _kill(process)
                 code = process.wait()
             assert process.stdout is not None
             process.stdout.close()
             return _end_of(code)
 
-        host = cls(channel, on_gone=gone)
+        host = cls(channel, on_gone=gone, answer_wait=answer_wait)
         host.process = process
-        return host._start(model if isinstance(model, ModelChoice) else ModelChoice(model))
+        return host._start(model if isinstance(model, ModelChoice) else ModelChoice(model), start_wait)
 
     process: subprocess.Popen[bytes] | None = None
     """Of a host in a process of its own."""
 
-    def _start(self, choice: ModelChoice | None) -> AgentHost:
+    def _start(self, choice: ModelChoice | None, seconds: float | None) -> AgentHost:
         try:
-            started = self.request(lambda identity: say.Start(identity, model=choice))
+            started = self.request(lambda identity: say.Start(identity, model=choice), seconds)
+        except HostTimeoutError as error:
+            self._give_up(str(error))
+            raise
         except BaseException:
             self.close()
             raise
@@ -158,47 +197,61 @@ class AgentHost:
         Raises:
             HostError: the session can't be begun.
             HostDiedError: the host has gone.
+            HostTimeoutError: it was not there in time, such as with a journal on a disk that hangs.
         """
         with self._lock:
             known = self._handles.get(key)
             if known is not None:
                 return known
             handle = AgentHandle(self, key, tools, given)
+            journal = given.get("journal")
+            init = say.Init(
+                "",
+                key,
+                handle.settings(system),
+                tuple(handle.offers),
+                None if journal is None else os.fspath(journal),
+                given.get("fsync", "turn"),
+                given.get("resume", False),
+            )
             self._handles[key] = handle
-        journal = given.get("journal")
-        init = say.Init(
-            "",
-            key,
-            handle.settings(system),
-            tuple(handle.offers),
-            None if journal is None else os.fspath(journal),
-            given.get("fsync", "turn"),
-            given.get("resume", False),
-        )
         return self._ready(handle, init)
 
     def branch(self, origin: AgentHandle, key: str, after: int | None, system: str, journal: str | None) -> AgentHandle:
         """See ``AgentHandle.fork``."""
         tools = [origin.tools.get(offer.spec.name, offer.spec) for offer in origin.offers]
         handle = AgentHandle(self, key, tools, origin._given)
+        fsync = origin._given.get("fsync", "turn")
+        offers = tuple(handle.offers)
+        fork = say.Fork("", origin.key, key, handle.settings(system), offers, after, journal, fsync)
         with self._lock:
             if key in self._handles:
                 raise ConfigError(f"there is a session {key!r} already; choose another key")
             self._handles[key] = handle
-        fsync = origin._given.get("fsync", "turn")
-        offers = tuple(handle.offers)
-        return self._ready(
-            handle, say.Fork("", origin.key, key, handle.settings(system), offers, after, journal, fsync)
-        )
+        return self._ready(handle, fork)
 
     def _ready(self, handle: AgentHandle, begin: say.Init | say.Fork) -> AgentHandle:
         try:
-            ready = self.request(lambda identity: evolve(begin, id=identity))
-        except BaseException:
+            ready = self.request(lambda identity: evolve(begin, id=identity), self.answer_wait)
+        except BaseException as error:
             self.forget(handle)
+            if isinstance(error, HostTimeoutError):  # should it ever be there, it ends at once
+                self.send(say.Dispose(f"r{next(self._identities)}", handle.key))
             raise
         handle.unfinished = isinstance(ready, say.Ready) and ready.unfinished
         return handle
+
+    def begin_turn(self, handle: AgentHandle) -> int:
+        """The number of a new turn, of which this handle is told."""
+        with self._lock:
+            number = next(self._numbers)
+            self._turns[number] = handle
+        return number
+
+    def end_turn(self, number: int) -> None:
+        """Nothing that comes of this turn is wanted any more."""
+        with self._lock:
+            self._turns.pop(number, None)
 
     def forget(self, handle: AgentHandle) -> None:
         with self._lock:
@@ -228,9 +281,19 @@ class AgentHost:
             self.send(say.Shutdown())
             self._channel.close()
             if not self._gone.wait(CLOSE_SECONDS) and self.process is not None:
-                self.process.kill()
+                _kill(self.process)
         self._gone.wait(CLOSE_SECONDS)
         self._reader.join(CLOSE_SECONDS)
+
+    def _give_up(self, reason: str) -> None:
+        """It hangs: a process is killed, and of a thread nothing is waited for."""
+        if self.process is not None:
+            _kill(self.process)
+            self.close()
+        else:
+            self.send(say.Shutdown())
+            self._channel.close()
+            self._end(reason)
 
     def __enter__(self) -> AgentHost:
         return self
@@ -245,12 +308,13 @@ class AgentHost:
     def send(self, request: say.Request) -> None:
         self._channel.send(line_of(request))
 
-    def request(self, make: Callable[[str], say.Request]) -> say.Notice:
-        """Send what has an id, and wait for its answer.
+    def request(self, make: Callable[[str], say.Request], seconds: float | None) -> say.Notice:
+        """Send what has an id, and wait so long for its answer; None for as long as it takes.
 
         Raises:
             HostError: it was refused.
             HostDiedError: the host has gone.
+            HostTimeoutError: there was no answer.
         """
         identity = f"r{next(self._identities)}"
         answer: Future[say.Notice] = Future()
@@ -258,8 +322,14 @@ class AgentHost:
             if self.ended is not None:
                 raise HostDiedError(self.ended)
             self._waiting[identity] = answer
-        self.send(make(identity))
-        notice = answer.result()
+        request = make(identity)
+        self.send(request)
+        try:
+            notice = answer.result(seconds)
+        except TimeoutError:
+            with self._lock:
+                self._waiting.pop(identity, None)
+            raise HostTimeoutError(f"the host gave no answer to {say.TAG_OF[type(request)]}", seconds or 0.0) from None
         if isinstance(notice, say.Refused):
             raise HostError(notice.message, notice.error)
         return notice
@@ -284,14 +354,16 @@ class AgentHost:
             if waiting is not None:
                 waiting.set_result(notice)
         else:
-            handle = self._handles.get(notice.session)
-            if handle is not None:
+            handle = self._turns.get(notice.turn)
+            if handle is not None and handle.key == notice.session:
                 handle.arrived(notice)
 
     def _end(self, reason: str) -> None:
         with self._lock:
+            if self.ended is not None:
+                return
             self.ended = reason
-            handles, waiting = list(self._handles.values()), list(self._waiting.values())
+            handles, waiting = list(self._turns.values()), list(self._waiting.values())
             self._waiting.clear()
         error = HostDiedError(reason)
         for answer in waiting:
@@ -299,6 +371,13 @@ class AgentHost:
         for handle in handles:
             handle.lost(error)
         self._gone.set()
+
+
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    """With all that it has started: its session is its own, and a pipe that one of them holds would never end."""
+    if process.poll() is None:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
 
 
 def _end_of(code: int) -> str:

@@ -17,5 +17,17 @@ class HostError(CogstepError):
         self.error = error
 
 
+class HostTimeoutError(CogstepError):
+    """The host gave no answer in time, or no end of a turn that was cancelled. What hangs there may hang for good.
+
+    Attributes:
+        seconds: how long it was waited for.
+    """
+
+    def __init__(self, what: str, seconds: float) -> None:
+        super().__init__(f"{what} within {seconds:g} seconds; close the host if this is not the first time")
+        self.seconds = seconds
+
+
 class HostDiedError(CogstepError):
     """The host has gone: its process was killed or crashed, or it was closed. What was recorded can be resumed."""

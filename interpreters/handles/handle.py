@@ -9,7 +9,6 @@ Tools, approvals, questions and hooks run here, in the program; model and agents
 
 from __future__ import annotations
 
-import itertools
 import os
 import threading
 from collections.abc import Callable, Iterable
@@ -26,14 +25,19 @@ from interpreters.base_agent import LOG
 from interpreters.errors import AgentClosedError, BusyError
 from interpreters.events import Event, Observer
 from interpreters.handles import messages as say
-from interpreters.handles.errors import HostDiedError, HostError
+from interpreters.handles.errors import HostDiedError, HostError, HostTimeoutError
 from interpreters.handles.turns import End, TurnStream
 from interpreters.journal import Fsync
+from interpreters.redaction import Redaction
 from interpreters.results import RunResult
 from interpreters.tools import Tool
 
 if TYPE_CHECKING:
     from interpreters.handles.agent_host import AgentHost
+
+WINDOW = 256
+"""Events of a turn that may be unread, unless it is said otherwise: some 40 KB, and more than come in the time that a
+message takes to the host and back."""
 
 
 class HandleOptions(TypedDict, total=False):
@@ -58,6 +62,11 @@ class HandleOptions(TypedDict, total=False):
     """The file of the model's notes, on the host's side; ``":memory:"`` keeps them as long as the session."""
     tool_wait: float
     """Seconds after which a call that got no result has failed. Default: 300."""
+    redact: Redaction | None
+    """What is kept out of the recording, as for an ``Agent``; without ``find=``, since a function can't cross."""
+    window: int | None
+    """How many events of a turn may be unread before the session waits for the reader of its stream; None for any
+    number. Default: 256."""
     journal: str | os.PathLike[str] | None
     """A file on the host's side."""
     fsync: Fsync
@@ -87,6 +96,8 @@ class AgentHandle:
         self.review = given.get("review")
         self.hooks = given.get("hooks", {})
         self.deps = given.get("deps")
+        self.window = given.get("window", WINDOW)
+        self._secrets = _secrets(given)
         features = tuple(given.get("features", ()))
         for feature, asker in (("questions", "ask"), ("plan", "review")):
             if feature in features and given.get(asker) is None:
@@ -94,7 +105,6 @@ class AgentHandle:
         self._observers = list(given.get("observers", ()))
         self._host = host
         self._given = given
-        self._numbers = itertools.count(1)
         self._turn: TurnStream | None = None
         self._lock = threading.Lock()
         self._closed = False
@@ -110,6 +120,7 @@ class AgentHandle:
         Raises:
             HostError: the turn broke off by an error of the program's own, such as a journal that can't be written.
             HostDiedError: the host has gone. What was recorded can be resumed.
+            HostTimeoutError: it was cancelled, and the host did not end it in time.
             BusyError, AgentClosedError: as ``Agent.run``.
         """
         return self._to_the_end(self.stream(text))
@@ -146,11 +157,11 @@ class AgentHandle:
 
     def reset(self) -> None:
         """Cancel the turn under way and forget the conversation."""
-        self._host.request(lambda identity: say.Reset(identity, self.key))
+        self._host.request(lambda identity: say.Reset(identity, self.key), self.answer_wait)
 
     def set_mode(self, mode: Mode) -> None:
         """Let more or less happen without being asked, in the turn under way too."""
-        self._host.request(lambda identity: say.SetMode(identity, self.key, mode))
+        self._host.request(lambda identity: say.SetMode(identity, self.key, mode), self.answer_wait)
 
     def fork(
         self,
@@ -180,7 +191,7 @@ class AgentHandle:
         self._closed = True
         self._host.forget(self)
         if self._host.ended is None:
-            self._host.request(lambda identity: say.Dispose(identity, self.key))
+            self._host.request(lambda identity: say.Dispose(identity, self.key), self.answer_wait)
 
     def __enter__(self) -> AgentHandle:
         return self
@@ -198,7 +209,7 @@ class AgentHandle:
                 raise HostDiedError(self._host.ended)
             if self._turn is not None:
                 raise BusyError("a turn is under way; wait for its end or call cancel()")
-            turn = self._turn = TurnStream(self, next(self._numbers))
+            turn = self._turn = TurnStream(self, self._host.begin_turn(self))
         self.send(make(turn.number))
         if self._host.ended is not None:  # it went in between, and its end may have missed this turn
             self.lost(HostDiedError(self._host.ended))
@@ -212,6 +223,13 @@ class AgentHandle:
 
     def send(self, request: say.Request) -> None:
         self._host.send(request)
+
+    @property
+    def answer_wait(self) -> float | None:
+        return self._host.answer_wait
+
+    def too_late(self, what: str) -> HostTimeoutError:
+        return HostTimeoutError(what, self.answer_wait or 0.0)
 
     def host_error(self, message: str, error: str) -> CogstepError:
         if error == "AgentClosedError":
@@ -234,22 +252,37 @@ class AgentHandle:
             return
         if isinstance(notice, say.TurnEnded | say.TurnBroken):
             self._turn = None
+            self._host.end_turn(turn.number)
         turn.arrived(notice)
 
-    def lost(self, error: CogstepError) -> None:
-        """The host has gone."""
+    def lost(self, error: CogstepError, of: TurnStream | None = None) -> None:
+        """The host has gone, or doesn't end this turn."""
         with self._lock:
+            if of is not None and self._turn is not of:
+                return
             turn, self._turn = self._turn, None
         if turn is not None:
+            self._host.end_turn(turn.number)
             turn.end(End(error=error))
 
     def settings(self, system: str) -> say.Settings:
         given: Any = self._given
-        names = {one.name for one in fields(say.Settings)} - {"system", "approvals", "hooks", "features"}
+        names = {one.name for one in fields(say.Settings)} - SAID_APART
         return say.Settings(
             system,
             features=tuple(given.get("features", ())),
             hooks=tuple(self.hooks),
             approvals=self.approve is not None,
+            redact=self._secrets,
+            window=self.window,
             **{name: given[name] for name in names if name in given},
         )
+
+
+SAID_APART = {"system", "approvals", "hooks", "features", "redact", "window"}
+"""The settings that are not simply those given."""
+
+
+def _secrets(given: HandleOptions) -> say.Secrets | None:
+    redact = given.get("redact", Redaction())
+    return None if redact is None else say.Secrets.of(redact)

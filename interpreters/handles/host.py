@@ -102,11 +102,14 @@ class Host:
             case say.GoOn(turn=turn):
                 self._turn(request.session, turn, lambda agent: agent.go_on())
             case say.Cancel(turn=turn, reason=reason):
-                if request.session in self._sessions:
-                    self._sessions[request.session].cancel(turn, reason)
+                if (session := self._sessions.get(request.session)) is not None:
+                    session.cancel(turn, reason)
             case say.ToolProgress():
-                if request.session in self._sessions:
-                    self._sessions[request.session].progress(request)
+                if (session := self._sessions.get(request.session)) is not None:
+                    session.progress(request)
+            case say.Read():
+                if (session := self._sessions.get(request.session)) is not None:
+                    session.read(request)
             case say.SetMode(mode=mode):
                 if (session := self._session(request.id, request.session)) is not None:
                     session.set_mode(request.id, mode)
@@ -116,15 +119,15 @@ class Host:
                     session.queue(request.id, lambda agent: agent.reset())
             case say.Dispose():
                 if (session := self._session(request.id, request.session)) is not None:
-                    del self._sessions[request.session]
+                    self._sessions.pop(request.session, None)  # it may be gone: see `_forget`
                     self._ending = [other for other in self._ending if not other.join(0)]
                     self._ending.append(session)
                     session.dispose(request.id, "the session was closed")
             case say.Shutdown():  # ends the loop above
                 pass
             case _:  # an answer; what nobody waits for is dropped
-                if request.session in self._sessions:
-                    self._sessions[request.session].answer(request)
+                if (session := self._sessions.get(request.session)) is not None:
+                    session.answer(request)
 
     def _forget(self, session: HostedSession) -> None:
         """It could not begin: the name is free again. Called on its thread."""

@@ -26,6 +26,7 @@ from interpreters.errors import AgentClosedError, BusyError
 from interpreters.events import Event, Inline, ToolFinished, ToolStarted
 from interpreters.handles import messages as say
 from interpreters.handles.messages import Notice, event_data
+from interpreters.handles.window import Window
 from interpreters.results import RunResult
 from interpreters.tools import Tool, ToolError
 from runtime.memory import Notes
@@ -39,6 +40,8 @@ class HostedTurn:
     """A turn that was accepted and has not ended."""
 
     number: int
+    window: Window
+    """How far it may run ahead of its reader."""
     cancelled: str | None = None
     """The reason, once it was asked for."""
     waits: dict[int, Future[Any]] = field(factory=dict)
@@ -106,7 +109,7 @@ class HostedSession:
             if self._turn is not None:
                 self._send(say.TurnBroken(self.name, number, "BusyError", BUSY))
                 return
-            turn = self._turn = HostedTurn(number)
+            turn = self._turn = HostedTurn(number, Window(self._settings.window))
         self._work.put(partial(self._play, turn, run))
 
     def answer(self, message: say.Answer) -> None:
@@ -125,6 +128,12 @@ class HostedSession:
             context = turn.contexts.get(message.number)
             if context is not None:
                 context.progress(message.text)
+
+    def read(self, message: say.Read) -> None:
+        """There is room for more events."""
+        turn = self._turn
+        if turn is not None and turn.number == message.turn:
+            turn.window.read(message.count)
 
     def cancel(self, number: int | None, reason: str) -> None:
         """Stop this turn; None for whichever is under way."""
@@ -190,6 +199,7 @@ class HostedSession:
             "observers": [Inline(self._observe)],
             "owns_model": False,
             "worker_patience": settings.worker_patience,
+            "redact": None if settings.redact is None else settings.redact.redaction(),
         }
 
     def _play(self, turn: HostedTurn, run: Callable[[Agent], RunResult]) -> None:
@@ -262,9 +272,11 @@ class HostedSession:
             wait = turn.waits.get(turn.calls.pop((event.session, event.call_id), 0))
             if wait is not None:
                 wait.cancel()
+        turn.window.take()
         self._tell(turn, say.Happened(self.name, turn.number, event_data(event)))
 
     def _stop(self, turn: HostedTurn) -> None:
+        turn.window.open()
         if self._agent is not None:
             self._agent.cancel(turn.cancelled or "")
         for wait in list(turn.waits.values()):

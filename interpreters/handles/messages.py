@@ -54,8 +54,10 @@ from interpreters.handles.requests import (
     ModelChoice,
     NoAnswer,
     PlanVerdict,
+    Read,
     Reset,
     RunTurn,
+    Secrets,
     SetMode,
     Settings,
     Shutdown,
@@ -94,11 +96,13 @@ __all__ = [
     "PlanVerdict",
     "ProtocolError",
     "QuestionsAsked",
+    "Read",
     "Ready",
     "Refused",
     "Request",
     "Reset",
     "RunTurn",
+    "Secrets",
     "SetMode",
     "Settings",
     "Shutdown",
@@ -144,6 +148,7 @@ Request = (
     | PlanVerdict
     | HookVerdict
     | NoAnswer
+    | Read
     | Cancel
     | SetMode
     | Reset
@@ -182,6 +187,7 @@ REQUESTS: dict[str, type] = {
     "plan_verdict": PlanVerdict,
     "hook_verdict": HookVerdict,
     "no_answer": NoAnswer,
+    "read": Read,
     "cancel": Cancel,
     "set_mode": SetMode,
     "reset": Reset,

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from attrs import field, frozen
+from attrs import Attribute, field, frozen
 
-from cognition import GenerationOptions, Limits, Policy, RetryPolicy, ToolSpec
+from cognition import ConfigError, GenerationOptions, Limits, Policy, RetryPolicy, ToolSpec
 from cognition.features import Feature, HookPoint, Mode
 from cognition.text_protocol import TextProtocol
 from interpreters.journal import Fsync
+from interpreters.redaction import SHAPES, Redaction, Shape
 
 VERSION = 1
 """Of these messages. A host refuses to be started with another one."""
@@ -48,6 +49,32 @@ class ToolOffer:
 
 
 @frozen
+class Secrets:
+    """What is kept out of the recording, as data: a ``Redaction`` without its function."""
+
+    secrets: dict[str, str] = field(factory=dict, repr=False)
+    patterns: dict[str, str] = field(factory=dict)
+    shapes: tuple[Shape, ...] | None = None
+    """None for those that every version knows of itself, ``redaction.SHAPES``."""
+
+    @classmethod
+    def of(cls, redaction: Redaction) -> Secrets:
+        """As data.
+
+        Raises:
+            ConfigError: it has a function, which can't cross.
+        """
+        if redaction.find is not None:
+            raise ConfigError("redact: find= is a function, and what crosses to a host is JSON; use patterns=")
+        shapes = None if redaction.shapes == SHAPES else redaction.shapes
+        return cls(dict(redaction.secrets), dict(redaction.patterns), shapes)
+
+    def redaction(self) -> Redaction:
+        """As an agent takes it; raises ConfigError for a name or a pattern that can't be used."""
+        return Redaction(self.secrets, self.patterns, shapes=SHAPES if self.shapes is None else self.shapes)
+
+
+@frozen
 class Settings:
     """What a session is made of, apart from its tools and its place on file; see ``AgentOptions``."""
 
@@ -69,6 +96,15 @@ class Settings:
     """The file of the model's notes, on the host's side; ``":memory:"`` keeps them as long as the session."""
     tool_wait: float = TOOL_WAIT
     """Seconds after which a call that got no result has failed."""
+    redact: Secrets | None = Secrets()
+    """What is kept out of the recording; None: everything is recorded as it is."""
+    window: int | None = field(default=None)
+    """How many events of a turn may be unread: the session waits then for ``read``. None: any number."""
+
+    @window.validator
+    def _check_window(self, _attribute: Attribute[int | None], value: int | None) -> None:
+        if value is not None and value < 1:
+            raise ConfigError(f"window must be above 0, not {value}; None is for any number of unread events")
 
 
 @frozen
@@ -139,6 +175,15 @@ class ToolProgress:
     turn: int
     number: int
     text: str
+
+
+@frozen
+class Read:
+    """So many more events of this turn were read. Said now and then where the session has a ``window``."""
+
+    session: str
+    turn: int
+    count: int
 
 
 @frozen

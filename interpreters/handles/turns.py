@@ -9,6 +9,7 @@ from concurrent.futures import Future
 from functools import partial
 from inspect import isawaitable, iscoroutine
 from queue import Empty, SimpleQueue
+from time import monotonic
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -71,11 +72,12 @@ class ToolWait:
 
 
 class TurnStream:
-    """The events of one turn as they come, and its result. Ends always: also if the host dies.
+    """The events of one turn as they come, and its result. Ends always: also if the host dies, or hangs over a cancel.
 
     Read by ``for`` within ``with``, or in an event loop by ``async for`` within ``async with``; a block that is left
-    early cancels the turn. Approvals, questions, plans and hooks are asked where the stream is read, in a loop also by
-    ``async def``; tools run on threads of their own.
+    early cancels the turn. The session waits for a reader that is ``HandleOptions.window`` events behind. Approvals,
+    questions, plans and hooks are asked where the stream is read, in a loop also by ``async def``; tools run on threads
+    of their own.
     """
 
     def __init__(self, handle: AgentHandle, number: int) -> None:
@@ -92,6 +94,10 @@ class TurnStream:
         """Nobody reads it any more, and nobody is asked."""
         self._wake: Callable[[], object] = lambda: None
         """Tells an event loop that something has come."""
+        self._unsaid = 0
+        """How many events were read that the host doesn't know of."""
+        self._deadline: float | None = None
+        """When the end of a cancelled turn has to be there."""
         self._asking: set[asyncio.Future[Any]] = set()
         """What the program awaits before it answers."""
 
@@ -116,8 +122,11 @@ class TurnStream:
     def __next__(self) -> Event | ToolWait:
         while self._end is None:
             try:
-                item = self._items.get(timeout=LONGEST_WAIT)  # a chance for the handlers of signals
+                item = self._items.get(
+                    timeout=min(LONGEST_WAIT, self._seconds_left())
+                )  # a chance for the handlers of signals
             except Empty:
+                self._look_at_clock()
                 continue
             shown = self._look_at(item)
             if shown is not None:
@@ -139,7 +148,13 @@ class TurnStream:
             try:
                 item = self._items.get_nowait()
             except Empty:
-                await wake
+                timer = None if self._deadline is None else loop.call_later(self._seconds_left(), _wake_up, wake)
+                try:
+                    await wake
+                finally:
+                    if timer is not None:
+                        timer.cancel()
+                self._look_at_clock()
                 continue
             shown = self._look_at(item, loop)
             if shown is not None:
@@ -164,12 +179,37 @@ class TurnStream:
                 self._ask(item, loop)
             return None
         if isinstance(item, Event):
+            self._was_read()
             self._handle.show(item)
         return item
 
+    def _was_read(self) -> None:
+        """Let the session say more, if it waits for that: told by half windows, so that few messages say it."""
+        window = self._handle.window
+        if window is None:
+            return
+        with self._lock:
+            self._unsaid += 1
+            if self._unsaid * 2 < window:
+                return
+            count, self._unsaid = self._unsaid, 0
+        self._handle.send(say.Read(self._handle.key, self.number, count))
+
+    def _seconds_left(self) -> float:
+        return LONGEST_WAIT if self._deadline is None else max(self._deadline - monotonic(), 0.0)
+
+    def _look_at_clock(self) -> None:
+        """Nothing has come: is it time to give up?"""
+        if self._deadline is not None and self._deadline <= monotonic():
+            self._handle.lost(self._handle.too_late("the host did not end the cancelled turn"), self)
+
     def cancel(self, reason: str = "") -> None:
-        """Stop this turn; from any thread. Its stream goes on to its end."""
+        """Stop this turn; from any thread. Its stream goes on to its end, for which the host has ``answer_wait``."""
         self._handle.send(say.Cancel(self._handle.key, self.number, reason))
+        seconds = self._handle.answer_wait
+        if self._deadline is None and seconds is not None:
+            self._deadline = monotonic() + seconds
+            self._wake_reader()
 
     def __enter__(self) -> TurnStream:
         return self
@@ -209,8 +249,14 @@ class TurnStream:
         """Take something that carries this turn's number."""
         match notice:
             case say.Happened(event=data):
-                event = say.event_of(data)
-                if event is not None:
+                try:
+                    event = say.event_of(data)
+                except CogstepError:
+                    self._was_read()
+                    raise
+                if event is None:  # of a newer host
+                    self._was_read()
+                else:
                     self._put(event)
             case say.ToolCalled():
                 self._call(notice)
@@ -230,6 +276,9 @@ class TurnStream:
 
     def _put(self, item: Event | ToolWait | say.Asked | End) -> None:
         self._items.put(item)
+        self._wake_reader()
+
+    def _wake_reader(self) -> None:
         with contextlib.suppress(RuntimeError):  # the loop was closed over a stream that nobody read to its end
             self._wake()
 

@@ -21,7 +21,9 @@ from tests.interpreters.handles.common import talk
 SESSIONS = ("a", "b")
 
 TOOLS = (say.ToolOffer(ToolSpec("look", read_only=True)), say.ToolOffer(ToolSpec("pay", approval=True)))
-SETTINGS = say.Settings(features=("questions",), hooks=("stop",), approvals=True)
+SETTINGS = [
+    say.Settings(features=("questions",), hooks=("stop",), approvals=True, window=window) for window in (None, 1, 3, 20)
+]
 
 replies = st.sampled_from(
     [
@@ -79,6 +81,8 @@ class Messages:
                 self.add(say.ToolResult(session, turn, number, "ok", data.draw(st.booleans())))
             case "progress":
                 self.add(say.ToolProgress(session, turn, number, "on it"))
+            case "read":
+                self.add(say.Read(session, turn, number))
             case "approval":
                 self.add(say.ApprovalAnswer(session, turn, number, data.draw(st.booleans())))
             case "choice":
@@ -100,13 +104,13 @@ class Messages:
             case "fork":
                 self.add(say.Fork(self.identity(), session, data.draw(sessions)))
             case "init":
-                self.add(say.Init(self.identity(), session, SETTINGS, TOOLS))
+                self.add(say.Init(self.identity(), session, data.draw(st.sampled_from(SETTINGS)), TOOLS))
             case "dispose":
                 self.add(say.Dispose(self.identity(), session))
 
 
 KINDS = (
-    *("turn", "turn", "turn", "result", "result", "approval", "approval", "cancel", "cancel"),
+    *("turn", "turn", "turn", "read", "read", "result", "result", "approval", "approval", "cancel", "cancel"),
     *("stale", "malformed turn", "malformed", "progress", "choice", "hook", "no answer", "mode", "reset", "go on"),
     *("fork", "init", "dispose"),
 )
@@ -122,7 +126,7 @@ def test_any_interleaving_of_messages_ends_every_turn_once(
     """Malformed, late, doubled and misaddressed ones too; with a model that calls tools, asks, answers and crashes."""
     messages = Messages()
     for session in SESSIONS:
-        messages.add(say.Init(messages.identity(), session, SETTINGS, TOOLS))
+        messages.add(say.Init(messages.identity(), session, data.draw(st.sampled_from(SETTINGS)), TOOLS))
     for _ in range(data.draw(st.integers(0, 25))):
         messages.draw(data)
 
