@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures import Future
 from functools import partial
@@ -76,6 +77,9 @@ class AsyncInterpreter(Interpreter):
         """Each carries an effect out."""
         self._reader: asyncio.Task[None] | None = None
         """Reads what the model writes."""
+        self._modes: deque[Mode] = deque()
+        """Set between turns, and not on the disk yet."""
+        self._setting: asyncio.Task[None] | None = None
         self._notes = asyncio.Lock() if program.memory is not None else contextlib.nullcontext()
         """The memory is used by one at a time, in the order of the decisions."""
         handlers: dict[Any, Handler] = {
@@ -98,6 +102,8 @@ class AsyncInterpreter(Interpreter):
             BusyError: another run is under way.
             CogstepError: the embedding program's own fault, such as a journal that can't be written.
         """
+        if self._modes:
+            await self._modes_set()
         if self._turn is not None:
             raise BusyError(BUSY)
         self._mailbox.belongs_to(asyncio.get_running_loop())
@@ -126,6 +132,8 @@ class AsyncInterpreter(Interpreter):
 
     async def settle(self, reason: str) -> None:
         """A run that an exception ended may have left its turn open: close it."""
+        if self._modes:
+            await self._modes_set()
         for event in self._closing(reason):
             await self.driver.advance_async(event, to_its_end)
 
@@ -138,11 +146,45 @@ class AsyncInterpreter(Interpreter):
             self._forget()
 
     def change_mode(self, mode: Mode) -> None:
-        """Let more or less happen without being asked, from now on. From any thread while a turn is under way."""
-        if self._turn is None:
-            self.driver.advance(ModeChanged(mode))
-        else:
+        """Let more or less happen without being asked, from now on. From any thread while a turn is under way.
+
+        Between turns it may have to wait for the disk. That holds no loop up: what comes next waits for it, and raises
+        if it can't be written.
+        """
+        if self._turn is not None:
             self._mailbox.send(ModeChanged(mode))
+            return
+        if not self._modes and not self.driver.waits(ModeChanged(mode)):
+            self.driver.advance(ModeChanged(mode))
+            return
+        self._modes.append(mode)
+        try:
+            loop = asyncio.get_running_loop()
+        except RuntimeError:  # there is none to hold up
+            while self._modes:
+                self.driver.advance(ModeChanged(self._modes[0]))
+                self._modes.popleft()
+        else:
+            if self._setting is None or self._setting.done():
+                self._setting = loop.create_task(self._set_modes())
+                self._setting.add_done_callback(_seen)
+
+    async def _set_modes(self) -> None:
+        while self._modes:
+            before = self.driver.state
+            try:
+                await self.driver.advance_async(ModeChanged(self._modes[0]), to_its_end)
+            except BaseException:
+                if self.driver.state is not before:  # broken off when it was on the disk
+                    self._modes.popleft()
+                raise
+            self._modes.popleft()
+
+    async def _modes_set(self) -> None:
+        """Until the modes set between turns are on the disk: what failed, or was broken off, is tried again."""
+        if self._setting is not None and not self._setting.done():
+            await asyncio.wait([self._setting])
+        await self._set_modes()
 
     # ---------------------------------------------------------------------------------------- where inputs come from
 
@@ -296,6 +338,12 @@ class AsyncInterpreter(Interpreter):
         except Exception as error:
             return WorkerFailed(effect.effect_id, describe(error), child.driver.state.spent.usage)
         return worker_answer(effect, child.finished)
+
+
+def _seen(task: asyncio.Task[None]) -> None:
+    """What went wrong is met again by who tries again: Python need not tell of it."""
+    if not task.cancelled():
+        task.exception()
 
 
 async def awaited(ask: Callable[[], Any]) -> Any:

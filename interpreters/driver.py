@@ -142,6 +142,10 @@ class Driver:
                 self._record(recorder, event, transition, redacted)
         self._carry_out(told, event, transition)
 
+    def waits(self, event: Input) -> bool:
+        """Whether an input that decides nothing will wait for the disk."""
+        return self._recorder is not None and self._recorder.waits(event, Transition(self.state))
+
     def _stamped(self, event: Input) -> tuple[Input, Input, Sequence[Redacted]]:
         """An input with its time: as it came, as the engine sees it, and what was hidden in it."""
         event = stamped(event, round(self._now(), 3))  # milliseconds: finer ones would only swell recordings
