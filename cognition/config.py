@@ -150,7 +150,7 @@ class AgentConfig:
     @property
     def offered(self) -> tuple[ToolSpec, ...]:
         """Every tool that the model is told of: the program's, then those of the features."""
-        return self.tools + engine_tools(self.features)
+        return self.tools + engine_tools(self.features) if self.features else self.tools
 
     @property
     def prompt(self) -> str:

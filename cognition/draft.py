@@ -47,9 +47,10 @@ class Setup:
         """
         config = self.config
         options, final = config.options, purpose == "final_answer"
-        if final or called or returns:
-            free = called and options.tool_choice != "none"
-            options = _options(options, "none" if final else "auto" if free else options.tool_choice, returns)
+        free = called and options.tool_choice != "none"
+        choice = "none" if final else "auto" if free else options.tool_choice
+        if choice != options.tool_choice or (returns and returns != options.response_format):
+            options = _options(options, choice, returns or options.response_format)
         tools = () if final or config.protocol != "native" else self.offered
         return ModelRequest(self.prompt, history.drop(window.first), tools, options, config.protocol)
 
@@ -57,8 +58,7 @@ class Setup:
 @lru_cache(maxsize=64)
 def _options(options: GenerationOptions, choice: str, returns: str) -> GenerationOptions:
     """Options for one request. Equal ones are one object, by which a journal knows that nothing changed."""
-    changed = evolve(options, tool_choice=choice, response_format=returns or options.response_format)
-    return options if changed == options else changed
+    return evolve(options, tool_choice=choice, response_format=returns)
 
 
 class Draft:
@@ -116,7 +116,7 @@ class Draft:
         self.restore(state.spent)
 
     def restore(self, spent: Spent) -> None:
-        """Take over what a turn has used; ``Spent()`` for a new turn."""
+        """Take over what a turn has used; an unused ``Spent`` for a new turn."""
         self.started_at, self.steps, self.tool_calls = spent.started_at, spent.steps, spent.tool_calls
         self.refusals, self.nudges, self.repairs = spent.refusals, spent.nudges, spent.repairs
         self.workers, self.hook_continuations = spent.workers, spent.hook_continuations

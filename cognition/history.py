@@ -18,6 +18,9 @@ CHUNK = 64
 
 Chunk = tuple[Message, ...]
 
+_set = object.__setattr__
+"""How a new history gets its parts, since its own ``__setattr__`` refuses."""
+
 
 class History(Sequence[Message]):
     """Messages in order. Equal to another history of equal messages, however either was built."""
@@ -32,12 +35,9 @@ class History(Sequence[Message]):
         all_messages = tuple(messages)
         full = len(all_messages) - len(all_messages) % CHUNK
         chunks = tuple(all_messages[i : i + CHUNK] for i in range(0, full, CHUNK))
-        self._set(chunks, all_messages[full:], 0)
-
-    def _set(self, chunks: tuple[Chunk, ...], tail: Chunk, first: int) -> None:
-        object.__setattr__(self, "_chunks", chunks)
-        object.__setattr__(self, "_tail", tail)
-        object.__setattr__(self, "_first", first)
+        _set(self, "_chunks", chunks)
+        _set(self, "_tail", all_messages[full:])
+        _set(self, "_first", 0)
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"a History can't be changed; {name!r} was to be set")
@@ -45,7 +45,9 @@ class History(Sequence[Message]):
     @classmethod
     def _of(cls, chunks: tuple[Chunk, ...], tail: Chunk, first: int) -> History:
         new = cls.__new__(cls)
-        new._set(chunks, tail, first)
+        _set(new, "_chunks", chunks)
+        _set(new, "_tail", tail)
+        _set(new, "_first", first)
         return new
 
     def append(self, *messages: Message) -> History:
@@ -57,9 +59,11 @@ class History(Sequence[Message]):
 
     def drop(self, count: int) -> History:
         """The history without its first ``count`` messages (0 <= count <= len), sharing this one's storage."""
+        if not count:
+            return self
         if not 0 <= count <= len(self):
             raise ValueError(f"can't drop {count} of {len(self)} messages")
-        return self._of(self._chunks, self._tail, self._first + count) if count else self
+        return self._of(self._chunks, self._tail, self._first + count)
 
     def __len__(self) -> int:
         return len(self._chunks) * CHUNK + len(self._tail) - self._first

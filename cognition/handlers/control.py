@@ -16,12 +16,14 @@ from cognition.transition import Transition
 
 RETURNS_NOTE = "Give your answer as JSON, and as nothing else, that follows this JSON Schema: {schema}"
 CANCELLED = ToolResult("The call was cancelled.", "cancelled")
+UNSPENT = Spent()
 
 
 def on_user_spoke(setup: Setup, state: AgentState, event: UserSpoke) -> Transition:
     draft = Draft(setup, state)
     draft.begin_turn()
-    draft.restore(Spent(started_at=event.at))
+    draft.restore(UNSPENT)
+    draft.started_at = event.at
     draft.append(UserMessage(draft.new_message_id(), event.text))
     draft.returns = event.returns or setup.config.options.response_format
     if draft.returns:
@@ -42,7 +44,7 @@ def on_reset(setup: Setup, state: AgentState, event: SessionReset) -> Transition
     if not isinstance(draft.phase, Idle):
         _stop(draft, Cancelled("the session was reset"), "")
     draft.history, draft.first, draft.size, draft.scale = History(), 0, 0.0, 1.0
-    draft.restore(Spent())
+    draft.restore(UNSPENT)
     if draft.tasks:
         draft.tasks = ()
         draft.decide(TasksChanged(()))
