@@ -11,7 +11,7 @@ import contextlib
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures import Future
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 from cognition import (
@@ -34,7 +34,7 @@ from cognition import (
 from cognition.features import Mode
 from interpreters.clock import Clock
 from interpreters.delivery_tasks import await_all
-from interpreters.driver import Handler, Recorder
+from interpreters.driver import Recorder
 from interpreters.errors import BusyError
 from interpreters.interpreter import ASKS_THE_USER, BUSY, CONSULTED, Interpreter
 from interpreters.letters import CancelRequest, Fault, Letter, Turn
@@ -80,15 +80,7 @@ class AsyncInterpreter(Interpreter):
         self._modes: deque[Mode] = deque()
         """Set between turns, and not on the disk yet."""
         self._setting: asyncio.Task[None] | None = None
-        self._notes = asyncio.Lock() if program.memory is not None else contextlib.nullcontext()
-        """The memory is used by one at a time, in the order of the decisions."""
-        handlers: dict[Any, Handler] = {
-            CallModel: self._call_model,
-            CallTool: self._call_tool,
-            Remember: self._remember,
-            **dict.fromkeys(CONSULTED, self._consult),
-        }
-        super().__init__(engine, program, handlers, observers=observers, recorder=recorder, state=state, clock=clock)
+        super().__init__(engine, program, observers=observers, recorder=recorder, state=state, clock=clock)
 
     # ------------------------------------------------------------------------------------------------ running a turn
 
@@ -292,6 +284,11 @@ class AsyncInterpreter(Interpreter):
 
     # ---------------------------------------------------------------------- what the program is asked: see `program`
 
+    @cached_property
+    def _notes(self) -> asyncio.Lock:
+        """The memory is used by one at a time, in the order of the decisions."""
+        return asyncio.Lock()
+
     def _consult(self, effect: Consulted) -> None:
         asked = self._consultation(effect)
         self._start(effect.effect_id, partial(self._ask, effect, asked), asked.unanswered)
@@ -338,6 +335,14 @@ class AsyncInterpreter(Interpreter):
         except Exception as error:
             return WorkerFailed(effect.effect_id, describe(error), child.driver.state.spent.usage)
         return worker_answer(effect, child.finished)
+
+    handlers = {
+        **Interpreter.handlers,
+        CallModel: _call_model,
+        CallTool: _call_tool,
+        Remember: _remember,
+        **dict.fromkeys(CONSULTED, _consult),
+    }
 
 
 def _seen(task: asyncio.Task[None]) -> None:

@@ -38,11 +38,8 @@ class Clock(Protocol):
 class SystemClock:
     """The machine's clock."""
 
-    def time(self) -> float:
-        return time.time()
-
-    def monotonic(self) -> float:
-        return time.monotonic()
+    monotonic = staticmethod(time.monotonic)
+    time = staticmethod(time.time)  # behind the other, since it hides the module here
 
     def receive(self, mailbox: SimpleQueue[Letter], seconds: float | None) -> Letter | None:
         try:
@@ -59,6 +56,9 @@ class SystemClock:
             await wake
         finally:
             timer.cancel()
+
+
+SYSTEM_CLOCK = SystemClock()
 
 
 def _done(wake: asyncio.Future[None]) -> None:

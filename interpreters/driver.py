@@ -39,11 +39,12 @@ SECRET_LOST = (
     "needed"
 )
 
-Handler = Callable[[Any], object]
-"""Begins to carry out the one decision type it stands for in the table. The answer comes as an input, later."""
+Handler = Callable[[Any, Any], object]
+"""Begins to carry out the one decision type it stands for in the table: a method of an interpreter, unbound, that takes
+the decision. The answer comes as an input, later."""
 
 Handlers = Mapping[type[Decision], Handler]
-"""Every effect has a handler; a notice may have one."""
+"""Every effect has a handler; a notice may have one. One table serves all interpreters of a kind."""
 
 Watcher = Callable[[AgentState, Input, Transition], None]
 """Is told of each step: the state before, the input, what came of it."""
@@ -77,13 +78,34 @@ class Recorder(Protocol):
         """
 
 
+BEGINNING = AgentState()
+"""Where every new session stands."""
+
+NOTHING = (0.0, Transition(BEGINNING))
+"""What came and was decided on it, before anything has."""
+
+
 class Driver:
-    """One session: its engine, its state, and what is in flight."""
+    """One session: its engine, its state, and what is in flight.
+
+    Args:
+        engine: decides.
+        handlers: carry it out.
+        interpreter: whose handlers they are.
+        now: the time that inputs get, in seconds since the epoch.
+        state: where the session begins; None for a new one.
+        recorder: where inputs and decisions are written; None for nowhere.
+        watcher: is told of each step.
+
+    Raises:
+        ConfigError: the engine says of an effect that it may decide it, and there is no handler for it.
+    """
 
     def __init__(
         self,
         engine: CognitiveEngine,
         handlers: Handlers,
+        interpreter: object = None,
         *,
         now: Callable[[], float],
         state: AgentState | None = None,
@@ -95,12 +117,13 @@ class Driver:
         if missing:
             raise ConfigError(f"a driver needs a handler for each effect; there is none for {', '.join(missing)}")
         self.engine = engine
-        self.state = AgentState() if state is None else state
+        self.state = BEGINNING if state is None else state
         self.in_flight: dict[EffectId, Effect] = {}
         """Effects that were decided and have neither been answered nor cancelled, oldest first."""
-        self._last = (0.0, Transition(self.state))
+        self._last = NOTHING
         """When the newest restored input came, and what was decided on it."""
         self._handlers = handlers
+        self._interpreter = interpreter
         self._now = now
         self._recorder = recorder
         self._watcher = watcher
@@ -174,13 +197,13 @@ class Driver:
     def _hand_over(self, decision: Decision) -> None:
         handler = self._handlers.get(type(decision))
         if handler is not None:
-            handler(decision)
+            handler(self._interpreter, decision)
         elif isinstance(decision, EFFECT_TYPES):  # it would be waited for without end
             raise ConfigError(f"nothing here can carry out {type(decision).__name__}, which the engine decided")
 
     def dispose(self) -> None:
         """Nothing will be carried out any more."""
-        self._handlers = {}
+        self._handlers, self._interpreter = {}, None
 
     def restore(self, event: Input) -> Transition:
         """Take over an input that stands on file already: the state moves, and nothing is written or carried out."""

@@ -12,9 +12,9 @@ stands here: how a turn begins and ends, cancellation, deadlines, and what each 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Any, get_args
+from typing import Any, ClassVar, get_args
 
 from cognition import (
     AgentState,
@@ -41,10 +41,10 @@ from cognition import (
 )
 from cognition.features import Mode
 from interpreters import events
-from interpreters.clock import Clock, SystemClock
+from interpreters.clock import SYSTEM_CLOCK, Clock
 from interpreters.context import ToolContext
 from interpreters.crew import Crew, run_errand
-from interpreters.driver import Driver, Handler, Recorder
+from interpreters.driver import Driver, Handlers, Recorder
 from interpreters.events import Inline
 from interpreters.letters import CancelRequest, Errand, Fault, Letter, Progress, Turn, WorkerEvent
 from interpreters.observers import Observers
@@ -69,7 +69,6 @@ class Interpreter(ABC):
     Args:
         engine: decides.
         program: what the embedding program brings.
-        handlers: how effects are begun, where interpreters differ.
         observers: are told of everything; None for nobody.
         recorder: where inputs and decisions are written; None for nowhere.
         state: where the session begins; None for a new one.
@@ -79,11 +78,13 @@ class Interpreter(ABC):
         ConfigError: the engine may decide what the program can't carry out.
     """
 
+    handlers: ClassVar[Handlers]
+    """How decisions are begun; a subclass adds those in which interpreters differ."""
+
     def __init__(
         self,
         engine: CognitiveEngine,
         program: Program,
-        handlers: Mapping[Any, Handler],
         *,
         observers: Observers | None = None,
         recorder: Recorder | None = None,
@@ -95,7 +96,7 @@ class Interpreter(ABC):
         self.observers = Observers((), program.session) if observers is None else observers
         self.finished: TurnFinished | None = None
         """How the latest turn ended."""
-        self._clock = clock or SystemClock()
+        self._clock = clock or SYSTEM_CLOCK
         self._turn: Turn | None = None
         """The run under way."""
         self._reply: Reply | None = None
@@ -105,17 +106,10 @@ class Interpreter(ABC):
         self._deadlines: dict[EffectId, tuple[float, Callable[[], Input]]] = {}
         """When the clock answers an effect, and with what."""
         self._crew = Crew(self._deadlines, self._clock, program.worker_patience)
-        table: Mapping[Any, Handler] = {
-            SpawnWorker: self._spawn,
-            StartTimer: self._start_timer,
-            CancelEffect: self._cancel_effect,
-            ModeSet: self._crew.tell_mode,
-            TurnFinished: self._note_end,
-            **handlers,
-        }
         self.driver = Driver(
             engine,
-            table,
+            self.handlers,
+            self,
             now=self._clock.time,
             state=state,
             recorder=recorder,
@@ -205,6 +199,9 @@ class Interpreter(ABC):
 
     def _note_end(self, decision: TurnFinished) -> None:
         self.finished = decision
+
+    def _tell_mode(self, decision: ModeSet) -> None:
+        self._crew.tell_mode(decision)
 
     def _is_over(self, turn: Turn | None) -> bool:
         """Whether nobody waits any more for what was begun in this turn."""
@@ -326,3 +323,11 @@ class Interpreter(ABC):
             shown=bool(self.observers),
         )
         self._hire(effect, worker, tell, turn)
+
+    handlers = {
+        SpawnWorker: _spawn,
+        StartTimer: _start_timer,
+        CancelEffect: _cancel_effect,
+        ModeSet: _tell_mode,
+        TurnFinished: _note_end,
+    }

@@ -35,7 +35,7 @@ from cognition import (
 from cognition.features import Mode
 from interpreters.clock import Clock
 from interpreters.context import ToolContext
-from interpreters.driver import Handler, Recorder
+from interpreters.driver import Recorder
 from interpreters.errors import BusyError
 from interpreters.interpreter import ASKS_THE_USER, BUSY, CONSULTED, Interpreter
 from interpreters.letters import Errand, Fault, Letter, Turn
@@ -75,13 +75,7 @@ class SyncInterpreter(Interpreter):
         """Calls that were decided and not begun."""
         self._questions: dict[EffectId, Future[Any]] = {}
         """What was asked elsewhere."""
-        handlers: dict[Any, Handler] = {
-            CallModel: self._call_model,
-            CallTool: self._calls.append,
-            Remember: self._remember,
-            **dict.fromkeys(CONSULTED, self._consult),
-        }
-        super().__init__(engine, program, handlers, observers=observers, recorder=recorder, state=state, clock=clock)
+        super().__init__(engine, program, observers=observers, recorder=recorder, state=state, clock=clock)
 
     # ------------------------------------------------------------------------------------------------ running a turn
 
@@ -202,6 +196,9 @@ class SyncInterpreter(Interpreter):
 
     # ---------------------------------------------------------------------------------------------------- the tools
 
+    def _call_tool(self, effect: CallTool) -> None:
+        self._calls.append(effect)
+
     def _begin_calls(self) -> None:
         """Start what was decided: a read-only call that is all there is to do runs here, others on threads."""
         calls, self._calls[:] = list(self._calls), ()
@@ -312,3 +309,11 @@ class SyncInterpreter(Interpreter):
         answer: Future[Any] = Future()
         self._mailbox.put(Errand(parent, ask, answer))
         return answer
+
+    handlers = {
+        **Interpreter.handlers,
+        CallModel: _call_model,
+        CallTool: _call_tool,
+        Remember: _remember,
+        **dict.fromkeys(CONSULTED, _consult),
+    }
