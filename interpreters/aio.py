@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures import Future
 from functools import cached_property, partial
-from typing import Any
+from typing import Any, ClassVar
 
 from cognition import (
     AgentState,
@@ -34,7 +34,7 @@ from cognition import (
 from cognition.features import Mode
 from interpreters.clock import Clock
 from interpreters.delivery_tasks import await_all
-from interpreters.driver import Recorder
+from interpreters.driver import Handlers, Recorder
 from interpreters.errors import BusyError
 from interpreters.interpreter import ASKS_THE_USER, BUSY, CONSULTED, Interpreter
 from interpreters.letters import CancelRequest, Fault, Letter, Turn
@@ -80,6 +80,8 @@ class AsyncInterpreter(Interpreter):
         self._modes: deque[Mode] = deque()
         """Set between turns, and not on the disk yet."""
         self._setting: asyncio.Task[None] | None = None
+        self._end: asyncio.Future[None] | None = None
+        """Of the run under way, for who waits for it."""
         super().__init__(engine, program, observers=observers, recorder=recorder, state=state, clock=clock)
 
     # ------------------------------------------------------------------------------------------------ running a turn
@@ -121,6 +123,16 @@ class AsyncInterpreter(Interpreter):
                     await await_all(self.observers.deliveries)
             finally:
                 self._turn = self._group = None
+                if self._end is not None:
+                    self._end.set_result(None)
+                    self._end = None
+
+    async def ended(self) -> None:
+        """Until the run under way has ended."""
+        if self._turn is not None:
+            if self._end is None:
+                self._end = asyncio.get_running_loop().create_future()
+            await asyncio.wait([self._end])
 
     async def settle(self, reason: str) -> None:
         """A run that an exception ended may have left its turn open: close it."""
@@ -191,7 +203,7 @@ class AsyncInterpreter(Interpreter):
             else:
                 event = self._due()
                 if event is None:
-                    await self._mailbox.wait(self._clock, self._seconds_left())
+                    await self._clock.wait(self._mailbox.alarm(), self._seconds_left())
             if event is not None:
                 return event
 
@@ -203,8 +215,8 @@ class AsyncInterpreter(Interpreter):
 
     # ----------------------------------------------------------------------------------------------------- the tasks
 
-    def _start(self, identity: EffectId, work: Work, lost: Input) -> asyncio.Task[None]:
-        """Begin an effect. ``lost`` is its answer if its task is cancelled by somebody else than this session."""
+    def _start(self, identity: EffectId, work: Work, lost: Callable[[], Input]) -> asyncio.Task[None]:
+        """Begin an effect. ``lost`` gives its answer if its task is cancelled by somebody else than this session."""
         task = self._tasks[identity] = self._in_group(self._carry_out(identity, work, lost))
         return task
 
@@ -214,13 +226,13 @@ class AsyncInterpreter(Interpreter):
             raise ConfigError("an effect can be carried out in a run only")
         return self._group.create_task(work)
 
-    async def _carry_out(self, identity: EffectId, work: Work, lost: Input) -> None:
+    async def _carry_out(self, identity: EffectId, work: Work, lost: Callable[[], Input]) -> None:
         turn = self._turn
         try:
             answer = await work()
         except asyncio.CancelledError:
             if identity in self._tasks:  # a tool that cancelled itself: the turn must not wait for ever
-                self._mailbox.post(lost)
+                self._mailbox.post(lost())
             raise
         except Exception as error:
             if turn is not None:
@@ -249,7 +261,7 @@ class AsyncInterpreter(Interpreter):
     # ---------------------------------------------------------------------------------------------------- the model
 
     def _call_model(self, effect: CallModel) -> None:
-        lost = ModelFailed(effect.effect_id, BROKEN_OFF)
+        lost = partial(ModelFailed, effect.effect_id, BROKEN_OFF)
         self._reader = self._start(effect.effect_id, partial(self._stream, self._new_reply(effect)), lost)
 
     async def _stream(self, reply: Reply) -> Input | None:
@@ -280,7 +292,7 @@ class AsyncInterpreter(Interpreter):
             work: Work = partial(run_tool_async, tool, effect, context)
         else:
             work = partial(in_thread, partial(run_tool, tool, effect, context))
-        self._start(effect.effect_id, work, ToolFailed(effect.effect_id, "the call was cancelled"))
+        self._start(effect.effect_id, work, partial(ToolFailed, effect.effect_id, "the call was cancelled"))
 
     # ---------------------------------------------------------------------- what the program is asked: see `program`
 
@@ -291,7 +303,7 @@ class AsyncInterpreter(Interpreter):
 
     def _consult(self, effect: Consulted) -> None:
         asked = self._consultation(effect)
-        self._start(effect.effect_id, partial(self._ask, effect, asked), asked.unanswered)
+        self._start(effect.effect_id, partial(self._ask, effect, asked), lambda: asked.unanswered)
 
     async def _ask(self, effect: Consulted, asked: Consultation) -> Input:
         if isinstance(effect, ASKS_THE_USER) and self.observers.deliveries:
@@ -324,7 +336,7 @@ class AsyncInterpreter(Interpreter):
             worker.engine, worker.program, observers=observers, state=worker.state, clock=self._clock, room=self.room
         )
         own = self._crew.add(effect, child)
-        lost = WorkerFailed(effect.effect_id, "it was cancelled")
+        lost = partial(WorkerFailed, effect.effect_id, "it was cancelled")
         self._start(effect.effect_id, partial(self._work, child, effect, worker.task, own), lost)
 
     async def _work(self, child: AsyncInterpreter, effect: SpawnWorker, task: Input, own: Turn) -> Input:
@@ -336,7 +348,7 @@ class AsyncInterpreter(Interpreter):
             return WorkerFailed(effect.effect_id, describe(error), child.driver.state.spent.usage)
         return worker_answer(effect, child.finished)
 
-    handlers = {
+    handlers: ClassVar[Handlers] = {
         **Interpreter.handlers,
         CallModel: _call_model,
         CallTool: _call_tool,

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-import uuid
 from collections.abc import Callable, Iterable
+from secrets import token_hex
 from typing import Any, TypedDict
 
 from attrs import evolve, frozen
@@ -150,7 +150,7 @@ def assemble(
     )
     if config.options.constrain:  # what sampling can't be held to is better known now than at a call
         read_tools(config.offered)
-    program = make_program(model, tools, given.get("session") or uuid.uuid4().hex, given)
+    program = make_program(model, tools, given.get("session") or token_hex(16), given)
     path = given.get("journal")
     redacted: tuple[Redacted, ...] = ()
     if path is not None:  # what is recorded is what the engine works with

@@ -54,12 +54,7 @@ class AsyncAgent(BaseAgent):
     _interpreter: AsyncInterpreter
 
     def _interpret(self, parts: Parts, state: AgentState | None) -> AsyncInterpreter:
-        self._running: asyncio.Future[None] | None = None
-        """Done when the turn under way has ended."""
-        self._observer_tasks = Tasks()
-        self._observers = Observers(
-            parts.observers, self.session, threads=OBSERVER_THREADS, start_task=self._observer_tasks.start
-        )
+        self._observers = Observers(parts.observers, self.session, threads=OBSERVER_THREADS, tasks=Tasks)
         return AsyncInterpreter(
             parts.engine,
             parts.program,
@@ -94,13 +89,13 @@ class AsyncAgent(BaseAgent):
         """
         self._check_open()
         began = len(self.state.history)
-        await self._carry_on(said(text, returns))
+        await self._interpreter.run(said(text, returns))
         return self._result(began, returns)
 
     async def go_on(self) -> RunResult:
         """Carry the interrupted turn to its end, as ``Agent.go_on`` does."""
         began = self._interrupted_at()
-        await self._carry_on(None)
+        await self._interpreter.run(None)
         return self._result(began)
 
     def stream(self, text: str) -> EventStream:
@@ -118,7 +113,7 @@ class AsyncAgent(BaseAgent):
     async def reset(self) -> None:
         """Forget the conversation. What the user allowed or refused "from now on" stays."""
         self._check_open()
-        await self._carry_on(SessionReset())
+        await self._interpreter.run(SessionReset())
 
     async def close(self) -> None:
         """Cancel what runs, end the recording, and close the model if it is the agent's. A second call does nothing."""
@@ -126,12 +121,13 @@ class AsyncAgent(BaseAgent):
             return
         self._closed = True
         try:
-            if self._interpreter.cancel("the agent was closed") and self._running is not None:
-                await asyncio.wait([self._running])
+            if self._interpreter.cancel("the agent was closed"):
+                await self._interpreter.ended()
             if not self._resting:  # what rests, may be resumed again
                 await self._interpreter.settle("the agent was closed")
             self._interpreter.dispose()
-            await self._observer_tasks.close()
+            if self._observers.tasks is not None:
+                await self._observers.tasks.close()
             self._observers.close()
         finally:
             THREADS.dismiss()
@@ -147,17 +143,6 @@ class AsyncAgent(BaseAgent):
             self.model.close()
         else:  # its thread is waited for
             await on_its_own_thread(self.model.close)
-
-    async def _carry_on(self, event: Any) -> None:
-        running = asyncio.get_running_loop().create_future()
-        if self._running is None:
-            self._running = running
-        try:
-            await self._interpreter.run(event)
-        finally:
-            if self._running is running:
-                self._running = None
-            running.set_result(None)
 
     async def __aenter__(self) -> AsyncAgent:
         return self

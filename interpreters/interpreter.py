@@ -12,8 +12,9 @@ stands here: how a turn begins and ends, cancellation, deadlines, and what each 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
+from itertools import chain
 from typing import Any, ClassVar, get_args
 
 from cognition import (
@@ -60,6 +61,9 @@ CONSULTED: tuple[type[Consulted], ...] = get_args(Consulted)
 ASKS_THE_USER = AskApproval | AskUser | ReviewPlan
 """Of those, the ones that a person answers, who has seen by then what led to the question."""
 
+RESTING = (Idle, Closed)
+"""Phases in which no turn is open."""
+
 BUSY = "a turn is under way; wait for its end or call cancel()"
 
 
@@ -77,9 +81,6 @@ class Interpreter(ABC):
     Raises:
         ConfigError: the engine may decide what the program can't carry out.
     """
-
-    handlers: ClassVar[Handlers]
-    """How decisions are begun; a subclass adds those in which interpreters differ."""
 
     def __init__(
         self,
@@ -136,17 +137,15 @@ class Interpreter(ABC):
 
     # ------------------------------------------------------------------------------------------------ a turn's bounds
 
-    def _first(self, event: Input | None, turn: Turn | None) -> Iterator[Input]:
+    def _first(self, event: Input | None, turn: Turn | None) -> Iterable[Input]:
         """The first inputs of a run: a new one, or with None those that settle what a crash interrupted."""
         self._turn = turn or Turn()
         self._reply = None
         self.finished = None
         if event is None:
             self.observers.take_up(self.driver.state, self.driver.in_flight.values())
-            yield from self.driver.resume(partial(settle, self.program.tools))
-        else:
-            yield from self._closing("the turn before was broken off")
-            yield event
+            return self.driver.resume(partial(settle, self.program.tools))
+        return chain(self._closing("the turn before was broken off"), (event,))
 
     def cancel(self, reason: str = "") -> bool:
         """Stop the turn under way; False if there is none. From any thread, a tool, an observer, a signal handler."""
@@ -167,12 +166,15 @@ class Interpreter(ABC):
         if self._reply is not None:
             self._reply.cancel()
 
-    def _closing(self, reason: str) -> Iterator[Input]:
+    def _closing(self, reason: str) -> Iterable[Input]:
         """A run that an exception ended may have left its turn open: what closes it."""
-        if self.driver.in_flight or not isinstance(self.driver.state.phase, Idle | Closed):
-            yield self._cancellation(reason)
-            self.driver.in_flight.clear()
-            self._forget()
+        left_open = self.driver.in_flight or not isinstance(self.driver.state.phase, RESTING)
+        return self._breaking_off(reason) if left_open else ()
+
+    def _breaking_off(self, reason: str) -> Iterator[Input]:
+        yield self._cancellation(reason)
+        self.driver.in_flight.clear()
+        self._forget()
 
     def dispose(self) -> None:
         """Nothing will run any more: let go of what refers to itself, so that no garbage collection has to find it."""
@@ -324,10 +326,11 @@ class Interpreter(ABC):
         )
         self._hire(effect, worker, tell, turn)
 
-    handlers = {
+    handlers: ClassVar[Handlers] = {
         SpawnWorker: _spawn,
         StartTimer: _start_timer,
         CancelEffect: _cancel_effect,
         ModeSet: _tell_mode,
         TurnFinished: _note_end,
     }
+    """How decisions are begun. A subclass adds those in which interpreters differ."""

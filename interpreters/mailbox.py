@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 
-from interpreters.clock import Clock
 from interpreters.letters import Letter
 
 
@@ -25,19 +24,17 @@ class Mailbox:
         """The oldest letter, if there is one."""
         return self._letters.popleft() if self._letters else None
 
-    async def wait(self, clock: Clock, seconds: float | None) -> None:
-        """Until a letter comes, or so many seconds have passed. To be called while there is none."""
+    def alarm(self) -> asyncio.Future[None]:
+        """What is done when the next letter comes. To be asked for while there is none."""
         wake = self._wake = asyncio.get_running_loop().create_future()
-        try:
-            await clock.wait(wake, seconds)
-        finally:
-            self._wake = None
+        return wake
 
     def post(self, letter: Letter) -> None:
         """Add a letter, in the loop that reads it."""
         self._letters.append(letter)
-        if self._wake is not None and not self._wake.done():
-            self._wake.set_result(None)
+        wake, self._wake = self._wake, None
+        if wake is not None and not wake.done():
+            wake.set_result(None)
 
     def send(self, letter: Letter) -> None:
         """Add a letter, from any thread or a signal handler."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from cognition import (
     AgentState,
@@ -52,10 +52,13 @@ from cognition import (
 from cognition.decisions import EFFECT_TYPES, Effect
 from interpreters import events
 from interpreters.crew import worker_session
-from interpreters.delivery import PATIENCE, Delivery, Start, on_threads, wait_for
+from interpreters.delivery import PATIENCE, Delivery, on_threads, wait_for
 from interpreters.events import Event, Inline, Observer
 from interpreters.tools import is_async
 from interpreters.workers import Workers
+
+if TYPE_CHECKING:
+    from interpreters.delivery_tasks import Tasks
 
 LOG = logging.getLogger("cogstep")
 
@@ -72,7 +75,7 @@ class Observers:
         shown: whether somebody may have read what was told; None: if there is an observer. False is for observers that
             only watch.
         threads: where observers are called; None for threads of their own.
-        start_task: begins calls of ``async def`` observers; None where there is no event loop.
+        tasks: makes what calls ``async def`` observers, once there is one; None where there is no event loop.
 
     Raises:
         ConfigError: an observer is an ``async def``, and there is no event loop.
@@ -85,11 +88,13 @@ class Observers:
         *,
         shown: bool | None = None,
         threads: Workers | None = None,
-        start_task: Start | None = None,
+        tasks: Callable[[], Tasks] | None = None,
     ) -> None:
         self._threads = threads
         self._own_threads: Workers | None = None
-        self._start_task = start_task
+        self._new_tasks = tasks
+        self.tasks: Tasks | None = None
+        """Calls the observers that are ``async def``; None while there was none."""
         self.deliveries: tuple[Delivery, ...] = ()
         """To the observers that nobody waits for."""
         self._observers: tuple[tuple[Observer, Callable[[Event], object]], ...] = tuple(
@@ -103,7 +108,7 @@ class Observers:
         """The newest step that was told of."""
         self._open: dict[EffectId, tuple[Effect, float]] = {}
         """Effects under way, and since when."""
-        self._reported: set[str] = set()
+        self._reported: frozenset[str] = frozenset()
         """Calls of this turn whose result was told."""
 
     def _reach(self, observer: Observer) -> Callable[[Event], object]:
@@ -111,9 +116,11 @@ class Observers:
         if isinstance(observer, Inline):
             return observer.observer
         if is_async(observer):
-            if self._start_task is None:
+            if self._new_tasks is None:
                 raise ConfigError("an observer that is an async function needs an AsyncAgent")
-            delivery = Delivery(observer, self._start_task)
+            if self.tasks is None:
+                self.tasks = self._new_tasks()
+            delivery = Delivery(observer, self.tasks.start)
         else:
             if self._threads is None:
                 self._threads = self._own_threads = Workers()
@@ -256,7 +263,7 @@ class Observers:
                 pass
 
     def _finished(self, call: ToolCall, status: str, content: str, seconds: float) -> None:
-        self._reported.add(call.id)
+        self._reported |= {call.id}
         self.emit(events.ToolFinished, call_id=call.id, name=call.name, status=status, content=content, seconds=seconds)
 
     def _worker_finished(self, effect: SpawnWorker, status: str, text: str, usage: Usage, seconds: float) -> None:
@@ -332,7 +339,7 @@ class Observers:
                 self.emit(events.ModeChanged, mode=mode)
             case TurnFinished(outcome=outcome, usage=usage):
                 self._open.clear()
-                self._reported.clear()
+                self._reported = frozenset()
                 self.emit(events.TurnFinished, outcome=outcome, usage=usage)
             case _:  # a timer, and the end of the session, show in what comes before and after
                 pass

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from concurrent.futures import CancelledError, Future
 from functools import partial
 from queue import SimpleQueue
-from typing import Any
+from typing import Any, ClassVar
 
 from cognition import (
     AgentState,
@@ -35,7 +35,7 @@ from cognition import (
 from cognition.features import Mode
 from interpreters.clock import Clock
 from interpreters.context import ToolContext
-from interpreters.driver import Recorder
+from interpreters.driver import Handlers, Recorder
 from interpreters.errors import BusyError
 from interpreters.interpreter import ASKS_THE_USER, BUSY, CONSULTED, Interpreter
 from interpreters.letters import Errand, Fault, Letter, Turn
@@ -310,7 +310,7 @@ class SyncInterpreter(Interpreter):
         self._mailbox.put(Errand(parent, ask, answer))
         return answer
 
-    handlers = {
+    handlers: ClassVar[Handlers] = {
         **Interpreter.handlers,
         CallModel: _call_model,
         CallTool: _call_tool,
