@@ -1,14 +1,14 @@
 """The interpreter for asyncio: the session runs in the task that awaits ``run``.
 
-Each effect is a task of one ``TaskGroup`` that lives as long as the run: none outlives its turn. What came of it is put
-into the mailbox, where cancellations arrive too.
+A model that nothing goes on beside is read in that task itself. Every other effect is a task of one ``TaskGroup`` that
+lives as long as the run: none outlives its turn. What came of it is put into the mailbox, where cancellations arrive
+too.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures import Future
 from functools import cached_property, partial
@@ -76,8 +76,10 @@ class AsyncInterpreter(Interpreter):
         self._tasks: dict[EffectId, asyncio.Task[None]] = {}
         """Each carries an effect out."""
         self._reader: asyncio.Task[None] | None = None
-        """Reads what the model writes."""
-        self._modes: deque[Mode] = deque()
+        """Reads what the model writes, where something else goes on beside it."""
+        self._alone: Reply | None = None
+        """What is to be read in the session's own task."""
+        self._modes: tuple[Mode, ...] = ()
         """Set between turns, and not on the disk yet."""
         self._setting: asyncio.Task[None] | None = None
         self._end: asyncio.Future[None] | None = None
@@ -161,13 +163,13 @@ class AsyncInterpreter(Interpreter):
         if not self._modes and not self.driver.waits(ModeChanged(mode)):
             self.driver.advance(ModeChanged(mode))
             return
-        self._modes.append(mode)
+        self._modes += (mode,)
         try:
             loop = asyncio.get_running_loop()
         except RuntimeError:  # there is none to hold up
             while self._modes:
                 self.driver.advance(ModeChanged(self._modes[0]))
-                self._modes.popleft()
+                self._modes = self._modes[1:]
         else:
             if self._setting is None or self._setting.done():
                 self._setting = loop.create_task(self._set_modes())
@@ -180,9 +182,9 @@ class AsyncInterpreter(Interpreter):
                 await self.driver.advance_async(ModeChanged(self._modes[0]), to_its_end)
             except BaseException:
                 if self.driver.state is not before:  # broken off when it was on the disk
-                    self._modes.popleft()
+                    self._modes = self._modes[1:]
                 raise
-            self._modes.popleft()
+            self._modes = self._modes[1:]
 
     async def _modes_set(self) -> None:
         """Until the modes set between turns are on the disk: what failed, or was broken off, is tried again."""
@@ -200,6 +202,10 @@ class AsyncInterpreter(Interpreter):
                 if isinstance(letter, CancelRequest) and letter.turn is self._turn:
                     await self._stop_reading()
                 event = self._open(letter)
+            elif self._alone is not None:
+                reply, self._alone = self._alone, None
+                await self._read_here(reply)
+                continue
             else:
                 event = self._due()
                 if event is None:
@@ -252,17 +258,41 @@ class AsyncInterpreter(Interpreter):
         task = self._tasks.pop(identity, None)
         if task is not None:
             task.cancel()
+        if self._alone is not None and self._alone.effect.effect_id == identity:
+            self._alone = None
 
     def _forget(self) -> None:
         super()._forget()
+        self._alone = None
         for identity in list(self._tasks):
             self._stop(identity)
 
     # ---------------------------------------------------------------------------------------------------- the model
 
     def _call_model(self, effect: CallModel) -> None:
-        lost = partial(ModelFailed, effect.effect_id, BROKEN_OFF)
-        self._reader = self._start(effect.effect_id, partial(self._stream, self._new_reply(effect)), lost)
+        reply = self._new_reply(effect)
+        if self._group is not None and len(self.driver.in_flight) == 1:
+            self._alone = reply
+        else:
+            lost = partial(ModelFailed, effect.effect_id, BROKEN_OFF)
+            self._reader = self._start(effect.effect_id, partial(self._stream, reply), lost)
+
+    async def _read_here(self, reply: Reply) -> None:
+        """Read a reply in the session's own task, which is spared another one, and what it takes to wait for it."""
+        task = asyncio.current_task()
+        assert task is not None
+        before = task.cancelling()
+        await asyncio.sleep(0)  # also a model that never waits leaves time to others
+        try:
+            answer = await self._stream(reply)
+        except asyncio.CancelledError:
+            if task.cancelling() > before:
+                raise
+            answer = ModelFailed(reply.effect.effect_id, BROKEN_OFF)  # nobody cancelled this task: the model gave up
+        if task.cancelling() > before:  # somebody did, and the model caught it
+            raise asyncio.CancelledError
+        if answer is not None:
+            self._mailbox.post(answer)  # behind what came meanwhile
 
     async def _stream(self, reply: Reply) -> Input | None:
         """Ask the model and show what comes."""
