@@ -12,7 +12,7 @@ from typing import Any, get_args
 
 import pytest
 
-from cognition import Cancelled, Completed, Failure, Idle, ModelRequest, Usage
+from cognition import Cancelled, Completed, Failure, Idle, ModelRequest, ToolMessage, Usage
 from cognition.features import HookPoint
 from interpreters import (
     AsyncAgent,
@@ -112,6 +112,7 @@ def rich_script() -> list[Any]:
         Failure("try again", kind="transient"),
         Reply("I look.", [call("look", n=1), call("double", n=2)], reasoning="Which ones?", chunk=3),
         [call("ask_user", questions=[{"question": "Which?", "options": ["a", "b"]}])],
+        [call("look", n=3), call("doze"), call("doze_on_a_thread")],
         call("pay", amount=5),
         [call("recall", query="cat"), call("spawn_worker", name="ann", objective="work"), call("remember", text="a")],
         call("submit_plan", steps=["rest"]),
@@ -137,13 +138,27 @@ class RichModel(ScriptedModel):
 
 @asynccontextmanager
 async def rich_session(**options: Any) -> AsyncIterator[AsyncAgent]:
-    """Everything in one turn: a retry, calls at once, a question, a plan, an approval, notes, a worker, each hook."""
+    """Everything in one turn: a retry, calls at once, calls that take too long, a question, a plan, an approval, notes,
+    a worker, each hook.
+    """
+    slept = threading.Event()
 
     @tool(read_only=True)
     async def look(n: int, context: ToolContext[Any]) -> int:
         context.progress(f"looking at {n}")
         await asyncio.sleep(0)
         return n
+
+    @tool(read_only=True, timeout=5)
+    async def doze() -> None:
+        try:
+            await asyncio.get_running_loop().create_future()
+        finally:  # which takes a while too
+            await asyncio.sleep(0)
+
+    @tool(read_only=True, timeout=7)
+    def doze_on_a_thread() -> None:
+        assert slept.wait(PATIENCE)
 
     @tool(approval=True)
     async def pay(amount: int) -> str:
@@ -168,7 +183,7 @@ async def rich_session(**options: Any) -> AsyncIterator[AsyncAgent]:
 
     async with AsyncAgent(
         RichModel(),
-        [look, tool(read_only=True, name="double")(double.function), pay],
+        [look, tool(read_only=True, name="double")(double.function), doze, doze_on_a_thread, pay],
         features=["questions", "plan", "memory", "workers"],
         ask=always(["a"]),
         review=always(True),
@@ -180,7 +195,10 @@ async def rich_session(**options: Any) -> AsyncIterator[AsyncAgent]:
         worker_patience=None,
         **options,
     ) as agent:
-        yield agent
+        try:
+            yield agent
+        finally:
+            slept.set()
 
 
 class Counted:
@@ -221,6 +239,10 @@ def count_suspensions(loop: asyncio.AbstractEventLoop, tick: Callable[[], None])
     loop.set_task_factory(factory)
 
 
+def late_calls(agent: AsyncAgent) -> list[tuple[str, str]]:
+    return [(m.name, m.content) for m in agent.state.history if isinstance(m, ToolMessage) and m.status == "error"]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("how", "fsync"), [("agent.cancel", "never"), ("task.cancel", "never"), ("task.cancel", "record")]
@@ -231,6 +253,7 @@ def test_cancel_at_every_await_of_a_turn(how: str, fsync: Any, tmp_path: Any, mo
     With ``fsync="record"`` each step is such a place too: the disk is waited for on another thread.
     """
     monkeypatch.setattr("interpreters.journal.writing.os.fsync", lambda descriptor: None)  # a hundred of them a turn
+    monkeypatch.setattr("interpreters.workers.KEEP_IDLE", 0.01)  # threads of tools are seen to go
 
     async def turn(stop: int | None, journal: Any) -> int:
         points = 0
@@ -259,7 +282,12 @@ def test_cancel_at_every_await_of_a_turn(how: str, fsync: Any, tmp_path: Any, mo
                 event for event in told if isinstance(event, events.TurnFinished) and event.session == agent.session
             ]
             assert (1, Idle()) == (len(ends), agent.state.phase), f"cancelled at await {stop}"
-            if stop is not None:
+            if stop is None:
+                assert [name for name, content in late_calls(agent) if "took" in content] == [
+                    "doze",
+                    "doze_on_a_thread",
+                ]
+            else:
                 assert isinstance(outcome, Cancelled | Completed), f"cancelled at await {stop}"
                 if isinstance(ends[0].outcome, Completed):
                     assert points - stop <= 2, f"a cancellation at await {stop} of {points} was lost"
@@ -274,4 +302,6 @@ def test_cancel_at_every_await_of_a_turn(how: str, fsync: Any, tmp_path: Any, mo
     before = set(threading.enumerate())
     for stop in range(1, total + 1):
         run(turn(stop, tmp_path / f"{stop}.jsonl"))
-    assert set() == {thread for thread in set(threading.enumerate()) - before if thread.name != "cogstep tool"}
+    for thread in set(threading.enumerate()) - before:
+        thread.join(PATIENCE)
+    assert set(threading.enumerate()) <= before

@@ -8,6 +8,7 @@ import signal
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
+from contextlib import contextmanager
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
@@ -272,8 +273,14 @@ def test_a_runtime_that_stops_by_itself_is_told_apart() -> None:
 # ---------------------------------------------------------------------------------------------------- systematically
 
 
-def rich_session(observer: Callable[[Event], object], journal: Path) -> Agent:
-    """A turn with everything in it: a retry, reasoning, text, two calls at once, an approval, and an answer."""
+@contextmanager
+def rich_session(observer: Callable[[Event], object], journal: Path) -> Iterator[Agent]:
+    """A turn with everything in it: a retry, reasoning, text, calls at once, some that take too long, approvals."""
+    slept = threading.Event()
+
+    @tool(read_only=True, timeout=5)
+    def doze(n: int) -> None:
+        assert slept.wait(PATIENCE)
 
     @tool(read_only=True)
     def look(n: int, context: ToolContext[Any]) -> int:
@@ -289,6 +296,7 @@ def rich_session(observer: Callable[[Event], object], journal: Path) -> Agent:
         Failure("try again", kind="transient"),
         Reply("I look.", [call("look", n=1), call("look", n=2)], reasoning="Which ones?", chunk=3),
         call("look", n=3),
+        [call("doze", n=1), call("doze", n=2)],
         call("pay", amount=5),
         Reply("All is paid.", chunk=4),
     ]
@@ -302,15 +310,19 @@ def rich_session(observer: Callable[[Event], object], journal: Path) -> Agent:
         while True:
             yield next_reply
 
-    return Agent(
+    with Agent(
         ScriptedModel(endless()),
-        tools=[look, pay],
+        tools=[look, pay, doze],
         approve=lambda request: True,
         observers=[events.Inline(observer)],
         clock=fakes.FakeClock(),
         journal=journal,
         fsync="never",
-    )
+    ) as agent:
+        try:
+            yield agent
+        finally:
+            slept.set()
 
 
 def test_cancel_at_every_event_of_a_turn(tmp_path: Path) -> None:
@@ -318,6 +330,7 @@ def test_cancel_at_every_event_of_a_turn(tmp_path: Path) -> None:
     seen: list[Event] = []
     with rich_session(seen.append, tmp_path / "whole.jsonl") as agent:
         assert Completed("All is paid.") == agent.run("Go!").outcome
+        assert [content for content, _ in results(agent)].count("Error: doze took longer than 5 seconds") == 2
     total = len(seen)
     assert total > 30
     before = set(threading.enumerate())
