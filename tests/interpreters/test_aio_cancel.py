@@ -12,7 +12,7 @@ from typing import Any, get_args
 
 import pytest
 
-from cognition import Cancelled, Completed, Failure, Idle, ModelRequest, ToolMessage, Usage
+from cognition import Cancelled, Completed, Idle, ToolMessage, Usage
 from cognition.features import HookPoint
 from interpreters import (
     AsyncAgent,
@@ -26,6 +26,7 @@ from interpreters.events import Event
 from interpreters.fakes import Hold, Reply, ScriptedModel, call
 from interpreters.threads import in_thread
 from tests.interpreters.loops import Blocking, double, run
+from tests.interpreters.rich import FEATURES, RichModel
 from tests.interpreters.signs import PATIENCE
 
 
@@ -107,35 +108,6 @@ def test_a_timeout_around_run_ends_the_turn() -> None:
     assert run(main()) == "Hello again."
 
 
-def rich_script() -> list[Any]:
-    return [
-        Failure("try again", kind="transient"),
-        Reply("I look.", [call("look", n=1), call("double", n=2)], reasoning="Which ones?", chunk=3),
-        [call("ask_user", questions=[{"question": "Which?", "options": ["a", "b"]}])],
-        [call("look", n=3), call("doze"), call("doze_on_a_thread")],
-        call("pay", amount=5),
-        [call("recall", query="cat"), call("spawn_worker", name="ann", objective="work"), call("remember", text="a")],
-        call("submit_plan", steps=["rest"]),
-        call("finish_step"),
-        Reply("All is done.", chunk=4),
-    ]
-
-
-class RichModel(ScriptedModel):
-    """A turn with everything in it, a worker included, and a greeting afterwards."""
-
-    def __init__(self) -> None:
-        self._script = iter(rich_script())
-        super().__init__(iter(lambda: self._answer, None))
-
-    def _answer(self, request: ModelRequest) -> Any:
-        if "Hi!" in [getattr(message, "text", "") for message in request.messages[-2:]]:  # notes may stand behind it
-            return "Hello again."
-        if getattr(request.messages[0], "text", "").startswith("work"):
-            return Reply("I work.", chunk=2)
-        return next(self._script)
-
-
 @asynccontextmanager
 async def rich_session(**options: Any) -> AsyncIterator[AsyncAgent]:
     """Everything in one turn: a retry, calls at once, calls that take too long, a question, a plan, an approval, notes,
@@ -184,7 +156,7 @@ async def rich_session(**options: Any) -> AsyncIterator[AsyncAgent]:
     async with AsyncAgent(
         RichModel(),
         [look, tool(read_only=True, name="double")(double.function), doze, doze_on_a_thread, pay],
-        features=["questions", "plan", "memory", "workers"],
+        features=FEATURES,
         ask=always(["a"]),
         review=always(True),
         approve=always(True),

@@ -11,15 +11,17 @@ from concurrent.futures import Future
 from contextlib import contextmanager
 from pathlib import Path
 from queue import SimpleQueue
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
-from cognition import Cancelled, Completed, Failure, Idle, ModelRequest, ToolMessage, Usage
+from cognition import Cancelled, Completed, Failure, Idle, ToolMessage, Usage
+from cognition.features import HookPoint
 from interpreters import Agent, ApprovalRequest, ToolContext, events, fakes, replay, tool
 from interpreters.clock import SystemClock
 from interpreters.events import Event
-from interpreters.fakes import Hold, Reply, Script, ScriptedModel, call
+from interpreters.fakes import Hold, Reply, ScriptedModel, call
+from tests.interpreters.rich import FEATURES, RichModel
 from tests.interpreters.signs import PATIENCE, once
 
 
@@ -273,50 +275,98 @@ def test_a_runtime_that_stops_by_itself_is_told_apart() -> None:
 # ---------------------------------------------------------------------------------------------------- systematically
 
 
-@contextmanager
-def rich_session(observer: Callable[[Event], object], journal: Path) -> Iterator[Agent]:
-    """A turn with everything in it: a retry, reasoning, text, calls at once, some that take too long, approvals."""
-    slept = threading.Event()
+class Points:
+    """The places of a turn where something else may happen: each event, each wait, each call of the program's."""
 
-    @tool(read_only=True, timeout=5)
-    def doze(n: int) -> None:
-        assert slept.wait(PATIENCE)
+    def __init__(self, stop: int | None) -> None:
+        self.passed = 0
+        self.strike: Callable[[], object] = lambda: None
+        self._stop = stop
+        self._lock = threading.Lock()
+
+    def mark(self) -> None:
+        with self._lock:  # a worker has a thread of its own
+            self.passed += 1
+            if self.passed != self._stop:
+                return
+        self.strike()
+
+
+class WatchedClock(fakes.FakeClock):
+    """Each wait is a place."""
+
+    def __init__(self, points: Points) -> None:
+        super().__init__()
+        self._points = points
+
+    def receive(self, mailbox: SimpleQueue[Any], seconds: float | None) -> Any:
+        self._points.mark()
+        letter = super().receive(mailbox, seconds)
+        self._points.mark()
+        return letter
+
+
+@contextmanager
+def rich_session(points: Points, told: list[Event], journal: Path) -> Iterator[Agent]:
+    """Everything in one turn: see ``rich_script``; and each hook."""
+    slept = threading.Event()
 
     @tool(read_only=True)
     def look(n: int, context: ToolContext[Any]) -> int:
         context.progress(f"looking at {n}")
         return n
 
+    @tool(read_only=True)
+    def double(n: int) -> int:
+        return 2 * n
+
+    @tool(read_only=True, timeout=5)
+    def doze() -> None:
+        assert slept.wait(PATIENCE)
+
+    @tool(read_only=True, timeout=7)
+    def doze_on_a_thread() -> None:
+        assert slept.wait(PATIENCE)
+
     @tool(approval=True)
     def pay(amount: int, context: ToolContext[Any]) -> str:
         context.progress("paying")
         return f"paid {amount}"
 
-    script: list[Script] = [
-        Failure("try again", kind="transient"),
-        Reply("I look.", [call("look", n=1), call("look", n=2)], reasoning="Which ones?", chunk=3),
-        call("look", n=3),
-        [call("doze", n=1), call("doze", n=2)],
-        call("pay", amount=5),
-        Reply("All is paid.", chunk=4),
-    ]
+    def always(answer: Any) -> Callable[[Any], Any]:
+        def ask(request: Any) -> Any:
+            points.mark()
+            return answer
 
-    replies = iter(script)
+        return ask
 
-    def next_reply(request: ModelRequest) -> Any:
-        return "Hello again." if "Hi!" in str(request.messages[-1]) else next(replies)
+    class WatchedNotes:
+        def remember(self, text: str) -> None:
+            points.mark()
 
-    def endless() -> Iterator[Script]:
-        while True:
-            yield next_reply
+        def recall(self, query: str) -> list[str]:
+            points.mark()
+            return ["Miu"]
+
+    def watch(event: Event) -> None:
+        told.append(event)
+        points.mark()
 
     with Agent(
-        ScriptedModel(endless()),
-        tools=[look, pay, doze],
-        approve=lambda request: True,
-        observers=[events.Inline(observer)],
-        clock=fakes.FakeClock(),
+        RichModel(),
+        [look, double, doze, doze_on_a_thread, pay],
+        features=FEATURES,
+        ask=always(["a"]),
+        review=always(True),
+        approve=always(True),
+        memory=WatchedNotes(),
+        recall_first=True,
+        hooks={point: always(None) for point in get_args(HookPoint)},
+        observers=[events.Inline(watch)],
+        clock=WatchedClock(points),
+        worker_patience=None,
         journal=journal,
+        session="s",
         fsync="never",
     ) as agent:
         try:
@@ -325,35 +375,43 @@ def rich_session(observer: Callable[[Event], object], journal: Path) -> Iterator
             slept.set()
 
 
-def test_cancel_at_every_event_of_a_turn(tmp_path: Path) -> None:
+@pytest.mark.slow
+def test_cancel_at_every_place_of_a_turn(tmp_path: Path) -> None:
     """Wherever it comes, there is one end, no thread and no open call is left, and the journal tells the same."""
-    seen: list[Event] = []
-    with rich_session(seen.append, tmp_path / "whole.jsonl") as agent:
-        assert Completed("All is paid.") == agent.run("Go!").outcome
-        assert [content for content, _ in results(agent)].count("Error: doze took longer than 5 seconds") == 2
-    total = len(seen)
-    assert total > 30
-    before = set(threading.enumerate())
 
-    for stop in range(1, total):
+    def turn(stop: int | None, journal: Path) -> int:
         told: list[Event] = []
-        agents: list[Agent] = []
+        points = Points(stop)
 
-        def cancel_there(event: Event, told: list[Event] = told, agents: list[Agent] = agents) -> None:
-            told.append(event)
-            if len(told) == stop:  # noqa: B023 - called within this round of the loop only
-                agents[0].cancel(f"at event {stop}")  # noqa: B023 - as above
+        def ends() -> list[Event]:
+            return [event for event in told if isinstance(event, events.TurnFinished) and event.session == "s"]
 
-        journal = tmp_path / f"{stop}.jsonl"
-        with rich_session(cancel_there, journal) as agent:
-            agents.append(agent)
+        with rich_session(points, told, journal) as agent:
+            in_time = False
+
+            def strike() -> None:
+                nonlocal in_time
+                in_time = b'"turn_finished"' not in journal.read_bytes()  # else the end was decided, and stands on file
+                agent.cancel("enough")
+
+            points.strike = strike
             outcome = agent.run("Go!").outcome
-            ends = [event for event in told if isinstance(event, events.TurnFinished)]
-            assert isinstance(outcome, Cancelled), f"cancelled at event {stop}: {told[stop - 1]}"
-            assert (f"at event {stop}", 1, Idle()) == (outcome.reason, len(ends), agent.state.phase)
-            assert told[-1] is ends[0]
+            total = points.passed
+            points.strike = lambda: None
+            assert (1, Idle()) == (len(ends()), agent.state.phase), f"cancelled at {stop}"
+            assert isinstance(outcome, Cancelled if in_time else Completed), f"cancelled at {stop}"
+            if stop is None:
+                late = [content for content, _ in results(agent) if "took longer than" in content]
+                assert (Completed("All is done."), 2) == (outcome, len(late))
             assert agent.run("Hi!").text == "Hello again."
             state = agent.state
         report = replay(journal).raise_for_divergence()
         assert (state, 2) == (report.state, report.turns)
+        return total
+
+    total = turn(None, tmp_path / "whole.jsonl")
+    assert total > 100
+    before = set(threading.enumerate())
+    for stop in range(1, total + 1):
+        turn(stop, tmp_path / f"{stop}.jsonl")
     assert set() == set(threading.enumerate()) - before

@@ -1,0 +1,41 @@
+"""A turn with everything in it, for what has to hold at every place of a turn."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cognition import Failure, ModelRequest
+from cognition.features import Feature
+from interpreters.fakes import Reply, ScriptedModel, call
+
+FEATURES: tuple[Feature, ...] = ("questions", "plan", "memory", "workers")
+
+
+def rich_script() -> list[Any]:
+    """A retry, calls at once, calls that take too long, a question, a plan, an approval, notes, a worker."""
+    return [
+        Failure("try again", kind="transient"),
+        Reply("I look.", [call("look", n=1), call("double", n=2)], reasoning="Which ones?", chunk=3),
+        [call("ask_user", questions=[{"question": "Which?", "options": ["a", "b"]}])],
+        [call("look", n=3), call("doze"), call("doze_on_a_thread")],
+        call("pay", amount=5),
+        [call("recall", query="cat"), call("spawn_worker", name="ann", objective="work"), call("remember", text="a")],
+        call("submit_plan", steps=["rest"]),
+        call("finish_step"),
+        Reply("All is done.", chunk=4),
+    ]
+
+
+class RichModel(ScriptedModel):
+    """A turn with everything in it, a worker included, and a greeting afterwards."""
+
+    def __init__(self) -> None:
+        self._script = iter(rich_script())
+        super().__init__(iter(lambda: self._answer, None))
+
+    def _answer(self, request: ModelRequest) -> Any:
+        if "Hi!" in [getattr(message, "text", "") for message in request.messages[-2:]]:  # notes may stand behind it
+            return "Hello again."
+        if getattr(request.messages[0], "text", "").startswith("work"):
+            return Reply("I work.", chunk=2)
+        return next(self._script)
