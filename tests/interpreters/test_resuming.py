@@ -4,11 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import os
-import random
-import signal
-import threading
-import time
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -18,42 +13,21 @@ from attrs import evolve
 
 from cognition import (
     AgentConfig,
-    AssistantMessage,
     Completed,
     ConfigError,
-    Failure,
     Idle,
     Limits,
     LLMEngine,
-    ModelRequest,
-    RetryPolicy,
     ToolMessage,
     UserMessage,
 )
-from interpreters import Agent, Approval, AsyncAgent, ReplayDivergedError, RunResult, ToolContext, fakes, replay, tool
-from interpreters.fakes import Reply, Scripted, ScriptedModel, call
+from interpreters import Agent, Approval, AsyncAgent, ReplayDivergedError, RunResult, fakes, replay, tool
+from interpreters.fakes import ScriptedModel, call
 from interpreters.journal import JournalDamagedError, JournalError, JournalLockedError, JournalReader
-from interpreters.journal.payloads import LARGE
 from interpreters.settling import CALL_UNKNOWN
 from runtime import Notes
 from tests.interpreters.journals import replaced
-
-
-def reply_to(request: ModelRequest) -> Scripted:
-    """A model that looks at the conversation: one thing after another, whatever process it runs in."""
-    newest = max(i for i, m in enumerate(request.messages) if isinstance(m, UserMessage) and m.origin == "user")
-    done = sum(isinstance(m, AssistantMessage) for m in itertools.islice(request.messages, newest, None))
-    steps: list[Scripted] = [
-        Reply("I look.", [call("look", n=1), call("look", n=2)], chunk=3),
-        call("remember", text="The user is in a hurry."),
-        [call("pay", amount=5), call("mark", n=7)],
-        call("ask_user", questions=[{"question": "Which?", "options": ["a", "b"]}]),
-        call("spawn_worker", name="ann", objective="work"),
-    ]
-    first = request.messages[0]
-    if isinstance(first, UserMessage) and first.text.startswith("work"):
-        return "Worked."
-    return steps[done] if done < len(steps) else "All is done."
+from tests.interpreters.thinking import FEATURES, reply_to
 
 
 class Thinking(ScriptedModel):
@@ -96,9 +70,6 @@ class World:
             "worker_patience": None,
             "fsync": "never",
         }
-
-
-FEATURES = ["questions", "memory", "workers"]
 
 
 def whole_session(world: World, path: Path, *says: str) -> list[RunResult]:
@@ -287,124 +258,3 @@ def test_a_fork_goes_its_own_way(tmp_path: Path) -> None:
     assert before == path.read_bytes()
     with pytest.raises(Exception, match="no turn 7"):
         Agent.fork(path, Thinking(), turn=7)
-
-
-# ------------------------------------------------------------------------------------------------------------ SIGKILL
-
-
-SECRET = "sk-" + "proj-abcDEF123456789012345678"  # made up
-PAGE = "A page.\n" * (LARGE // 8)  # stands beside the journal
-
-
-def live(path: Path, ledger: Path, turns: int) -> None:
-    """What the child does: take the session up, or begin it, and go on until all its turns are done.
-
-    What it calls takes a little while, so that a kill at a random moment hits it at work as often as between.
-    """
-
-    def note(what: str) -> None:
-        descriptor = os.open(ledger, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
-        os.write(descriptor, f"{what}\n".encode())
-        os.close(descriptor)
-
-    @tool(read_only=True)
-    def look(n: int) -> str:
-        time.sleep(0.002)
-        return f"{n} {SECRET}" if n == 1 else PAGE
-
-    @tool(approval=True)
-    def pay(amount: int, context: ToolContext[None]) -> str:
-        note(f"pay {context.call_id}")
-        time.sleep(0.003)
-        return f"paid {amount}"
-
-    @tool(idempotent=True)
-    def mark(n: int) -> str:
-        note("mark")
-        return f"marked {n}"
-
-    def slowly(answer: Any) -> Any:
-        def ask(request: Any) -> Any:
-            time.sleep(0.002)
-            return answer
-
-        return ask
-
-    def think(request: ModelRequest) -> Scripted:
-        time.sleep(0.001)
-        if random.random() < 0.2:  # so that timers run, too
-            return Failure("busy", kind="transient")
-        return reply_to(request)
-
-    model = ScriptedModel(itertools.repeat(think), context_tokens=10**7)
-    tools = [look, pay, mark]
-    options: dict[str, Any] = {
-        "ask": slowly(["a"]),
-        "approve": slowly(True),
-        "memory": Notes(),
-        "hooks": {"stop": lambda request: None},
-        "fsync": "never",
-    }
-    if path.exists() and path.read_bytes().count(b"\n"):
-        agent = Agent.resume(path, model, tools, **options)
-    else:
-        path.unlink(missing_ok=True)  # killed while the header was written: nothing was recorded
-        retry = RetryPolicy(attempts=100, first_delay=0.002, longest_delay=0.004)
-        agent = Agent(model, tools, features=FEATURES, journal=path, retry=retry, **options)
-    with agent:
-        if agent.unfinished:
-            agent.go_on()
-            note(f"answered {agent.state.counters.turn}")
-        while agent.state.counters.turn < turns:
-            agent.run("Go!")
-            note(f"answered {agent.state.counters.turn}")
-
-
-@pytest.mark.slow
-def test_three_hundred_kills(tmp_path: Path) -> None:
-    """Killed at any moment, a session loses nothing that was answered, pays for nothing twice, and comes to its end."""
-    chance = random.Random(20260101)
-    kills, sessions, turns, longest = 0, 0, 4, 0.15
-    patience = longest
-    while kills < 300:
-        sessions += 1
-        path, ledger = tmp_path / f"{sessions}.jsonl", tmp_path / f"{sessions}.txt"
-        ledger.touch()
-        while True:
-            child = os.fork()
-            if child == 0:
-                code = 1
-                try:
-                    live(path, ledger, turns)
-                    code = 0
-                finally:
-                    os._exit(code)
-            before = path.stat().st_size if path.exists() else 0
-            killer = threading.Timer(chance.uniform(0.0, patience), os.kill, (child, signal.SIGKILL))
-            killer.start()
-            # It is left a zombie until the killer is done: else its number might be another's by then.
-            os.waitid(os.P_PID, child, os.WEXITED | os.WNOWAIT)
-            killer.cancel()
-            killer.join()
-            _, status = os.waitpid(child, 0)
-            if not os.WIFSIGNALED(status):
-                break
-            kills += 1
-            # A busy machine may take longer than that for the first record alone: without this it would go on for ever.
-            progress = path.exists() and path.stat().st_size > before
-            patience = longest if progress else patience * 1.2
-            answered = sum(line.startswith("answered") for line in ledger.read_text().splitlines())
-            if answered:
-                assert replay(path).raise_for_divergence().turns >= answered, "an answer was lost"
-
-        assert os.WEXITSTATUS(status) == 0
-        happened = Counter(ledger.read_text().splitlines())
-        report = replay(path).raise_for_divergence()
-        paid = {what: count for what, count in happened.items() if what.startswith("pay")}
-        results = [m for m in report.state.history if isinstance(m, ToolMessage) and m.name == "pay"]
-        said_paid = {f"pay {m.call_id}" for m in results if m.content == "paid 5"}
-        assert set(paid.values()) <= {1}, "a tool that is not idempotent ran twice"
-        assert said_paid <= paid.keys(), "the model was told of a payment that never was"
-        assert len(results) == turns
-        assert SECRET.encode() not in path.read_bytes()
-        assert (turns, Idle()) == (report.turns, report.state.phase)
