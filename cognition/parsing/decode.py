@@ -26,6 +26,10 @@ ARGUMENTS_IN_A_PARAMETER = "arguments in a parameter"
 WRAPPERS = (*ARGUMENT_KEYS, "input", "properties")
 """Names of a parameter that a tool does not have, in which models write all of its arguments."""
 NOT_CLOSED = "the parameter that begins with {!r} is not closed"
+MISSING_END = "missing end of the call"
+MISSING_NAME_END = "missing marker after the name"
+NAME = re.compile(r"[\w.-]+")
+"""A name that nothing marks the end of."""
 MISSING_PARAMETER_END = "missing end of a parameter"
 
 CALL_SIGNS = re.compile(r"""'(?:[^'\\]|\\.)*+'|"(?:[^"\\]|\\.)*+"|['"()\[\]{}]""", re.DOTALL)
@@ -39,10 +43,13 @@ NO_TYPE: frozenset[str] = frozenset()
 Decoded = ProposedCall | MalformedToolCall
 
 
-def decode(calls: CallFormat, raw: str, *, terminated: bool = True, types: ParameterTypes = NO_TYPES) -> list[Decoded]:
+def decode(
+    calls: CallFormat, raw: str, *, terminated: bool = True, passed: bool = False, types: ParameterTypes = NO_TYPES
+) -> list[Decoded]:
     """All calls that the text between two call markers holds: one as a rule, several when the model wrote a list.
 
     ``terminated``: the end marker was there, or the JSON was closed. A call that was cut is never completed.
+    ``passed``: it was not, but the reply went on with another marker, so the call was not cut.
     """
     stripped = raw.strip()
     if not stripped:
@@ -53,7 +60,7 @@ def decode(calls: CallFormat, raw: str, *, terminated: bool = True, types: Param
         if calls.shape == "named_object":
             return _named_objects(calls, stripped)
         if calls.shape == "tagged_parameters":
-            return [_tagged(calls, raw, terminated, types)]
+            return [_tagged(calls, raw, terminated, passed, types)]
         if calls.shape == "nested_tags":
             return [_nested(calls, raw, terminated, types)]
         if calls.shape == "named_json":
@@ -182,9 +189,13 @@ def _kind(value: Any) -> str:
 
 
 def _named(calls: CallFormat, raw: str, terminated: bool) -> ProposedCall:
+    notes: tuple[str, ...] = ()
     head, found, body = raw.partition(calls.name_end)
     if not found:
-        raise _Unreadable(f"{calls.name_end.strip()!r} is missing after the name")
+        head, found, body = raw.partition("{")
+        if not found or not NAME.fullmatch(name_in(calls, head)):
+            raise _Unreadable(f"{calls.name_end.strip()!r} is missing after the name")
+        body, notes = found + body, (MISSING_NAME_END,)
     body = body.strip().removesuffix(calls.body_end.strip()).strip()
     name = name_in(calls, head)
     if not body:
@@ -192,7 +203,7 @@ def _named(calls: CallFormat, raw: str, terminated: bool) -> ProposedCall:
     values, repairs = json_values(body, terminated)
     if len(values) != 1:
         raise _Unreadable("the arguments have to be one JSON object")
-    return _call(name, values[0], repairs)
+    return _call(name, values[0], notes + repairs)
 
 
 def name_in(calls: CallFormat, head: str) -> str:
@@ -202,10 +213,14 @@ def name_in(calls: CallFormat, head: str) -> str:
         head = rest if found else before
     for id_start in (calls.id_start, *calls.more_id_starts):
         head = head.partition(id_start)[0] if id_start else head
-    return head.strip()
+    return _unescaped(calls, head.strip())
 
 
-def _tagged(calls: CallFormat, raw: str, terminated: bool, types: ParameterTypes) -> ProposedCall:
+def _unescaped(calls: CallFormat, name: str) -> str:
+    return name.replace("&quot;", '"').replace("&amp;", "&") if calls.escaped and "&" in name else name
+
+
+def _tagged(calls: CallFormat, raw: str, terminated: bool, passed: bool, types: ParameterTypes) -> ProposedCall:
     markers = calls.parameters
     assert markers is not None  # CallFormat's own check
     name, at = _tagged_name(calls, markers, raw)
@@ -221,7 +236,7 @@ def _tagged(calls: CallFormat, raw: str, terminated: bool, types: ParameterTypes
                 raise _Unreadable(NOT_CLOSED.format(start))
         else:
             gap = ""
-        begin, key = at, key.strip()
+        begin, key = at, _unescaped(calls, key.strip())
         value, at = _until(raw, _behind_texts(raw, at, markers), markers.value_end, NOT_CLOSED, start, at)
         mended: tuple[str, ...] = ()
         forgotten = _next_parameter(raw, begin, at, markers, known, (key, *values)) if known else 0
@@ -239,7 +254,11 @@ def _tagged(calls: CallFormat, raw: str, terminated: bool, types: ParameterTypes
         else:
             values[key], mended = (value, ()) if markers.string_mark in gap else read_literal(value.strip())
         repairs = _with(repairs, *mended) if mended else repairs
-    _check_end(calls, raw[at:].strip(), terminated)
+    rest = raw[at:].strip()
+    if passed and values and not rest:
+        repairs = _with(repairs, MISSING_END)
+    else:
+        _check_end(calls, rest, terminated)
     inner = _unwrapped(values, known)
     if inner:
         values, repairs = inner, (*repairs, ARGUMENTS_IN_A_PARAMETER)
@@ -290,7 +309,8 @@ def _tagged_name(calls: CallFormat, markers: ParameterMarkers, raw: str) -> tupl
         end = raw.find(markers.key_start, at)
         name, at = (raw[at:], len(raw)) if end < 0 else (raw[at:end], end)
     name = name_in(calls, name)
-    if "\n" in name:
+    closing = calls.body_end.removesuffix(calls.name_end)  # as in ``<function=f</function>``
+    if "\n" in name or (closing and closing in name):
         raise _Unreadable(f"a name was expected, not {name[:40]!r}")
     return name, at
 

@@ -379,7 +379,8 @@ class Run:
         """
         calls = self.plan.calls
         assert calls is not None
-        decoded = decode(calls, raw, terminated=terminated, types=self.types)
+        passed = bool(marker) and not terminated
+        decoded = decode(calls, raw, terminated=terminated, passed=passed, types=self.types)
         flawless = _flawless(decoded)
         if not flawless and self.final and not marker and self.reason in BROKEN_OFF:
             without = self._without_cut_marker(calls, raw)

@@ -101,6 +101,8 @@ class CallFormat:
     """Other texts that end the name and are read over with what follows them."""
     body_end: str = ""
     """After the arguments and before ``end``, read over (``</function>``)."""
+    escaped: bool = False
+    """Names of tools and parameters are written as in an XML attribute: ``&quot;`` and ``&amp;`` for these signs."""
     parameters: ParameterMarkers | None = None
     """Of the shapes ``tagged_parameters`` and ``nested_tags``; there, ``value_end`` is followed by the key again."""
     quotes: tuple[str, ...] = ("'", '"')

@@ -5,7 +5,8 @@ K2 makes ids of its own, ``functions.NAME:COUNT``::
     <|tool_calls_section_begin|><|tool_call_begin|>functions.multiply:0<|tool_call_argument_begin|>{"a": 17, "b": 23}
     <|tool_call_end|><|tool_calls_section_end|><|im_end|>
 
-K3 opens and closes everything with tokens, and says each parameter's type (written here on several lines)::
+K3 opens and closes everything with tokens, and says each parameter's type (written here on several lines; in names,
+``&quot;`` and ``&amp;`` stand for these signs)::
 
     <|open|>think<|sep|>The user wants a product.<|close|>think<|sep|>
     <|open|>response<|sep|>Let me multiply.<|close|>response<|sep|>
@@ -46,6 +47,7 @@ KIMI_K3 = FormatSpec(
         section_end="<|close|>tools<|sep|>",
         name_end="<|sep|>",
         id_start='"',
+        escaped=True,
         parameters=ParameterMarkers(
             '<|open|>argument key="', '"', "<|sep|>", "<|close|>argument<|sep|>", 'type="string"'
         ),

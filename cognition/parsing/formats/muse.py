@@ -18,6 +18,9 @@ from __future__ import annotations
 
 from cognition.parsing.spec import CallFormat, FormatSpec, ParameterMarkers, ReasoningMarkers
 
+ANSWERS = ("<|start|>assistant to=user<|message|>", "<|start|>assistant<|message|>")
+"""To nobody is to the user."""
+
 MUSE = FormatSpec(
     "muse",
     reasoning=ReasoningMarkers("<|start|>assistant to=self<|message|>", "<|eom|>"),
@@ -30,8 +33,8 @@ MUSE = FormatSpec(
         body_end="</atem:invoke>",
         parameters=ParameterMarkers('<atem:parameter name="', '">', "", "</atem:parameter>"),
     ),
-    dropped=("<|start|>assistant", "<|start|>assistant to=user<|message|>"),
-    answers=("<|start|>assistant to=user<|message|>",),
+    dropped=("<|start|>assistant", *ANSWERS),
+    answers=ANSWERS,
     stops=("<|eot|>",),
     prompted="<|start|>assistant",
 )

@@ -1,4 +1,4 @@
-"""The usual way to write a call has a quicker way to be read, which makes nothing else of it."""
+"""What makes a call of its text: the usual way, the general one, and what may have been left out."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cognition.messages import ProposedCall
-from cognition.parsing import HERMES
+from cognition.parsing import HERMES, FormatSpec, parse_reply
 from cognition.parsing.decode import decode
+from cognition.parsing.formats import MINIMAX_M2, MISTRAL, QWEN3_CODER
 
 assert HERMES.calls is not None
 CALLS = HERMES.calls
@@ -75,3 +76,38 @@ def test_a_call_needs_a_name(name: str) -> None:
     (decoded,) = decode(CALLS, f'{{"name": "{name}", "arguments": {{}}}}')
 
     assert not isinstance(decoded, ProposedCall)
+
+
+@pytest.mark.parametrize(
+    ("spec", "raw", "call"),
+    [
+        (
+            MINIMAX_M2,
+            '<minimax:tool_call><invoke name="f"><parameter name="a">x</parameter>\n</minimax:tool_call>',
+            ProposedCall("f", '{"a": "x"}', ("missing end of the call",)),
+        ),
+        (MISTRAL, '[TOOL_CALLS]f{"a": 1}', ProposedCall("f", '{"a": 1}', ("missing marker after the name",))),
+    ],
+)
+def test_a_marker_that_was_left_out_is_noted_on_the_call(spec: FormatSpec, raw: str, call: ProposedCall) -> None:
+    """Where what follows leaves no doubt about it."""
+    reply = parse_reply(spec, raw)
+
+    assert (call,) == reply.calls
+
+
+@pytest.mark.parametrize(
+    ("spec", "raw"),
+    [
+        (MINIMAX_M2, '<minimax:tool_call><invoke name="f"><parameter name="a">x</parameter>\n'),
+        (MINIMAX_M2, '<minimax:tool_call><invoke name="f">\n</minimax:tool_call>'),
+        (MISTRAL, "[TOOL_CALLS]f"),
+        (MISTRAL, '[TOOL_CALLS]see here {"a": 1}'),
+        (QWEN3_CODER, "<tool_call>\n<function=f</function>\n</tool_call>"),
+    ],
+)
+def test_what_leaves_a_doubt_is_no_call(spec: FormatSpec, raw: str) -> None:
+    """A call that was cut, one of which only the name has come, and a name that is none go back to the model."""
+    reply = parse_reply(spec, raw)
+
+    assert (reply.calls, len(reply.malformed)) == ((), 1)
