@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import os
+import re
+from pathlib import Path
 from typing import Any
 
 from cognition import Failure, ModelRequest
 from cognition.features import Feature
 from interpreters.fakes import Reply, ScriptedModel, call
+from interpreters.journal.payloads import LARGE
+
+PAGE = "A page.\n" * (LARGE // 8)
+"""Stands in a file beside the journal."""
 
 FEATURES: tuple[Feature, ...] = ("questions", "plan", "memory", "workers")
 
@@ -31,7 +38,7 @@ class RichModel(ScriptedModel):
 
     def __init__(self) -> None:
         self._script = iter(rich_script())
-        super().__init__(iter(lambda: self._answer, None))
+        super().__init__(iter(lambda: self._answer, None), context_tokens=10**6)
 
     def _answer(self, request: ModelRequest) -> Any:
         if "Hi!" in [getattr(message, "text", "") for message in request.messages[-2:]]:  # notes may stand behind it
@@ -39,3 +46,14 @@ class RichModel(ScriptedModel):
         if getattr(request.messages[0], "text", "").startswith("work"):
             return Reply("I work.", chunk=2)
         return next(self._script)
+
+
+def open_files() -> int:
+    """How many this process has."""
+    return len(os.listdir("/dev/fd"))
+
+
+def strangers(folder: Path) -> list[Path]:
+    """What lies there beside journals and the large texts that are named by their content."""
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    return [path for path in files if path.suffix != ".jsonl" and not re.fullmatch("[0-9a-f]{64}", path.name)]

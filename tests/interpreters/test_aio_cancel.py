@@ -26,7 +26,7 @@ from interpreters.events import Event
 from interpreters.fakes import Hold, Reply, ScriptedModel, call
 from interpreters.threads import in_thread
 from tests.interpreters.loops import Blocking, double, run
-from tests.interpreters.rich import FEATURES, RichModel
+from tests.interpreters.rich import FEATURES, PAGE, RichModel, open_files, strangers
 from tests.interpreters.signs import PATIENCE
 
 
@@ -116,10 +116,10 @@ async def rich_session(**options: Any) -> AsyncIterator[AsyncAgent]:
     slept = threading.Event()
 
     @tool(read_only=True)
-    async def look(n: int, context: ToolContext[Any]) -> int:
+    async def look(n: int, context: ToolContext[Any]) -> int | str:
         context.progress(f"looking at {n}")
         await asyncio.sleep(0)
-        return n
+        return PAGE if n == 3 else n
 
     @tool(read_only=True, timeout=5)
     async def doze() -> None:
@@ -271,9 +271,10 @@ def test_cancel_at_every_await_of_a_turn(how: str, fsync: Any, tmp_path: Any, mo
 
     total = run(turn(None, tmp_path / "whole.jsonl"))
     assert total > 30
-    before = set(threading.enumerate())
+    before, files = set(threading.enumerate()), open_files()
     for stop in range(1, total + 1):
         run(turn(stop, tmp_path / f"{stop}.jsonl"))
     for thread in set(threading.enumerate()) - before:
         thread.join(PATIENCE)
     assert set(threading.enumerate()) <= before
+    assert (strangers(tmp_path), any(tmp_path.glob("*.payloads/*")), open_files() <= files) == ([], True, True)

@@ -21,7 +21,7 @@ from interpreters import Agent, ApprovalRequest, ToolContext, events, fakes, rep
 from interpreters.clock import SystemClock
 from interpreters.events import Event
 from interpreters.fakes import Hold, Reply, ScriptedModel, call
-from tests.interpreters.rich import FEATURES, RichModel
+from tests.interpreters.rich import FEATURES, PAGE, RichModel, open_files, strangers
 from tests.interpreters.signs import PATIENCE, once
 
 
@@ -312,9 +312,9 @@ def rich_session(points: Points, told: list[Event], journal: Path) -> Iterator[A
     slept = threading.Event()
 
     @tool(read_only=True)
-    def look(n: int, context: ToolContext[Any]) -> int:
+    def look(n: int, context: ToolContext[Any]) -> int | str:
         context.progress(f"looking at {n}")
-        return n
+        return PAGE if n == 3 else n
 
     @tool(read_only=True)
     def double(n: int) -> int:
@@ -411,7 +411,8 @@ def test_cancel_at_every_place_of_a_turn(tmp_path: Path) -> None:
 
     total = turn(None, tmp_path / "whole.jsonl")
     assert total > 100
-    before = set(threading.enumerate())
+    before, files = set(threading.enumerate()), open_files()
     for stop in range(1, total + 1):
         turn(stop, tmp_path / f"{stop}.jsonl")
     assert set() == set(threading.enumerate()) - before
+    assert (strangers(tmp_path), any(tmp_path.glob("*.payloads/*")), open_files() <= files) == ([], True, True)
