@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import builtins
-import sys
 from types import TracebackType
 from typing import Any, NoReturn, TypeVar, overload
 
 from cognition import AgentState, CogstepError, ConfigError, SessionReset
 from interpreters.answers import StructuredResult
 from interpreters.assembly import NO_TYPE, Parts, said
-from interpreters.base_agent import LOG, BaseAgent
+from interpreters.base_agent import LOG, BaseAgent, loop_runs_here
 from interpreters.observers import Observers
 from interpreters.results import RunResult
 from interpreters.sync import SyncInterpreter
@@ -85,9 +83,7 @@ class Agent(BaseAgent):
             JournalWriteError: the recording can't go on.
         """
         self._check_open()
-        if not self._warned and _loop_runs_here():
-            self._warned = True
-            self._interpreter.observers.warn(IN_A_LOOP)
+        self._look_for_loop()
         began = len(self.state.history)
         self._interpreter.run(said(text, returns))
         return self._result(began, returns)
@@ -99,8 +95,14 @@ class Agent(BaseAgent):
         it may have happened.
         """
         began = self._interrupted_at()
+        self._look_for_loop()
         self._interpreter.run(None)
         return self._result(began)
+
+    def _look_for_loop(self) -> None:
+        if not self._warned and loop_runs_here():
+            self._warned = True
+            self._interpreter.observers.warn(IN_A_LOOP)
 
     def reset(self) -> None:
         """Forget the conversation. What the user allowed or refused "from now on" stays."""
@@ -141,9 +143,3 @@ class Agent(BaseAgent):
             if error is None:
                 raise
             LOG.warning("while closing the agent after an error", exc_info=True)  # the error on its way tells more
-
-
-def _loop_runs_here() -> bool:
-    """Whether an event loop waits for this thread. Not so in a notebook, where nothing else is served by the loop."""
-    running = sys.modules.get("asyncio.events")  # a program that never imported it has no loop
-    return running is not None and running._get_running_loop() is not None and not hasattr(builtins, "__IPYTHON__")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import builtins
 import logging
 import os
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from typing import Any, Self, Unpack
@@ -157,3 +159,9 @@ class BaseAgent(ABC):
         self._closed = True
         if self._journal is not None:
             self._journal.close()
+
+
+def loop_runs_here() -> bool:
+    """Whether an event loop waits for this thread. Not so in a notebook, where nothing else is served by the loop."""
+    running = sys.modules.get("asyncio.events")  # a program that never imported it has no loop
+    return running is not None and running._get_running_loop() is not None and not hasattr(builtins, "__IPYTHON__")

@@ -21,7 +21,7 @@ from cognition.features import Feature, Mode
 from cognition.text_protocol import TextProtocol
 from interpreters.approvals import Approve
 from interpreters.asking import AskQuestions, Hooks, ReviewPlans
-from interpreters.base_agent import LOG
+from interpreters.base_agent import LOG, loop_runs_here
 from interpreters.errors import AgentClosedError, BusyError
 from interpreters.events import Event, Observer
 from interpreters.handles import messages as say
@@ -38,6 +38,12 @@ if TYPE_CHECKING:
 WINDOW = 256
 """Events of a turn that may be unread, unless it is said otherwise: some 40 KB, and more than come in the time that a
 message takes to the host and back."""
+
+
+IN_A_LOOP = (
+    "reading a turn by `for`, as AgentHandle.run does, blocks the event loop that runs on this thread until it ends; "
+    "in async code, use run_async() or `async for`"
+)
 
 
 class HandleOptions(TypedDict, total=False):
@@ -108,6 +114,7 @@ class AgentHandle:
         self._turn: TurnStream | None = None
         self._lock = threading.Lock()
         self._closed = False
+        self._warned = False
 
     @property
     def alive(self) -> bool:
@@ -223,6 +230,12 @@ class AgentHandle:
 
     def send(self, request: say.Request) -> None:
         self._host.send(request)
+
+    def look_for_loop(self) -> None:
+        """Say once that a loop is blocked."""
+        if not self._warned and loop_runs_here():
+            self._warned = True
+            LOG.warning(IN_A_LOOP)
 
     @property
     def answer_wait(self) -> float | None:

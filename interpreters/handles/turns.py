@@ -117,6 +117,7 @@ class TurnStream:
         return self._end.result
 
     def __iter__(self) -> Iterator[Event | ToolWait]:
+        self._handle.look_for_loop()
         return self
 
     def __next__(self) -> Event | ToolWait:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import builtins
 import contextvars
 import doctest
 import gc
 import threading
+from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
 
@@ -16,6 +18,7 @@ from cognition import Cancelled, ConfigError, Failed, Usage
 from interpreters import (
     Agent,
     AgentClosedError,
+    AgentHost,
     AsyncAgent,
     BusyError,
     ToolContext,
@@ -382,7 +385,7 @@ def test_a_session_leaves_nothing_behind() -> None:
 
 
 def test_an_agent_without_a_loop_in_one_says_so(caplog: pytest.LogCaptureFixture) -> None:
-    """It works, and blocks the loop meanwhile: said once."""
+    """It works, and blocks the loop meanwhile: said once, whatever it is asked for."""
 
     async def main() -> Any:
         with Agent(ScriptedModel(["one", "two"]), [double]) as agent:
@@ -392,6 +395,51 @@ def test_an_agent_without_a_loop_in_one_says_so(caplog: pytest.LogCaptureFixture
     assert [record.getMessage() for record in caplog.records] == [
         "Agent.run blocks the event loop that runs on this thread until the turn ends; in async code, use AsyncAgent"
     ]
+
+
+def test_a_turn_that_goes_on_in_a_loop_says_so_too(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """A resumed session blocks the loop as a new one does."""
+    path = tmp_path / "s.jsonl"
+    with Agent(ScriptedModel(["one"]), journal=path) as agent:
+        agent.run("hi")
+    path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:2]))
+
+    async def main() -> str:
+        with Agent.resume(path, ScriptedModel(["two"])) as agent:
+            return agent.go_on().text
+
+    assert run(main()) == "two"
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
+
+
+def test_a_handle_that_blocks_a_loop_says_so(caplog: pytest.LogCaptureFixture) -> None:
+    """Once, and how it is done instead."""
+
+    async def main() -> list[str]:
+        with AgentHost.in_thread(ScriptedModel(["one", "two", "three"])) as host:
+            handle = host.open("a")
+            return [handle.run("hi").text, handle.run("hi").text, (await handle.run_async("hi")).text]
+
+    assert run(main()) == ["one", "two", "three"]
+    assert [record.getMessage() for record in caplog.records] == [
+        "reading a turn by `for`, as AgentHandle.run does, blocks the event loop that runs on this thread until the turn "
+        "ends; in async code, use run_async() or `async for`"
+    ]
+
+
+def test_a_notebook_is_no_program_with_a_loop(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """There the loop serves the cells alone, so that a cell may block it: nothing is said, and both ways work."""
+    monkeypatch.setattr(builtins, "__IPYTHON__", True, raising=False)
+
+    async def cell() -> list[str]:
+        with Agent(ScriptedModel(["one"])) as agent, AgentHost.in_thread(ScriptedModel(["two"])) as host:
+            async with AsyncAgent(ScriptedModel(["three"])) as awaited:
+                return [agent.run("hi").text, host.open("a").run("hi").text, (await awaited.run("hi")).text]
+
+    assert run(cell()) == ["one", "two", "three"]
+    assert caplog.records == []
 
 
 def test_reading_asks_a_runtime_by_its_own_way() -> None:
