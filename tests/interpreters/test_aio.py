@@ -422,14 +422,12 @@ def test_a_handle_that_blocks_a_loop_says_so(caplog: pytest.LogCaptureFixture) -
 
     assert run(main()) == ["one", "two", "three"]
     assert [record.getMessage() for record in caplog.records] == [
-        "reading a turn by `for`, as AgentHandle.run does, blocks the event loop that runs on this thread until the turn "
-        "ends; in async code, use run_async() or `async for`"
+        "reading a turn by `for`, as AgentHandle.run does, blocks the event loop that runs on this thread until it ends; "
+        "in async code, use run_async() or `async for`"
     ]
 
 
-def test_a_notebook_is_no_program_with_a_loop(
-    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_notebook_may_be_blocked(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
     """There the loop serves the cells alone, so that a cell may block it: nothing is said, and both ways work."""
     monkeypatch.setattr(builtins, "__IPYTHON__", True, raising=False)
 
