@@ -422,8 +422,8 @@ def test_a_handle_that_blocks_a_loop_says_so(caplog: pytest.LogCaptureFixture) -
 
     assert run(main()) == ["one", "two", "three"]
     assert [record.getMessage() for record in caplog.records] == [
-        "reading a turn by `for`, as AgentHandle.run does, blocks the event loop that runs on this thread until it ends; "
-        "in async code, use run_async() or `async for`"
+        "reading a turn by `for`, as AgentHandle.run does, blocks the event loop that runs on this thread until it "
+        "ends; in async code, use run_async() or `async for`"
     ]
 
 
