@@ -53,7 +53,7 @@ from interpreters.program import Consultation, Consulted, Program, consultation
 from interpreters.settling import settle
 from interpreters.spawning import Worker, make_worker
 from interpreters.stream import Reply
-from interpreters.tools import Tool, describe
+from interpreters.tools import Tool, describe, too_late
 
 CONSULTED: tuple[type[Consulted], ...] = get_args(Consulted)
 """The effects that are carried out by asking the program."""
@@ -290,8 +290,7 @@ class Interpreter(ABC):
         if tool is None:
             self._post(ToolFailed(effect.effect_id, f"this program has no tool {effect.call.name!r}"))
         elif tool.timeout is not None:
-            late = f"{effect.call.name} took longer than {tool.timeout:g} seconds"
-            self._answer_after(tool.timeout, effect.effect_id, partial(ToolFailed, effect.effect_id, late))
+            self._answer_after(tool.timeout, effect.effect_id, partial(too_late, tool, effect))
         return tool
 
     def _context(self, effect: CallTool, deliver: Callable[[Letter], object]) -> ToolContext[Any]:

@@ -6,20 +6,25 @@ nowhere. A regression test of the tools, and of the world they look at.
 
 from __future__ import annotations
 
+import contextlib
 import os
-from collections.abc import Iterable
+import threading
+from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
+from queue import Empty, SimpleQueue
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from attrs import frozen
 
-from cognition import CallTool, EffectId, ToolCall, ToolFailed, ToolReturned
+from cognition import CallTool, ConfigError, EffectId, ToolCall, ToolFailed, ToolReturned
 from cognition.messages import ResultStatus
 from interpreters.context import ToolContext
 from interpreters.journal import Header, JournalReader
 from interpreters.redaction import Redaction
 from interpreters.replaying import engine_of
-from interpreters.tools import Tool, run_tool
+from interpreters.tools import Tool, run_tool, too_late
 from interpreters.veil import Veil, looks_like
 
 Result = tuple[ResultStatus, str]
@@ -65,25 +70,35 @@ class RehearsalReport:
 
 def rehearse(
     path: str | os.PathLike[str],
-    tools: Iterable[Tool[..., Any]],
+    tools: Iterable[Tool[..., Any]] | Callable[[Path], Iterable[Tool[..., Any]]],
     *,
+    cwd: str | os.PathLike[str] | None = None,
     deps: Any = None,
     redact: Redaction | None = None,
 ) -> RehearsalReport:
     """Run the calls of a recorded session and compare their results with the recorded ones.
 
-    **The tools really run**: give them a scratch directory, or a copy of what they change. A call without a recorded
-    result, as a crash or a cancellation leaves it, is not run.
+    **The tools really run**: hand in a function that makes them for a directory, which is then a new and empty one, or
+    give them a copy of what they change. A call without a recorded result, as a crash or a cancellation leaves it, is
+    not run.
 
     Args:
         path: the journal.
-        tools: what runs; a tool that is not among them counts as failed.
+        tools: what runs, or makes it for a directory; a tool that is not among them counts as failed.
+        cwd: that directory. None for a scratch one, which is deleted at the end.
         deps: handed to them as ``ToolContext.deps``.
         redact: as in the recording, for secrets known by name; any text may stand where another one was hidden.
 
     Raises:
         JournalError: the file is no journal, of another version, or damaged.
+        ConfigError: there is a ``cwd``, and the tools are made already.
     """
+    if callable(tools):
+        with contextlib.ExitStack() as stack:
+            place = stack.enter_context(TemporaryDirectory(prefix="cogstep-rehearsal-")) if cwd is None else cwd
+            return rehearse(path, tuple(tools(Path(place))), deps=deps, redact=redact)
+    if cwd is not None:
+        raise ConfigError("cwd= is for tools that are made for it: give a function that makes them of a directory")
     ours = {tool.spec.name: tool for tool in tools}
     decided: dict[EffectId, CallTool] = {}
     differences: list[LiveDifference] = []
@@ -113,7 +128,17 @@ def _run(tools: dict[str, Tool[..., Any]], effect: CallTool, session: str, deps:
     tool = tools.get(call.name)
     if tool is None:
         return ToolFailed(effect.effect_id, f"this program has no tool {call.name!r}")
-    return run_tool(tool, effect, ToolContext(deps, session=session, call_id=call.id, tool=call.name))
+    context = ToolContext(deps, session=session, call_id=call.id, tool=call.name)
+    if tool.timeout is None:
+        return run_tool(tool, effect, context)
+    answer: SimpleQueue[ToolReturned | ToolFailed] = SimpleQueue()
+    run = partial(run_tool, tool, effect, context)
+    threading.Thread(target=lambda: answer.put(run()), name="cogstep tool", daemon=True).start()
+    try:
+        return answer.get(timeout=tool.timeout)
+    except Empty:
+        context.cancel()
+        return too_late(tool, effect)
 
 
 def _same(recorded: Result, live: Result) -> bool:

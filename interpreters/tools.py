@@ -212,6 +212,11 @@ async def run_tool_async(
         return _failed(effect, error)
 
 
+def too_late(tool: Tool[..., Any], effect: CallTool) -> ToolFailed:
+    """What the model is told of a call that did not end within the tool's ``timeout``."""
+    return ToolFailed(effect.effect_id, f"{effect.call.name} took longer than {tool.timeout:g} seconds")
+
+
 TOOL_FAULTS = (Exception, ToolCancelled, SystemExit)
 """SystemExit: a tool that calls sys.exit() must not take the session with it."""
 

@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
 import json
 import sys
-from tempfile import TemporaryDirectory
+from functools import partial
 from typing import Any
 
 from interpreters.cli.errors import ANSWERED, UNANSWERED
 from interpreters.cli.resume import recorded_tools
+from interpreters.cli.session import directory
 from interpreters.rehearsing import RehearsalReport
 from interpreters.rehearsing import rehearse as run_again
 
 
 def rehearse(options: argparse.Namespace) -> int:
     """Run, compare, say what was found, and return the exit code."""
-    with contextlib.ExitStack() as stack:
-        if options.cwd is None:  # what tools do must not touch what is here, unless it is asked for
-            options.cwd = stack.enter_context(TemporaryDirectory(prefix="cogstep-rehearsal-"))
-        report = run_again(options.file, recorded_tools(options))
+    cwd = None if options.cwd is None else directory(options)
+    report = run_again(options.file, partial(recorded_tools, options.file), cwd=cwd)
     if options.json:
         print(json.dumps(report_data(report), ensure_ascii=False))
     else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 from typing import Any
 
 from cognition import Limits
@@ -17,7 +18,7 @@ from interpreters.tools import Tool
 def resume(options: argparse.Namespace) -> int:
     """Carry an interrupted turn to its end, then ask what is to be asked; return the exit code."""
     prompt = None if options.prompt is None else read_prompt(options.prompt)
-    tools = recorded_tools(options)
+    tools = recorded_tools(options.file, directory(options))
     output = make_output(options)
 
     with open_session(
@@ -38,7 +39,7 @@ def fork(options: argparse.Namespace) -> int:
     """Begin a new session where a recorded one stood, ask, and return the exit code."""
     prompt = read_prompt(options.prompt)
     chosen = options.no_tools or options.tools is not None
-    tools = choose_tools(options) if chosen else recorded_tools(options)
+    tools = choose_tools(options) if chosen else recorded_tools(options.file, directory(options))
     check_recording(options.record)
     limits = None if options.max_steps is None else Limits(steps=options.max_steps)
 
@@ -52,21 +53,20 @@ def fork(options: argparse.Namespace) -> int:
         return exit_code(session.ask(prompt).outcome)
 
 
-def recorded_tools(options: argparse.Namespace) -> tuple[Tool[..., Any], ...]:
-    """The tools that the session was recorded with, on the directory that was named.
+def recorded_tools(path: str, root: Path) -> tuple[Tool[..., Any], ...]:
+    """The tools that the session was recorded with, in this directory.
 
     Raises:
         CommandError: it was recorded by a program with tools of its own.
     """
-    root = directory(options)
     from interpreters.toolbox import standard_tools
 
     ours = {tool.spec.name: tool for tool in standard_tools(root)}
-    names = tool_names(read_header(options.file))
+    names = tool_names(read_header(path))
     foreign = [name for name in names if name not in ours]
     if foreign:
         raise CommandError(
-            f"{options.file} was recorded with tools of another program ({', '.join(foreign)}); "
+            f"{path} was recorded with tools of another program ({', '.join(foreign)}); "
             "resume it there with Agent.resume"
         )
     return tuple(ours[name] for name in names)

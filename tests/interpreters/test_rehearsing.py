@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from interpreters import Agent, Redaction, rehearse, tool
+from cognition import ConfigError
+from interpreters import Agent, Redaction, Tool, ToolContext, rehearse, tool
 from interpreters.fakes import ScriptedModel, call
 from interpreters.journal import JournalError
+from tests.interpreters.signs import PATIENCE
 
 
 def test_a_rehearsal_shows_what_is_otherwise_today(tmp_path: Path) -> None:
@@ -77,3 +81,67 @@ def test_secrets_that_were_hidden_are_no_differences(tmp_path: Path) -> None:
     assert (given.calls, given.skipped, given.same, ran) == (1, 1, True, ["hunter2"])
     key = "none"
     assert rehearse(path, [login], redact=known).same
+
+
+def test_tools_that_work_in_a_directory_get_a_scratch_one(tmp_path: Path) -> None:
+    """A function that makes them for a directory is given a new and empty one, which goes afterwards, or a named one."""
+    places: list[Path] = []
+
+    def tools_in(root: Path) -> list[Tool[..., Any]]:
+        places.append(root)
+
+        @tool
+        def write(text: str) -> str:
+            here = sorted(path.name for path in root.iterdir())
+            (root / "note.txt").write_text(text)
+            return f"beside {here}"
+
+        return [write]
+
+    world = tmp_path / "world"
+    world.mkdir()
+    path = tmp_path / "s.jsonl"
+    script = [call("write", text="one"), call("write", text="two"), "Written."]
+    with Agent(ScriptedModel(script), tools_in(world), journal=path) as agent:
+        agent.run("Write!")
+    (world / "note.txt").write_text("mine")
+
+    assert rehearse(path, tools_in).same
+    assert ((world / "note.txt").read_text(), places[-1].exists(), places[-1] == world) == ("mine", False, False)
+    report = rehearse(path, tools_in, cwd=world)
+    assert [difference.live for difference in report.differences] == [("ok", "beside ['note.txt']")]
+    assert ((world / "note.txt").read_text(), places[-1]) == ("two", world)
+    with pytest.raises(ConfigError, match="a function that makes them"):
+        rehearse(path, tools_in(world), cwd=world)
+
+
+def test_a_call_that_takes_too_long_today_is_a_difference(tmp_path: Path) -> None:
+    """In the words that the model would read; it is told that nobody waits, and the rehearsal goes on."""
+    release, told = threading.Event(), threading.Event()
+
+    @tool(name="look", timeout=0.02)
+    def slow(context: ToolContext[Any]) -> str:
+        assert release.wait(PATIENCE)
+        if context.cancelled:
+            told.set()
+        return "seen"
+
+    @tool
+    def look() -> str:
+        return "seen"
+
+    @tool
+    def close() -> str:
+        release.set()
+        return "closed"
+
+    path = tmp_path / "s.jsonl"
+    with Agent(ScriptedModel([call("look"), call("close"), "Seen."]), [look, close], journal=path) as agent:
+        agent.run("Look!")
+    release.clear()
+    report = rehearse(path, [slow, close])
+
+    assert [difference.live for difference in report.differences] == [
+        ("error", "look took longer than 0.02 seconds"),
+    ]
+    assert (report.calls, told.wait(PATIENCE)) == (2, True)
