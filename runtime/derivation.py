@@ -91,7 +91,7 @@ def derive(apply: Apply, source: str) -> Derived:
             spec, evidence = written
     if shown.one is None and spec.calls is None:
         spec, evidence = _told(prober, spec, evidence)
-    spec = next((known for known in FORMATS.values() if evolve(spec, name=known.name) == known), spec)
+    spec = next((known for known in FORMATS.values() if _is_known(spec, known)), spec)
     offered = prober.shows_tools()
     features = [
         name
@@ -112,6 +112,11 @@ def derive(apply: Apply, source: str) -> Derived:
         shown.two is not None,
         prober.minds_thinking(),
     )
+
+
+def _is_known(spec: FormatSpec, known: FormatSpec) -> bool:
+    """A written format is the derived one if nothing but stops is new in it: a template does not write all of them."""
+    return evolve(spec, name=known.name, stops=known.stops) == known and set(spec.stops) <= set(known.stops)
 
 
 def _warnings(shown: _Shown, spec: FormatSpec, offered: bool) -> Iterator[str]:

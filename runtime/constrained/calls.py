@@ -223,8 +223,12 @@ class CallWriter:
 
     def _name(self, tool: Tool) -> str:
         if tool.offered:
-            return quoted(tool.spec.name)
+            return quoted(self._escaped(tool.spec.name))
         return self.rules.terminal(regex(OWN_NAME) + (f" & ~({_texts(self._names)})" if self._names else ""))
+
+    def _escaped(self, name: str) -> str:
+        """The name of a tool or a parameter as the format writes it."""
+        return name.replace("&", "&amp;").replace('"', "&quot;") if self.calls.escaped else name
 
     def _key(self, tool: Tool) -> str:
         """The name as JSON."""
@@ -276,7 +280,7 @@ class CallWriter:
     def _parameters(self, tool: Tool, node: Members, markers: ParameterMarkers) -> str:
         parts = ['""']
         for member in node.members:
-            one = self._parameter(tool, quoted(member.name), member.name, member.node, markers)
+            one = self._parameter(tool, quoted(self._escaped(member.name)), member.name, member.node, markers)
             parts.append(self._part(tool, member, one))
         if node.rest is not None:
             known = tuple(member.name for member in node.members)

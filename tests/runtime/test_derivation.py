@@ -15,7 +15,7 @@ from cognition.parsing import (
     ReasoningMarkers,
     parse_reply,
 )
-from cognition.parsing.formats import GPT_OSS, LFM2, MISTRAL_LIST, QWEN3_CODER
+from cognition.parsing.formats import GIGACHAT_3_1, GPT_OSS, LFM2, MISTRAL_LIST, QWEN3_CODER
 from runtime.templates import ChatTemplate
 from tests.conformance.templates import try_out
 from tests.runtime import chat_templates
@@ -190,3 +190,15 @@ def test_the_template_that_ships_is_hermes() -> None:
     source = (SMALL_MODEL.parents[1] / "training" / "template.jinja").read_text("utf-8")
 
     assert ChatTemplate(source).format_spec() == HERMES
+
+
+def test_a_family_is_known_without_all_of_its_stops() -> None:
+    """A template writes what ends a message; what else ends a reply, the tokenizer or a written format knows."""
+    source = (
+        "{% for message in messages %}{{ message.role }}<|role_sep|>\n{{ message.content or '' }}"
+        "{% for call in message.tool_calls or () %}{% if loop.first %}<|function_call|>"
+        '{"name": "{{ call.function.name }}", "arguments": {{ call.function.arguments | tojson }}}{% endif %}'
+        "{% endfor %}<|message_sep|>\n\n{% endfor %}{% if add_generation_prompt %}assistant<|role_sep|>\n{% endif %}"
+    )
+
+    assert ChatTemplate(source).format_spec() == GIGACHAT_3_1

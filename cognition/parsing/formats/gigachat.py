@@ -16,7 +16,7 @@ from cognition.parsing.spec import CallFormat, FormatSpec
 
 GIGACHAT = FormatSpec(
     "gigachat",
-    calls=CallFormat("json_object", start="<|message_sep|>\n\nfunction call<|role_sep|>\n"),
+    calls=CallFormat("json_object", start="<|message_sep|>\n\nfunction call<|role_sep|>"),
     stops=("<|message_sep|>", "</s>"),
 )
 

@@ -171,6 +171,20 @@ def test_a_text_is_not_written_as_another_value_that_its_schema_allows() -> None
     assert {value: accepts(grammar, text) for value, text in calls.items()} == {"1a": True, "12": False, "55": True}
 
 
+def test_names_are_written_as_the_format_writes_them() -> None:
+    """Kimi K3 has them in attributes."""
+    schema = {"type": "object", "properties": {'a&"b': {"type": "string", "enum": ["x"]}}, "required": ['a&"b']}
+    tool, k3 = ToolSpec("f", "", schema), silent(FORMATS["kimi_k3"])
+    text = (
+        '<|open|>tools<|sep|><|open|>call tool="f" index="1"<|sep|><|open|>argument key="a&amp;&quot;b" type="string"'
+        "<|sep|>x<|close|>argument<|sep|><|close|>call<|sep|><|close|>tools<|sep|>"
+    )
+    (read,) = parse_reply(k3, text, tools=[tool]).calls
+
+    assert json.loads(read.arguments_json) == {'a&"b': "x"}
+    assert accepts(reply(k3, read_tools([tool]), NO_TOKENS, calls="must"), text)
+
+
 def test_reasoning_before_a_forced_call_is_free() -> None:
     """Whether the prompt opened it or not; behind it there is nothing but the call."""
     tools = read_tools(TOOLS[1:2])
