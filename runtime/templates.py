@@ -122,6 +122,11 @@ class ChatTemplate:
                 f"the chat template has a syntax error in line {error.lineno} ({error.message}); use the "
                 "template of the model's publisher"
             ) from error
+        except (RecursionError, MemoryError, SyntaxError) as error:  # the last of Python, over what Jinja made of it
+            raise TemplateError(
+                f"the chat template can't be compiled, it is nested too deeply ({error}); use the template of the "
+                "model's publisher"
+            ) from error
 
     def render(self, request: ModelRequest, *, open_reply: bool = True) -> Rendered:
         """The prompt for a request, with the generation prompt at its end unless ``open_reply`` is False.

@@ -114,6 +114,21 @@ class TestRender:
         ):
             ChatTemplate("a\n{% if %}")
 
+    @pytest.mark.parametrize(
+        "source",
+        [
+            "{{" + "{" * 400,
+            "{{ " + "-" * 3000 + "1 }}",
+            "{% for a in b %}" * 25 + "{% endfor %}" * 25,
+            "{% if a %}" * 120 + "{% endif %}" * 120,
+        ],
+        ids=["braces", "signs", "loops", "conditions"],
+    )
+    def test_a_template_nested_beyond_measure_is_refused(self, source: str) -> None:
+        """Whether Jinja gives up over it or Python over what Jinja makes of it."""
+        with pytest.raises(TemplateError, match="the chat template can't be compiled"):
+            ChatTemplate(source)
+
     def test_with_a_text_protocol_calls_stay_in_the_text(self) -> None:
         """The core reads them there; reasoning is told apart all the same."""
         request = ModelRequest("", History((HELLO,)), (), GenerationOptions(), protocol="tool_tags")
