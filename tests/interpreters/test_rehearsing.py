@@ -84,7 +84,7 @@ def test_secrets_that_were_hidden_are_no_differences(tmp_path: Path) -> None:
 
 
 def test_tools_that_work_in_a_directory_get_a_scratch_one(tmp_path: Path) -> None:
-    """A function that makes them for a directory is given a new and empty one, which goes afterwards, or a named one."""
+    """A function that makes them for a directory is given a new, empty one, which goes afterwards, or a named one."""
     places: list[Path] = []
 
     def tools_in(root: Path) -> list[Tool[..., Any]]:

@@ -53,6 +53,11 @@ calls = st.one_of(
     st.builds(lambda: call("recall", query="note")),
     st.builds(lambda: call("ask_user", questions=[{"question": "Which?", "options": ["a", "b"]}])),
     st.builds(lambda: call("nonsense", a=1)),
+    st.builds(lambda text: call("spawn_worker", name="ann", objective=f"work on {text}"), texts),
+    st.builds(lambda: call("enter_plan_mode")),
+    st.builds(lambda: call("submit_plan", steps=["look", "pay"])),
+    st.builds(lambda: call("finish_step")),
+    st.builds(lambda: call("update_tasks", tasks=[{"title": "look", "status": "open"}])),
 )
 usages = st.builds(Usage, st.integers(0, 50), st.integers(0, 50))
 replies = st.one_of(
@@ -69,9 +74,11 @@ def options(journal: Path, approvals: list[bool]) -> dict[str, Any]:
     answers = iter(approvals)
     return {
         "tools": TOOLS,
-        "features": ["questions", "memory"],
+        "features": ["questions", "memory", "plan", "tasks", "workers"],
         "memory": Notes(),
         "ask": lambda request: ["a"],
+        "review": lambda request: next(answers, True),
+        "worker_patience": None,  # of seconds that no clock here counts
         "approve": lambda request: Approval(next(answers, True), "so it is"),
         "hooks": {"stop": lambda request: None},
         "limits": Limits(steps=6),
@@ -86,7 +93,7 @@ def options(journal: Path, approvals: list[bool]) -> dict[str, Any]:
 @settings(max_examples=60, deadline=None)
 @given(st.lists(replies, max_size=7), st.lists(st.booleans(), max_size=4))
 def test_sync_and_asyncio_record_the_same(script: list[Reply], approvals: list[bool]) -> None:
-    """Calls, approvals, failures, retries, questions, notes, hooks; with a model that awaits and one that blocks."""
+    """Calls, failures, retries, questions, plans, notes, workers, hooks; by a model that awaits and one that blocks."""
 
     def endless() -> Any:
         yield from script

@@ -52,7 +52,7 @@ def watch(event: Event) -> None:
 def test_thread_and_process_record_what_sync_and_asyncio_record(
     hosts: tuple[Path, list[AgentHost]], script: list[Reply], approvals: list[bool]
 ) -> None:
-    """Calls, approvals, failures, retries, questions, notes, hooks."""
+    """Calls, approvals, failures, retries, questions, plans, notes, workers, hooks."""
     file, both = hosts
 
     def endless() -> Iterator[Any]:
@@ -69,7 +69,20 @@ def test_thread_and_process_record_what_sync_and_asyncio_record(
         for path, host in zip(paths[2:], both, strict=True):
             given = options(path, approvals)
             write_script(file, next(NUMBERS), script)
-            own = {name: given[name] for name in ("features", "ask", "approve", "hooks", "limits", "journal", "fsync")}
+            own = {
+                name: given[name]
+                for name in (
+                    "features",
+                    "ask",
+                    "review",
+                    "approve",
+                    "hooks",
+                    "limits",
+                    "worker_patience",
+                    "journal",
+                    "fsync",
+                )
+            }
             with host.open("the same", given["tools"], notes=":memory:", **own) as handle:
                 told.append(tuple(handle.run(text) for text in ("Go!", "And on!")))
         recorded = [path.read_bytes() for path in paths]
