@@ -69,6 +69,8 @@ class SyncInterpreter(Interpreter):
         self._threads = Workers()
         self._busy = threading.Lock()
         self._mailbox: SimpleQueue[Letter] = SimpleQueue()
+        self._earlier: int | None = None
+        """Letters that are to be looked at before a deadline that has come."""
         self._agenda: dict[EffectId, Callable[[], Input | None]] = {}
         """What is to be done on this thread, oldest first."""
         self._calls: list[CallTool] = []
@@ -144,7 +146,7 @@ class SyncInterpreter(Interpreter):
         while True:
             if self._calls:
                 self._begin_calls()
-            due = self._due() if self._deadlines else None
+            due = self._late() if self._deadlines else None
             if due is not None:
                 return due
             letter = self._look() if self._agenda else self._clock.receive(self._mailbox, self._seconds_left())
@@ -156,6 +158,21 @@ class SyncInterpreter(Interpreter):
                 continue
             if event is not None:
                 return event
+
+    def _late(self) -> Input | None:
+        """What the clock answers: when a deadline has come, and none of the letters that were here by then answers it.
+
+        This thread may have been held up beyond a tool's time by an observer or a question, and not the tool.
+        """
+        if self._earlier is None:
+            if (self._seconds_left() or 0.0) > 0.0:
+                return None
+            self._earlier = self._mailbox.qsize()
+        if self._earlier > 0:
+            self._earlier -= 1
+            return None
+        self._earlier = None
+        return self._due()
 
     def _look(self) -> Letter | None:
         return None if self._mailbox.empty() else self._mailbox.get_nowait()  # nobody else takes from it
@@ -175,6 +192,7 @@ class SyncInterpreter(Interpreter):
 
     def _forget(self) -> None:
         super()._forget()
+        self._earlier = None
         self._agenda.clear()
         self._calls.clear()
         self._questions.clear()

@@ -6,11 +6,12 @@ import asyncio
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Any
 
 import pytest
 
-from cognition import Cancelled, Completed
+from cognition import Cancelled, Completed, ToolReturned
 from interpreters import Tool, ToolContext, events, fakes, replay, tool
 from interpreters.events import Event
 from interpreters.fakes import ScriptedModel, call
@@ -128,3 +129,50 @@ def test_a_cancellation_at_the_moment_when_a_tool_s_time_is_up(
     assert set(threading.enumerate()) <= before
     report = replay(tmp_path / "s.jsonl").raise_for_divergence()
     assert (said.state, 2) == (report.state, report.turns)
+
+
+class Patient(fakes.FakeClock):
+    """Time passes when the test says so."""
+
+    def receive(self, mailbox: SimpleQueue[Any], seconds: float | None) -> Any:
+        return super().receive(mailbox, None)
+
+
+class Watched:
+    """A mailbox that says when an answer has come."""
+
+    def __init__(self, mailbox: SimpleQueue[Any], answered: threading.Event) -> None:
+        self._mailbox = mailbox
+        self._answered = answered
+
+    def put(self, letter: Any) -> None:
+        self._mailbox.put(letter)
+        if isinstance(letter, ToolReturned):
+            self._answered.set()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._mailbox, name)
+
+
+def test_an_answer_that_was_there_in_time_counts_also_where_nobody_looked() -> None:
+    """The session was held up by an observer until the time was over; what came by then is no lie of the clock's."""
+    answered = threading.Event()
+    clock = Patient()
+
+    @tool(timeout=SECONDS)
+    def work(context: ToolContext[Any]) -> str:
+        context.progress("at it")
+        return "done"
+
+    def hold_up(event: Event) -> None:
+        if isinstance(event, events.ToolProgress):
+            assert answered.wait(PATIENCE)
+            clock.advance(60)
+
+    def use(agent: Any) -> None:
+        agent._interpreter._mailbox = Watched(agent._interpreter._mailbox, answered)
+
+    model = ScriptedModel([call("work"), "Done."])
+    said = in_sync(model, "Work!", tools=[work], use=use, observers=[events.Inline(hold_up)], clock=clock)
+
+    assert said.tool_results == [("done", "ok")]
