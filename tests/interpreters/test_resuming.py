@@ -13,6 +13,7 @@ from attrs import evolve
 
 from cognition import (
     AgentConfig,
+    AgentState,
     Completed,
     ConfigError,
     Idle,
@@ -258,3 +259,43 @@ def test_a_fork_goes_its_own_way(tmp_path: Path) -> None:
     assert before == path.read_bytes()
     with pytest.raises(Exception, match="no turn 7"):
         Agent.fork(path, Thinking(), turn=7)
+
+
+def fork_in_sync(path: Path, model: Any, text: str, **given: Any) -> tuple[RunResult, AgentState]:
+    with Agent.fork(path, model, **given) as agent:
+        return agent.run(text), agent.state
+
+
+def fork_in_asyncio(path: Path, model: Any, text: str, **given: Any) -> tuple[RunResult, AgentState]:
+    async def main() -> tuple[RunResult, AgentState]:
+        async with AsyncAgent.fork(path, model, **given) as agent:
+            return await agent.run(text), agent.state
+
+    return asyncio.run(main())
+
+
+@pytest.mark.parametrize("fork", [fork_in_sync, fork_in_asyncio])
+def test_a_fork_has_tools_of_its_own(fork: Any, tmp_path: Path) -> None:
+    """The model is offered them and calls them; what was said before with others stays in the conversation."""
+    path, forked = tmp_path / "s.jsonl", tmp_path / "fork.jsonl"
+    whole_session(World(), path, "Go!")
+    measured: list[str] = []
+
+    @tool
+    def measure(what: str) -> int:
+        """Measure."""
+        measured.append(what)
+        return 7
+
+    model = ScriptedModel([call("measure", what="it"), call("pay", amount=1), "Seven."])
+    given = {"tools": [measure], "features": (), "turn": 1, "journal": forked, "limits": Limits(steps=5)}
+    result, state = fork(path, model, "Measure it!", **given)
+
+    assert (measured, result.text) == (["it"], "Seven.")
+    assert [(made.name, made.status) for made in result.calls] == [("measure", "ok"), ("pay", "error")]
+    assert [[spec.name for spec in request.tools] for request in model.requests] == [["measure"]] * 3
+    assert "look" in [message.name for message in model.requests[0].messages if isinstance(message, ToolMessage)]
+    report = replay(forked).raise_for_divergence()
+    assert (state, 1) == (report.state, report.turns)
+    assert report.header.config is not None
+    assert report.header.config.limits == Limits(steps=5)
