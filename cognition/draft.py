@@ -31,7 +31,7 @@ class Setup:
     def __init__(self, config: AgentConfig) -> None:
         self.config = config
         self.offered = config.offered
-        self.engine_tools = frozenset(tool.name for tool in engine_tools(config.features))
+        self.engine_tools = tuple([tool.name for tool in engine_tools(config.features)])
         self.tools: dict[str, ToolSpec] = {tool.name: tool for tool in self.offered}
         self.prompt = config.prompt
         self.fixed = fixed_size(config)

@@ -23,6 +23,9 @@ class ModelAttempt:
     """The context was cut after an overflow; it is done once."""
 
 
+FIRST_ATTEMPT = ModelAttempt()
+
+
 @frozen
 class Idle:
     """Nothing is going on; the user may speak."""

@@ -124,7 +124,8 @@ class AsyncInterpreter(Interpreter):
                 if self.observers.deliveries:
                     await await_all(self.observers.deliveries)
             finally:
-                self._turn = self._group = None
+                self._end_run()
+                self._group = None
                 if self._end is not None:
                     self._end.set_result(None)
                     self._end = None
@@ -296,7 +297,7 @@ class AsyncInterpreter(Interpreter):
 
     async def _stream(self, reply: Reply) -> Input | None:
         """Ask the model and show what comes."""
-        if reply.is_over():
+        if reply.turn.is_over():
             return None
         with reply:
             async for output in reply.begin(reading(self.program.model, reply.effect.request)):

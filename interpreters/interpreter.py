@@ -205,9 +205,14 @@ class Interpreter(ABC):
     def _tell_mode(self, decision: ModeSet) -> None:
         self._crew.tell_mode(decision)
 
-    def _is_over(self, turn: Turn | None) -> bool:
-        """Whether nobody waits any more for what was begun in this turn."""
-        return turn is None or turn.is_cancelled() or turn is not self._turn
+    def _at_work_for(self) -> Turn:
+        """The run under way; where there is none, one that is over."""
+        return self._turn or Turn(ended=True)
+
+    def _end_run(self) -> None:
+        if self._turn is not None:
+            self._turn.end()
+            self._turn = None
 
     # ---------------------------------------------------------------------------------------- where inputs come from
 
@@ -228,7 +233,7 @@ class Interpreter(ABC):
                     raise error
             case Errand(turn=turn):
                 self.observers.wait()  # the user has seen what led to the question
-                run_errand(letter, wanted=not self._is_over(turn))
+                run_errand(letter, wanted=not turn.is_over())
             case _:
                 self._settled(letter)
                 return letter
@@ -280,8 +285,7 @@ class Interpreter(ABC):
 
     def _new_reply(self, effect: CallModel) -> Reply:
         """What the model will write, from now on also for whoever cancels."""
-        over = partial(self._is_over, self._turn)
-        reply = self._reply = Reply(effect, self.observers, self._clock, over)
+        reply = self._reply = Reply(effect, self.observers, self._clock, self._at_work_for())
         return reply
 
     def _tool(self, effect: CallTool) -> Tool[..., Any] | None:
@@ -307,7 +311,7 @@ class Interpreter(ABC):
 
     def _consultation(self, effect: Consulted) -> Consultation:
         """Whom to ask, and what the answer means: see ``program``."""
-        return consultation(self.program, effect, partial(self._is_over, self._turn))
+        return consultation(self.program, effect, self._at_work_for().is_over)
 
     def _unanswered(self, asked: Consultation, error: BaseException) -> Input:
         self.observers.warn(f"the program could not {asked.what}: {describe(error)}")

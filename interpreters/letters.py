@@ -14,16 +14,24 @@ from interpreters.events import Event
 
 @define(eq=False)
 class Turn:
-    """The run under way, as a cancellation sees it."""
+    """One run, as those see it who work for it."""
 
     _cancelled: bool = False
+    _ended: bool = False
 
     def cancel(self) -> None:
         self._cancelled = True
 
+    def end(self) -> None:
+        self._ended = True
+
     def is_cancelled(self) -> bool:
         """Asked anew each time, since another thread or a signal handler may have said so in between."""
         return self._cancelled
+
+    def is_over(self) -> bool:
+        """Whether nobody waits any more for what was begun in it."""
+        return self._cancelled or self._ended
 
 
 @frozen(eq=False)

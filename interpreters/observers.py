@@ -61,6 +61,7 @@ if TYPE_CHECKING:
     from interpreters.delivery_tasks import Tasks
 
 LOG = logging.getLogger("cogstep")
+NONE: frozenset[str] = frozenset()
 
 
 class Observers:
@@ -108,7 +109,7 @@ class Observers:
         """The newest step that was told of."""
         self._open: dict[EffectId, tuple[Effect, float]] = {}
         """Effects under way, and since when."""
-        self._reported: frozenset[str] = frozenset()
+        self._reported = NONE
         """Calls of this turn whose result was told."""
 
     def _reach(self, observer: Observer) -> Callable[[Event], object]:
@@ -339,7 +340,7 @@ class Observers:
                 self.emit(events.ModeChanged, mode=mode)
             case TurnFinished(outcome=outcome, usage=usage):
                 self._open.clear()
-                self._reported = frozenset()
+                self._reported = NONE
                 self.emit(events.TurnFinished, outcome=outcome, usage=usage)
             case _:  # a timer, and the end of the session, show in what comes before and after
                 pass

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from types import TracebackType
 from typing import Protocol, Self, TypeVar
 
@@ -18,6 +17,7 @@ from cognition.parsing import (
 )
 from interpreters import events
 from interpreters.clock import Clock
+from interpreters.letters import Turn
 from interpreters.observers import Observers
 from runtime.protocol import Done
 
@@ -62,12 +62,12 @@ class Reply:
         effect: asks for it.
         observers: are shown each piece.
         clock: measures it.
-        is_over: whether its turn has ended.
+        turn: the run that waits for it.
     """
 
-    def __init__(self, effect: CallModel, observers: Observers, clock: Clock, is_over: Callable[[], bool]) -> None:
+    def __init__(self, effect: CallModel, observers: Observers, clock: Clock, turn: Turn) -> None:
         self.effect = effect
-        self.is_over = is_over
+        self.turn = turn
         self.unread = Usage()
         """What it took, where a cancellation ended it and it is no input."""
         self._observers = observers
@@ -97,7 +97,7 @@ class Reply:
     def begin(self, generation: Stream) -> Stream:
         """The stream to read."""
         self._generation = generation
-        if self.is_over():  # asked for while it was submitted
+        if self.turn.is_over():  # asked for while it was submitted
             generation.cancel()
         return generation
 
@@ -139,7 +139,7 @@ class Reply:
             self._observers.emit(
                 events.ModelCallFinished, finish_reason=done.finish_reason, usage=done.usage, seconds=seconds
             )
-        if self.is_over():
+        if self.turn.is_over():
             self.unread = done.usage
             return None
         if done.failure is not None:

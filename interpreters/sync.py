@@ -100,7 +100,7 @@ class SyncInterpreter(Interpreter):
             self._break_off(describe(error))
             raise
         finally:
-            self._turn = None
+            self._end_run()
             try:
                 self.observers.wait()
             finally:
@@ -204,7 +204,7 @@ class SyncInterpreter(Interpreter):
 
     def _stream(self, reply: Reply) -> Input | None:
         """Ask the model and show what comes."""
-        if reply.is_over():
+        if reply.turn.is_over():
             return None
         with reply:
             for output in reply.begin(self.program.model.submit(reply.effect.request)):
@@ -233,12 +233,12 @@ class SyncInterpreter(Interpreter):
                 self._threads.start(partial(self._run_there, tool, effect, context))
 
     def _run_here(self, tool: Tool[..., Any], effect: CallTool, context: ToolContext[Any]) -> Input | None:
-        turn = self._turn
-        if self._is_over(turn):
+        turn = self._at_work_for()
+        if turn.is_over():
             return None
         answer = run_tool(tool, effect, context)
         self._contexts.pop(effect.effect_id, None)
-        return None if self._is_over(turn) else answer
+        return None if turn.is_over() else answer
 
     def _run_there(self, tool: Tool[..., Any], effect: CallTool, context: ToolContext[Any]) -> None:
         try:

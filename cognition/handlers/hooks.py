@@ -11,12 +11,12 @@ from cognition.inputs import HookReturned
 from cognition.messages import ToolCall, ToolResult, UserMessage
 from cognition.outcomes import Cancelled, Completed, LimitKind
 from cognition.phases import (
+    FIRST_ATTEMPT,
     Acting,
     AwaitingHook,
     CallSlot,
     CallStatus,
     Hooked,
-    ModelAttempt,
     Proposed,
     Recalling,
     Settled,
@@ -51,7 +51,7 @@ def answer_user(draft: Draft, now: float) -> None:
     if exhausted is not None:
         draft.stop_at(exhausted)
     else:
-        draft.ask_model(ModelAttempt(), new_step=True)
+        draft.ask_model(FIRST_ATTEMPT, new_step=True)
 
 
 def on_hook_returned(setup: Setup, state: AgentState, event: HookReturned) -> Transition:
@@ -84,7 +84,7 @@ def _before_completion(draft: Draft, outcome: Completed, event: HookReturned) ->
     if event.verdict == "go_on" and draft.hook_continuations < draft.setup.config.limits.hook_continuations:
         draft.hook_continuations += 1
         draft.note("\n".join(part for part in (event.reason, event.context) if part) or "Go on.")
-        draft.go_on(event.at, ModelAttempt())
+        draft.go_on(event.at, FIRST_ATTEMPT)
     else:
         draft.finish(outcome)
 

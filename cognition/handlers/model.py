@@ -13,7 +13,7 @@ from cognition.handlers.rejection import reject
 from cognition.inputs import ModelFailed, ModelInterrupted, ModelReplied, TimerFired
 from cognition.messages import AssistantMessage, MalformedToolCall, ToolCall, Usage
 from cognition.outcomes import Cancelled, Completed, ErrorKind, Failed, LimitReached
-from cognition.phases import ModelAttempt, Thinking, Waiting
+from cognition.phases import FIRST_ATTEMPT, ModelAttempt, Thinking, Waiting
 from cognition.retry import RETRIED, classify, delay
 from cognition.state import AgentState
 from cognition.text_protocol import RETRY_NOTE, read_text
@@ -161,7 +161,7 @@ def _nudge(draft: Draft, event: ModelReplied) -> None:
         draft.finish(Failed("bad_output", f"the model gave no answer in {draft.nudges} replies"))
         return
     draft.note(NUDGE_NOTE)
-    draft.go_on(event.at, ModelAttempt())
+    draft.go_on(event.at, FIRST_ATTEMPT)
 
 
 def _trim_and_retry(draft: Draft, attempt: ModelAttempt, event: ModelFailed) -> None:
