@@ -121,7 +121,10 @@ def to_data(value: Any, kind: Any = None) -> Any:
     ``kind`` is the type to write it as; for a union its tag is added. Without it: the union that the value's class
     belongs to, else its class.
     """
-    return _converter().unstructure(value, _UNION_OF.get(type(value), type(value)) if kind is None else kind)
+    if kind is not None:
+        return _converter().unstructure(value, kind)
+    own: type = type(value)
+    return _writer_of(own)(value)
 
 
 def from_data(data: Any, kind: Any) -> Any:
@@ -130,10 +133,27 @@ def from_data(data: Any, kind: Any) -> Any:
     Raises:
         CodecError: unknown tags, missing or unknown fields, values of a wrong type; names each path.
     """
-    try:
-        return _converter(detailed=False).structure(data, kind)
-    except Exception:  # whatever it is: the next reading says what is wrong, and where
-        return _read_carefully(data, kind)
+    return reader_of(kind)(data)
+
+
+@cache
+def reader_of(kind: Any) -> Callable[[Any], Any]:
+    """``from_data`` of one type, for who reads many values: to find out how a union is read takes as long as a read."""
+    read = _converter(detailed=False).get_structure_hook(kind)
+
+    def read_one(data: Any) -> Any:
+        try:
+            return read(data, kind)
+        except Exception:  # whatever it is: the next reading says what is wrong, and where
+            return _read_carefully(data, kind)
+
+    return read_one
+
+
+@cache
+def _writer_of(kind: type) -> Callable[[Any], Any]:
+    """Writes values of a class: with its tag, where it belongs to a union."""
+    return _converter().get_unstructure_hook(_UNION_OF.get(kind, kind))
 
 
 def _read_carefully(data: Any, kind: Any) -> Any:

@@ -14,7 +14,7 @@ from cognition.history import History
 from cognition.ids import EffectId, effect_id
 from cognition.messages import AssistantMessage, Message, ToolCall, ToolMessage, ToolResult, UserMessage
 from cognition.outcomes import Completed, Failed, LimitKind, LimitReached, Outcome
-from cognition.phases import Hooked, Idle, ModelAttempt, Phase, Thinking
+from cognition.phases import IDLE, Hooked, ModelAttempt, Phase, Thinking
 from cognition.requests import ModelRequest, Purpose
 from cognition.state import AgentState, Counters, Spent, Window
 from cognition.tools import ToolSpec
@@ -39,9 +39,9 @@ class Setup:
         self.result_limit = result_limit(config)
 
     def request(
-        self, history: History, window: Window, purpose: Purpose, *, called: bool = False, returns: str = ""
+        self, history: History, first: int, purpose: Purpose, *, called: bool = False, returns: str = ""
     ) -> ModelRequest:
-        """The request for one model call; a final answer is asked for without tools.
+        """The request for one model call, with the messages from ``first`` on; without tools for a final answer.
 
         ``called``: the turn has made calls already, so that none is forced any more. ``returns``: see ``AgentState``.
         """
@@ -52,7 +52,7 @@ class Setup:
         if choice != options.tool_choice or (returns and returns != options.response_format):
             options = _options(options, choice, returns or options.response_format)
         tools = () if final or config.protocol != "native" else self.offered
-        return ModelRequest(self.prompt, history.drop(window.first), tools, options, config.protocol)
+        return ModelRequest(self.prompt, history.drop(first), tools, options, config.protocol)
 
 
 @lru_cache(maxsize=64)
@@ -123,10 +123,6 @@ class Draft:
         self.usage, self.recent = spent.usage, spent.recent
 
     @property
-    def window(self) -> Window:
-        return Window(self.first, self.size, self.scale)
-
-    @property
     def turn(self) -> int:
         return self._turn
 
@@ -169,24 +165,27 @@ class Draft:
     def ask_model(self, attempt: ModelAttempt, *, new_step: bool) -> None:
         """Call the model, or fail the turn if what must be shown doesn't fit."""
         setup = self.setup
-        window = fit(self.history, self.window, setup.fixed, setup.budget)
-        if window is None:
-            self.finish(
-                Failed(
-                    "context_overflow",
-                    f"this turn needs about {self.prompt_tokens()} tokens and the prompt may have {setup.budget}; "
-                    "ask for less at once, or use a model with a longer context",
+        if (setup.fixed + self.size) * self.scale > setup.budget:  # else all that was shown last can be shown again
+            window = fit(self.history, Window(self.first, self.size, self.scale), setup.fixed, setup.budget)
+            if window is None:
+                self.finish(
+                    Failed(
+                        "context_overflow",
+                        f"this turn needs about {self.prompt_tokens()} tokens and the prompt may have {setup.budget}; "
+                        "ask for less at once, or use a model with a longer context",
+                    )
                 )
-            )
-            self.trust_estimates()
-            return
-        self.first, self.size = window.first, window.size
+                self.trust_estimates()
+                return
+            self.first, self.size = window.first, window.size
         if new_step:
             self._step, self._index = self._step + 1, 0
         identity = self.new_effect()
-        request = setup.request(self.history, window, attempt.purpose, called=bool(self.recent), returns=self.returns)
+        request = setup.request(
+            self.history, self.first, attempt.purpose, called=bool(self.recent), returns=self.returns
+        )
         shown = len(request.messages)
-        self.decisions.append(ContextAssembled(shown, window.first, self.prompt_tokens(), setup.budget))
+        self.decisions.append(ContextAssembled(shown, self.first, self.prompt_tokens(), setup.budget))
         self.decisions.append(CallModel(identity, attempt.purpose, request))
         self.phase = Thinking(identity, attempt)
 
@@ -253,7 +252,7 @@ class Draft:
         """End the turn; nothing may be decided after it."""
         self.total += self.usage
         self.decide(TurnFinished(outcome, self.usage))
-        self.phase = Idle()
+        self.phase = IDLE
 
     def seal(self) -> Transition:
         counters = Counters(self._turn, self._step, self._index, self._messages)

@@ -31,6 +31,9 @@ class Idle:
     """Nothing is going on; the user may speak."""
 
 
+IDLE = Idle()
+
+
 @frozen
 class Thinking:
     """One model call is in flight."""

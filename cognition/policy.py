@@ -6,6 +6,7 @@ then the policy's default decide. So adding a deny rule can never permit more.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Literal
 
 from attrs import Attribute, field, frozen
@@ -47,6 +48,10 @@ class Verdict:
     reason: str = ""
 
 
+BY_DEFAULT: Mapping[Action, Verdict] = {action: Verdict(action) for action in SEVERITY}
+BY_TOOL = Verdict("ask", "the tool asks for approval")
+
+
 @frozen
 class Policy:
     """The embedding program's rules. What the user grants or refuses "from now on" is judged by the same words."""
@@ -81,8 +86,8 @@ class Policy:
         if worst is not None:
             return Verdict(worst.action, worst.reason)
         if tool.approval and self.default != "deny":
-            return Verdict("ask", "the tool asks for approval")
-        return Verdict(self.default)
+            return BY_TOOL
+        return BY_DEFAULT[self.default]
 
 
 def _in_mode(verdict: Verdict, tool: ToolSpec, mode: Mode) -> Verdict:

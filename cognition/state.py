@@ -7,7 +7,7 @@ from attrs import frozen
 from cognition.features import Mode, Plan, Task
 from cognition.history import History
 from cognition.messages import Usage
-from cognition.phases import Idle, Phase
+from cognition.phases import IDLE, Phase
 from cognition.policy import Rule
 
 
@@ -62,7 +62,7 @@ class AgentState:
     """A session between two inputs. Compare, keep, fork and store it freely: nothing in it changes or is a handle."""
 
     history: History = History()
-    phase: Phase = Idle()
+    phase: Phase = IDLE
     counters: Counters = Counters()
     spent: Spent = Spent()
     window: Window = Window()

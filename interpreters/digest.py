@@ -11,7 +11,7 @@ import json
 from hashlib import blake2b
 from typing import Any
 
-from cognition import History, Message, ModelRequest, to_data
+from cognition import History, ModelRequest, to_data
 from cognition.tools import ToolSpec
 
 SIZE = 8
@@ -37,7 +37,7 @@ class RequestDigest:
             known, self._link = 0, b""
         link = self._link
         for position in range(known, len(messages)):
-            link = _hash(link, ENCODE(to_data(messages[position], Message)).encode())
+            link = _hash(link, ENCODE(to_data(messages[position])).encode())
         self._messages, self._link = messages, link
         return _hash(self._head_of(request), link).hex()
 

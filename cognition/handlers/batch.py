@@ -21,6 +21,7 @@ from cognition.ids import EffectId
 from cognition.messages import AssistantMessage, MalformedToolCall, ToolCall, ToolResult
 from cognition.outcomes import Completed, LimitKind
 from cognition.phases import (
+    FIRST_ATTEMPT,
     Acting,
     AwaitingAnswer,
     AwaitingApproval,
@@ -109,29 +110,29 @@ def advance(draft: Draft, phase: Acting, now: float) -> None:
     """
     slots = list(phase.slots)
     limit = phase.limit
-    waiting = False  # whether a call before this one is still open
+    open_call: ToolCall | None = None  # the nearest one before this one
     for position, slot in enumerate(slots):
-        concurrent = _is_concurrent(draft, slot.call)
-        if waiting and not concurrent:
+        if open_call is not None and not (_is_concurrent(draft, open_call) and _is_concurrent(draft, slot.call)):
             break
         if isinstance(slot.status, Proposed):
             if limit is None:
                 limit = reached(draft, slot.call, now)
             if limit is not None:
                 status: CallStatus = not_run(draft, limit)
-            elif waiting and _is_worker(draft, slot.call) and waits_for_worker(slot.call, slots[:position]):
+            elif (
+                open_call is not None and _is_worker(draft, slot.call) and waits_for_worker(slot.call, slots[:position])
+            ):
                 continue
             else:
                 status = _begin(draft, tuple(slots), position)
             slots[position] = slot = CallSlot(slot.call, status, slot.context, slot.confirm)
         if not isinstance(slot.status, Settled):
-            if not concurrent:
-                break
-            waiting = True
-    draft.phase = Acting(tuple(slots), phase.malformed, limit, phase.answer)
+            open_call = slot.call
     results = [slot.status.result for slot in slots if isinstance(slot.status, Settled)]
     if len(results) == len(slots):
-        _conclude(draft, draft.phase, results, now)
+        _conclude(draft, phase, results, limit, now)
+    else:
+        draft.phase = Acting(tuple(slots), phase.malformed, limit, phase.answer)
 
 
 def judge(draft: Draft, slots: tuple[CallSlot, ...], position: int) -> CallStatus:
@@ -219,7 +220,7 @@ def _unknown_tool(name: str, known: tuple[str, ...]) -> str:
     return f"there is no tool {name!r}; " + (f"there are {', '.join(known)}" if known else "no tools are offered")
 
 
-def _conclude(draft: Draft, phase: Acting, results: list[ToolResult], now: float) -> None:
+def _conclude(draft: Draft, phase: Acting, results: list[ToolResult], limit: LimitKind | None, now: float) -> None:
     """All calls have their results: write them down in call order and ask the model again."""
     for slot, result in zip(phase.slots, results, strict=True):
         if slot.context:
@@ -230,5 +231,5 @@ def _conclude(draft: Draft, phase: Acting, results: list[ToolResult], now: float
         draft.append(AssistantMessage(draft.new_message_id(), phase.answer))
         draft.complete(Completed(phase.answer))
         return
-    limit = phase.limit if phase.limit in SOFT_LIMITS else None
-    draft.go_on(now, ModelAttempt("repair" if phase.malformed else "answer"), limit)
+    attempt = ModelAttempt("repair") if phase.malformed else FIRST_ATTEMPT
+    draft.go_on(now, attempt, limit if limit in SOFT_LIMITS else None)

@@ -43,7 +43,7 @@ def on_model_replied(setup: Setup, state: AgentState, event: ModelReplied) -> Tr
     calls, malformed = _readable(draft, said)
     if calls:
         draft.repairs = 0
-        asked = tuple(call for call, _, _ in calls)
+        asked = tuple([call for call, _, _ in calls])
         draft.append(AssistantMessage(draft.new_message_id(), event.text, said.reasoning, asked))
         beside = "" if said is event else said.text
         begin_calls(draft, calls, Remainder(malformed, beside), event.at)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from cognition import PROTOCOL_VERSION, AgentConfig, AgentState, CodecError, Input, from_data
-from cognition.codec import UNIONS
+from cognition.codec import UNIONS, reader_of
 from interpreters.journal.errors import (
     JournalDamagedError,
     JournalError,
@@ -50,6 +50,7 @@ class JournalReader:
         self.secrets = 0
         """The highest number of a placeholder for a secret in what was read so far."""
         self._payloads = Payloads(self.path)
+        self._input = reader_of(Input)
         self._file = self._open()
         try:
             self.header, total = self._read_header()
@@ -180,7 +181,7 @@ class JournalReader:
                 raise self._damaged(str(error), number) from error
             self._count_secrets(json.dumps(data).encode())
         try:
-            event = from_data(data["input"], Input)
+            event = self._input(data["input"])
             return Record(expected, event, data["decisions"], tuple(data.get("redacted", ())))
         except CodecError as error:
             if not intact:
