@@ -1,7 +1,9 @@
 """Chat templates are rendered as transformers renders them, and bent as little as a strict one needs."""
 
+from copy import deepcopy
 from datetime import datetime
 
+import jinja2
 import pytest
 
 from cognition import (
@@ -135,6 +137,36 @@ class TestRender:
         spec = ChatTemplate(chat_templates.HERMES_LIKE).render(request).format
 
         assert (spec.calls, spec.reasoning) == (None, HERMES.reasoning)
+
+
+@pytest.mark.parametrize("name", [name for name in vars(chat_templates) if name.isupper()])
+def test_what_comes_of_it_is_what_transformers_makes_of_it(name: str) -> None:
+    """To the letter, with tools and without, where transformers makes anything of it."""
+    theirs = pytest.importorskip("transformers.utils.chat_template_utils").render_jinja_template
+    call = {"name": "add", "arguments": {"a": 1, "é": "<b> & 'c'", "n": [2.5, None, True]}}
+    messages = [
+        {"role": "system", "content": "Be kind."},
+        {"role": "user", "content": "Hä? 天気"},
+        {"role": "assistant", "content": "", "tool_calls": [{"type": "function", "id": "abcdefghi", "function": call}]},
+        {"role": "tool", "content": "2", "tool_call_id": "abcdefghi", "name": "add"},
+        {"role": "assistant", "content": "It is 2."},
+        {"role": "user", "content": "Thanks."},
+    ]
+    tool = {"type": "function", "function": {"name": "add", "description": "é & <b>", "parameters": ADD.parameters}}
+    template = ChatTemplate(getattr(chat_templates, name), bos_token="<s>", eos_token="</s>")
+    compared = 0
+    for said, tools in ((messages[:2], None), (messages[1:2], [tool]), (messages, [tool]), (messages[1:], None)):
+        try:
+            ((expected,), _) = theirs(
+                conversations=[deepcopy(said)], tools=deepcopy(tools), chat_template=template.source,
+                add_generation_prompt=True, bos_token="<s>", eos_token="</s>",
+            )  # fmt: skip
+        except (jinja2.TemplateError, TypeError):  # it refuses this conversation, or the sandbox the template
+            continue
+
+        compared += 1
+        assert expected == template.apply(said, tools, add_generation_prompt=True)
+    assert compared
 
 
 class TestBending:

@@ -1,4 +1,4 @@
-"""Hermes: one JSON object in tags for each call. Qwen2.5, Qwen3, Hermes 2 and 3, Granite 4, and the shipped model.
+"""Hermes: one JSON object in tags for each call. Qwen2.5, Qwen3, Hermes 2 and 3, Granite 4, SmolLM3, ours.
 
 ::
 
