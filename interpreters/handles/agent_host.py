@@ -284,6 +284,8 @@ class AgentHost:
                 _kill(self.process)
         self._gone.wait(CLOSE_SECONDS)
         self._reader.join(CLOSE_SECONDS)
+        for handle in list(self._handles.values()):
+            handle.observers.close()
 
     def _give_up(self, reason: str) -> None:
         """It hangs: a process is killed, and of a thread nothing is waited for."""

@@ -23,11 +23,12 @@ from interpreters.approvals import Approve
 from interpreters.asking import AskQuestions, Hooks, ReviewPlans
 from interpreters.base_agent import LOG, loop_runs_here
 from interpreters.errors import AgentClosedError, BusyError
-from interpreters.events import Event, Observer
+from interpreters.events import Observer
 from interpreters.handles import messages as say
 from interpreters.handles.errors import HostDiedError, HostError, HostTimeoutError
 from interpreters.handles.turns import End, TurnStream
 from interpreters.journal import Fsync
+from interpreters.observers import Observers
 from interpreters.redaction import Redaction
 from interpreters.results import RunResult
 from interpreters.tools import Tool
@@ -80,6 +81,14 @@ class HandleOptions(TypedDict, total=False):
     """Go on with the session in ``journal``."""
 
 
+class HandleObservers(Observers):
+    """Told of the events of a session elsewhere, as they come."""
+
+    def warn(self, message: str) -> None:
+        """To the log only: events are the session's own."""
+        LOG.warning("%s", message)
+
+
 class AgentHandle:
     """One session. Made by ``AgentHost.open``; used from one thread at a time, apart from ``cancel``."""
 
@@ -108,7 +117,7 @@ class AgentHandle:
         for feature, asker in (("questions", "ask"), ("plan", "review")):
             if feature in features and given.get(asker) is None:
                 raise ConfigError(f"the agent is missing {asker}=, which the feature {feature!r} needs")
-        self._observers = list(given.get("observers", ()))
+        self.observers = HandleObservers(given.get("observers", ()), key)
         self._host = host
         self._given = given
         self._turn: TurnStream | None = None
@@ -197,8 +206,11 @@ class AgentHandle:
             return
         self._closed = True
         self._host.forget(self)
-        if self._host.ended is None:
-            self._host.request(lambda identity: say.Dispose(identity, self.key), self.answer_wait)
+        try:
+            if self._host.ended is None:
+                self._host.request(lambda identity: say.Dispose(identity, self.key), self.answer_wait)
+        finally:
+            self.observers.close()
 
     def __enter__(self) -> AgentHandle:
         return self
@@ -248,15 +260,6 @@ class AgentHandle:
         if error == "AgentClosedError":
             return AgentClosedError(message)
         return BusyError(message) if error == "BusyError" else HostError(message, error)
-
-    def show(self, event: Event) -> None:
-        """Tell the observers, on the thread that reads the stream; one that fails is dropped."""
-        for observer in list(self._observers):
-            try:
-                observer(event)
-            except Exception as error:
-                self._observers.remove(observer)
-                LOG.warning("an observer of %r was dropped because it failed: %s", self.key, error)
 
     def arrived(self, notice: Any) -> None:
         """Something that belongs to a turn of this session: of the one under way, or it is dropped."""

@@ -47,6 +47,10 @@ class End:
     error: BaseException | None = None
 
 
+SEEN_FIRST = (End, say.ApprovalAsked, say.QuestionsAsked, say.PlanAsked)
+"""Before these, observers are given time to see what led to them."""
+
+
 @define(eq=False)
 class ToolWait:
     """A call whose result the program gives by hand: it comes in the stream where the tool is a ``ToolSpec``."""
@@ -129,6 +133,8 @@ class TurnStream:
             except Empty:
                 self._look_at_clock()
                 continue
+            if isinstance(item, SEEN_FIRST):
+                self._handle.observers.wait()
             shown = self._look_at(item)
             if shown is not None:
                 return shown
@@ -157,6 +163,10 @@ class TurnStream:
                         timer.cancel()
                 self._look_at_clock()
                 continue
+            if isinstance(item, SEEN_FIRST) and self._handle.observers.deliveries:
+                from interpreters.delivery_tasks import await_all
+
+                await await_all(self._handle.observers.deliveries)
             shown = self._look_at(item, loop)
             if shown is not None:
                 return shown
@@ -181,7 +191,7 @@ class TurnStream:
             return None
         if isinstance(item, Event):
             self._was_read()
-            self._handle.show(item)
+            self._handle.observers.forward(item)
         return item
 
     def _was_read(self) -> None:

@@ -59,15 +59,79 @@ def test_nobody_is_asked_for_a_stream_that_is_left() -> None:
         assert (asked, type(stream.result.outcome).__name__) == ([], "Cancelled")
 
 
-def test_an_observer_that_fails_is_dropped() -> None:
+# ----------------------------------------------------------------------------------------------------------- observers
+
+
+@pytest.mark.parametrize("inline", [True, False])
+def test_an_observer_that_fails_is_dropped(inline: bool, caplog: pytest.LogCaptureFixture) -> None:
     seen: list[Event] = []
 
     def broken(event: Event) -> None:
         raise KeyError
 
-    with host_of("Hi.") as host:
-        assert host.open("a", observers=[broken, seen.append]).run("Hi!").text == "Hi."
+    with host_of("Hi.", "Again.") as host:
+        handle = host.open("a", observers=[events.Inline(broken) if inline else broken, seen.append])
+        assert [handle.run("Hi!").text, handle.run("Hi!").text] == ["Hi.", "Again."]
     assert isinstance(seen[-1], events.TurnFinished)
+    assert [*range(1, len(seen) + 1)] == [event.sequence for event in seen]
+    (record,) = caplog.records
+    assert "an observer was dropped because it failed on TurnStarted: KeyError" in record.getMessage()
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+def test_an_observer_that_hangs_delays_nobody(asynchronous: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is told on a thread of its own, as an agent's is; and one that is quick has seen all of a turn at its end."""
+    monkeypatch.setattr("interpreters.delivery.PATIENCE", 0.02)
+    monkeypatch.setattr("interpreters.delivery_tasks.PATIENCE", 0.02)
+    release = threading.Event()
+    seen: list[Event] = []
+    threads: set[str] = set()
+
+    def hang(event: Event) -> None:
+        threads.add(threading.current_thread().name)
+        assert release.wait(PATIENCE)
+
+    before = set(threading.enumerate())
+    with host_of(Reply("x" * 500, chunk=1)) as host:
+        handle = host.open("a", observers=[hang, events.Inline(seen.append)], window=8)
+        result = asyncio.run(handle.run_async("Go!")) if asynchronous else handle.run("Go!")
+        assert (result.text, isinstance(seen[-1], events.TurnFinished)) == ("x" * 500, True)
+        release.set()
+    assert threads == {"cogstep tool"}
+    for thread in set(threading.enumerate()) - before:
+        thread.join(PATIENCE)
+
+
+def test_who_is_asked_has_been_shown_what_led_to_it() -> None:
+    """Where the stream is read, in a thread and in a loop."""
+    seen: list[type[Event]] = []
+    shown: list[bool] = []
+    slow = threading.Event()
+
+    def watch(event: Event) -> None:
+        if isinstance(event, events.ApprovalAsked):
+            slow.wait(0.01)
+        seen.append(type(event))
+
+    def approve(request: Any) -> bool:
+        shown.append(events.ApprovalAsked in seen)
+        return True
+
+    with host_of(call("pay", amount=1), "Paid.", call("pay", amount=1), "Paid.") as host:
+        handle = host.open("a", [pay], approve=approve, observers=[watch])
+        assert handle.run("Pay!").text == "Paid."
+        seen.clear()
+        assert asyncio.run(handle.run_async("Pay!")).text == "Paid."
+    assert shown == [True, True]
+
+
+def test_an_observer_that_is_an_async_function_is_refused() -> None:
+    async def watch(event: Event) -> None: ...
+
+    with host_of() as host:
+        with pytest.raises(ConfigError, match="needs an AsyncAgent"):
+            host.open("a", observers=[watch])
+        assert "a" not in host
 
 
 # -------------------------------------------------------------------------------------------------------------- cancel
