@@ -36,6 +36,9 @@ START_WAIT = 600.0
 ANSWER_WAIT = 60.0
 """Seconds that a host may take for anything else, unless it is said otherwise."""
 
+FAULTS = 100
+"""How many are kept: a program that is no host may print without end."""
+
 CHILD = (sys.executable, "-m", "interpreters.handle_child")
 
 CLOSED = "the host was closed"
@@ -65,7 +68,7 @@ class AgentHost:
         self.model: say.Started | None = None
         """What the host says of its model."""
         self.faults: list[str] = []
-        """What the host could not read, or had to say that belongs to no request."""
+        """What the host could not read, or had to say that belongs to no request; the newest ``FAULTS`` of it."""
         self._channel = channel
         self._on_gone = on_gone
         self._handles: dict[str, AgentHandle] = {}
@@ -343,13 +346,13 @@ class AgentHost:
                 try:
                     self._arrived(read_notice(line))
                 except CogstepError as error:  # no message, or an event that is none
-                    self.faults.append(str(error))
+                    self._note_fault(str(error))
         finally:
             self._end(self._on_gone())
 
     def _arrived(self, notice: Any) -> None:
         if isinstance(notice, say.Faulted):
-            self.faults.append(notice.message)
+            self._note_fault(notice.message)
         elif hasattr(notice, "id"):
             with self._lock:
                 waiting = self._waiting.pop(notice.id, None)
@@ -359,6 +362,10 @@ class AgentHost:
             handle = self._turns.get(notice.turn)
             if handle is not None and handle.key == notice.session:
                 handle.arrived(notice)
+
+    def _note_fault(self, message: str) -> None:
+        self.faults.append(message)
+        del self.faults[:-FAULTS]
 
     def _end(self, reason: str) -> None:
         with self._lock:

@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, Any
 from attrs import define, field, frozen
 
 from cognition import CallTool, CogstepError, ConfigError, EffectId, ToolReturned
-from cognition.messages import json_object_text
-from interpreters.approvals import Approval, ApprovalRequest
-from interpreters.asking import HookAnswer, HookRequest, PlanAnswer, PlanRequest, QuestionRequest, chosen_options
+from interpreters.approvals import ApprovalRequest
+from interpreters.asking import HookRequest, PlanRequest, QuestionRequest
 from interpreters.clock import LONGEST_WAIT
 from interpreters.context import ToolContext
 from interpreters.events import Event
 from interpreters.handles import messages as say
+from interpreters.handles.answers import answer_of
 from interpreters.results import RunResult
 from interpreters.tools import describe, run_tool
 
@@ -415,35 +415,3 @@ class TurnStream:
             ConfigError: it is none.
         """
         self._handle.send(answer_of(asked, answer))
-
-
-def answer_of(asked: say.Asked, answer: Any) -> say.Request:
-    """What a program's answer is as a message; the same values as an ``Agent`` takes.
-
-    Raises:
-        ConfigError: it is no answer to that.
-    """
-    place = (asked.session, asked.turn, asked.number)
-    match asked, answer:
-        case say.ApprovalAsked(), bool():
-            return say.ApprovalAnswer(*place, answer)
-        case say.ApprovalAsked(), Approval():
-            return say.ApprovalAnswer(*place, answer.allowed, answer.reason, answer.always)
-        case say.QuestionsAsked(), None:
-            return say.Choice(*place, declined=True)
-        case say.QuestionsAsked(questions=questions), _:
-            return say.Choice(*place, chosen_options(questions, answer))
-        case say.PlanAsked(), bool():
-            return say.PlanVerdict(*place, answer)
-        case say.PlanAsked(), PlanAnswer():
-            return say.PlanVerdict(*place, answer.approved, answer.feedback)
-        case say.HookAsked(), None:
-            return say.HookVerdict(*place)
-        case say.HookAsked(), HookAnswer():
-            arguments = answer.arguments
-            if arguments is not None:
-                json_object_text(arguments)  # raises for what JSON can't carry
-            given = None if arguments is None else dict(arguments)
-            return say.HookVerdict(*place, answer.verdict, answer.reason, given, answer.context)
-        case _:
-            raise ConfigError(f"{answer!r} is no answer to {say.TAG_OF[type(asked)]}")

@@ -19,6 +19,7 @@ from cognition import Completed, Usage
 from interpreters import events, fakes
 from interpreters.handles import AgentHandle, AgentHost, HostDiedError, HostTimeoutError, QueueChannel
 from interpreters.handles import messages as say
+from interpreters.handles.agent_host import FAULTS
 from interpreters.handles.messages import event_data, line_of, read_request
 from runtime.protocol import ModelInfo
 from tests.interpreters.handles.common import host_of
@@ -211,3 +212,14 @@ def test_a_second_session_of_a_name_sees_nothing_of_the_first_one() -> None:
 
         assert (list(second), second.result.text) == ([], "of the second")
         assert ([late], first_end) == (list(stream), stream.result.outcome)
+
+
+def test_a_host_that_says_no_end_of_nonsense_fills_no_memory() -> None:
+    """The newest of it is kept, to be looked at."""
+    with Silent() as silent:
+        for number in range(3 * FAULTS):
+            silent.channel.send(f"loading {number}")
+        silent.open("a")
+        assert len(silent.host.faults) == FAULTS
+        silent.say(say.Faulted("the last one"))
+    assert (len(silent.host.faults), silent.host.faults[-1]) == (FAULTS, "the last one")
