@@ -96,7 +96,7 @@ class LlamaBackend:
             raise
 
     def _open(self, path: Path, options: LlamaOptions, planned: Sizes, threads: int | None) -> None:
-        self._recurrent = planned.recurrent
+        self._planned = planned
         self._options = options
         self._context = open_context(self._model, path, options, planned, threads)
         self._vocab = native.llama_model_get_vocab(self._model)
@@ -113,8 +113,9 @@ class LlamaBackend:
             cells=planned.cells,
             sequences=planned.sequences,
             batch=batch,
-            chunk=max(planned.sequences, chunk),
+            chunk=chunk,
             can_cut=not planned.recurrent,
+            copies_share=planned.unified,
             guesses=planned.guesses,
         )
         self._pieces: dict[int, bytes] = {}
@@ -193,8 +194,12 @@ class LlamaBackend:
         return False
 
     def copy(self, source: int, target: int, length: int) -> None:
-        # A recurrent state is copied as a whole; the plan asks for nothing else.
-        native.llama_memory_seq_cp(self._memory, source, target, -1, -1 if self._recurrent else length)
+        # A recurrent state is copied as a whole; the plan asks for nothing else. Between sequences with cells of their
+        # own whole ones are copied too, by the next evaluation.
+        whole = self._planned.recurrent or not self._planned.unified
+        native.llama_memory_seq_cp(self._memory, source, target, -1, -1 if whole else length)
+        if not self._planned.unified:
+            native.llama_memory_seq_rm(self._memory, target, length, -1)
 
     def identity(self) -> Mapping[str, str]:
         options = self._options
@@ -202,20 +207,24 @@ class LlamaBackend:
         # Some models encode positions otherwise in long contexts (longrope): see llama.cpp's get_rope_factors.
         architecture = meta_text(self._model, b"general.architecture")
         original = meta_text(self._model, f"{architecture}.rope.scaling.original_context_length".encode())
-        extended = original.isdecimal() and self.limits.cells > int(original)
+        longest = self.limits.cells if self._planned.unified else self._planned.context
+        extended = original.isdecimal() and longest > int(original)
         return {
             "backend": f"{self.metadata.backend_version}, state {native.LLAMA_STATE_SEQ_VERSION}",
             "model": fingerprint(Path(self.metadata.path)),
+            "layout of the cache": "one pool" if self._planned.unified else f"{self._planned.streams} parts",
             "set of adapters": ", ".join(adapters) or "none",
-            "cache type": f"{options.key_type}, {options.value_type}, flash attention {options.flash_attention}",
+            "cache type": f"{options.key_type}, {options.value_type}, flash attention {self._planned.flash_attention}",
             "encoding of positions": f"{options.rope}, {'extended' if extended else 'plain'}",
         }
 
     def state(self, sequence: int, length: int) -> memoryview:
         spare = self.limits.sequences
         held = native.llama_memory_seq_pos_max(self._memory, sequence) + 1
-        if held != length and not self._recurrent:
-            native.llama_memory_seq_cp(self._memory, sequence, spare, 0, length)
+        if held != length and not self._planned.recurrent:
+            self.copy(sequence, spare, length)
+            if not self._planned.unified:
+                self._copy_now(spare, length)
             sequence, held = spare, length
         try:
             size = native.llama_state_seq_get_size(self._context, sequence)
@@ -226,6 +235,14 @@ class LlamaBackend:
             if sequence == spare:
                 self.drop(spare)
         return memoryview(state).cast("B")
+
+    def _copy_now(self, sequence: int, length: int) -> None:
+        """Have llama.cpp make a copy that it would make at the next evaluation: evaluate a token behind it."""
+        self._batch.fill((Piece(0, sequence, length, (0,), last=True),))
+        self.ready()
+        if self._decode() != 0:
+            raise BackendError(f"llama.cpp can't copy {length} tokens ({reason()})")
+        native.llama_memory_seq_rm(self._memory, sequence, length, -1)
 
     def restore(self, sequence: int, length: int, state: memoryview) -> None:
         recent_errors.clear()
@@ -244,6 +261,9 @@ class LlamaBackend:
         result = self._decode()
         if result not in (0, 2):  # 2: aborted
             raise BackendError(f"llama_decode returned {result} ({reason()})")
+        if result:
+            for piece in batch:  # llama.cpp evaluates it in parts, where sequences have cells of their own
+                native.llama_memory_seq_rm(self._memory, piece.sequence, piece.start, -1)
         return result == 0
 
     def _decode(self) -> int:
@@ -274,7 +294,7 @@ class LlamaBackend:
     def interrupt(self) -> None:
         # The states of a recurrent model are changed in their places, and moved: an aborted batch would leave them, and
         # those of other sequences, half done. So it is not aborted: a batch is all that a cancel waits for.
-        if not self._recurrent:
+        if not self._planned.recurrent:
             self._abort.set()
 
     def reset(self) -> None:

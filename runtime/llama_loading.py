@@ -13,7 +13,7 @@ from attrs import frozen
 
 from runtime.errors import LoadCancelledError, ModelFileError, ModelOptionsError
 from runtime.lazy_package import import_lazily
-from runtime.llama_options import Adapter, CacheType, LlamaOptions, Rope
+from runtime.llama_options import MOST_SEQUENCES, WHOLE_TYPES, Adapter, CacheType, LlamaOptions, Rope
 
 import_lazily("llama_cpp")
 import llama_cpp.llama_cpp as native  # noqa: E402  after the line above, which saves 0.2 s of it
@@ -26,16 +26,18 @@ BATCH = 512
 """Tokens evaluated at once; llama.cpp's own physical batch, beyond which nothing gets faster."""
 
 CPU_CHUNK = 128
-"""Tokens of prompts in a batch that also has replies in it, where there is no GPU: a quarter of a batch's time for the
-next token of a reply, at next to no cost for the prompt. A GPU takes a whole batch in about the time of a token."""
+"""Tokens of prompts between two tokens of replies, where there is no GPU: a quarter of a batch's time for the next
+token of a reply, at next to no cost for the prompt. A GPU takes a whole batch in about the time of a token. Without
+flash attention it is the batch too: more is no faster then, and takes memory for each token of the context."""
 
 SEQUENCES, FEWEST_SEQUENCES = 32, 4
 """Told apart in the cache, those in use and those kept for later. In the pool one costs nothing but its cells; of a
 recurrent model, each has a state of full size, so that they are as many as ``CACHE_BYTES`` has room for."""
 
 CONVERSATIONS = 8
-"""Of full length, for which the cache has cells unless that takes more than ``CACHE_BYTES``; for one in any case."""
-CACHE_BYTES = 1024**3
+"""Of full length, for which the cache has cells unless that takes too much; for one in any case."""
+CACHE_BYTES, SEPARATE_BYTES = 1024**3, 4 * 1024**3
+"""Memory that a pool may take, and that cells of their own for ``CONVERSATIONS`` may take on a processor."""
 
 DRAFTING, GUESSES = False, 32
 """Whether replies are drafted unless an option says so, and how many tokens are guessed in a batch."""
@@ -80,8 +82,24 @@ class Sizes:
     sequences: int
     recurrent: bool
     """Whether the model is recurrent or hybrid: then a sequence can't be cut."""
+    unified: bool
+    """Whether all sequences share one pool of cells."""
+    flash_attention: bool | None
+    """None: where the device has it."""
     guesses: int
     """Guessed tokens in a batch."""
+
+    @property
+    def streams(self) -> int:
+        """Parts of the cache that are apart. There is one sequence more than the plan knows of, to put a part of
+        another one into, of which a file is made; a recurrent state can't be parted.
+        """
+        return 1 if self.unified else self.sequences + 1
+
+    @property
+    def batch(self) -> int:
+        """Tokens evaluated at once."""
+        return min(max(CPU_CHUNK, self.sequences) if self.flash_attention is False else BATCH, self.cells)
 
 
 def open_model(path: Path, options: LlamaOptions, on_progress: Callable[[float], bool]) -> Any:
@@ -128,30 +146,59 @@ def sizes(model: Any, path: Path, options: LlamaOptions, context_tokens: int | N
     """What the cache is to hold.
 
     Raises:
-        ModelOptionsError: fewer cells than one conversation needs, or than there are sequences.
+        ModelOptionsError: fewer cells than one conversation needs, or than there are sequences; or the layout is not
+            for this model.
     """
     context = context_tokens or min(native.llama_model_n_ctx_train(model), DEFAULT_CONTEXT)
     recurrent = bool(native.llama_model_is_recurrent(model) or native.llama_model_is_hybrid(model))
-    cells = options.cells or max(context, min(CONVERSATIONS * context, int(CACHE_BYTES // _cell_bytes(model, options))))
-    if cells < context:
+    if options.cells is not None and options.cells < context:
         raise ModelOptionsError(
-            f"LlamaOptions.cells={cells} has no room for one conversation of {context} tokens; allow more, or set "
-            "context_tokens lower",
+            f"LlamaOptions.cells={options.cells} has no room for one conversation of {context} tokens; allow more, or "
+            "set context_tokens lower",
             spec=str(path),
         )
-    sequences = options.sequences
-    if sequences is None:
-        sequences = min(SEQUENCES, cells)
-        if recurrent:
-            most = max(FEWEST_SEQUENCES, CACHE_BYTES // _state_bytes(model, path))
-            sequences = min(most, sequences)
-    elif sequences > min(cells, BATCH):
+    if recurrent and options.unified is False:
         raise ModelOptionsError(
-            f"LlamaOptions.sequences={sequences} are more than the {min(cells, BATCH)} tokens of a batch",
+            "LlamaOptions.unified=False is not for recurrent and hybrid models, such as this one; leave it out",
             spec=str(path),
         )
+    on_cpu = options.gpu_layers == 0 or not native.llama_supports_gpu_offload()
+    room = int((SEPARATE_BYTES if on_cpu else CACHE_BYTES) // (context * _cell_bytes(model, options)))
+    room = min(room - 1, MOST_SEQUENCES) if options.cells is None else options.cells // context
+    unified = recurrent or room < (options.sequences or CONVERSATIONS) if options.unified is None else options.unified
+    if unified:
+        cells, sequences = _pool(model, path, options, context, recurrent=recurrent)
+    else:
+        sequences = options.sequences or _separate(model, options, context)
+        cells = sequences * context
+    flash = options.flash_attention
+    if flash is None and on_cpu and not unified and options.value_type in WHOLE_TYPES:
+        flash = False
     drafting = DRAFTING if options.drafting is None else options.drafting
-    return Sizes(context, cells, sequences, recurrent, GUESSES if drafting and not recurrent else 0)
+    guesses = GUESSES if drafting and not recurrent else 0
+    planned = Sizes(context, cells, sequences, recurrent, unified, flash, guesses)
+    if sequences > planned.batch:
+        raise ModelOptionsError(
+            f"LlamaOptions.sequences={sequences} are more than the {planned.batch} tokens of a batch", spec=str(path)
+        )
+    return planned
+
+
+def _pool(model: Any, path: Path, options: LlamaOptions, context: int, *, recurrent: bool) -> tuple[int, int]:
+    """Cells and sequences that share them."""
+    cells = options.cells or max(context, min(CONVERSATIONS * context, int(CACHE_BYTES // _cell_bytes(model, options))))
+    if options.sequences is not None:
+        return cells, options.sequences
+    most = max(FEWEST_SEQUENCES, CACHE_BYTES // _state_bytes(model, path)) if recurrent else SEQUENCES
+    return cells, min(most, SEQUENCES, cells)
+
+
+def _separate(model: Any, options: LlamaOptions, context: int) -> int:
+    """How many sequences with cells of their own."""
+    if options.cells is not None:
+        return min(options.cells // context, SEQUENCES)
+    room = int(CACHE_BYTES // (context * _cell_bytes(model, options))) - 1
+    return max(CONVERSATIONS, min(room, SEQUENCES))
 
 
 def _cell_bytes(model: Any, options: LlamaOptions) -> float:
@@ -191,22 +238,20 @@ def open_context(model: Any, path: Path, options: LlamaOptions, planned: Sizes, 
         ModelOptionsError: an adapter can't be loaded.
     """
     params = native.llama_context_default_params()
-    params.n_ctx = planned.cells
-    # One more than the plan knows of, to put a part of another one into, of which a file is made.
+    params.n_ctx = planned.cells if planned.unified else planned.streams * planned.context
     params.n_seq_max = planned.sequences + (not planned.recurrent)
-    # One of llama.cpp's pieces a batch: an aborted batch then leaves nothing behind.
-    params.n_batch = params.n_ubatch = min(BATCH, planned.cells)
+    params.n_batch = params.n_ubatch = planned.batch
     # Else there is memory for the logits of every token of a batch.
     params.n_outputs_max = params.n_seq_max + planned.guesses
     params.n_outputs_max_per_seq = 1 + planned.guesses
-    params.kv_unified = True
+    params.kv_unified = planned.unified
     params.n_threads = threads or (1 if path.stat().st_size < SMALL_MODEL_BYTES else physical_cores())
     params.n_threads_batch = options.batch_threads or params.n_threads
     params.no_perf = True
     params.type_k = getattr(native, f"GGML_TYPE_{options.key_type.upper()}")
     params.type_v = getattr(native, f"GGML_TYPE_{options.value_type.upper()}")
-    if options.flash_attention is not None:
-        params.flash_attn_type = int(options.flash_attention)  # -1, the default: where the device has it
+    if planned.flash_attention is not None:
+        params.flash_attn_type = int(planned.flash_attention)  # -1, the default: where the device has it
     if options.rope is not None:
         _set_rope(params, options.rope)
     context = _made(model, params, path)

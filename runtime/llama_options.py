@@ -106,16 +106,24 @@ class LlamaOptions:
         ModelOptionsError: a value is out of its range, or two don't go together.
     """
 
+    unified: bool | None = None
+    """Whether all conversations share one pool of cells, or each has cells of its own for the full length
+    (``kv_unified``; ``docs/scheduler.md#two-layouts`` compares them). None: cells of their own, where eight
+    conversations of full length have room in 4 GiB of memory, or in ``cells``. Of recurrent and hybrid models it is
+    always one pool."""
     sequences: int | None = field(default=None, validator=_whole(1, MOST_SEQUENCES))
-    """Conversations that the cache tells apart, those that run and those kept for later (``n_seq_max``). None: 32; of
-    recurrent and hybrid models as many as 1 GiB has room for, from 4 to 32."""
+    """Conversations that the cache tells apart, those that run and those kept for later (``n_seq_max``). None: 32 in a
+    pool, of recurrent and hybrid models as many as 1 GiB has room for, from 4 to 32; with cells of their own from 8 to
+    32, those beyond 8 as far as 1 GiB has room."""
     cells: int | None = field(default=None, validator=_whole(2))
-    """Tokens that the cache holds for all conversations together (``n_ctx``), those that they share counted once; no
-    fewer than ``context_tokens``. None: eight conversations of full length, or what 1 GiB has room for."""
+    """Tokens that the cache holds for all conversations together (``n_ctx``), those that they share in a pool counted
+    once; no fewer than ``context_tokens``. None: eight conversations of full length, or in a pool what 1 GiB has room
+    for."""
     gpu_layers: int | None = field(default=None, validator=_whole(0))
     """Layers on the GPU (``n_gpu_layers``). None: all of them, if a GPU is there; 0: none."""
     flash_attention: bool | None = None
-    """``flash_attn_type``. None: where the device has it."""
+    """``flash_attn_type``. None: where the device has it, but on a processor only in a pool or with quantised values,
+    since it is slower there for replies and short prompts."""
     key_type: CacheType = field(default="f16", validator=_one_of(*CACHE_TYPES))
     """How the cache keeps keys (``type_k``). ``q8_0`` halves their memory at nearly no loss."""
     value_type: CacheType = field(default="f16", validator=_one_of(*CACHE_TYPES))

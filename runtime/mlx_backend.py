@@ -125,6 +125,7 @@ class MlxBackend:
             sequences=sequences,
             batch=chunk,
             chunk=chunk,
+            tile=chunk,  # prompts are evaluated one after another
             copies_share=False,
             can_cut=self._sequences.can_cut,
         )

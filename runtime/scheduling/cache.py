@@ -1,8 +1,8 @@
 """What a KV cache holds, as a value.
 
-The cache is one pool of cells. A cell keeps what the model computed for one token at one position, and may belong to
-several sequences: to share a prefix is to mark its cells for one more sequence, and copies nothing (llama.cpp with
-``kv_unified``). So sequences can be counted apart, but cells can't; they are counted by *branches*:
+A cell keeps what the model computed for one token at one position. In a pool (llama.cpp with ``kv_unified``) it may
+belong to several sequences: to share a prefix is to mark its cells for one more sequence, and copies nothing. So
+sequences can be counted apart, but cells can't; they are counted by *branches*:
 
     sequence 0   ──── branch 1, positions 0 to 99 ──────────────── 60 ────────▶
     sequence 1   ──── branch 1, its first 60 ─────┬── branch 2, 60 to 80 ──▶        copied at 60, then grown

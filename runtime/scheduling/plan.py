@@ -10,6 +10,7 @@ a token for each piece that is a sequence's last, and tells the schedule. What h
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 
@@ -24,7 +25,7 @@ NO_GUESSES: Mapping[int, Sequence[int]] = MappingProxyType({})
 
 @frozen
 class Limits:
-    """What there is. ``0 < sequences <= chunk <= batch`` and ``sequences <= cells``."""
+    """What there is. ``0 < sequences <= batch``, ``sequences <= cells`` and ``0 < chunk <= batch``."""
 
     cells: int
     """Tokens that the cache holds; those in cells that sequences share are counted once."""
@@ -33,8 +34,7 @@ class Limits:
     batch: int
     """Tokens evaluated at once, at the most."""
     chunk: int
-    """Tokens of a batch in which replies and prompts go on, guesses left aside: a reply never waits longer for its next
-    token than these take. Native code works in tiles, so a size that is a multiple of theirs is best kept exactly."""
+    """Tokens of prompts that are evaluated between two tokens of the replies that go on: so much later these come."""
     can_cut: bool = True
     """Whether a part of a sequence can be kept or copied; not so with recurrent and hybrid models. Those get snapshots:
     copies of a whole sequence as it was at a boundary of its prompt, where there is a sequence to spare."""
@@ -43,12 +43,14 @@ class Limits:
     guesses: int = 0
     """Guessed tokens of all replies in a batch, at the most; none where ``can_cut`` is False, since they may have to be
     taken back."""
+    tile: int = 64
+    """Tokens of one prompt that are best evaluated together: native code works in tiles of so many."""
     worth_waiting: int = 32
     """Tokens that a request can save by waiting for another one's prompt, from which on it does wait."""
 
     @sequences.validator
     def _fit(self, _attribute: Attribute[int], sequences: int) -> None:
-        if not 0 < sequences <= self.chunk <= self.batch or sequences > self.cells:
+        if not 0 < sequences <= min(self.batch, self.cells) or not 0 < self.chunk <= self.batch or self.tile < 1:
             raise ValueError(f"limits that leave no room for every sequence: {self}")
 
 
@@ -74,6 +76,8 @@ class Running:
     sequence: int
     tokens: Tokens
     """The prompt and the reply so far, the part that is not evaluated yet included."""
+    served: int
+    """When some of its prompt was last in a batch, on the cache's clock."""
 
 
 @frozen
@@ -140,6 +144,8 @@ class Schedule:
     """By request, in the order in which they began."""
     waiting: tuple[Request, ...] = ()
     """In the order in which they came."""
+    prompts_next: bool = True
+    """Whether it is the prompts' turn where there are replies too."""
 
     def submitted(self, request: Request) -> Schedule:
         """A request came.
@@ -164,13 +170,16 @@ class Schedule:
         running = dict(self.running)
         for request, more in tokens.items():
             run = running[request]
-            running[request] = Running(run.request, run.sequence, run.tokens.extended(more))
-        return Schedule(self.limits, self.cache, running, self.waiting)
+            running[request] = Running(run.request, run.sequence, run.tokens.extended(more), run.served)
+        return Schedule(self.limits, self.cache, running, self.waiting, self.prompts_next)
 
     def evaluated(self, batch: tuple[Piece, ...]) -> Schedule:
         """The cache holds what was in the batch."""
-        cache = self.cache.extended({piece.sequence: piece.tokens for piece in batch})
-        return Schedule(self.limits, cache, self.running, self.waiting)
+        cache, running = self.cache.extended({piece.sequence: piece.tokens for piece in batch}), self.running
+        prompts = [piece.request for piece in batch if self.behind(running[piece.request]) > 1]
+        if prompts:
+            running = {**running, **{id: evolve(running[id], served=cache.clock) for id in prompts}}
+        return Schedule(self.limits, cache, running, self.waiting, not prompts)
 
     def lost(self, sequence: int) -> Schedule:
         """A sequence that is not in use turned out to be empty."""
@@ -206,38 +215,55 @@ def admit(schedule: Schedule) -> tuple[Schedule, Start] | None:
 def compose(schedule: Schedule, guesses: Mapping[int, Sequence[int]] = NO_GUESSES) -> tuple[Piece, ...]:
     """The next batch; empty when nothing runs.
 
-    Each reply that goes on has its one token in it, with as many of its guesses as there is room for: in the cells that
-    it was promised, and in the batch. What is left, of a chunk when there are any replies, goes to prompts: in equal
-    parts, and what a short one leaves to the longer ones, so that none waits behind another. Where a sequence can't be
-    cut, a prompt stops at its next boundary.
+    Replies and prompts take turns where there are both, since native code is best at one token each of many sequences,
+    or at many of one. A batch of replies has the one token of each that goes on, with as many of its guesses as there
+    is room for: in the cells that it was promised, and in the batch. A batch of prompts has tiles of them, of those
+    first that waited longest: a chunk in all when there are any replies. Where a sequence can't be cut, a prompt stops
+    at its next boundary.
 
     Args:
         schedule: as it is.
         guesses: how replies may go on, by request.
     """
-    limits = schedule.limits
     behind = {id: schedule.behind(run) for id, run in schedule.running.items()}
     replies = [id for id, left in behind.items() if left == 1]
-    prompts = sorted((id for id, left in behind.items() if left > 1), key=lambda id: behind[id])
-    room = limits.batch - len(replies)
-    guessing = min(limits.guesses, room - len(prompts))
+    prompts = {id: left for id, left in behind.items() if left > 1}
+    if replies and not (prompts and schedule.prompts_next):
+        return _replies(schedule, replies, guesses)
+    return _prompts(schedule, prompts, schedule.limits.chunk if replies else schedule.limits.batch)
+
+
+def _replies(schedule: Schedule, replies: list[int], guesses: Mapping[int, Sequence[int]]) -> tuple[Piece, ...]:
+    room = min(schedule.limits.guesses, schedule.limits.batch - len(replies))
     pieces: list[Piece] = []
     for id in replies:
         piece = _piece(schedule, id, 1)
         hoped = guesses.get(id)
-        if hoped and guessing > 0:
-            piece = _guessing(schedule, piece, hoped[:guessing])
-            guessing -= piece.guesses
+        if hoped and room > 0:
+            piece = _guessing(schedule, piece, hoped[:room])
             room -= piece.guesses
         pieces.append(piece)
-    if replies:  # guesses take of the chunk too, but never the last token of a prompt
-        room = min(room, max(len(prompts), limits.chunk - (limits.batch - room)))
-    for others in range(len(prompts) - 1, -1, -1):
-        id = prompts[len(prompts) - 1 - others]
-        piece = _piece(schedule, id, min(behind[id], room // (others + 1)))
-        room -= len(piece.tokens)
-        pieces.append(piece)
-    return tuple(piece for piece in pieces if piece.tokens)
+    return tuple(sorted(pieces, key=lambda piece: piece.sequence))  # neighbours are evaluated together
+
+
+def _prompts(schedule: Schedule, prompts: Mapping[int, int], room: int) -> tuple[Piece, ...]:
+    """Tiles in turn, a last one of up to half as much again; no less of one that goes on, so that tiles stay whole."""
+    tile = min(schedule.limits.tile, room)
+    sizes = dict.fromkeys(sorted(prompts, key=lambda id: schedule.running[id].served), 0)
+    turn = deque(sizes)
+    while turn:
+        id = turn.popleft()
+        rest = prompts[id] - sizes[id]
+        size = rest if 2 * rest < 3 * tile else tile
+        if size > room:
+            size = min(size, tile)
+        if size <= room:
+            sizes[id] += size
+            room -= size
+            if size < rest:
+                turn.append(id)
+    pieces = [_piece(schedule, id, size) for id, size in sizes.items() if size]
+    return tuple(sorted(pieces, key=lambda piece: (len(piece.tokens) % tile > 0, piece.sequence)))
 
 
 def _piece(schedule: Schedule, id: int, size: int) -> Piece:
@@ -405,7 +431,9 @@ def _place(schedule: Schedule, request: Request, source: int | None, shared: int
         if source is not None:
             cache = cache.copied(source, sequence, shared, shares=schedule.limits.copies_share)
             changes.append(Copy(source, sequence, shared))
-    begun = Running(request, sequence, request.prompt)
+    # As if it had been served in the batch before the last: ahead of those of the last one, and behind all who wait
+    # longer, however many come after it.
+    begun = Running(request, sequence, request.prompt, served=cache.clock - 1)
     waiting = tuple(other for other in schedule.waiting if other.id != request.id)
     after = evolve(schedule, cache=cache, running={**schedule.running, request.id: begun}, waiting=waiting)
     return after, Start(request.id, sequence, shared, tuple(changes))

@@ -15,14 +15,14 @@ from cognition import (
     UserMessage,
 )
 from runtime import Done, Runtime
-from tests.runtime.conftest import installed_or_skip, load_or_skip
+from tests.runtime.conftest import POOL, installed_or_skip, load_or_skip
 from tests.runtime.steering import Rig, isolated_rig, local_rig
 
 PLACES = [
     pytest.param(f"{place} {backend}".strip(), marks=getattr(pytest.mark, backend))
     for place in ("", "isolated")
     for backend in ("llama", "mlx")
-]
+] + [POOL]
 
 MULTIPLY = ToolSpec(
     "multiply",
@@ -46,7 +46,7 @@ def reply(runtime: Runtime, request: ModelRequest) -> Done:
 
 
 def rig_of(place: str, context_tokens: int | None = None) -> Rig:
-    backend = installed_or_skip(place.rpartition(" ")[2])
     if place.startswith("isolated"):
+        backend = installed_or_skip(place.rpartition(" ")[2])
         return isolated_rig(backend, context_tokens)  # type: ignore[arg-type]  # one of the two names
-    return local_rig(load_or_skip(backend, context_tokens))
+    return local_rig(load_or_skip(place, context_tokens))

@@ -5,12 +5,15 @@ from importlib.util import find_spec
 
 import pytest
 
-from runtime import load_model
+from runtime import LlamaOptions, load_model
 from runtime.handles import LocalRuntime
 
 PACKAGES = {"llama": "llama_cpp", "mlx": "mlx_lm"}
 
 BACKENDS = [pytest.param("llama", marks=pytest.mark.llama), pytest.param("mlx", marks=pytest.mark.mlx)]
+
+POOL = pytest.param("llama in a pool", marks=pytest.mark.llama)
+"""llama.cpp where all conversations share one pool of cells, as they do with large models."""
 
 TINY_CONTEXT = 64
 
@@ -22,8 +25,11 @@ def installed_or_skip(backend: str) -> str:
 
 
 def load_or_skip(backend: str, context_tokens: int | None = None) -> LocalRuntime:
+    """``backend`` is one of ``BACKENDS``, or ``POOL``."""
+    backend, _, pool = backend.partition(" in a ")
     installed_or_skip(backend)
-    return load_model(backend=backend, context_tokens=context_tokens)  # type: ignore[arg-type]  # from BACKENDS
+    options = LlamaOptions(unified=True) if pool else None
+    return load_model(backend=backend, context_tokens=context_tokens, options=options)  # type: ignore[arg-type]  # a name
 
 
 @pytest.fixture(params=BACKENDS)

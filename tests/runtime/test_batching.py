@@ -12,7 +12,7 @@ from cognition import GenerationOptions, History, ModelRequest, UserMessage
 from runtime import Done
 from runtime.handles import LocalRuntime
 from runtime.scheduling.plan import Piece
-from tests.runtime.conftest import BACKENDS, load_or_skip
+from tests.runtime.conftest import BACKENDS, POOL, load_or_skip
 
 SYSTEM = "You are one of many agents. " * 12
 TASKS = [
@@ -27,7 +27,7 @@ TASKS = [
 ]
 
 
-@pytest.fixture(scope="module", params=BACKENDS)
+@pytest.fixture(scope="module", params=[*BACKENDS, POOL])
 def model(request: pytest.FixtureRequest) -> Iterator[LocalRuntime]:
     with load_or_skip(request.param) as loaded:
         yield loaded
@@ -113,7 +113,7 @@ def test_what_all_share_is_evaluated_once(model: LocalRuntime, batches: Batches)
 def test_a_long_prompt_does_not_stop_a_stream(
     model: LocalRuntime, batches: Batches, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """While it is evaluated, each batch has the stream's token in it and is a chunk at the most."""
+    """Between two chunks of it comes a token of the stream."""
     (token,) = batches.backend.tokenize("a", special=False)
     monkeypatch.setattr(batches.backend, "sample", lambda *_: token)  # a stream that does not end by itself
     stream = model.submit(asked("Tell me", max_tokens=1000))
@@ -123,23 +123,29 @@ def test_a_long_prompt_does_not_stop_a_stream(
     list(stream)
 
     chunk = batches.backend.limits.chunk
-    long = [batch for batch in batches.seen if any(piece.request == batches.seen[-1][0].request + 1 for piece in batch)]
-    sizes = [[len(piece.tokens) for piece in batch] for batch in long]
+    streaming, long = (piece.request for piece in batches.seen[-1][-1:] + batches.seen[-2][-1:])
+    if streaming > long:
+        streaming, long = long, streaming
+    begun = next(place for place, batch in enumerate(batches.seen) if batch[0].request == long)
+    order = [(piece.request, len(piece.tokens)) for batch in batches.seen[begun:] for piece in batch]
+    chunks = order[::2]
     assert reply.finish_reason == "length"
-    assert len(long) >= 3
-    assert sizes[:-1] == [[1, chunk - 1]] * (len(long) - 1)
-    assert sizes[-1][0] == 1
+    assert len(chunks) >= 3
+    assert chunks[:-1] == [(long, chunk)] * (len(chunks) - 1)
+    assert order[1::2] == [(streaming, 1)] * (len(order) // 2)
 
 
 def test_cancelling_one_of_many_leaves_the_others_alone(
     model: LocalRuntime, batches: Batches, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It ends with the batch, which is not aborted for it; the others' tokens are what they would have been."""
+    """It ends with the batch, which is aborted only if nobody else has a part in it; the others' tokens are what they
+    would have been.
+    """
     alone = [said(done(model.submit(asked(task, max_tokens=16)))) for task in TASKS[:3]]
     gate = hold(model)
     generations = [model.submit(asked(task, max_tokens=16)) for task in TASKS[:3]]
     victim = model.submit(asked("Write " + "on and on " * 100, max_tokens=16))
-    aborts: list[bool] = []
+    aborted: list[set[int]] = []
     evaluate = batches.evaluate
     behind: list[int] = []
 
@@ -147,8 +153,10 @@ def test_cancelling_one_of_many_leaves_the_others_alone(
         if any(len(piece.tokens) > 64 for piece in batch):
             victim.cancel()
             behind.append(len(batches.seen))
-        aborts.append(not evaluate(batch))
-        return not aborts[-1]
+        whole = evaluate(batch)
+        if not whole:
+            aborted.append({piece.request for piece in batch})
+        return whole
 
     batches.evaluate = cancelling
     gate.set()
@@ -158,7 +166,8 @@ def test_cancelling_one_of_many_leaves_the_others_alone(
     assert together == alone
     assert (cancelled.finish_reason, cancelled.usage.output_tokens) == ("cancelled", 0)
     assert len(behind) == 1  # no second batch with it
-    assert not any(aborts)
+    assert all(len(requests) == 1 for requests in aborted)
+    check_cache(model)
 
 
 def test_a_batch_that_nobody_wants_is_aborted(model: LocalRuntime, batches: Batches) -> None:
@@ -185,6 +194,39 @@ def test_a_batch_that_nobody_wants_is_aborted(model: LocalRuntime, batches: Batc
     assert cancelled.finish_reason == "cancelled"
     assert results == [model.describe().backend == "mlx"]
     check_cache(model)
+
+
+@pytest.mark.llama
+def test_of_an_aborted_batch_nothing_stays() -> None:
+    """Also where llama.cpp evaluates it in parts, and was through with the first."""
+    import llama_cpp.llama_cpp as native
+
+    def look(engine: Any) -> list[tuple[bool, dict[int, int]]]:
+        backend = engine._backend
+        backend.ready()
+        assert backend.evaluate([Piece(0, 0, 0, (1, 2, 3), last=True)])
+        calls, most, seen = 0, 1_000_000, list[tuple[bool, dict[int, int]]]()
+
+        @native.ggml_abort_callback
+        def abort(_data: Any) -> bool:
+            nonlocal calls
+            calls += 1
+            return calls > most
+
+        native.llama_set_abort_callback(backend._context, abort, None)
+        unequal = [Piece(0, 0, 3, (4,) * 20, last=True), Piece(1, 1, 0, (5,) * 10, last=True)]
+        assert backend.evaluate(unequal)
+        assert backend.cut(0, 3)
+        backend.drop(1)
+        whole, parts = calls, range(0, calls, calls // 20)
+        for part in parts:
+            calls, most = 0, part
+            seen.append((backend.evaluate(unequal), lengths(backend)))
+        assert whole > 20
+        return seen
+
+    with load_or_skip("llama", 512) as model:
+        assert set(map(repr, model._owner.call(look))) == {repr((False, {0: 3}))}
 
 
 def check_cache(model: LocalRuntime) -> None:
@@ -214,7 +256,7 @@ def lengths(backend: Any) -> dict[int, int]:
     return {sequence: length for sequence, length in real.items() if length}
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("backend", [*BACKENDS, POOL])
 def test_more_conversations_than_the_cache_holds(backend: str) -> None:
     """Old ones are evicted; every reply is right, whatever had to go for it."""
     texts = [f"Question {n}: " + "why " * (10 + 7 * n) for n in range(9)]

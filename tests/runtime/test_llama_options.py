@@ -134,6 +134,66 @@ class TestLoaded:
             assert native.llama_n_ctx(backend._context) >= 700
             assert (native.llama_n_threads(backend._context), native.llama_n_threads_batch(backend._context)) == (1, 2)
 
+    @pytest.mark.parametrize(
+        ("options", "unified", "sequences"),
+        [
+            ({}, False, 32),
+            ({"sequences": 5}, False, 5),
+            ({"cells": 8 * 300}, False, 8),
+            ({"cells": 8 * 300 - 1}, True, 32),
+            ({"cells": 3 * 300, "sequences": 3}, False, 3),
+            ({"unified": True}, True, 32),
+            ({"cells": 700, "unified": False}, False, 2),
+        ],
+    )
+    def test_layouts(self, folder: Path, options: dict[str, Any], unified: bool, sequences: int) -> None:
+        """Cells of their own, where there is room for the full length of eight, or of as many as are wanted."""
+        with loaded(folder, context_tokens=300, **options) as model:
+            native, backend = native_of(model)
+            longest = native.llama_n_ctx_seq(backend._context)
+
+            assert (backend.limits.copies_share, backend.limits.sequences) == (unified, sequences)
+            assert longest >= (backend.limits.cells if unified else 300)
+            assert backend.limits.cells == (options.get("cells", 8 * 300) if unified else sequences * 300)
+
+    @pytest.mark.parametrize(("room", "unified"), [(10, False), (9, False), (8, True)])
+    def test_a_large_model_has_a_pool(
+        self, folder: Path, monkeypatch: pytest.MonkeyPatch, room: int, unified: bool
+    ) -> None:
+        """Where eight conversations, and the one more that saving takes, are more than the memory that there is for
+        them.
+        """
+        from runtime import llama_loading
+        from tests.runtime import tiny_models
+
+        taken = (
+            room * 512 * 2 * 2 * tiny_models.LAYERS * tiny_models.HEADS * tiny_models.HEAD
+        )  # of keys and values, two bytes each
+        monkeypatch.setattr(llama_loading, "SEPARATE_BYTES", taken)
+        monkeypatch.setattr(llama_loading, "CACHE_BYTES", taken // 2)
+        with loaded(folder, context_tokens=512, gpu_layers=0) as model:
+            _, backend = native_of(model)
+
+            assert backend.limits.copies_share == unified
+            assert backend.limits.sequences == (32 if unified else 8)
+
+    def test_both_layouts_say_the_same(self, folder: Path) -> None:
+        """But for rounding: attention is computed in another way."""
+        with loaded(folder, unified=True) as model:
+            one = logits(model)
+        with loaded(folder, unified=False) as model:
+            other = logits(model)
+
+        assert difference(one, other) < 0.05 * one.std()
+
+    def test_a_recurrent_model_has_one_pool(self, folder: Path, tmp_path: Path) -> None:
+        """What is not for it is refused."""
+        from tests.runtime import tiny_models
+
+        file = tiny_models.write_model(tmp_path / "mamba.gguf", "mamba")
+        with pytest.raises(ModelOptionsError, match="unified=False is not for recurrent and hybrid models"):
+            load_model(file, options=LlamaOptions(unified=False))
+
     def test_threads_of_batches_follow_the_others(self, folder: Path) -> None:
         """Unless they are set."""
         with loaded(folder, threads=2) as model:

@@ -121,8 +121,17 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def file(models: Path, tmp_path: Path) -> Path:
     """Saved by a process that has ended."""
-    file = tmp_path / "session.cache"
-    with load_model(models / "qwen3.gguf") as model:
+    return saved(models, tmp_path / "session.cache", LlamaOptions())
+
+
+@pytest.fixture
+def pooled(models: Path, tmp_path: Path) -> Path:
+    """The same, of one where all share a pool of cells."""
+    return saved(models, tmp_path / "session.cache", LlamaOptions(unified=True))
+
+
+def saved(models: Path, file: Path, options: LlamaOptions) -> Path:
+    with load_model(models / "qwen3.gguf", options=options) as model:
         done(model, ask("Hello"))
         model.save_cache(ask("Hello"), file)
     return file
@@ -187,7 +196,9 @@ class TestModel:
         [
             ("other", LlamaOptions(), "another model"),
             ("qwen3", LlamaOptions(key_type="q8_0"), "another cache type"),
-            ("qwen3", LlamaOptions(flash_attention=False), "another cache type"),
+            ("qwen3", LlamaOptions(flash_attention=True), "another cache type"),
+            ("qwen3", LlamaOptions(unified=True, flash_attention=False), "another layout of the cache"),
+            ("qwen3", LlamaOptions(sequences=9), "another layout of the cache"),
             ("qwen3", LlamaOptions(rope=Rope(base=5e5)), "another encoding of positions"),
             ("qwen3", "adapter", "another set of adapters"),
         ],
@@ -204,26 +215,52 @@ class TestModel:
 
             assert done(model, ask("Hello")).usage.reused_tokens == 0
 
-    def test_sizes_and_threads_may_differ(self, models: Path, file: Path) -> None:
+    def test_lengths_and_threads_may_differ(self, models: Path, file: Path) -> None:
         """What is computed does not depend on them."""
-        options = LlamaOptions(cells=800, sequences=2, mmap=False)
-        with load_model(models / "qwen3.gguf", context_tokens=400, threads=1, options=options) as model:
+        with load_model(
+            models / "qwen3.gguf", context_tokens=400, threads=1, options=LlamaOptions(mmap=False)
+        ) as model:
             assert model.restore_cache(file) > 100
             assert done(model, ask("Hello")).usage.reused_tokens > 100
 
-    def test_what_does_not_fit_is_refused(self, models: Path, file: Path) -> None:
+    def test_so_may_sizes_of_a_pool(self, models: Path, pooled: Path) -> None:
+        """Where each has cells of its own, llama.cpp wants as many conversations as there were."""
+        options = LlamaOptions(cells=800, sequences=2, unified=True)
+        with load_model(models / "qwen3.gguf", context_tokens=400, options=options) as model:
+            assert model.restore_cache(pooled) > 100
+            assert done(model, ask("Hello")).usage.reused_tokens > 100
+
+    @pytest.mark.parametrize("unified", [False, True])
+    def test_of_what_is_saved_nothing_else_goes_along(self, models: Path, tmp_path: Path, unified: bool) -> None:
+        """Two prompts begin alike: of the one that is held longer, only that beginning is saved, and it stays."""
+        options = LlamaOptions(unified=unified)
+        with load_model(models / "qwen3.gguf", options=options) as model:
+            first = done(model, ask("Hello"))
+            shared = model.save_cache(ask("Another"), tmp_path / "cache")
+            again = done(model, ask("Hello"))
+        with load_model(models / "qwen3.gguf", options=options) as model:
+            assert model.restore_cache(tmp_path / "cache") == shared
+            there = done(model, ask("Another")).usage.reused_tokens
+        with load_model(models / "qwen3.gguf", options=options) as model:
+            done(model, ask("Hello"))
+
+            assert shared == there == done(model, ask("Another")).usage.reused_tokens
+            assert again.text == first.text
+            assert again.usage.reused_tokens == first.usage.input_tokens - 1
+
+    def test_what_does_not_fit_is_refused(self, models: Path, pooled: Path) -> None:
         """Idle sequences go for it; those that run don't."""
         with load_model(models / "qwen3.gguf", context_tokens=300, options=LlamaOptions(cells=300)) as model:
             for text in ("one", "two"):
                 done(model, ask(text))
-            assert model.restore_cache(file) > 100
+            assert model.restore_cache(pooled) > 100
             gate = threading.Event()
             model._owner.put(lambda _engine: bool(gate.wait(60)))
             running = model.submit(ask("Something else", max_tokens=100))
             gate.set()
             next(running)
             with pytest.raises(SavedCacheError, match="no room for the"):
-                model.restore_cache(file)
+                model.restore_cache(pooled)
             running.cancel()
             assert isinstance([*running][-1], Done)
 

@@ -94,14 +94,63 @@ def test_who_finds_no_room_is_not_overtaken() -> None:
 
 
 def test_a_long_prompt_delays_replies_by_one_chunk_and_short_prompts_not_at_all() -> None:
-    """Each batch has every reply's token, and the short prompt whole beside its share of the long one."""
+    """Batches of prompts and of replies take turns; the short prompt is in the first one, whole."""
     schedule = asked([1], [2], [3])
     schedule, _ = stepped(schedule)
     schedule = schedule.submitted(Request(4, Tokens([4] * 4000), 4010)).submitted(Request(5, Tokens([5] * 40), 50))
-    schedule, batch = stepped(schedule)
+    batches = []
+    for _ in range(5):
+        schedule, batch = stepped(schedule)
+        batches.append(sizes(batch))
 
-    assert sizes(batch) == {1: 1, 2: 1, 3: 1, 4: LIMITS.chunk - 43, 5: 40}
-    assert sizes(stepped(schedule)[1]) == {1: 1, 2: 1, 3: 1, 4: LIMITS.chunk - 4, 5: 1}
+    assert batches == [
+        {4: LIMITS.tile, 5: 40},
+        {1: 1, 2: 1, 3: 1, 5: 1},
+        {4: LIMITS.chunk},
+        {1: 1, 2: 1, 3: 1, 5: 1},
+        {4: LIMITS.chunk},
+    ]
+
+
+def test_prompts_get_on_by_whole_tiles() -> None:
+    """Each in turn one, those that waited longest first; what is less than half of one more goes with the last."""
+    limits = Limits(cells=10_000, sequences=16, batch=128, chunk=128)
+    schedule = asked([1] * 64, [2] * 160, [3] * 95, [4] * 97, limits=limits)
+    batches = []
+    for _ in range(5):
+        schedule, _, batch = planned(schedule)
+        schedule = schedule.evaluated(batch)
+        batches.append(sizes(batch))
+
+    assert batches == [{1: 64, 2: 64}, {3: 95}, {2: 64, 4: 64}, {2: 32, 4: 33}, {}]
+
+
+def test_neighbours_stand_together() -> None:
+    """A batch is in the order of its sequences, which llama.cpp needs to evaluate them in one piece."""
+    schedule, _ = stepped(asked([1], [2], [3]))
+    schedule = schedule.ended(1).submitted(Request(4, Tokens([1, 7, 1]), 12))  # takes over the first one
+    schedule, batch = stepped(schedule)
+    assert [piece.sequence for piece in batch] == [0]
+    _, batch = stepped(schedule)
+
+    assert [piece.sequence for piece in batch] == [0, 1, 2]
+
+
+def test_who_waits_for_a_turn_is_not_overtaken_for_ever() -> None:
+    """New short prompts come one after another, and each could take the whole chunk."""
+    limits = Limits(cells=10_000, sequences=3, batch=8, chunk=8, tile=8)
+    schedule, last = asked([1] * 50, limits=limits), 1
+    turns: list[int] = []
+    for _ in range(12):
+        last += 1
+        schedule = schedule.submitted(Request(last, Tokens([last] * 8), 8))
+        schedule, _, batch = planned(schedule)
+        schedule = schedule.evaluated(batch)
+        turns += sizes(batch)
+        for piece in batch:
+            schedule = schedule.ended(piece.request) if piece.last else schedule
+
+    assert turns.count(1) >= 4
 
 
 def test_alone_a_prompt_takes_whole_batches() -> None:
@@ -257,7 +306,7 @@ def test_without_a_sequence_to_spare_no_snapshot_is_taken() -> None:
 
 
 def test_guesses_take_what_a_reply_was_promised_and_no_more() -> None:
-    """Of its cells, of the batch, and after what others need."""
+    """Of its cells, and of the batch."""
     limits = Limits(cells=100, sequences=4, batch=16, chunk=8, guesses=6)
     schedule = asked([1] * 5, [2] * 5, [3] * 30, reply=3, limits=limits)
     schedule, _ = stepped(schedule)
@@ -268,7 +317,6 @@ def test_guesses_take_what_a_reply_was_promised_and_no_more() -> None:
     guessed = {piece.request: piece.guesses for piece in batch if piece.guesses}
 
     assert guessed == {1: 1, 2: 1}  # of three tokens of the reply one is known, and the last is not evaluated
-    assert {piece.request for piece in batch} == {1, 2, 3}
 
 
 def test_what_can_never_be_served_is_refused() -> None:
@@ -284,8 +332,10 @@ def test_what_can_never_be_served_is_refused() -> None:
     "limits",
     [
         {"cells": 100, "sequences": 0, "batch": 64, "chunk": 16},
-        {"cells": 100, "sequences": 17, "batch": 64, "chunk": 16},
+        {"cells": 100, "sequences": 65, "batch": 64, "chunk": 16},
         {"cells": 100, "sequences": 4, "batch": 64, "chunk": 65},
+        {"cells": 100, "sequences": 4, "batch": 64, "chunk": 0},
+        {"cells": 100, "sequences": 4, "batch": 64, "chunk": 16, "tile": 0},
         {"cells": 3, "sequences": 4, "batch": 64, "chunk": 16},
     ],
 )

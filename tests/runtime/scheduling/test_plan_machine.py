@@ -42,13 +42,14 @@ def says(tokens: list[int]) -> int:
 @st.composite
 def all_limits(draw: st.DrawFn) -> Limits:
     sequences = draw(st.integers(1, 5))
-    chunk = draw(st.integers(sequences, 8))
+    batch = draw(st.integers(sequences, 16))
     can_cut = draw(st.booleans())
     return Limits(
         cells=draw(st.integers(max(sequences, 40), 120)),
         sequences=sequences,
-        batch=draw(st.integers(chunk, 16)),
-        chunk=chunk,
+        batch=batch,
+        chunk=draw(st.integers(1, batch)),
+        tile=draw(st.integers(1, 8)),
         copies_share=draw(st.booleans()),
         can_cut=can_cut,
         guesses=draw(st.sampled_from([6, 2, 0])) if can_cut else 0,
@@ -72,6 +73,10 @@ class Planning(RuleBasedStateMachine):
         """Which one each running request has."""
         self.boundaries: dict[int, tuple[int, ...]] = {}
         """Of each prompt."""
+        self.passed: dict[int, int] = {}
+        """How many batches of prompts each prompt was not in since it was in one, or began."""
+        self.replies_waited = 0
+        """Batches since replies last went on, where there are any."""
         self.submitted = 0
 
     # ----------------------------------------------------------------------------------------------------- what happens
@@ -123,6 +128,7 @@ class Planning(RuleBasedStateMachine):
 
     def _end(self, request: int) -> None:
         del self.known[request], self.left[request]
+        self.passed.pop(request, None)
         self.sequences.pop(request, None)
         self.schedule = self.schedule.ended(request)
 
@@ -163,6 +169,7 @@ class Planning(RuleBasedStateMachine):
         self._check_batch(batch, guesses)
         if aborted or not batch:
             return
+        self._note_turns(batch)
         self.cells.evaluate(batch)
         self.schedule = self.schedule.evaluated(batch)
         self._keep()
@@ -233,7 +240,8 @@ class Planning(RuleBasedStateMachine):
     def _fits_a_snapshot(self, length: int) -> bool:
         """Whether there is a sequence for it, and room."""
         taken = self.cells.in_use + self._promised() + (0 if self.limits.copies_share else length)
-        return len(self.cells.sequences) < self.limits.sequences and taken <= self.limits.cells
+        used = self.cells.sequences.keys() | self.sequences.values()
+        return len(used) < self.limits.sequences and taken <= self.limits.cells
 
     @rule(choice=st.integers(0, 9))
     def lose(self, choice: int) -> None:
@@ -294,7 +302,12 @@ class Planning(RuleBasedStateMachine):
         sequences = [piece.sequence for piece in batch]
         assert len(set(sequences)) == len(sequences)
         assert {piece.request for piece in batch} <= set(self.known)
-        replies = prompts = 0
+        running = {
+            request: len(self.known[request]) - len(self.cells.sequences.get(one, []))
+            for request, one in self.sequences.items()
+        }
+        replies = {request for request, behind in running.items() if behind == 1}
+        prompts = 0
         for piece in batch:
             known = self.known[piece.request]
             assert piece.sequence == self.sequences[piece.request]
@@ -307,18 +320,34 @@ class Planning(RuleBasedStateMachine):
                 assert list(piece.tokens[size:]) == guesses[piece.request][: piece.guesses]
                 assert piece.start == len(known) - 1
                 assert piece.guesses < self.left[piece.request]
-            if piece.start == len(known) - 1:
-                replies += 1
-            else:
+            if piece.request not in replies:
                 prompts += size
             if not self.limits.can_cut:
                 assert not any(piece.start < end < piece.start + size for end in self.boundaries[piece.request])
         guessed = sum(piece.guesses for piece in batch)
         assert guessed <= self.limits.guesses
-        assert replies + guessed + prompts <= self.limits.batch
-        assert not replies or replies + prompts <= self.limits.chunk
-        # Everybody who runs gets on: chunk >= sequences leaves a token for each.
-        assert {piece.request for piece in batch} == set(self.sequences)
+        assert sum(len(piece.tokens) for piece in batch) <= self.limits.batch
+        assert not replies or prompts <= self.limits.chunk
+        # All replies go on together, or prompts do; there is always somebody.
+        served = {piece.request for piece in batch}
+        assert served == replies or (served and not served & replies)
+        assert bool(served) == bool(self.sequences)
+        # A reply waits for one batch of prompts at the most; an aborted one is no batch.
+        assert not replies or served == replies or self.replies_waited == 0
+
+    def _note_turns(self, batch: tuple[Piece, ...]) -> None:
+        """Nobody starves: no prompt is passed over more often than there are others, and those that came since."""
+        served = {piece.request for piece in batch}
+        going_on = {piece.request for piece in batch if piece.start == len(self.known[piece.request]) - 1}
+        self.replies_waited = 0 if going_on else self.replies_waited + 1
+        if going_on:
+            return
+        for request, sequence in self.sequences.items():
+            if request in served or len(self.known[request]) - len(self.cells.sequences.get(sequence, [])) <= 1:
+                self.passed.pop(request, None)
+            else:
+                self.passed[request] = self.passed.get(request, 0) + 1
+                assert self.passed[request] <= 2 * self.limits.sequences
 
     @invariant()
     def the_cache_is_what_the_schedule_says(self) -> None:
@@ -335,8 +364,7 @@ class Planning(RuleBasedStateMachine):
         """Left alone, every request comes to its end: each batch brings at least one token."""
         if not hasattr(self, "schedule"):
             return
-        most = sum(len(known) + self.left[request] for request, known in self.known.items())
-        for _ in range(most):
+        for _ in range(sum(len(known) + self.left[request] for request, known in self.known.items())):
             self.step()
         assert self.known == {}
         assert self.schedule.running == {}
