@@ -61,7 +61,7 @@ class Probe:
     def read_with(self, spec: FormatSpec) -> bool:
         """Whether a parser with this format gets out of the reply what was put in."""
         reply = parse_reply(opened_for(spec, self.before, self.prompted, self.reply, self.reasoning), self.reply)
-        calls = [(call.name, json.loads(call.arguments_json)) for call in reply.calls]
+        calls = [(call.name, json.loads(call.arguments_json)) for call in reply.tool_calls]
         return (
             reply.text.strip() == self.text
             and reply.reasoning.strip() == self.reasoning

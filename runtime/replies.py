@@ -123,7 +123,7 @@ class Reply:
             self._read(self._stops.feed(self._decoder.decode(b"", final=True)) + self._stops.finish())
         self._pass_on(self.parser.finish(reason))
         reply = collect(self._outputs)
-        if reason == "stop" and reply.calls:
+        if reason == "stop" and reply.tool_calls:
             reason = "tool_calls"
         prefilled, last, first = self._prefilled, self._last_token, self._first_token
         timings = Timings(
@@ -135,7 +135,7 @@ class Reply:
             Done(
                 text=reply.text,
                 reasoning=reply.reasoning,
-                calls=reply.calls,
+                calls=reply.tool_calls,
                 malformed=reply.malformed,
                 finish_reason=reason,
                 usage=Usage(len(self.prompt), self._generated, self._reused),

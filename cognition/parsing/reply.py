@@ -20,7 +20,7 @@ class Reply:
 
     text: str = ""
     reasoning: str = ""
-    calls: tuple[ProposedCall, ...] = ()
+    tool_calls: tuple[ProposedCall, ...] = ()
     malformed: tuple[MalformedToolCall, ...] = ()
 
 

@@ -230,7 +230,7 @@ def difference(message: AssistantMessage, reply: Reply) -> str:
     got = (
         reply.text.strip(),
         reply.reasoning.strip(),
-        [(call.name, json.loads(call.arguments_json)) for call in reply.calls],
+        [(call.name, json.loads(call.arguments_json)) for call in reply.tool_calls],
     )
     if reply.malformed:
         return f"malformed: {reply.malformed[0].reason}"

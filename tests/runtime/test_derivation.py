@@ -89,7 +89,7 @@ def test_what_a_template_writes_is_read_back(name: str) -> None:
     reply = reply[len(prompt) :].partition("NEXT-QUESTION")[0]
     parsed = parse_reply(template.format_spec(), reply)
 
-    assert [(call.name, json.loads(call.arguments_json)) for call in parsed.calls] == [
+    assert [(call.name, json.loads(call.arguments_json)) for call in parsed.tool_calls] == [
         (call.name, call.arguments) for call in calls
     ]
     assert parsed.malformed == ()

@@ -93,7 +93,7 @@ def test_a_marker_that_was_left_out_is_noted_on_the_call(spec: FormatSpec, raw: 
     """Where what follows leaves no doubt about it."""
     reply = parse_reply(spec, raw)
 
-    assert (call,) == reply.calls
+    assert (call,) == reply.tool_calls
 
 
 @pytest.mark.parametrize(
@@ -110,4 +110,4 @@ def test_what_leaves_a_doubt_is_no_call(spec: FormatSpec, raw: str) -> None:
     """A call that was cut, one of which only the name has come, and a name that is none go back to the model."""
     reply = parse_reply(spec, raw)
 
-    assert (reply.calls, len(reply.malformed)) == ((), 1)
+    assert (reply.tool_calls, len(reply.malformed)) == ((), 1)

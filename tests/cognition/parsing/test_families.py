@@ -52,15 +52,15 @@ HARMONY = {
     ),
     "a call without a word on its type": (
         f"<|channel|>commentary to=functions.lookup<|message|>{Z}<|call|>",
-        Reply(calls=(LOOKUP,)),
+        Reply(tool_calls=(LOOKUP,)),
     ),
     "a call in the analysis": (
         f"<|channel|>analysis to=functions.lookup <|constrain|>json<|message|>{Z}<|call|>",
-        Reply(calls=(LOOKUP,)),
+        Reply(tool_calls=(LOOKUP,)),
     ),
     "a recipient before the channel": (
         f" to=functions.lookup<|channel|>commentary json<|message|>{Z}<|call|>",
-        Reply(calls=(LOOKUP,)),
+        Reply(tool_calls=(LOOKUP,)),
     ),
     "the same after reasoning": (
         f"{ANALYSIS} to=functions.lookup<|channel|>analysis<|message|>{Z}<|call|>",
@@ -77,7 +77,7 @@ HARMONY = {
     ),
     "markers within an argument": (
         ' to=functions.lookup<|channel|>commentary json<|message|>{"q": "<|call|><|end|>"}<|call|>',
-        Reply(calls=(ProposedCall("lookup", '{"q": "<|call|><|end|>"}'),)),
+        Reply(tool_calls=(ProposedCall("lookup", '{"q": "<|call|><|end|>"}'),)),
     ),
     "a note to itself before the answer": (
         "<|channel|>commentary to=assistant<|channel|>final<|message|>Hi.<|return|>",
@@ -101,7 +101,7 @@ REPLIES: dict[str, tuple[FormatSpec, str, Reply]] = {
     "Command R": (
         COMMAND_R,
         f'\nAction:\n```json\n[\n    {{\n        "tool_name": "lookup",\n        "parameters": {Z}\n    }}\n]```\n',
-        Reply(calls=(LOOKUP,)),
+        Reply(tool_calls=(LOOKUP,)),
     ),
     "Command R7B": (
         COMMAND_R7B,
@@ -121,7 +121,7 @@ REPLIES: dict[str, tuple[FormatSpec, str, Reply]] = {
         + Z
         + "\n```<｜tool▁call▁end｜>\n"
         "<｜tool▁call▁begin｜>function<｜tool▁sep｜>now\n```json\n{}\n```<｜tool▁call▁end｜><｜tool▁calls▁end｜>",
-        Reply(calls=(LOOKUP, NOW)),
+        Reply(tool_calls=(LOOKUP, NOW)),
     ),
     "DeepSeek V3.1": (
         DEEPSEEK_V3_1,
@@ -134,7 +134,7 @@ REPLIES: dict[str, tuple[FormatSpec, str, Reply]] = {
         '<｜DSML｜tool_calls>\n<｜DSML｜invoke name="lookup">\n'
         '<｜DSML｜parameter name="q" string="true">zebra</｜DSML｜parameter>\n</｜DSML｜invoke>\n'
         '<｜DSML｜invoke name="now">\n\n</｜DSML｜invoke>\n</｜DSML｜tool_calls><｜end▁of▁sentence｜>',
-        Reply(calls=(LOOKUP, NOW)),
+        Reply(tool_calls=(LOOKUP, NOW)),
     ),
     "Functionary 3.2": (
         FUNCTIONARY_3_2,
@@ -144,7 +144,7 @@ REPLIES: dict[str, tuple[FormatSpec, str, Reply]] = {
     "FunctionGemma": (
         FUNCTIONGEMMA,
         "<start_function_call>call:lookup{q:<escape>zebra<escape>}<end_function_call>",
-        Reply(calls=(LOOKUP,)),
+        Reply(tool_calls=(LOOKUP,)),
     ),
     "Gemma 4": (
         GEMMA4,
@@ -166,7 +166,7 @@ REPLIES: dict[str, tuple[FormatSpec, str, Reply]] = {
     "GigaChat 3.1": (
         GIGACHAT_3_1,
         f'<|function_call|>{{"name": "lookup", "arguments": {Z}}}<|message_sep|>\n\n',
-        Reply(calls=(LOOKUP,)),
+        Reply(tool_calls=(LOOKUP,)),
     ),
     "Granite 3.3": (
         GRANITE,
@@ -178,7 +178,7 @@ REPLIES: dict[str, tuple[FormatSpec, str, Reply]] = {
         "<tool_calls:opensource>\n<tool_call:opensource>lookup<tool_sep:opensource>\n<arg_key:opensource>q"
         "</arg_key:opensource>\n<arg_value:opensource>zebra</arg_value:opensource>\n</tool_call:opensource>\n"
         "</tool_calls:opensource><｜hy_eos:opensource｜>",
-        Reply(calls=(LOOKUP,)),
+        Reply(tool_calls=(LOOKUP,)),
     ),
     "Kimi K2, two calls with ids": (
         KIMI_K2,
@@ -204,12 +204,12 @@ REPLIES: dict[str, tuple[FormatSpec, str, Reply]] = {
     "LFM2, one call without the list": (
         LFM2,
         "<|tool_call_start|>lookup(q='zebra')<|tool_call_end|>",
-        Reply(calls=(LOOKUP,)),
+        Reply(tool_calls=(LOOKUP,)),
     ),
     "LFM2, keys that are no words": (
         LFM2,
         "<|tool_call_start|>[f('a b'='x', 'c-d'={'e f': 1}, größe=2)]<|tool_call_end|>",
-        Reply(calls=(ProposedCall("f", '{"a b": "x", "c-d": {"e f": 1}, "größe": 2}'),)),
+        Reply(tool_calls=(ProposedCall("f", '{"a b": "x", "c-d": {"e f": 1}, "größe": 2}'),)),
     ),
     "LFM2, a quotation mark that is not escaped": (
         LFM2,
@@ -224,7 +224,7 @@ REPLIES: dict[str, tuple[FormatSpec, str, Reply]] = {
     "MiniCPM 5, a text in CDATA": (
         MINICPM5,
         '<function name="f"><param name="q"><![CDATA[a <b>]]></param></function><|im_end|>',
-        Reply(calls=(ProposedCall("f", '{"q": "a <b>"}'),)),
+        Reply(tool_calls=(ProposedCall("f", '{"q": "a <b>"}'),)),
     ),
     "MiniMax M2": (
         MINIMAX_M2,
@@ -241,7 +241,7 @@ REPLIES: dict[str, tuple[FormatSpec, str, Reply]] = {
     "Phi-4-mini": (
         PHI4_MINI,
         f'<|tool_call|>[{{"name": "lookup", "arguments": {Z}}}]<|/tool_call|><|end|>',
-        Reply(calls=(LOOKUP,)),
+        Reply(tool_calls=(LOOKUP,)),
     ),
     "Seed-OSS": (
         SEED_OSS,

@@ -54,9 +54,9 @@ def test_a_reply_comes_back_as_it_was_meant(written: Written) -> None:
     assert written.text == reply.text
     assert written.reasoning == reply.reasoning
     assert [(call.name, call.arguments) for call in written.calls] == [
-        (call.name, json.loads(call.arguments_json)) for call in reply.calls
+        (call.name, json.loads(call.arguments_json)) for call in reply.tool_calls
     ]
-    assert [()] * len(written.calls) == [call.repairs for call in reply.calls]
+    assert [()] * len(written.calls) == [call.repairs for call in reply.tool_calls]
     assert reply.malformed == ()
 
 
@@ -210,7 +210,7 @@ def test_a_sign_between_two_calls_without_markers_is_no_text(spec: FormatSpec, b
     reply = collect(told[0])
 
     assert [told[0]] * len(told) == told
-    assert ([call.name for call in reply.calls], reply.text) == (["f", "g"], "")
+    assert ([call.name for call in reply.tool_calls], reply.text) == (["f", "g"], "")
     assert collect(read(spec, [one + ";;"])).text == ";"
     assert collect(read(spec, [one, between, "so"])).text.strip() == "so"
 
@@ -296,7 +296,9 @@ def test_a_call_cut_at_each_place_is_finished_or_kept_as_it_stands() -> None:
 def test_a_reply_that_breaks_off_in_an_end_marker_has_its_call(spec: FormatSpec, call: str, end: str) -> None:
     """What is there of the marker spoils no call that is complete, and is none itself."""
     for cut in range(len(end)):
-        assert parse_reply(spec, call + end[:cut], finish_reason="length") == Reply(calls=(ProposedCall("f", "{}"),))
+        reply = parse_reply(spec, call + end[:cut], finish_reason="length")
+
+        assert Reply(tool_calls=(ProposedCall("f", "{}"),)) == reply
 
 
 def test_text_before_a_possible_marker_is_let_go_at_the_end() -> None:
@@ -317,7 +319,7 @@ def test_a_broken_call_takes_no_other_with_it() -> None:
     good = '<tool_call>{"name": "g", "arguments": {"y": "z"}}</tool_call>'
     reply = parse_reply(HERMES, f'<tool_call>{{"name": "f", "arguments": {{"x": "a}}}}</tool_call>{good} and {good}.')
 
-    assert [call.name for call in reply.calls] == ["g", "g"]
+    assert [call.name for call in reply.tool_calls] == ["g", "g"]
     assert [item.raw for item in reply.malformed] == ['{"name": "f", "arguments": {"x": "a}}']
     assert reply.text == "and ."
 
@@ -328,7 +330,7 @@ def test_calls_without_end_markers_are_all_kept(count: int, good: int) -> None:
     calls = [f'<tool_call>\n{{"name": "f{n}", "arguments": {{"x": {n}}}}}\n' for n in range(count)]
     calls[good % count] += "</tool_call>"
 
-    assert [f"f{n}" for n in range(count)] == [call.name for call in parse_reply(HERMES, "".join(calls)).calls]
+    assert [f"f{n}" for n in range(count)] == [call.name for call in parse_reply(HERMES, "".join(calls)).tool_calls]
 
 
 def test_a_call_in_reasoning_that_was_never_ended_counts() -> None:

@@ -34,7 +34,7 @@ def test_a_stated_case_is_read_in_every_cut(stated: dict[str, Any], case: dict[s
         outputs = [output for chunk in chunks for output in parser.feed(chunk)]
         told.append(merged([*outputs, *parser.finish(case.get("end", "stop"))]))
     reply = collect(told[0])
-    calls = [[call.name, json.loads(call.arguments_json)] for call in reply.calls]
+    calls = [[call.name, json.loads(call.arguments_json)] for call in reply.tool_calls]
     read = (reply.text.strip(), reply.reasoning.strip(), calls, len(reply.malformed))
 
     assert [told[0]] * len(told) == told

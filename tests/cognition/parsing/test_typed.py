@@ -56,7 +56,7 @@ def test_a_text_is_what_its_schema_says(schema: Any, text: str, value: Any) -> N
     }
     tools = (ToolSpec("f", "", parameters),)
     reply = parse_reply(GLM, f"<tool_call>f<arg_key>x</arg_key><arg_value>{text}</arg_value></tool_call>", tools=tools)
-    got = json.loads(reply.calls[0].arguments_json)["x"]
+    got = json.loads(reply.tool_calls[0].arguments_json)["x"]
 
     assert (value, type(value)) == (got, type(got))
 
@@ -107,7 +107,7 @@ def test_tags_in_tags_are_what_their_schema_says(schema: Any, elements: str, val
     body = f"<x>{elements}</x></invoke>".replace("<", f"{mark}<")
     reply = parse_reply(MINIMAX_M3, f'{mark}<invoke name="f">{body}', tools=tools)
 
-    assert value == json.loads(reply.calls[0].arguments_json)["x"]
+    assert value == json.loads(reply.tool_calls[0].arguments_json)["x"]
 
 
 def test_types_reach_the_parser_in_pieces_too() -> None:
@@ -119,14 +119,14 @@ def test_types_reach_the_parser_in_pieces_too() -> None:
     reply = collect([*outputs, *parser.finish()])
 
     assert reply == parse_reply(QWEN3_CODER, raw, tools=tools)
-    assert [call.arguments_json for call in reply.calls] == ['{"n": 5}']
+    assert [call.arguments_json for call in reply.tool_calls] == ['{"n": 5}']
 
 
 def test_a_repair_of_a_value_is_noted() -> None:
     """Python's notation of an object is read, and said to have been mended."""
     tools = (ToolSpec("f", "", {"type": "object", "properties": {"o": {"type": "object"}}}),)
     raw = '<function name="f"><param name="o">{\'a\': None}</param></function>'
-    (call,) = parse_reply(MINICPM5, raw, tools=tools).calls
+    (call,) = parse_reply(MINICPM5, raw, tools=tools).tool_calls
 
     assert call.arguments_json == '{"o": {"a": null}}'
     assert call.repairs == ("single quotes", "Python literal")
@@ -139,7 +139,7 @@ def test_a_format_with_types_needs_no_schema() -> None:
         '<｜DSML｜parameter name="a" string="true">5</｜DSML｜parameter>'
         '<｜DSML｜parameter name="b" string="false">[5]</｜DSML｜parameter></｜DSML｜invoke></｜DSML｜function_calls>'
     )
-    (call,) = parse_reply(DEEPSEEK_V3_2, raw).calls
+    (call,) = parse_reply(DEEPSEEK_V3_2, raw).tool_calls
 
     assert json.loads(call.arguments_json) == {"a": "5", "b": [5]}
 
@@ -177,8 +177,8 @@ def test_a_value_ends_where_another_parameter_begins_that_is_given_nowhere_else(
         QWEN3_CODER, f"<function=clock>\n<parameter=place>{body}\n</function></tool_call>", tools=[CLOCK]
     )
 
-    assert arguments == json.loads(reply.calls[0].arguments_json)
-    assert repairs == reply.calls[0].repairs
+    assert arguments == json.loads(reply.tool_calls[0].arguments_json)
+    assert repairs == reply.tool_calls[0].repairs
 
 
 @pytest.mark.parametrize(
@@ -198,8 +198,8 @@ def test_arguments_in_one_parameter_that_the_tool_does_not_have_are_taken_out(
     """Only where all of them are the tool's own."""
     text = f"<function=clock>\n<parameter={key}>\n{value}\n</parameter>\n</function></tool_call>"
 
-    (call,) = parse_reply(QWEN3_CODER, text, tools=[CLOCK]).calls
-    (untyped,) = parse_reply(QWEN3_CODER, text).calls
+    (call,) = parse_reply(QWEN3_CODER, text, tools=[CLOCK]).tool_calls
+    (untyped,) = parse_reply(QWEN3_CODER, text).tool_calls
 
     assert (arguments, repairs) == (json.loads(call.arguments_json), call.repairs)
     assert ({key: value}, ()) == (json.loads(untyped.arguments_json), untyped.repairs)
@@ -211,6 +211,6 @@ def test_a_parameter_of_the_tool_may_have_such_a_name() -> None:
     )
     text = '<function=f>\n<parameter=input>\n{"place": "Turku"}\n</parameter>\n</function></tool_call>'
 
-    (call,) = parse_reply(QWEN3_CODER, text, tools=[tool]).calls
+    (call,) = parse_reply(QWEN3_CODER, text, tools=[tool]).tool_calls
 
     assert json.loads(call.arguments_json) == {"input": {"place": "Turku"}}

@@ -149,7 +149,7 @@ READ: dict[str, tuple[FormatSpec, str, list[tuple[str, object]]]] = {
 def test_a_call_that_is_written_oddly_is_read(spec: FormatSpec, text: str, calls: list[tuple[str, object]]) -> None:
     reply = parse_reply(spec, text)
 
-    assert calls == [(call.name, json.loads(call.arguments_json)) for call in reply.calls]
+    assert calls == [(call.name, json.loads(call.arguments_json)) for call in reply.tool_calls]
     assert read(spec, text) == read(spec, [text])
 
 
@@ -174,7 +174,7 @@ def test_a_call_behind_a_broken_one_counts_where_that_one_ends_beyond_doubt(
     text = f"<|tool_call_start|>[f(), {broken}, g()]<|tool_call_end|>"
     reply = parse_reply(LFM2, text)
 
-    assert names == [call.name for call in reply.calls]
+    assert names == [call.name for call in reply.tool_calls]
     assert [rest + "]" if rest else broken] == [each.raw for each in reply.malformed]
     assert read(LFM2, text) == read(LFM2, [text])
 
@@ -187,7 +187,7 @@ def test_a_quote_left_open_hides_neither_the_text_nor_the_call_behind_it() -> No
     )
     reply = parse_reply(HERMES, text)
 
-    assert (reply.calls[-1].name, reply.calls[-1].arguments_json) == ("b", "{}")
+    assert (reply.tool_calls[-1].name, reply.tool_calls[-1].arguments_json) == ("b", "{}")
     assert "quoted" in reply.text
     assert read(HERMES, text) == read(HERMES, [text])
 
@@ -204,4 +204,4 @@ def test_what_is_no_call_after_all_is_read_as_text_in_every_cut() -> None:
 def test_a_call_without_a_marker_ends_with_its_brace() -> None:
     reply = parse_reply(LLAMA3, '{"name": "f", "parameters": {"x": 1}}')
 
-    assert [(call.name, call.arguments_json) for call in reply.calls] == [("f", '{"x": 1}')]
+    assert [(call.name, call.arguments_json) for call in reply.tool_calls] == [("f", '{"x": 1}')]

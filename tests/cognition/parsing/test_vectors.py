@@ -42,7 +42,7 @@ EARLIER_SYSTEMS = {
     "two calls (theirs: only the first)": (
         HERMES,
         '<tool_call>{"name":"a","arguments":{}}</tool_call><tool_call>{"name":"b","arguments":{}}</tool_call>',
-        Reply(calls=(ProposedCall("a", "{}"), ProposedCall("b", "{}"))),
+        Reply(tool_calls=(ProposedCall("a", "{}"), ProposedCall("b", "{}"))),
     ),
     "a bad call (theirs: silently lost)": (
         HERMES,
@@ -52,30 +52,30 @@ EARLIER_SYSTEMS = {
     "a call without its end marker": (
         HERMES,
         '<tool_call>{"name":"a","arguments":{}}',
-        Reply(calls=(ProposedCall("a", "{}"),)),
+        Reply(tool_calls=(ProposedCall("a", "{}"),)),
     ),
     "an end marker in a string (theirs: block cut early, call lost)": (
         HERMES,
         '<tool_call>{"name":"a","arguments":{"x":"</tool_call>"}}</tool_call>',
-        Reply(calls=(ProposedCall("a", '{"x":"</tool_call>"}'),)),
+        Reply(tool_calls=(ProposedCall("a", '{"x":"</tool_call>"}'),)),
     ),
     "arguments in a string": (
         HERMES,
         '<tool_call>{"name":"a","arguments":"{\\"x\\":1}"}</tool_call>',
-        Reply(calls=(ProposedCall("a", '{"x":1}', ("arguments in a string",)),)),
+        Reply(tool_calls=(ProposedCall("a", '{"x":1}', ("arguments in a string",)),)),
     ),
     "a list of calls with one that is none": (
         HERMES,
         '<tool_call>[{"name":"a"},{"foo":1},{"name":"b"}]</tool_call>',
         Reply(
-            calls=(ProposedCall("a", "{}", ("no arguments",)), ProposedCall("b", "{}", ("no arguments",))),
+            tool_calls=(ProposedCall("a", "{}", ("no arguments",)), ProposedCall("b", "{}", ("no arguments",))),
             malformed=(MalformedToolCall('{"foo":1}', NO_NAME),),
         ),
     ),
     "a call hunted for in text": (
         BARE_JSON,
         'call {"name":"a","arguments":{}} now',
-        Reply("call  now", calls=(ProposedCall("a", "{}"),)),
+        Reply("call  now", tool_calls=(ProposedCall("a", "{}"),)),
     ),
     "the same text in a format with markers": (
         HERMES,
@@ -85,12 +85,12 @@ EARLIER_SYSTEMS = {
     "single quotes (theirs: no call)": (
         HERMES,
         "<tool_call>{'name':'a'}</tool_call>",
-        Reply(calls=(ProposedCall("a", "{}", ("single quotes", "no arguments")),)),
+        Reply(tool_calls=(ProposedCall("a", "{}", ("single quotes", "no arguments")),)),
     ),
     "a trailing comma (theirs: no call)": (
         HERMES,
         '<tool_call>{"name":"a",}</tool_call>',
-        Reply(calls=(ProposedCall("a", "{}", ("trailing comma", "no arguments")),)),
+        Reply(tool_calls=(ProposedCall("a", "{}", ("trailing comma", "no arguments")),)),
     ),
     "arguments that are a list (theirs: {})": (
         HERMES,
@@ -110,18 +110,18 @@ FAMILIES = {
     "Qwen3": (
         HERMES,
         f'<think>\n\n</think>\n\n<tool_call>\n{{"name": "lookup", "arguments": {Z}}}\n</tool_call><|im_end|>\n',
-        Reply(calls=LOOKUP),
+        Reply(tool_calls=LOOKUP),
     ),
     "a prompt that opened the reasoning": (HERMES_THINKING, "hm\n</think>\n\nHi", Reply("Hi", "hm")),
     "MiniMax M1": (
         FormatSpec("m1", calls=CallFormat("json_object", section_start="<tool_calls>", section_end="</tool_calls>")),
         f'<tool_calls>\n{{"name": "lookup", "arguments": {Z}}}\n{{"name": "lookup", "arguments": {Z}}}\n</tool_calls>',
-        Reply(calls=LOOKUP * 2),
+        Reply(tool_calls=LOOKUP * 2),
     ),
     "Apriel": (
         TOOL_CALLS_LIST,
         f'\n<tool_calls>[{{"name": "lookup", "arguments": {Z}}}]</tool_calls>\n<|end|>\n</s>',
-        Reply(calls=LOOKUP),
+        Reply(tool_calls=LOOKUP),
     ),
     "Apertus": (
         FormatSpec(
@@ -129,31 +129,31 @@ FAMILIES = {
             calls=CallFormat("name_as_key", section_start="<|tools_prefix|>", section_end="<|tools_suffix|>"),
         ),
         f'<|tools_prefix|>[{{"lookup": {Z}}}, {{"lookup": {Z}}}]<|tools_suffix|>',
-        Reply(calls=LOOKUP * 2),
+        Reply(tool_calls=LOOKUP * 2),
     ),
-    "Llama 3": (LLAMA3, f'{{"name": "lookup", "parameters": {Z}}}<|eot_id|>', Reply(calls=LOOKUP)),
+    "Llama 3": (LLAMA3, f'{{"name": "lookup", "parameters": {Z}}}<|eot_id|>', Reply(tool_calls=LOOKUP)),
     "Llama 3, built-in tool": (
         LLAMA3,
         f'<|python_tag|>{{"type": "function", "name": "lookup", "parameters": {Z}}}<|eom_id|>',
-        Reply(calls=LOOKUP),
+        Reply(tool_calls=LOOKUP),
     ),
     "Llama 3, other JSON": (LLAMA3, '{"name": "Bob", "age": 3}', Reply('{"name": "Bob", "age": 3}')),
     "Llama 3, JSON that ends like a call": (LLAMA3, '{"name": "Bob"}', Reply('{"name": "Bob"}')),
     "Mistral Nemo": (
         MISTRAL_LIST,
         f'[TOOL_CALLS][{{"name": "lookup", "arguments": {Z}, "id": "call00001"}}]</s>',
-        Reply(calls=LOOKUP),
+        Reply(tool_calls=LOOKUP),
     ),
     "Mistral Nemo with text behind its list": (
         MISTRAL_LIST,
         f'[TOOL_CALLS] [{{"name": "lookup", "arguments": {Z}}}], as asked.</s>',
-        Reply(", as asked.", calls=LOOKUP),
+        Reply(", as asked.", tool_calls=LOOKUP),
     ),
-    "Mistral Small 3.2": (MISTRAL, f"[TOOL_CALLS]lookup[CALL_ID]call00001[ARGS]{Z}</s>", Reply(calls=LOOKUP)),
+    "Mistral Small 3.2": (MISTRAL, f"[TOOL_CALLS]lookup[CALL_ID]call00001[ARGS]{Z}</s>", Reply(tool_calls=LOOKUP)),
     "Devstral, two calls": (
         MISTRAL,
         f"Look.[TOOL_CALLS]lookup[ARGS]{Z}[TOOL_CALLS]lookup[ARGS]{Z}</s>",
-        Reply("Look.", calls=LOOKUP * 2),
+        Reply("Look.", tool_calls=LOOKUP * 2),
     ),
     "Kimi K2": (
         FormatSpec(
@@ -171,7 +171,7 @@ FAMILIES = {
         ),
         "<|tool_calls_section_begin|><|tool_call_begin|>functions.lookup:0<|tool_call_argument_begin|>"
         f"{Z}<|tool_call_end|><|tool_calls_section_end|>",
-        Reply(calls=LOOKUP),
+        Reply(tool_calls=LOOKUP),
     ),
     "DeepSeek R1": (
         FormatSpec(
@@ -189,22 +189,22 @@ FAMILIES = {
         ),
         f"<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>lookup\n```json\n{Z}\n```"
         "<｜tool▁call▁end｜><｜tool▁calls▁end｜>",
-        Reply(calls=LOOKUP),
+        Reply(tool_calls=LOOKUP),
     ),
     "Functionary": (
         FormatSpec("functionary", calls=CallFormat("named_json", start="<function=", end="</function>", name_end=">")),
         f"<function=lookup>{Z}</function>",
-        Reply(calls=LOOKUP),
+        Reply(tool_calls=LOOKUP),
     ),
     "Qwen3-Coder": (
         QWEN3_CODER,
         "<tool_call>\n<function=lookup>\n<parameter=q>\nzebra\n</parameter>\n</function>\n</tool_call><|im_end|>\n",
-        Reply(calls=LOOKUP),
+        Reply(tool_calls=LOOKUP),
     ),
     "Qwen3-Coder, a value that holds the end marker": (
         QWEN3_CODER,
         "<tool_call>\n<function=w>\n<parameter=q>\n</tool_call>\n</parameter>\n</function>\n</tool_call>",
-        Reply(calls=(ProposedCall("w", {"q": "</tool_call>"}),)),
+        Reply(tool_calls=(ProposedCall("w", {"q": "</tool_call>"}),)),
     ),
     "Qwen3-Coder, a parameter that is not closed": (
         QWEN3_CODER,
@@ -222,12 +222,12 @@ FAMILIES = {
     "GLM 4.6": (
         GLM,
         "\n<think></think>\n<tool_call>lookup\n<arg_key>q</arg_key>\n<arg_value>zebra</arg_value>\n</tool_call>",
-        Reply(calls=LOOKUP),
+        Reply(tool_calls=LOOKUP),
     ),
     "GLM 4.7": (
         GLM,
         "</think><tool_call>lookup<arg_key>q</arg_key><arg_value>zebra</arg_value></tool_call><tool_call>now</tool_call>",
-        Reply(calls=(*LOOKUP, ProposedCall("now", "{}"))),
+        Reply(tool_calls=(*LOOKUP, ProposedCall("now", "{}"))),
     ),
 }
 
@@ -240,12 +240,12 @@ UNUSUAL = {
     "arguments under the other usual key": (
         HERMES,
         '<tool_call>{"name": "a", "parameters": {"x": 1}}</tool_call>',
-        Reply(calls=(ProposedCall("a", '{"x": 1}', ('"parameters" for "arguments"',)),)),
+        Reply(tool_calls=(ProposedCall("a", '{"x": 1}', ('"parameters" for "arguments"',)),)),
     ),
     "a name with nothing after it": (
         FormatSpec("functionary", calls=CallFormat("named_json", start="<function=", end="</function>", name_end=">")),
         "<function=now> </function>",
-        Reply(calls=(ProposedCall("now", "{}", ("no arguments",)),)),
+        Reply(tool_calls=(ProposedCall("now", "{}", ("no arguments",)),)),
     ),
     "a name that is none": (
         HERMES,
@@ -255,7 +255,7 @@ UNUSUAL = {
     "two calls between one pair of markers": (
         HERMES,
         '<tool_call>\n{"name": "a", "arguments": {}}\n{"name": "b", "arguments": {}}\n</tool_call>',
-        Reply(calls=(ProposedCall("a", "{}"), ProposedCall("b", "{}"))),
+        Reply(tool_calls=(ProposedCall("a", "{}"), ProposedCall("b", "{}"))),
     ),
     "a list that holds an end marker in a string is wrong as a call, not as JSON": (
         HERMES,
@@ -272,30 +272,30 @@ UNUSUAL = {
     "arguments in a string, with a blank behind it": (
         HERMES,
         '<tool_call>{"name": "a", "arguments": "{}" }</tool_call>',
-        Reply(calls=(ProposedCall("a", "{}", ("arguments in a string",)),)),
+        Reply(tool_calls=(ProposedCall("a", "{}", ("arguments in a string",)),)),
     ),
     "a start marker after arguments that are none": (
         MISTRAL,
         f"[TOOL_CALLS]f[ARGS], [TOOL_CALLS]lookup[ARGS]{Z}",
         Reply(
-            calls=LOOKUP,
+            tool_calls=LOOKUP,
             malformed=(MalformedToolCall("f[ARGS],", "not valid JSON: Expecting value: line 1 column 1 (char 0)"),),
         ),
     ),
     "text where a call should stand": (
         TOOL_CALLS_LIST,
         f'<tool_calls>[{{"name": "lookup", "arguments": {Z}}}, oops]</tool_calls>',
-        Reply(calls=LOOKUP, malformed=(MalformedToolCall("oops]", "a call was expected here"),)),
+        Reply(tool_calls=LOOKUP, malformed=(MalformedToolCall("oops]", "a call was expected here"),)),
     ),
     "a missing brace before the section's end": (
         TOOL_CALLS_LIST,
         f'<tool_calls>[{{"name": "lookup", "arguments": {Z}</tool_calls>',
-        Reply(calls=(ProposedCall("lookup", Z, ("missing closing brace",)),)),
+        Reply(tool_calls=(ProposedCall("lookup", Z, ("missing closing brace",)),)),
     ),
     "half a surrogate pair is escaped, since it has no UTF-8": (
         HERMES,
         '<tool_call>{"name": "a", "arguments": {"x": "\ud800"}}</tool_call>',
-        Reply(calls=(ProposedCall("a", '{"x": "\\ud800"}'),)),
+        Reply(tool_calls=(ProposedCall("a", '{"x": "\\ud800"}'),)),
     ),
     "JSON nested deeper than can be read": (
         HERMES,
@@ -315,7 +315,7 @@ LATER = {
         QWEN3_CODER,
         "Look.\n<function=lookup>\n<parameter=q>\nzebra\n</parameter>\n</function>\n</tool_call>\n"
         "<tool_call>\n<function=lookup>\n<parameter=q>\nzebra\n</parameter>\n</function>\n</tool_call>",
-        Reply("Look.", calls=LOOKUP * 2),
+        Reply("Look.", tool_calls=LOOKUP * 2),
     ),
     "Qwen3-Coder, the first marker left out and nothing else there": (
         QWEN3_CODER,
@@ -325,12 +325,12 @@ LATER = {
     "Seed-OSS, a line break at a value's end alone": (
         SEED_OSS,
         "<seed:tool_call><function=w><parameter=q>a\n</parameter></function></seed:tool_call>",
-        Reply(calls=(ProposedCall("w", {"q": "a\n"}),)),
+        Reply(tool_calls=(ProposedCall("w", {"q": "a\n"}),)),
     ),
     "MiniCPM 5, a marked text that holds the end of a value": (
         MINICPM5,
         '<function name="w"><param name="q"><![CDATA[a</param>b]]></param><param name="r">c</param></function>',
-        Reply(calls=(ProposedCall("w", {"q": "a</param>b", "r": "c"}),)),
+        Reply(tool_calls=(ProposedCall("w", {"q": "a</param>b", "r": "c"}),)),
     ),
     "MiniCPM 5, a marked text without an end": (
         MINICPM5,
@@ -364,19 +364,19 @@ LATER = {
     "FireFunction": (
         FIREFUNCTION,
         f' functools[{{"name": "lookup", "arguments": {Z}}}, {{"name": "lookup", "arguments": {Z}}}]<|eot_id|>',
-        Reply(calls=LOOKUP * 2),
+        Reply(tool_calls=LOOKUP * 2),
     ),
     "FireFunction, the word alone": (FIREFUNCTION, "import functools", Reply("import functools")),
-    "Llama 4": (LLAMA4, "[lookup(q='zebra'), lookup( q=\"zebra\" )]<|eot|>", Reply(calls=LOOKUP * 2)),
+    "Llama 4": (LLAMA4, "[lookup(q='zebra'), lookup( q=\"zebra\" )]<|eot|>", Reply(tool_calls=LOOKUP * 2)),
     "Llama 4, between its tokens": (
         LLAMA4,
         "<|python_start|>[lookup(q='zebra')]<|python_end|><|eom|>",
-        Reply(calls=LOOKUP),
+        Reply(tool_calls=LOOKUP),
     ),
     "Llama 4, brackets in strings": (
         LLAMA4,
         r"""[w(q="a\"])", r=[{'k': (1, 2)}])] and more""",
-        Reply("and more", calls=(ProposedCall("w", {"q": 'a"])', "r": [{"k": [1, 2]}]}),)),
+        Reply("and more", tool_calls=(ProposedCall("w", {"q": 'a"])', "r": [{"k": [1, 2]}]}),)),
     ),
     "Llama 4, a list of other things": (LLAMA4, "[1, 2](x) and [a(b)]", Reply("[1, 2](x) and [a(b)]")),
     "Llama 4, a name that is none": (LLAMA4, "[2x(1)]", Reply("[2x(1)]")),
@@ -384,20 +384,20 @@ LATER = {
         LLAMA4,
         "[lookup(q='zebra'), w(x=1<|eot|>",
         Reply(
-            calls=LOOKUP,
+            tool_calls=LOOKUP,
             malformed=(MalformedToolCall("w(x=1", "',' was expected at character 25, not ''"),),
         ),
     ),
     "MiniMax M3, no parameters": (
         MINIMAX_M3,
         f'{M3}<tool_call>\n{M3}<invoke name="now">{M3}</invoke>\n{M3}</tool_call>[e~[',
-        Reply(calls=(ProposedCall("now", "{}"),)),
+        Reply(tool_calls=(ProposedCall("now", "{}"),)),
     ),
     "MiniMax M3, tags in tags": (
         MINIMAX_M3,
         f'{M3}<invoke name="w">{M3}<a>{M3}<item>x{M3}</item> {M3}<item>{M3}<n>1{M3}</n>{M3}<t>y{M3}</t>{M3}</item>'
         f"{M3}</a>{M3}<b>{M3}<item>true{M3}</item>{M3}<k>{{'x{M3}</k>{M3}</b>{M3}</invoke>",
-        Reply(calls=(ProposedCall("w", {"a": ["x", {"n": 1, "t": "y"}], "b": {"item": True, "k": "{'x"}}),)),
+        Reply(tool_calls=(ProposedCall("w", {"a": ["x", {"n": 1, "t": "y"}], "b": {"item": True, "k": "{'x"}}),)),
     ),
     "MiniMax M3, a tag that is not closed": (
         MINIMAX_M3,

@@ -63,8 +63,8 @@ def test_forced_calls_are_read_back_valid(spec: FormatSpec, parallel: bool) -> N
         read = parse_reply(spec, text, tools=TOOLS)
 
         assert (read.malformed, read.text.strip()) == ((), ""), text
-        assert len(read.calls) == 1 if not parallel else read.calls, text
-        for call in read.calls:
+        assert len(read.tool_calls) == 1 if not parallel else read.tool_calls, text
+        for call in read.tool_calls:
             assert call.repairs == (), text
             Draft202012Validator(BY_NAME[call.name].parameters).validate(json.loads(call.arguments_json))
     assert complete, "nothing that was sampled ended"
@@ -80,7 +80,7 @@ def test_a_reply_without_calls_has_none(spec: FormatSpec) -> None:
         text = sampled(grammar, random, limit=400)
         if text is not None:
             read = parse_reply(spec, text, tools=TOOLS)
-            assert (read.calls, read.malformed) == ((), ()), text
+            assert (read.tool_calls, read.malformed) == ((), ()), text
         call = sampled(forced, random)
         assert call is None or not accepts(grammar, call)
 
@@ -102,9 +102,9 @@ def test_whatever_the_grammar_allows_is_a_call_that_fits(spec: FormatSpec) -> No
             if text is None:
                 continue
             read = parse_reply(spec, text, tools=tools)
-            if calls == "may" and (read.text.strip(), read.calls, read.malformed) == ("1", (), ()):
+            if calls == "may" and (read.text.strip(), read.tool_calls, read.malformed) == ("1", (), ()):
                 continue
-            (call,) = read.calls
+            (call,) = read.tool_calls
             assert (read.malformed, read.text.strip(), call.repairs) == ((), "", ()), text
             if call.name in by_name:
                 check = Draft202012Validator(by_name[call.name].parameters, format_checker=CHECKER)
@@ -152,7 +152,7 @@ def test_objects_and_lists_are_tags_in_tags_where_the_format_has_them_so() -> No
     }
     for text, arguments in good.items():
         assert accepts(grammar, call(text)), text
-        (read,) = parse_reply(m3, call(text), tools=[tool]).calls
+        (read,) = parse_reply(m3, call(text), tools=[tool]).tool_calls
         assert json.loads(read.arguments_json) == arguments
     for text in ("", "<city>a</town>", "<city>a</city><tags></tags>", "<city>a</city><size><x>b</x></size>"):
         assert not accepts(grammar, call(text)), text
@@ -179,7 +179,7 @@ def test_names_are_written_as_the_format_writes_them() -> None:
         '<|open|>tools<|sep|><|open|>call tool="f" index="1"<|sep|><|open|>argument key="a&amp;&quot;b" type="string"'
         "<|sep|>x<|close|>argument<|sep|><|close|>call<|sep|><|close|>tools<|sep|>"
     )
-    (read,) = parse_reply(k3, text, tools=[tool]).calls
+    (read,) = parse_reply(k3, text, tools=[tool]).tool_calls
 
     assert json.loads(read.arguments_json) == {'a&"b': "x"}
     assert accepts(reply(k3, read_tools([tool]), NO_TOKENS, calls="must"), text)
