@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from functools import partial
 from operator import attrgetter
+from time import time
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from attrs import evolve, fields
@@ -257,6 +258,15 @@ class Driver:
                 self.in_flight[decision.effect_id] = decision
             elif isinstance(decision, CancelEffect):
                 self.in_flight.pop(decision.effect_id, None)
+
+
+NOTHING_TO_DO: Handlers = dict.fromkeys(EFFECT_TYPES, lambda _interpreter, _decision: None)
+"""For what stands on file: nothing is carried out."""
+
+
+def follower(engine: CognitiveEngine, start: AgentState) -> Driver:
+    """A driver that follows a recording: it takes each input over by ``restore``, and carries nothing out."""
+    return Driver(engine, NOTHING_TO_DO, now=time, state=start)
 
 
 def _fields_before_at(kind: type[Input]) -> Callable[[Any], tuple[Any, ...]] | None:

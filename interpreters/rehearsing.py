@@ -18,9 +18,10 @@ from typing import Any
 
 from attrs import frozen
 
-from cognition import CallTool, ConfigError, EffectId, ToolCall, ToolFailed, ToolReturned
+from cognition import CallTool, ConfigError, ToolCall, ToolFailed, ToolReturned
 from cognition.messages import ResultStatus
 from interpreters.context import ToolContext
+from interpreters.driver import follower
 from interpreters.journal import Header, JournalReader
 from interpreters.redaction import Redaction
 from interpreters.replaying import engine_of
@@ -100,16 +101,16 @@ def rehearse(
     if cwd is not None:
         raise ConfigError("cwd= is for tools that are made for it: give a function that makes them of a directory")
     ours = {tool.spec.name: tool for tool in tools}
-    decided: dict[EffectId, CallTool] = {}
     differences: list[LiveDifference] = []
     calls = skipped = 0
     veil = Veil(redact)
     with JournalReader(path) as reader:
-        engine, state = engine_of(reader.header), reader.header.start
+        driver = follower(engine_of(reader.header), reader.header.start)
         for record in reader:
             event = record.input
-            if isinstance(event, ToolReturned | ToolFailed) and event.effect_id in decided:
-                effect = decided.pop(event.effect_id)
+            if isinstance(event, ToolReturned | ToolFailed) and isinstance(
+                effect := driver.in_flight.get(event.effect_id), CallTool
+            ):
                 if veil.lacks(effect):
                     skipped += 1
                 else:
@@ -117,9 +118,7 @@ def rehearse(
                     live = _result(_run(ours, veil.reveal(effect), reader.header.session, deps))
                     if not _same(veil.reveal(_result(event)), live):
                         differences.append(LiveDifference(record.seq, effect.call, _result(event), live))
-            transition = engine.step(state, event)
-            state = transition.next_state
-            decided |= {d.effect_id: d for d in transition.decisions if isinstance(d, CallTool)}
+            driver.restore(event)
         return RehearsalReport(reader.path, reader.header, calls, skipped, tuple(differences), tuple(reader.warnings))
 
 

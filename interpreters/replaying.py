@@ -12,6 +12,7 @@ from typing import Any
 from attrs import frozen
 
 from cognition import AgentConfig, AgentState, CognitiveEngine, CogstepError, EchoEngine, LLMEngine, TurnFinished
+from interpreters.driver import follower
 from interpreters.journal import DecisionWriter, Header, JournalDamagedError, JournalReader, Record
 
 ABSENT = "(nothing)"
@@ -99,11 +100,12 @@ def replay(
     with JournalReader(path) as reader:
         logic = logic_of(reader.header, engine)
         writer = DecisionWriter()
-        state, records, decisions, turns = reader.header.start, 0, 0, 0
+        driver = follower(logic, reader.header.start)
+        records = decisions = turns = 0
         divergence, warnings = None, reader.warnings
         for record, damage in islice(_as_they_stand(reader), to):
-            transition = logic.step(state, record.input)
-            state, records = transition.next_state, record.seq
+            transition = driver.restore(record.input)
+            records = record.seq
             divergence = compare(record, writer.data(transition.decisions))
             if divergence is not None:
                 warnings = [*warnings, *([] if damage is None else [str(damage)])]
@@ -114,7 +116,9 @@ def replay(
             turns += any(isinstance(decision, TurnFinished) for decision in transition.decisions)
         if to is not None and records < to and divergence is None:
             raise CogstepError(f"{reader.path}: there is no record {to}; the newest is {records}")
-        return ReplayReport(reader.path, reader.header, records, decisions, turns, state, divergence, tuple(warnings))
+        return ReplayReport(
+            reader.path, reader.header, records, decisions, turns, driver.state, divergence, tuple(warnings)
+        )
 
 
 def _as_they_stand(reader: JournalReader) -> Iterator[tuple[Record, JournalDamagedError | None]]:

@@ -24,7 +24,7 @@ from interpreters.assembly import (
     make_program,
     make_veil,
 )
-from interpreters.driver import Driver
+from interpreters.driver import Driver, follower
 from interpreters.journal import DecisionWriter, Header, Journal, JournalReader, Origin, Record
 from interpreters.journal.format import ENCODE
 from interpreters.replaying import ReplayDivergedError, compare, engine_of
@@ -147,12 +147,12 @@ def state_after(path: str | os.PathLike[str], turn: int | None) -> tuple[Header,
     highest number of a secret until then.
     """
     with JournalReader(path) as reader:
-        engine = engine_of(reader.header)
-        state = found = reader.header.start
+        driver = follower(engine_of(reader.header), reader.header.start)
+        found = reader.header.start
         number = found.counters.turn
         for record in reader:
-            transition = engine.step(state, record.input)
-            state = transition.next_state
+            transition = driver.restore(record.input)
+            state = driver.state
             if any(isinstance(decision, TurnFinished) for decision in transition.decisions):
                 if turn is not None and state.counters.turn > turn:
                     break

@@ -8,9 +8,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cognition import AgentConfig, AgentState, EchoEngine, Failure, Input, Limits, LLMEngine, Transition, UserSpoke
+from cognition import (
+    AgentConfig,
+    AgentState,
+    Decision,
+    EchoEngine,
+    Failure,
+    Input,
+    Limits,
+    LLMEngine,
+    Transition,
+    UserSpoke,
+)
 from cognition.errors import CogstepError
 from interpreters import Agent, Approval, fakes, replay, tool
+from interpreters.driver import Driver
 from interpreters.fakes import Reply, ScriptedModel, call
 from interpreters.journal import Journal, JournalDamagedError
 from interpreters.replaying import ReplayDivergedError
@@ -208,6 +220,25 @@ def test_a_torn_tail_is_a_warning_of_the_replay(recorded: tuple[Path, Agent], tm
 
     assert (report.same, len(report.warnings)) == (True, 1)
     assert "torn" in report.warnings[0]
+
+
+def test_a_replay_carries_nothing_out(recorded: tuple[Path, Agent], monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is the driver of every session, with a table in which nothing is to be done; and not even that is asked."""
+    followed: list[Driver] = []
+
+    def hand_over(driver: Driver, decision: Decision) -> None:
+        raise AssertionError("this must not be carried out")
+
+    def restore(driver: Driver, event: Input) -> Transition:
+        followed.append(driver)
+        return take_over(driver, event)
+
+    take_over = Driver.restore
+    monkeypatch.setattr(Driver, "_hand_over", hand_over)
+    monkeypatch.setattr(Driver, "restore", restore)
+
+    report = replay(recorded[0])
+    assert (report.same, len(followed), len(set(map(id, followed)))) == (True, report.records, 1)
 
 
 def test_a_replay_touches_nothing(recorded: tuple[Path, Agent]) -> None:
