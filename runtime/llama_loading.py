@@ -37,13 +37,17 @@ recurrent model, each has a state of full size, so that they are as many as ``CA
 CONVERSATIONS = 8
 """Of full length, for which the cache has cells unless that takes too much; for one in any case."""
 CACHE_BYTES, SEPARATE_BYTES = 1024**3, 4 * 1024**3
-"""Memory that a pool may take, and that cells of their own for ``CONVERSATIONS`` may take on a processor."""
+"""Memory that a pool may take, and that cells of their own for ``CONVERSATIONS`` may take on a processor, unless it is
+more than a quarter of what there is."""
 
 DRAFTING, GUESSES = False, 32
 """Whether replies are drafted unless an option says so, and how many tokens are guessed in a batch."""
 
 SMALL_MODEL_BYTES = 64 * 1024 * 1024
 """Below this size one thread is the fastest: the barrier between threads costs more than the work that they share."""
+
+MEMORY_LIMIT = Path("/sys/fs/cgroup/memory.max")
+"""Of the control group; as a container sees its own."""
 
 LOG_ERROR = 4
 """``GGML_LOG_LEVEL_ERROR`` of ggml.h; the bindings don't export it."""
@@ -163,7 +167,8 @@ def sizes(model: Any, path: Path, options: LlamaOptions, context_tokens: int | N
             spec=str(path),
         )
     on_cpu = options.gpu_layers == 0 or not native.llama_supports_gpu_offload()
-    room = int((SEPARATE_BYTES if on_cpu else CACHE_BYTES) // (context * _cell_bytes(model, options)))
+    separate = min(SEPARATE_BYTES, max(CACHE_BYTES, physical_memory() // 4)) if on_cpu else CACHE_BYTES
+    room = int(separate // (context * _cell_bytes(model, options)))
     room = min(room - 1, MOST_SEQUENCES) if options.cells is None else options.cells // context
     unified = recurrent or room < (options.sequences or CONVERSATIONS) if options.unified is None else options.unified
     if unified:
@@ -324,6 +329,21 @@ def physical_cores() -> int:
             continue
     allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return min(len(cores), allowed) if cores else allowed
+
+
+def physical_memory() -> int:
+    """Bytes that this process may use: what the machine has, or less where its control group on Linux has a limit.
+
+    0 where the system doesn't say.
+    """
+    try:
+        there = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, OSError, ValueError):  # the first on Windows
+        return 0
+    try:
+        return min(there, int(MEMORY_LIMIT.read_text("ascii")))
+    except (OSError, ValueError):  # no such file, or "max"
+        return there
 
 
 def reason() -> str:

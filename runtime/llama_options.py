@@ -109,8 +109,8 @@ class LlamaOptions:
     unified: bool | None = None
     """Whether all conversations share one pool of cells, or each has cells of its own for the full length
     (``kv_unified``; ``docs/scheduler.md#two-layouts`` compares them). None: cells of their own, where eight
-    conversations of full length have room in 4 GiB of memory, or in ``cells``. Of recurrent and hybrid models it is
-    always one pool."""
+    conversations of full length have room in 4 GiB and a quarter of the memory (1 GiB with a GPU), or in ``cells``. Of
+    recurrent and hybrid models it is always one pool."""
     sequences: int | None = field(default=None, validator=_whole(1, MOST_SEQUENCES))
     """Conversations that the cache tells apart, those that run and those kept for later (``n_seq_max``). None: 32 in a
     pool, of recurrent and hybrid models as many as 1 GiB has room for, from 4 to 32; with cells of their own from 8 to

@@ -177,6 +177,21 @@ class TestLoaded:
             assert backend.limits.copies_share == unified
             assert backend.limits.sequences == (32 if unified else 8)
 
+    def test_on_a_small_machine_so_has_a_smaller_one(
+        self, folder: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    ) -> None:
+        """Cells of their own take no more than a quarter of the memory that this process may use."""
+        from runtime import llama_loading
+        from tests.runtime import tiny_models
+
+        taken = 9 * 512 * 2 * 2 * tiny_models.LAYERS * tiny_models.HEADS * tiny_models.HEAD
+        monkeypatch.setattr(llama_loading, "CACHE_BYTES", taken // 2)
+        monkeypatch.setattr(llama_loading, "MEMORY_LIMIT", tmp_path / "memory.max")
+        for limit, unified in (("max", False), (str(4 * taken), False), (str(4 * taken - 4), True)):
+            (tmp_path / "memory.max").write_text(f"{limit}\n", "ascii")
+            with loaded(folder, context_tokens=512, gpu_layers=0) as model:
+                assert native_of(model)[1].limits.copies_share == unified
+
     def test_both_layouts_say_the_same(self, folder: Path) -> None:
         """But for rounding: attention is computed in another way."""
         with loaded(folder, unified=True) as model:
