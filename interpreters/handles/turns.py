@@ -244,15 +244,23 @@ class TurnStream:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        if self._end is None:
-            self._left = True
-            self.cancel(LEFT)
-            while self._end is None:
-                try:
-                    await anext(self, None)
-                except CogstepError:
-                    if error is None:
-                        raise
+        if self._end is not None:
+            return
+        import asyncio
+
+        self._left = True
+        self.cancel(LEFT)
+        cancelled: asyncio.CancelledError | None = None
+        while self._end is None:
+            try:
+                await anext(self, None)
+            except CogstepError:
+                if error is None:
+                    raise
+            except asyncio.CancelledError as again:  # the end comes all the same, and nothing is left behind it
+                cancelled = again
+        if cancelled is not None:
+            raise cancelled
 
     # ------------------------------------------------------------------------------------- on the host's reader thread
 

@@ -65,6 +65,34 @@ def test_a_process_that_is_never_ready_is_ended(
     assert set(threading.enumerate()) == before
 
 
+DEAF = """
+import json, os, signal, sys, time
+start = json.loads(sys.stdin.readline())
+told = {"type": "started", "id": start["id"], "model": "m", "backend": "b", "context_tokens": 1}
+print(json.dumps(told), flush=True)
+time.sleep(600)
+"""
+
+
+@pytest.mark.slow
+def test_a_process_that_does_not_end_is_ended(
+    processes: list[subprocess.Popen[bytes]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It hears neither that it is to end nor that nobody is there any more; whoever waits for it is told."""
+    monkeypatch.setattr("interpreters.handles.agent_host.CLOSE_SECONDS", 0.05)
+    host = AgentHost.in_process(command=(sys.executable, "-c", DEAF))
+    asked = threading.Event()
+    send = host.send
+    monkeypatch.setattr(host, "send", lambda request: (send(request), asked.set()))
+    with ThreadPoolExecutor(1) as pool:
+        opening = pool.submit(host.open, "a")
+        assert asked.wait(PATIENCE)
+        host.close()
+        with pytest.raises(HostDiedError, match="killed by SIGKILL"):
+            opening.result(PATIENCE)
+    assert [process.returncode for process in processes] == [-signal.SIGKILL]
+
+
 def test_a_thread_whose_model_hangs_is_not_waited_for() -> None:
     """No thread can be ended from outside: it goes when its model comes back, and closes it."""
     release = threading.Event()

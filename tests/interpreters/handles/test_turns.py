@@ -344,6 +344,42 @@ def test_cancelling_a_task_that_awaits_a_turn_cancels_the_turn() -> None:
     assert withdrawn == [True]
 
 
+def test_a_task_that_is_cancelled_twice_waits_for_the_end_of_its_turn() -> None:
+    """Else what it awaits for an answer would be left, and the next message would find the turn under way."""
+    asked = asyncio.Event()
+    withdrawn: list[bool] = []
+
+    async def approve(request: Any) -> bool:
+        asked.set()
+        try:
+            await asyncio.get_running_loop().create_future()
+        finally:
+            withdrawn.append(True)
+        return True
+
+    async def main() -> Any:
+        with host_of(call("pay", amount=1), "Hello.") as host:
+            handle = host.open("a", [pay], approve=approve)
+            task = asyncio.create_task(handle.run_async("Pay!"))
+            await asked.wait()
+            loop = asyncio.get_running_loop()
+            send = handle.send
+
+            def cancelled_again(request: Any) -> None:
+                loop.call_soon(task.cancel)  # while the end is waited for
+                send(request)
+
+            handle.send = cancelled_again  # type: ignore[method-assign]
+            task.cancel()
+            await asyncio.wait([task])
+            del handle.send
+            assert asyncio.all_tasks() == {asyncio.current_task()}
+            return task.cancelled(), (await handle.run_async("Hi!")).text
+
+    assert asyncio.run(main()) == (True, "Hello.")
+    assert withdrawn == [True]
+
+
 def test_the_end_of_the_host_ends_a_stream_in_an_event_loop() -> None:
     hold = Hold()
 
