@@ -13,8 +13,9 @@ REMEMBERED = REPEATS * LONGEST_CYCLE
 """How many calls back a cycle can be seen."""
 
 
-ENCODE = json.JSONEncoder(sort_keys=True, separators=(",", ":")).encode
-"""Made once: ``json.dumps`` with options makes an encoder for each call, a third of its time for a small object."""
+ENCODE = json.JSONEncoder(sort_keys=True, separators=(",", ":"), check_circular=False).encode
+"""Made once: ``json.dumps`` with options makes an encoder for each call, a third of its time for a small object. What
+was read from a text can't hold itself."""
 
 
 def fingerprint(call: ToolCall) -> str:

@@ -85,7 +85,9 @@ class History(Sequence[Message]):
             before_tail = len(self._chunks) * CHUNK - self._first
             if stride == 1 and start >= before_tail:  # the newest messages, which are asked for most
                 return self._tail[start - before_tail : max(stop, start) - before_tail]
-            return tuple(self._at(i) for i in range(start, stop, stride))
+            if stride == 1:
+                return tuple(islice(self.drop(start), max(stop - start, 0)))
+            return tuple([self._at(i) for i in range(start, stop, stride)])
         length = len(self)
         position = index + length if index < 0 else index
         if not 0 <= position < length:

@@ -72,6 +72,9 @@ class Proposed:
     """The call has not been judged yet: calls before it are still open."""
 
 
+PROPOSED = Proposed()
+
+
 @frozen
 class AwaitingApproval:
     """The user was asked."""

@@ -36,8 +36,8 @@ class RequestDigest:
         if not continues(messages, self._messages):
             known, self._link = 0, b""
         link = self._link
-        for position in range(known, len(messages)):
-            link = _hash(link, ENCODE(to_data(messages[position])).encode())
+        for message in messages[known:]:
+            link = _hash(link, ENCODE(to_data(message)).encode())
         self._messages, self._link = messages, link
         return _hash(self._head_of(request), link).hex()
 
@@ -73,8 +73,5 @@ def continues(messages: History, before: History) -> bool:
 
 
 def _hash(*parts: bytes) -> bytes:
-    state = blake2b(digest_size=SIZE)
-    for part in parts:
-        state.update(len(part).to_bytes(8))
-        state.update(part)
-    return state.digest()
+    lengths_and_parts = [each for part in parts for each in (len(part).to_bytes(8), part)]
+    return blake2b(b"".join(lengths_and_parts), digest_size=SIZE).digest()

@@ -8,8 +8,6 @@ from __future__ import annotations
 from difflib import get_close_matches
 from functools import lru_cache
 
-from attrs import frozen
-
 from cognition.context import shorten
 from cognition.decisions import AskApproval, CallTool, RunHook
 from cognition.draft import Draft
@@ -22,6 +20,7 @@ from cognition.messages import AssistantMessage, MalformedToolCall, ToolCall, To
 from cognition.outcomes import Completed, LimitKind
 from cognition.phases import (
     FIRST_ATTEMPT,
+    PROPOSED,
     Acting,
     AwaitingAnswer,
     AwaitingApproval,
@@ -48,30 +47,24 @@ ReadCall = tuple[ToolCall, str, bool]
 """A call, its fingerprint, and whether the model wants the user to be asked."""
 
 
-@frozen
-class Remainder:
-    """What a reply said beside its calls."""
-
-    malformed: tuple[MalformedToolCall, ...] = ()
-    answer: str = ""
-
-
 Open = type[Running] | type[AwaitingApproval] | type[AwaitingAnswer] | type[AwaitingHook]
 
 
-def begin_calls(draft: Draft, calls: tuple[ReadCall, ...], rest: Remainder, now: float) -> None:
-    """Start on the calls of a reply; ``rest`` is what else it said."""
+def begin_calls(
+    draft: Draft, calls: tuple[ReadCall, ...], malformed: tuple[MalformedToolCall, ...], answer: str, now: float
+) -> None:
+    """Start on the calls of a reply, which may hold calls that can't be read and an answer beside them."""
     slots: list[CallSlot] = []
     limit: LimitKind | None = draft.exhausted(now)
     for call, mark, confirm in calls:
         draft.recent = remember(draft.recent, mark)
-        status: CallStatus = Proposed()
+        status: CallStatus = PROPOSED
         if limit is None and cycle_length(draft.recent):
             limit = "loop"
         if limit is not None:
             status = not_run(draft, limit)
         slots.append(CallSlot(call, status, "", confirm))
-    advance(draft, Acting(tuple(slots), rest.malformed, limit, rest.answer), now)
+    advance(draft, Acting(tuple(slots), malformed, limit, answer), now)
 
 
 def find(phase: Phase, status: Open, identity: EffectId) -> tuple[Acting, int] | None:

@@ -12,12 +12,12 @@ from cognition.messages import ToolCall, ToolResult, UserMessage
 from cognition.outcomes import Cancelled, Completed, LimitKind
 from cognition.phases import (
     FIRST_ATTEMPT,
+    PROPOSED,
     Acting,
     AwaitingHook,
     CallSlot,
     CallStatus,
     Hooked,
-    Proposed,
     Recalling,
     Settled,
 )
@@ -98,7 +98,7 @@ def _around_call(draft: Draft, phase: Acting, position: int, event: HookReturned
         changed, limit = slot.call, reached(draft, slot.call, event.at)
         if event.arguments_json is not None:
             changed = ToolCall(changed.id, changed.name, event.arguments_json)
-        phase = with_slot(phase, position, CallSlot(changed, Proposed(), context, slot.confirm))
+        phase = with_slot(phase, position, CallSlot(changed, PROPOSED, context, slot.confirm))
         status = _before_call(draft, phase, position, event) if limit is None else not_run(draft, limit)
     else:
         changed, status = slot.call, _after_call(slot, event)

@@ -8,7 +8,7 @@ from cognition.context import measured_scale
 from cognition.decisions import Remember, RetryPlanned, StartTimer
 from cognition.draft import Draft, Setup
 from cognition.guards import fingerprint
-from cognition.handlers.batch import ReadCall, Remainder, begin_calls, tell_malformed
+from cognition.handlers.batch import ReadCall, begin_calls, tell_malformed
 from cognition.handlers.rejection import reject
 from cognition.inputs import ModelFailed, ModelInterrupted, ModelReplied, TimerFired
 from cognition.messages import AssistantMessage, MalformedToolCall, ToolCall, Usage
@@ -46,7 +46,7 @@ def on_model_replied(setup: Setup, state: AgentState, event: ModelReplied) -> Tr
         asked = tuple([call for call, _, _ in calls])
         draft.append(AssistantMessage(draft.new_message_id(), event.text, said.reasoning, asked))
         beside = "" if said is event else said.text
-        begin_calls(draft, calls, Remainder(malformed, beside), event.at)
+        begin_calls(draft, calls, malformed, beside, event.at)
     elif malformed:
         _send_back(draft, said, malformed)
     elif said.text.strip():

@@ -167,7 +167,7 @@ class JournalReader:
 
     def _record(self, number: int, line: bytes, expected: int, *, intact: bool) -> Record:
         data = _decoded(line)
-        if not isinstance(data, dict) or data.keys() - OPTIONAL != FIELDS:
+        if not isinstance(data, dict) or (data.keys() != FIELDS and data.keys() - OPTIONAL != FIELDS):
             raise self._damaged("this is no record", number)
         if data["seq"] != expected or isinstance(data["seq"], bool):
             raise self._damaged(f"record {expected} should stand here, not {data['seq']!r}", number)
