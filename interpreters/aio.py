@@ -155,6 +155,7 @@ class AsyncInterpreter(Interpreter):
     def change_mode(self, mode: Mode) -> None:
         """Let more or less happen without being asked, from now on. From any thread while a turn is under way.
 
+        What comes while the model writes holds for the calls of its reply, and is told of when the reply has ended.
         Between turns it may have to wait for the disk. That holds no loop up: what comes next waits for it, and raises
         if it can't be written.
         """
