@@ -272,7 +272,8 @@ class HostedSession:
             wait = turn.waits.get(turn.calls.pop((event.session, event.call_id), 0))
             if wait is not None:
                 wait.cancel()
-        turn.window.take()
+        # Before a turn has begun, a mode is set on the host's thread, which has to hear what was read and cancelled.
+        turn.window.take(wait=threading.current_thread() is self._thread)
         self._tell(turn, say.Happened(self.name, turn.number, event_data(event)))
 
     def _stop(self, turn: HostedTurn) -> None:

@@ -17,10 +17,10 @@ class Window:
         self._unread = 0
         self._changed = threading.Condition()
 
-    def take(self) -> None:
-        """Count one event; waits until there is room for it."""
+    def take(self, *, wait: bool = True) -> None:
+        """Count one event, once there is room for it; without ``wait`` in any case."""
         with self._changed:
-            while self._size is not None and self._unread >= self._size:
+            while wait and self._size is not None and self._unread >= self._size:
                 self._changed.wait()
             self._unread += 1
 

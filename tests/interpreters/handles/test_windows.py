@@ -10,12 +10,13 @@ from typing import Any
 import pytest
 
 from cognition import Cancelled, ConfigError, ModelRequest
-from interpreters import events
+from interpreters import Agent, events
 from interpreters.events import Event
 from interpreters.fakes import FunctionModel, Reply, ScriptedModel
 from interpreters.handles import AgentHost, QueueChannel
 from interpreters.handles import messages as say
 from interpreters.handles.host import Host
+from interpreters.handles.hosted import HostedSession
 from interpreters.handles.messages import line_of, read_notice
 from interpreters.handles.window import Window
 from tests.interpreters.handles.common import host_of
@@ -181,3 +182,49 @@ def test_a_window_is_a_bound() -> None:
     assert taken.wait(PATIENCE)
     thread.join(PATIENCE)
     assert window._unread == 2
+
+
+def test_whoever_reads_the_messages_is_never_held_up() -> None:
+    """A mode that is set before a turn has begun is told of on the host's thread, which has to hear what was read."""
+    busy, release, told = threading.Event(), threading.Event(), threading.Event()
+    said: list[Any] = []
+    ended = threading.Event()
+
+    def send(notice: Any) -> None:
+        said.append(notice)
+        if isinstance(notice, say.Ready):
+            told.set()
+        if isinstance(notice, say.TurnEnded):
+            ended.set()
+
+    def hold(agent: Agent) -> None:
+        busy.set()
+        assert release.wait(PATIENCE)
+
+    session = HostedSession("a", say.Settings(window=1), send)
+    session.begin("1", lambda given, tools: Agent(ScriptedModel(["Hello."]), tools, **given), (), lambda _: None)
+    assert told.wait(PATIENCE)
+    session.queue("2", hold)
+    assert busy.wait(PATIENCE)
+    session.accept(1, lambda agent: agent.run("Hi!"))
+
+    def host() -> None:
+        for mode in ("careful", "auto", "default"):
+            session.set_mode(mode, mode)
+        release.set()
+        session.read(say.Read("a", 1, 100))
+
+    thread = threading.Thread(target=host, daemon=True)
+    thread.start()
+    thread.join(PATIENCE)
+    assert not thread.is_alive()
+    assert ended.wait(PATIENCE)
+    session.dispose("3", "over")
+    assert session.join(PATIENCE)
+    assert [notice.id for notice in said if isinstance(notice, say.Accepted)] == [
+        "careful",
+        "auto",
+        "default",
+        "2",
+        "3",
+    ]
