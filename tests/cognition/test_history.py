@@ -60,8 +60,15 @@ def test_every_slice_is_that_of_a_tuple(length: int, drop: int, data: st.DataObj
     assert expected[part] == history[part]
 
 
-@pytest.mark.parametrize("part", [slice(66, 70), slice(66, 60), slice(64, 2), slice(None, None, 2), slice(65, None, 2)])
-def test_slices_of_the_newest_messages_are_those_of_a_tuple(part: slice) -> None:
+@pytest.mark.parametrize(
+    "part",
+    [
+        *(slice(66, 70), slice(66, 60), slice(64, 2)),
+        *(slice(2, 66), slice(2, 5), slice(5, 5), slice(5, 2)),
+        *(slice(None, None, 2), slice(65, None, 2)),
+    ],
+)
+def test_slices_are_those_of_a_tuple(part: slice) -> None:
     expected = messages(CHUNK + 9)
 
     assert tuple(expected[part]) == History(expected)[part]

@@ -102,6 +102,10 @@ def test_requests_of_one_kind_share_their_options() -> None:
 
     assert first.options is second.options
 
+    usual = LLMEngine(AgentConfig(options=GenerationOptions(response_format=SCHEMA)))
+    asked = request_of(usual.step(AgentState(), UserSpoke("c")))
+    assert asked.options is usual.config.options
+
 
 @pytest.mark.parametrize(
     "make",
