@@ -133,6 +133,12 @@ class Figures:
         batches = self.cpu if clock == "cpu" else self.wall
         return median(value for batch in batches for value in batch)
 
+    def best(self) -> float:
+        """CPU time of the round in which it was least, as the median of its turns: of a machine that other work slows
+        down for seconds at a time, what it takes when it does not.
+        """
+        return min(median(batch) for batch in self.cpu)
+
     def ratio(self, other: Figures) -> float:
         """This one's CPU time by the other's, as the median over rounds, each of which saw the same machine."""
         return median(median(mine) / median(theirs) for mine, theirs in zip(self.cpu, other.cpu, strict=False))

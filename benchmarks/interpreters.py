@@ -7,6 +7,9 @@
 - **Resuming**: bytes a turn of a recorded session, and the time until it goes on; what it knows then is compared with
   what it knew.
 
+The last table holds it all against its goals: medians over all rounds, and CPU time in the best round, which is what it
+takes when nothing else slows the machine down.
+
     python benchmarks/interpreters.py                 everything: some minutes; the first run installs the peers
     python benchmarks/interpreters.py --peers none    cogstep alone: a minute, installs nothing
 """
@@ -108,6 +111,11 @@ def resumed(path: Path, known: AgentState) -> tuple[float, float]:
     return wall, cpu
 
 
+def figures(runs: list[tuple[float, float]]) -> tuple[float, float, float]:
+    """Of rounds: the median of wall and CPU seconds, and the least CPU seconds."""
+    return median(wall for wall, _ in runs), median(cpu for _, cpu in runs), min(cpu for _, cpu in runs)
+
+
 def turns_table(peers: list[Row], turns: int, timed: int, say: Progress) -> Comparison:
     """The cost of a turn at the beginning and at the end of a long session, beside the peers."""
     rows = [FLOOR, STEP, COGSTEP, LOOP, JOURNAL, LOOP_JOURNAL, *peers]
@@ -138,10 +146,9 @@ def main() -> int:
     for name, reason in comparison.failures.items():
         print(f"\n{name} {reason}")
 
-    rows, together = [["", "wall s", "CPU s"]], (0.0, 0.0)
+    rows, together = [["", "wall s", "CPU s", "least CPU s"]], (0.0, 0.0, 0.0)
     for name, one in (("floor (the sleeps alone)", floor), ("cogstep, one turn each", conversation)):
-        runs = [at_once(one, options.conversations) for _ in range(ROUNDS)]
-        together = median(wall for wall, _ in runs), median(cpu for _, cpu in runs)
+        together = figures([at_once(one, options.conversations) for _ in range(ROUNDS)])
         rows.append([name, *map(digits, together)])
     print(f"\n{options.conversations} conversations with a model of {MODEL_SECONDS * 1000:g} ms, on one loop\n")
     print(table(rows))
@@ -150,23 +157,26 @@ def main() -> int:
         path = Path(folder, "session.jsonl")
         known = recorded(options.turns, path)
         size = path.stat().st_size / options.turns
-        runs = [resumed(path, known) for _ in range(ROUNDS)]
-    wall, cpu = median(wall for wall, _ in runs), median(cpu for _, cpu in runs)
-    print(f"\na session of {options.turns} turns: {size:.0f} bytes a turn, resumed in {wall:.2f} s (CPU {cpu:.2f} s)\n")
+        again = figures([resumed(path, known) for _ in range(ROUNDS)])
+    print(f"\na session of {options.turns} turns: {size:.0f} bytes a turn, resumed in {again[0]:.2f} s\n")
 
-    def dearest(row: Row) -> tuple[float, float]:
-        figures = [comparison.figures[row.name, length] for length in comparison.lengths]
-        return max(one.median("wall") for one in figures), max(one.median("cpu") for one in figures)
+    def dearest(row: Row) -> tuple[float, float, float]:
+        ends = [comparison.figures[row.name, length] for length in comparison.lengths]
+        return (
+            max(end.median("wall") for end in ends),
+            max(end.median("cpu") for end in ends),
+            max(end.best() for end in ends),
+        )
 
     goals = [
         ("a turn, sync, ms", *dearest(COGSTEP), 0.1),
         ("a turn, asyncio, ms", *dearest(LOOP), 0.2),
         ("a turn, journal on, ms", *dearest(JOURNAL), 0.3),
         (f"{options.conversations} conversations, s", *together, 0.15),
-        (f"resuming {options.turns} turns, s", wall, cpu, 0.5),
+        (f"resuming {options.turns} turns, s", *again, 0.5),
     ]
-    lines = [[name, digits(clock), digits(process), f"<= {goal:g}"] for name, clock, process, goal in goals]
-    print(table([["the dearer end of each", "wall", "CPU", "goal"], *lines]))
+    lines = [[name, *map(digits, measured), f"<= {goal:g}"] for name, *measured, goal in goals]
+    print(table([["the dearer end of each", "wall", "CPU", "best round", "goal"], *lines]))
     print(f"\n{before} at the start, {os.getloadavg()[0]:.1f} at the end")
     return 1 if comparison.failures else 0
 

@@ -119,6 +119,8 @@ class LlamaBackend:
             guesses=planned.guesses,
         )
         self._pieces: dict[int, bytes] = {}
+        self._logits_at: dict[int, Any] = {}
+        """Arrays over llama.cpp's rows of logits, by address: it has a few, and uses them again and again."""
         self.special = self._special_tokens()
         self.metadata = self._metadata(path, planned.context)
 
@@ -284,9 +286,12 @@ class LlamaBackend:
 
     def _logits(self, place: int) -> Any:
         """What the model says at a place of the last batch: an array over llama.cpp's own memory."""
-        pointer = native.llama_get_logits_ith(self._context, place)
-        memory: Any = self._row.from_address(ctypes.addressof(pointer.contents))
-        return numpy.frombuffer(memory, numpy.float32)
+        address = ctypes.addressof(native.llama_get_logits_ith(self._context, place).contents)
+        logits = self._logits_at.get(address)
+        if logits is None:
+            memory: Any = self._row.from_address(address)
+            logits = self._logits_at[address] = numpy.frombuffer(memory, numpy.float32)
+        return logits
 
     def ready(self) -> None:
         self._abort.clear()

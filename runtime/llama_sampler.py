@@ -73,11 +73,13 @@ class LlamaSampler:
 
     def likeliest(self, logits: Any) -> int:
         """The next token of a plain sampler, from an array of logits, which it leaves as they are."""
-        if self._biases:
-            logits = logits.copy()
-            for token, bias in self._biases:
-                logits[token] += bias
-        return int(logits.argmax())
+        unbiased = [(token, logits[token]) for token, _ in self._biases]
+        for token, bias in self._biases:
+            logits[token] += bias
+        best = int(logits.argmax())
+        for token, logit in unbiased:  # put back rather than copy a whole vocabulary
+            logits[token] = logit
+        return best
 
     def close(self) -> None:
         """Free the chain."""

@@ -6,10 +6,11 @@ import http.client
 import json
 import socket
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -161,20 +162,35 @@ def _ready(server: Server) -> bool:
 
 
 class Llama:
-    """``llama_cpp.Llama``, which holds one conversation: several go one after another."""
+    """``llama_cpp.Llama``, which holds one conversation: several go one after another.
+
+    In a process of its own: two models that compute on threads of one process slow each other down also while one
+    rests, since OpenMP's threads stop waiting actively as soon as there are more of them than processors.
+    """
 
     def __init__(self, file: Path, *, context: int, threads: int) -> None:
-        import llama_cpp
-
-        self._llama = llama_cpp.Llama(
-            str(file), n_ctx=context, n_threads=threads, n_threads_batch=threads, n_ubatch=512, verbose=False
+        command = [sys.executable, "-m", "benchmarks.serving.llama_child", str(file), str(context), str(threads)]
+        self._held = ExitStack()
+        self._process = self._held.enter_context(
+            started(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=Path(__file__).resolve().parents[2])
         )
+        try:
+            self._answer()
+        except BaseException:
+            self._held.close()
+            raise
 
     def reply(self, prompt: Sequence[int], tokens: int) -> None:
         """So many tokens by its quickest way: ``generate``, greedy."""
-        said = self._llama.generate(list(prompt), temp=0.0)
-        for _ in range(tokens):
-            next(said)
+        assert self._process.stdin is not None
+        self._process.stdin.write(json.dumps([list(prompt), tokens]) + "\n")
+        self._process.stdin.flush()
+        self._answer()
+
+    def _answer(self) -> None:
+        assert self._process.stdout is not None
+        if self._process.stdout.readline() != "done\n":
+            raise PeerError("llama_cpp.Llama ended; its own message stands above")
 
     def close(self) -> None:
-        self._llama.close()
+        self._held.close()

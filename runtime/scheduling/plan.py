@@ -176,7 +176,7 @@ class Schedule:
     def evaluated(self, batch: tuple[Piece, ...]) -> Schedule:
         """The cache holds what was in the batch."""
         cache, running = self.cache.extended({piece.sequence: piece.tokens for piece in batch}), self.running
-        prompts = [piece.request for piece in batch if self.behind(running[piece.request]) > 1]
+        prompts = [piece.request for piece in batch if not piece.last or len(piece.tokens) - piece.guesses > 1]
         if prompts:
             running = {**running, **{id: evolve(running[id], served=cache.clock) for id in prompts}}
         return Schedule(self.limits, cache, running, self.waiting, not prompts)
