@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections.abc import Awaitable, Callable
 from concurrent.futures import Future
 from typing import Any
 
@@ -317,8 +318,8 @@ def test_a_stream_is_read_in_an_event_loop_which_goes_on_meanwhile() -> None:
     assert asyncio.run(main()) == ["Paid.", "Paid."]
 
 
-def test_cancelling_a_task_that_awaits_a_turn_cancels_the_turn() -> None:
-    """What the program awaits for an answer is cancelled too; and the session goes on."""
+def undecided() -> tuple[asyncio.Event, list[bool], Callable[[Any], Awaitable[bool]]]:
+    """Somebody who never answers: set when asked, noted when the question is withdrawn, and whom to ask."""
     asked = asyncio.Event()
     withdrawn: list[bool] = []
 
@@ -330,6 +331,13 @@ def test_cancelling_a_task_that_awaits_a_turn_cancels_the_turn() -> None:
             withdrawn.append(True)
             raise
         return True
+
+    return asked, withdrawn, approve
+
+
+def test_cancelling_a_task_that_awaits_a_turn_cancels_the_turn() -> None:
+    """What the program awaits for an answer is cancelled too; and the session goes on."""
+    asked, withdrawn, approve = undecided()
 
     async def main() -> Any:
         with host_of(call("pay", amount=1), "Hello.") as host:
@@ -346,16 +354,7 @@ def test_cancelling_a_task_that_awaits_a_turn_cancels_the_turn() -> None:
 
 def test_a_task_that_is_cancelled_twice_waits_for_the_end_of_its_turn() -> None:
     """Else what it awaits for an answer would be left, and the next message would find the turn under way."""
-    asked = asyncio.Event()
-    withdrawn: list[bool] = []
-
-    async def approve(request: Any) -> bool:
-        asked.set()
-        try:
-            await asyncio.get_running_loop().create_future()
-        finally:
-            withdrawn.append(True)
-        return True
+    asked, withdrawn, approve = undecided()
 
     async def main() -> Any:
         with host_of(call("pay", amount=1), "Hello.") as host:
