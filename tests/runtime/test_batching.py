@@ -113,26 +113,37 @@ def test_what_all_share_is_evaluated_once(model: LocalRuntime, batches: Batches)
 def test_a_long_prompt_does_not_stop_a_stream(
     model: LocalRuntime, batches: Batches, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Between two chunks of it comes a token of the stream."""
+    """Between two chunks of it comes a token of the stream, which waits for the prompt to be there."""
     (token,) = batches.backend.tokenize("a", special=False)
     monkeypatch.setattr(batches.backend, "sample", lambda *_: token)  # a stream that does not end by itself
+    arrived = threading.Event()
+    evaluate = batches.evaluate
+
+    def once_it_arrived(batch: tuple[Piece, ...]) -> bool:
+        if len(batch[0].tokens) == 1:
+            assert arrived.wait(60)
+        return bool(evaluate(batch))
+
+    batches.evaluate = once_it_arrived
     stream = model.submit(asked("Tell me", max_tokens=1000))
     next(stream)
-    reply = done(model.submit(asked("far too long " * 100, max_tokens=1)))
+    prompt = model.submit(asked("far too long " * 100, max_tokens=1))
+    arrived.set()
+    reply = done(prompt)
     stream.cancel()
     list(stream)
 
     chunk = batches.backend.limits.chunk
-    streaming, long = (piece.request for piece in batches.seen[-1][-1:] + batches.seen[-2][-1:])
-    if streaming > long:
-        streaming, long = long, streaming
-    begun = next(place for place, batch in enumerate(batches.seen) if batch[0].request == long)
-    order = [(piece.request, len(piece.tokens)) for batch in batches.seen[begun:] for piece in batch]
+    pieces = [(piece.request, len(piece.tokens)) for batch in batches.seen for piece in batch]
+    streaming, long = sorted({request for request, _ in pieces})
+    places = [place for place, (request, _) in enumerate(pieces) if request == long]
+    order = pieces[places[0] : places[-1] + 1]
     chunks = order[::2]
     assert reply.finish_reason == "length"
     assert len(chunks) >= 3
     assert chunks[:-1] == [(long, chunk)] * (len(chunks) - 1)
-    assert order[1::2] == [(streaming, 1)] * (len(order) // 2)
+    assert chunks[-1][0] == long
+    assert order[1::2] == [(streaming, 1)] * (len(chunks) - 1)
 
 
 def test_cancelling_one_of_many_leaves_the_others_alone(
