@@ -63,10 +63,12 @@ def keep_errors(level: int, text: bytes, _data: Any) -> None:
         recent_errors.append(text.decode("utf-8", "replace").strip())
 
 
-BITS: dict[CacheType, float] = {
-    "f32": 32, "f16": 16, "bf16": 16, "q8_0": 8.5, "q5_1": 6, "q5_0": 5.5, "q4_1": 5, "q4_0": 4.5, "iq4_nl": 4.5,
+TYPES: dict[CacheType, tuple[int, float]] = {
+    "f32": (0, 32), "f16": (1, 16), "bf16": (30, 16), "q8_0": (8, 8.5), "q5_1": (7, 6), "q5_0": (6, 5.5),
+    "q4_1": (3, 5), "q4_0": (2, 4.5), "iq4_nl": (20, 4.5),
 }  # fmt: skip
-"""Of one number, the scales of its block included."""
+"""Their numbers in ``enum ggml_type`` of ggml.h, of which the bindings export most; and bits of one number, the scales
+of its block included."""
 
 SCALINGS = {
     "none": native.LLAMA_ROPE_SCALING_TYPE_NONE,
@@ -214,7 +216,7 @@ def _cell_bytes(model: Any, options: LlamaOptions) -> float:
     for name in ("key_length", "value_length"):  # where heads are wider than that
         text = meta_text(model, f"{architecture}.attention.{name}".encode())
         head = max(head, int(text) if text.isdecimal() else 0)
-    bits = BITS[options.key_type] + BITS[options.value_type]
+    bits = TYPES[options.key_type][1] + TYPES[options.value_type][1]
     return max(1.0, int(layers * heads * head) * bits / 8)
 
 
@@ -253,8 +255,8 @@ def open_context(model: Any, path: Path, options: LlamaOptions, planned: Sizes, 
     params.n_threads = threads or (1 if path.stat().st_size < SMALL_MODEL_BYTES else physical_cores())
     params.n_threads_batch = options.batch_threads or params.n_threads
     params.no_perf = True
-    params.type_k = getattr(native, f"GGML_TYPE_{options.key_type.upper()}")
-    params.type_v = getattr(native, f"GGML_TYPE_{options.value_type.upper()}")
+    params.type_k = TYPES[options.key_type][0]
+    params.type_v = TYPES[options.value_type][0]
     if planned.flash_attention is not None:
         params.flash_attn_type = int(planned.flash_attention)  # -1, the default: where the device has it
     if options.rope is not None:

@@ -9,6 +9,7 @@ import pytest
 
 from runtime import Adapter, LlamaOptions, ModelFileError, ModelOptionsError, Rope, load_model
 from runtime.handles import LocalRuntime
+from runtime.llama_options import CACHE_TYPES, CacheType
 from runtime.scheduling.plan import Piece
 from tests.runtime.conftest import installed_or_skip
 
@@ -252,6 +253,19 @@ class TestLoaded:
 
         assert half < 0.65 * whole
         assert 0 < difference(rounded, plain) < 0.2 * plain.std()
+
+    @pytest.mark.parametrize("kind", CACHE_TYPES)
+    @pytest.mark.parametrize("values", [False, True])
+    def test_every_kind_of_cache(self, folder: Path, kind: CacheType, values: bool) -> None:
+        """Nearly the same logits with each, by its precision; another one for each of them."""
+        with loaded(folder) as model:
+            plain = logits(model)
+        with loaded(folder, **{"value_type" if values else "key_type": kind}) as model:
+            rounded = logits(model)
+
+        bound = {"f16": 0.05, "f32": 0.05, "bf16": 0.1, "q8_0": 0.2}.get(kind, 1.0)
+        assert difference(rounded, plain) <= bound * plain.std()
+        assert (difference(rounded, plain) == 0) == (kind == "f16")
 
     def test_flash_attention_on_and_off(self, folder: Path) -> None:
         """Two ways to the same numbers."""
