@@ -204,19 +204,19 @@ class LlamaBackend:
             native.llama_memory_seq_rm(self._memory, target, length, -1)
 
     def identity(self) -> Mapping[str, str]:
-        options = self._options
+        options, planned = self._options, self._planned
         adapters = [f"{fingerprint(adapter.path)} * {adapter.scale}" for adapter in options.adapters]
         # Some models encode positions otherwise in long contexts (longrope): see llama.cpp's get_rope_factors.
         architecture = meta_text(self._model, b"general.architecture")
         original = meta_text(self._model, f"{architecture}.rope.scaling.original_context_length".encode())
-        longest = self.limits.cells if self._planned.unified else self._planned.context
+        longest = self.limits.cells if planned.unified else planned.context
         extended = original.isdecimal() and longest > int(original)
         return {
             "backend": f"{self.metadata.backend_version}, state {native.LLAMA_STATE_SEQ_VERSION}",
             "model": fingerprint(Path(self.metadata.path)),
-            "layout of the cache": "one pool" if self._planned.unified else f"{self._planned.streams} parts",
+            "layout of the cache": "one pool" if planned.unified else f"{planned.streams} parts",
             "set of adapters": ", ".join(adapters) or "none",
-            "cache type": f"{options.key_type}, {options.value_type}, flash attention {self._planned.flash_attention}",
+            "cache type": f"{planned.key_type}, {planned.value_type}, flash attention {planned.flash_attention}",
             "encoding of positions": f"{options.rope}, {'extended' if extended else 'plain'}",
         }
 

@@ -27,8 +27,11 @@ BATCH = 512
 
 CPU_CHUNK = 128
 """Tokens of prompts between two tokens of replies, where there is no GPU: a quarter of a batch's time for the next
-token of a reply, at next to no cost for the prompt. A GPU takes a whole batch in about the time of a token. Without
-flash attention it is the batch too: more is no faster then, and takes memory for each token of the context."""
+token of a reply, at next to no cost for the prompt. A GPU takes a whole batch in about the time of a token."""
+
+PLAIN_BATCH = 256
+"""Tokens evaluated at once without flash attention: more is no faster then, and takes memory for each token of the
+context."""
 
 SEQUENCES, FEWEST_SEQUENCES = 32, 4
 """Told apart in the cache, those in use and those kept for later. In the pool one costs nothing but its cells; of a
@@ -70,6 +73,9 @@ TYPES: dict[CacheType, tuple[int, float]] = {
 """Their numbers in ``enum ggml_type`` of ggml.h, of which the bindings export most; and bits of one number, the scales
 of its block included."""
 
+BF16 = b"AVX512_BF16 = 1"
+"""What llama.cpp says of a processor with instructions for bfloat16, if it was compiled to use them."""
+
 SCALINGS = {
     "none": native.LLAMA_ROPE_SCALING_TYPE_NONE,
     "linear": native.LLAMA_ROPE_SCALING_TYPE_LINEAR,
@@ -94,6 +100,8 @@ class Sizes:
     """None: where the device has it."""
     guesses: int
     """Guessed tokens in a batch."""
+    key_type: CacheType
+    value_type: CacheType
 
     @property
     def streams(self) -> int:
@@ -105,7 +113,7 @@ class Sizes:
     @property
     def batch(self) -> int:
         """Tokens evaluated at once."""
-        return min(max(CPU_CHUNK, self.sequences) if self.flash_attention is False else BATCH, self.cells)
+        return min(PLAIN_BATCH if self.flash_attention is False else BATCH, self.cells)
 
 
 def open_model(path: Path, options: LlamaOptions, on_progress: Callable[[float], bool]) -> Any:
@@ -183,7 +191,9 @@ def sizes(model: Any, path: Path, options: LlamaOptions, context_tokens: int | N
         flash = False
     drafting = DRAFTING if options.drafting is None else options.drafting
     guesses = GUESSES if drafting and not recurrent else 0
-    planned = Sizes(context, cells, sequences, recurrent, unified, flash, guesses)
+    usual: CacheType = "bf16" if on_cpu and flash is False and BF16 in native.llama_print_system_info() else "f16"
+    types = options.key_type or usual, options.value_type or usual
+    planned = Sizes(context, cells, sequences, recurrent, unified, flash, guesses, *types)
     if sequences > planned.batch:
         raise ModelOptionsError(
             f"LlamaOptions.sequences={sequences} are more than the {planned.batch} tokens of a batch", spec=str(path)
@@ -216,7 +226,7 @@ def _cell_bytes(model: Any, options: LlamaOptions) -> float:
     for name in ("key_length", "value_length"):  # where heads are wider than that
         text = meta_text(model, f"{architecture}.attention.{name}".encode())
         head = max(head, int(text) if text.isdecimal() else 0)
-    bits = TYPES[options.key_type][1] + TYPES[options.value_type][1]
+    bits = sum(TYPES[kind or "f16"][1] for kind in (options.key_type, options.value_type))
     return max(1.0, int(layers * heads * head) * bits / 8)
 
 
@@ -255,8 +265,8 @@ def open_context(model: Any, path: Path, options: LlamaOptions, planned: Sizes, 
     params.n_threads = threads or (1 if path.stat().st_size < SMALL_MODEL_BYTES else physical_cores())
     params.n_threads_batch = options.batch_threads or params.n_threads
     params.no_perf = True
-    params.type_k = TYPES[options.key_type][0]
-    params.type_v = TYPES[options.value_type][0]
+    params.type_k = TYPES[planned.key_type][0]
+    params.type_v = TYPES[planned.value_type][0]
     if planned.flash_attention is not None:
         params.flash_attn_type = int(planned.flash_attention)  # -1, the default: where the device has it
     if options.rope is not None:

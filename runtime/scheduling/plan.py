@@ -218,8 +218,8 @@ def compose(schedule: Schedule, guesses: Mapping[int, Sequence[int]] = NO_GUESSE
     Replies and prompts take turns where there are both, since native code is best at one token each of many sequences,
     or at many of one. A batch of replies has the one token of each that goes on, with as many of its guesses as there
     is room for: in the cells that it was promised, and in the batch. A batch of prompts has tiles of them, of those
-    first that waited longest: a chunk in all when there are any replies. Where a sequence can't be cut, a prompt stops
-    at its next boundary.
+    first that waited longest. When there are any replies, it has a chunk in all, or up to half a tile more where a
+    prompt ends with that. Where a sequence can't be cut, a prompt stops at its next boundary.
 
     Args:
         schedule: as it is.
@@ -249,17 +249,18 @@ def _replies(schedule: Schedule, replies: list[int], guesses: Mapping[int, Seque
 def _prompts(schedule: Schedule, prompts: Mapping[int, int], room: int) -> tuple[Piece, ...]:
     """Tiles in turn, a last one of up to half as much again; no less of one that goes on, so that tiles stay whole."""
     tile = min(schedule.limits.tile, room)
+    over = min(tile // 2, schedule.limits.batch - room)
     sizes = dict.fromkeys(sorted(prompts, key=lambda id: schedule.running[id].served), 0)
     turn = deque(sizes)
     while turn:
         id = turn.popleft()
         rest = prompts[id] - sizes[id]
         size = rest if 2 * rest < 3 * tile else tile
-        if size > room:
+        if size > room + over:
             size = min(size, tile)
-        if size <= room:
+        if size <= room or size == rest <= room + over:
             sizes[id] += size
-            room -= size
+            room = max(0, room - size)
             if size < rest:
                 turn.append(id)
     pieces = [_piece(schedule, id, size) for id, size in sizes.items() if size]

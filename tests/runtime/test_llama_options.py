@@ -258,14 +258,45 @@ class TestLoaded:
     @pytest.mark.parametrize("values", [False, True])
     def test_every_kind_of_cache(self, folder: Path, kind: CacheType, values: bool) -> None:
         """Nearly the same logits with each, by its precision; another one for each of them."""
-        with loaded(folder) as model:
+        usual: dict[str, Any] = {"key_type": "f16", "value_type": "f16"}
+        with loaded(folder, **usual) as model:
             plain = logits(model)
-        with loaded(folder, **{"value_type" if values else "key_type": kind}) as model:
+        with loaded(folder, **usual | {"value_type" if values else "key_type": kind}) as model:
             rounded = logits(model)
 
         bound = {"f16": 0.05, "f32": 0.05, "bf16": 0.1, "q8_0": 0.2}.get(kind, 1.0)
         assert difference(rounded, plain) <= bound * plain.std()
         assert (difference(rounded, plain) == 0) == (kind == "f16")
+
+    @pytest.mark.parametrize(
+        ("processor", "options", "expected"),
+        [
+            (b"AVX512 = 1 | AVX512_BF16 = 1 | ", {}, ("bf16", "bf16")),
+            (b"AVX512 = 1 | AVX512_BF16 = 1 | ", {"value_type": "f16"}, ("bf16", "f16")),
+            (b"AVX512 = 1 | AVX512_BF16 = 1 | ", {"flash_attention": True}, ("f16", "f16")),
+            (b"AVX512 = 1 | AVX512_BF16 = 1 | ", {"unified": True}, ("f16", "f16")),
+            (b"AVX512 = 1 | AVX512_BF16 = 1 | ", {"key_type": "q8_0", "value_type": "q8_0"}, ("q8_0", "q8_0")),
+            (b"AVX512 = 1 | ", {}, ("f16", "f16")),
+        ],
+    )
+    def test_the_usual_kind_of_cache_is_what_the_processor_is_best_at(
+        self,
+        folder: Path,
+        monkeypatch: pytest.MonkeyPatch,
+        processor: bytes,
+        options: dict[str, Any],
+        expected: tuple[CacheType, CacheType],
+    ) -> None:
+        """And with flash attention, which is slow with bfloat16, what it is best at."""
+        from runtime import llama_loading
+
+        monkeypatch.setattr(llama_loading.native, "llama_print_system_info", lambda: b"CPU : " + processor)
+        monkeypatch.setattr(llama_loading.native, "llama_supports_gpu_offload", lambda: False)
+        with loaded(folder, **options) as model:
+            _, backend = native_of(model)
+            planned = backend._planned
+
+        assert (planned.key_type, planned.value_type) == expected
 
     def test_flash_attention_on_and_off(self, folder: Path) -> None:
         """Two ways to the same numbers."""

@@ -125,6 +125,21 @@ def test_prompts_get_on_by_whole_tiles() -> None:
     assert batches == [{1: 64, 2: 64}, {3: 95}, {2: 64, 4: 64}, {2: 32, 4: 33}, {}]
 
 
+def test_the_end_of_a_prompt_goes_with_a_chunk() -> None:
+    """Where half a tile more is enough for it: else a reply would wait twice."""
+    schedule, _ = stepped(asked([1]))
+    schedule = schedule.submitted(Request(2, Tokens([2] * 79), 80)).submitted(Request(3, Tokens([3] * 81), 82))
+    batches = []
+    for _ in range(3):
+        schedule, batch = stepped(schedule)
+        batches.append(sizes(batch))
+    schedule = schedule.submitted(Request(4, Tokens([4] * 79), 80)).submitted(Request(5, Tokens([5] * 82), 83))
+    _, batch = stepped(schedule)
+
+    assert batches == [{2: 79, 3: 81}, {1: 1, 2: 1, 3: 1}, {1: 1, 2: 1, 3: 1}]
+    assert sizes(batch) == {4: 79}
+
+
 def test_neighbours_stand_together() -> None:
     """A batch is in the order of its sequences, which llama.cpp needs to evaluate them in one piece."""
     schedule, _ = stepped(asked([1], [2], [3]))

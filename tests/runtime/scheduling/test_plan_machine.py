@@ -327,7 +327,9 @@ class Planning(RuleBasedStateMachine):
         guessed = sum(piece.guesses for piece in batch)
         assert guessed <= self.limits.guesses
         assert sum(len(piece.tokens) for piece in batch) <= self.limits.batch
-        assert not replies or prompts <= self.limits.chunk
+        over = prompts - self.limits.chunk if replies else 0
+        assert over <= self.limits.tile // 2
+        assert over <= 0 or any(piece.last for piece in batch) or not self.limits.can_cut
         # All replies go on together, or prompts do; there is always somebody.
         served = {piece.request for piece in batch}
         assert served == replies or (served and not served & replies)
