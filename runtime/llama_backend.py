@@ -119,6 +119,7 @@ class LlamaBackend:
             guesses=planned.guesses,
         )
         self._pieces: dict[int, bytes] = {}
+        self._ends: dict[int, bool] = {}
         self._logits_at: dict[int, Any] = {}
         """Arrays over llama.cpp's rows of logits, by address: it has a few, and uses them again and again."""
         self.special = self._special_tokens()
@@ -184,7 +185,10 @@ class LlamaBackend:
             room = -length
 
     def is_end(self, token: int) -> bool:
-        return bool(native.llama_vocab_is_eog(self._vocab, token))
+        known = self._ends.get(token)
+        if known is None:
+            known = self._ends[token] = bool(native.llama_vocab_is_eog(self._vocab, token))
+        return known
 
     def drop(self, sequence: int) -> None:
         native.llama_memory_seq_rm(self._memory, sequence, -1, -1)
@@ -318,11 +322,11 @@ class _Batch:
     """What ``llama_decode`` reads, in arrays that are filled without a call for each token."""
 
     def __init__(self, size: int) -> None:
-        self._tokens = (native.llama_token * size)()
-        self._positions = (native.llama_pos * size)()
-        self._sequences = (native.llama_seq_id * size)()
+        self._tokens: Any = (native.llama_token * size)()
+        self._positions: Any = (native.llama_pos * size)()
+        self._sequences: Any = (native.llama_seq_id * size)()
         self._counts = (ctypes.c_int32 * size)(*[1] * size)  # each token belongs to one sequence
-        self._outputs = (ctypes.c_int8 * size)()
+        self._outputs: Any = (ctypes.c_int8 * size)()
         step = ctypes.sizeof(native.llama_seq_id)
         pointer = ctypes.POINTER(native.llama_seq_id)
         base = ctypes.addressof(self._sequences)
@@ -341,17 +345,17 @@ class _Batch:
 
     def fill(self, pieces: Sequence[Piece]) -> list[int]:
         """Put these in; where the last token of each stands, and its guesses."""
-        rows: list[int] = []
-        end = 0
+        tokens, positions, sequences, outputs, rows = list[int](), list[int](), list[int](), list[int](), list[int]()
         for piece in pieces:
-            begin, size = end, len(piece.tokens)
-            end += size
-            self._tokens[begin:end] = list(piece.tokens)
-            self._positions[begin:end] = list(range(piece.start, piece.start + size))
-            self._sequences[begin:end] = [piece.sequence] * size
-            wanted = piece.guesses + 1
-            self._outputs[begin:end] = [0] * size
-            self._outputs[end - wanted : end] = [int(piece.last)] * wanted
-            rows += range(end - wanted, end)
-        self.native.n_tokens = end
+            size, wanted = len(piece.tokens), piece.guesses + 1
+            tokens += piece.tokens
+            positions += range(piece.start, piece.start + size)
+            sequences += [piece.sequence] * size
+            outputs += [0] * (size - wanted) + [int(piece.last)] * wanted
+            rows += range(len(tokens) - wanted, len(tokens))
+        end = self.native.n_tokens = len(tokens)
+        self._tokens[:end] = tokens
+        self._positions[:end] = positions
+        self._sequences[:end] = sequences
+        self._outputs[:end] = outputs
         return rows

@@ -109,7 +109,10 @@ def load_model(
     def load() -> LocalEngine:
         return load_engine(find(), context_tokens, threads, options, watch.loading)
 
-    owner: Owner[LocalEngine] = Owner(load, lambda engine: engine.close(), step=lambda engine: engine.step(), name=name)
+    def step(engine: LocalEngine) -> bool:
+        return engine.step(lambda: owner.wanted)
+
+    owner: Owner[LocalEngine] = Owner(load, lambda engine: engine.close(), step=step, name=name)
     try:
         watch.wait(owner.ready, on_progress)
     except BaseException:  # Ctrl-C, or an error in on_progress: nobody waits for the model any more

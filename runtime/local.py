@@ -164,8 +164,13 @@ class LocalEngine:
         most = len(reply.prompt) + reply.limit - 1  # the last token of a reply is not evaluated
         self._schedule = self._schedule.submitted(Request(number, Tokens(reply.prompt), most, reply.boundaries))
 
-    def step(self) -> bool:
-        """Evaluate one batch; False when there is nothing more to do. Never raises."""
+    def step(self, wanted: Callable[[], bool] = lambda: True) -> bool:
+        """Evaluate a batch; False when there is nothing more to do. Never raises.
+
+        Args:
+            wanted: whether the thread is wanted for something else. While it is not, replies go on batch after batch as
+                long as there is nothing to plan; it is asked before each of these.
+        """
         try:
             self._end_stopped(self._replies)
             self._admit()
@@ -175,7 +180,12 @@ class LocalEngine:
             if batch and self._evaluate(batch):
                 self._schedule = self._schedule.evaluated(batch)
                 self._keep()
-                self._sample(batch)
+                sampled = self._sample(batch)
+                self._schedule = self._schedule.sampled(sampled)
+                if self._backend.limits.guesses:
+                    self._take_back()
+                elif sampled and len(sampled) == len(self._schedule.running) and not wanted():
+                    self._go_on(wanted)
         except Exception as error:
             self._fail(error)
         return bool(self._replies)
@@ -313,16 +323,47 @@ class LocalEngine:
                 guesses[number] = guess
         return guesses
 
-    def _sample(self, batch: tuple[Piece, ...]) -> None:
-        """The next tokens of each reply whose sequence is complete; none for those that were stopped meanwhile."""
+    def _go_on(self, wanted: Callable[[], bool]) -> None:
+        """Replies only, each with one token to evaluate: batch after batch, until one ends or the thread is wanted.
+
+        To the plan they are one batch with guesses that all came true. To plan each of them took a third of the time
+        between two tokens, and changed nothing.
+        """
+        cache = self._schedule.cache
+        runs = sorted(self._schedule.running.items(), key=lambda item: item[1].sequence)  # neighbours stand together
+        begins = [(number, run.sequence, cache.length(run.sequence)) for number, run in runs]
+        said = {number: [run.tokens[-1]] for number, run in runs}
+        sampled: dict[int, Sequence[int]] = {}
+        batches = 0
+        while not any(self._replies[number].stopped() for number in said):
+            batch = tuple(
+                Piece(number, sequence, start + batches, (said[number][-1],), last=True)
+                for number, sequence, start in begins
+            )
+            if not self._evaluate(batch):
+                break
+            batches += 1
+            sampled = self._sample(batch)
+            for number, tokens in sampled.items():
+                said[number] += tokens
+            if len(sampled) < len(begins) or wanted():
+                break
+        if batches:
+            self._schedule = self._schedule.evaluated(
+                tuple(
+                    Piece(number, sequence, start, tuple(said[number][:batches]), last=True, guesses=batches - 1)
+                    for number, sequence, start in begins
+                )
+            ).sampled({number: said[number][1:] for number in sampled})
+
+    def _sample(self, batch: tuple[Piece, ...]) -> dict[int, Sequence[int]]:
+        """The next tokens of each reply whose sequence is complete and that goes on; others end here."""
         self._end_stopped(piece.request for piece in batch)
         sampled: dict[int, Sequence[int]] = {}
         row = -1
-        guessed = False
         for piece in batch:
             row += 1
             begin, row = row, row + piece.guesses
-            guessed = guessed or piece.guesses > 0
             if not piece.last or piece.request not in self._replies:
                 continue
             guesses = piece.tokens[len(piece.tokens) - piece.guesses :]
@@ -335,9 +376,7 @@ class LocalEngine:
                 sampled[piece.request] = tokens
             else:
                 self._end(piece.request, reason)
-        self._schedule = self._schedule.sampled(sampled)
-        if guessed:
-            self._take_back()
+        return sampled
 
     def _take_back(self) -> None:
         """Take out of the cache what was guessed and did not come."""

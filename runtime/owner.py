@@ -56,6 +56,11 @@ class Owner(Generic[Engine]):
         """Whether ``close`` was called; long jobs look at it and end early."""
         return self._closing.is_set()
 
+    @property
+    def wanted(self) -> bool:
+        """Whether a job waits, or ``close`` was called; a step that could go on for long looks at it."""
+        return not self._jobs.empty()
+
     def put(self, job: Callable[[Engine], None]) -> None:
         """Queue a job. It must not raise: what can go wrong in it belongs into its own answer.
 

@@ -98,20 +98,22 @@ class Reply:
     def _next(self, backend: Backend, row: int) -> tuple[int, FinishReason | None]:
         token, piece = self._sample(backend, row)
         self._generated += 1
-        if backend.is_end(token):
+        if piece is None:
             return token, "stop"
         self._read(self._stops.feed(self._decoder.decode(piece)))
         if self._stops.hit:
             return token, "stop"
         return token, "length" if self._generated >= self.limit else None
 
-    def _sample(self, backend: Backend, row: int) -> tuple[int, bytes]:
+    def _sample(self, backend: Backend, row: int) -> tuple[int, bytes | None]:
+        """The next token and what it says; None if it ends the reply."""
         assert self.sampler is not None  # it has begun
         while True:
             token = backend.sample(row, self.sampler, None if self.guide is None else self.guide.allowed())
-            ended = backend.is_end(token)
-            piece = b"" if ended else backend.piece(token)
-            if self.guide is None or ended or self.guide.accept(token, piece):
+            if backend.is_end(token):
+                return token, None
+            piece = backend.piece(token)
+            if self.guide is None or self.guide.accept(token, piece):
                 return token, piece
 
     def end(self, reason: FinishReason, failure: Failure | None = None) -> None:

@@ -201,13 +201,20 @@ class Server:
         self.send(wire.encode(answer))
 
     def _step(self, engine: LocalEngine) -> bool:
-        """One step, and what came of it and of the jobs before it in one frame."""
-        more = engine.step()
+        """One step, and what came of it and of the jobs before it in one frame for each batch."""
+        more = engine.step(self._between_batches)
+        self._send_produced()
+        return more
+
+    def _between_batches(self) -> bool:
+        self._send_produced()
+        return self.owner.wanted
+
+    def _send_produced(self) -> None:
         self._steps += 1
         if self._produced:
             produced, self._produced = tuple(self._produced), []
             self.send(wire.encode(wire.Produced(produced)))
-        return more
 
     # ------------------------------------------------------------------------------------------ on the pulse's thread
 

@@ -4,12 +4,16 @@ import threading
 from collections.abc import Callable, Sequence
 
 import pytest
+from attrs import evolve
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from cognition import Failure, GenerationOptions, History, ModelRequest, UserMessage
 from cognition.parsing import Output, TextDelta
 from runtime import Done
 from runtime.backend import BackendError, Metadata, Sampler, SpecialTokens
 from runtime.local import EMPTY, LocalEngine
+from runtime.protocol import Timings
 from runtime.scheduling.plan import Limits, Piece
 
 END = 256
@@ -101,13 +105,14 @@ def run(
     text: str,
     says: str | bytes = "",
     stopped: Callable[[], bool] = lambda: False,
+    wanted: Callable[[], bool] = lambda: True,
     **options: object,
 ) -> tuple[Done, list[Output]]:
     backend.says = [*(says.encode() if isinstance(says, str) else says), END]
     outputs: list[Output] = []
     done: list[Done] = []
     engine.submit(ask(text, **options), emit=outputs.append, finish=done.append, stopped=stopped, submitted=0.0)
-    while engine.step():
+    while engine.step(wanted):
         pass
     return done[0], outputs
 
@@ -137,6 +142,70 @@ def test_a_cache_that_can_not_be_cut_starts_afresh_and_says_so(prompt: str) -> N
     assert done.usage.reused_tokens == 0
     assert any("can't be cut" in warning for warning in engine.info.warnings)
     assert "prefix_reuse" not in engine.info.features
+
+
+@given(st.text("ab.", max_size=20), st.booleans(), st.integers(1, 20), st.lists(st.booleans(), max_size=20))
+@example("abab", False, 20, [])
+@example("ab.b", True, 20, [False, True])
+@example("abab", False, 3, [True])
+def test_how_many_batches_are_a_step_changes_nothing(says: str, stop: bool, most: int, wanted: list[bool]) -> None:
+    """What is computed, said and kept is the same; a step of many batches ends as soon as the thread is wanted."""
+    pauses = iter(wanted)
+    steps: list[tuple[object, ...]] = []
+    for ask_first in (lambda: True, lambda: next(pauses, False)):
+        backend = ByteBackend()
+        engine = LocalEngine(backend)
+        done, outputs = run(backend, engine, "x", says, wanted=ask_first, max_tokens=most, stop=(".",) if stop else ())
+        again, _ = run(backend, engine, "x", "b", wanted=ask_first)
+        schedule = engine._schedule
+        held = {sequence: (held.tokens[:], held.writes) for sequence, held in schedule.cache.held.items()}
+        steps.append((evolve(done, timings=Timings()), outputs, again.usage, backend.evaluated, backend.cache, held))
+        assert held == {0: (backend.cache, True)}
+        assert schedule.running == {}
+
+    assert steps[0] == steps[1]
+
+
+def test_a_step_asks_before_each_batch_but_its_first() -> None:
+    """So what else the thread is wanted for waits for one batch at the most."""
+    backend = ByteBackend()
+    engine = LocalEngine(backend)
+    backend.says = [*b"abcdef", END]
+    done: list[Done] = []
+    engine.submit(ask("x"), emit=lambda _output: None, finish=done.append, stopped=lambda: False, submitted=0.0)
+    computed: list[int] = []
+
+    def wanted() -> bool:
+        computed.append(len(backend.evaluated))
+        return len(computed) == 3
+
+    assert engine.step(wanted)
+    prompt = len("ux\na")
+    assert computed == [prompt, prompt + 1, prompt + 2]
+    assert len(backend.evaluated) == prompt + 2
+    assert engine._schedule.cache.length(0) == prompt + 2
+    assert not engine.step(lambda: False)
+    assert [reply.text for reply in done] == ["abcdef"]
+
+
+def test_an_error_and_a_cancel_in_the_middle_of_a_step() -> None:
+    """They end the reply as they do between two steps, and the cache is right afterwards."""
+    backend = ByteBackend()
+    engine = LocalEngine(backend)
+    cancelled, _ = run(backend, engine, "x", "abcdef", stopped=lambda: len(backend.says) == 4, wanted=lambda: False)
+    kept = bytes(backend.cache)
+
+    def fail() -> bool:
+        backend.fail = BackendError("llama_decode returned -3") if len(backend.says) == 4 else None
+        return False
+
+    failed, _ = run(backend, engine, "x", "abcdef", wanted=fail)
+    backend.fail = None
+    done, _ = run(backend, engine, "x", "abcdef", wanted=lambda: False)
+
+    assert (cancelled.finish_reason, cancelled.text, kept) == ("cancelled", "abc", b"ux\naab")
+    assert (failed.finish_reason, failed.text) == ("error", "abc")
+    assert (done.text, done.usage.reused_tokens) == ("abcdef", 0)
 
 
 def test_broken_bytes_are_shown_as_such_and_end_with_the_reply() -> None:

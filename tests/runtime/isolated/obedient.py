@@ -1,6 +1,6 @@
 """A child process whose engine does as it is told, by the words of a request: no model, and every kind of end in reach.
 
-Words are said one a step. Some are done instead of said: ``SIGKILL`` and other signals to itself, ``hang`` (in a call
+Words are said one a batch. Some are done instead of said: ``SIGKILL`` and other signals to itself, ``hang`` (in a call
 that lets other threads run, as native code does), ``exit``, ``rubbish`` (bytes that are no frame), ``shout`` (on stdout
 and stderr).
 """
@@ -62,7 +62,13 @@ class ObedientEngine:
     def submit(self, request: ModelRequest, *, emit: Any, finish: Any, stopped: Any, submitted: float) -> None:
         self._tellings.append(Telling(words_of(request), emit, finish, stopped, []))
 
-    def step(self) -> bool:
+    def step(self, wanted: Callable[[], bool]) -> bool:
+        more = self._batch()
+        while more and not wanted():
+            more = self._batch()
+        return more
+
+    def _batch(self) -> bool:
         for telling in tuple(self._tellings):
             if telling.stopped():
                 telling.end("cancelled")
