@@ -102,7 +102,7 @@ def main() -> int:
         large = model == LARGE.name
         say(f"{model}: preparing the model")
         file = chosen.model or cached_model(SHAPES[model])
-        own_work = evolve(work, context=4096, reply=work.reply // 2, steps=min(3, work.steps)) if large else work
+        own_work = evolve(work, context=4096, steps=min(3, work.steps)) if large else work
         rounds = chosen.rounds or (1 if large or chosen.quick else 3)
         wanted = [name for name in names if name != MLX and (not large or name in OF_THE_LARGE or chosen.only)]
         if not wanted:

@@ -136,14 +136,11 @@ def one_stream(bench: Bench) -> list[Row]:
 def at_once(bench: Bench) -> list[Row]:
     """As many replies at once as there are agents, whose prompts share nothing; tokens of prompts and replies."""
     ours, work = bench.ours, bench.work
-    own, batched, served, apart = list[float](), list[float](), list[float](), list[float]()
+    own, batched, served, streamed, apart = list[float](), list[float](), list[float](), list[float](), list[float]()
     llama = Llama(bench.file, context=4096, threads=ours.threads)
     try:
         for number in bench.numbers(f"{work.agents} at once"):
-            asked = [
-                ours.request(ours.text(bench.label(agent, "at once", number), work.prompt), work.reply)
-                for agent in range(work.agents)
-            ]
+            asked = _unlike(bench, "at once", number)
             prompts = [ours.prompt(one) for one in asked]
             tokens = sum(map(len, prompts)) + work.agents * work.reply
             with Stopwatch() as watch:
@@ -166,15 +163,28 @@ def at_once(bench: Bench) -> list[Row]:
                 with Stopwatch() as watch:
                     server.agents(bodies)
                 served.append(tokens / watch.seconds)
+                others = [ours.prompt(one) for one in _unlike(bench, "streamed", number)]
+                bodies = [[server.body(prompt, work.reply, stream=True)] for prompt in others]
+                with Stopwatch() as watch:
+                    server.agents(bodies)
+                streamed.append((sum(map(len, others)) + work.agents * work.reply) / watch.seconds)
     finally:
         llama.close()
     rows = []
     if bench.native:
         rows += [
             _rates(f"{work.agents} at once / llama-batched-bench -npl {work.agents}", own, batched, ">= 0.95"),
-            _rates(f"{work.agents} at once / llama-server -np {work.agents}", own, served, ">= 1.05"),
+            _rates(f"{work.agents} at once / llama-server -np {work.agents}, streaming too", own, streamed, ">= 1.05"),
+            _rates(f"{work.agents} at once / llama-server -np {work.agents}, not streaming", own, served, ">= 1.05"),
         ]
     return [*rows, _rates(f"{work.agents} at once / llama_cpp.Llama, one after another", own, apart, ">= 1.7")]
+
+
+def _unlike(bench: Bench, label: str, number: int) -> list[ModelRequest]:
+    """A request for each agent, whose prompts share nothing with each other nor with what was there before."""
+    ours, work = bench.ours, bench.work
+    texts = [ours.text(bench.label(agent, label, number), work.prompt) for agent in range(work.agents)]
+    return [ours.request(text, work.reply) for text in texts]
 
 
 def agents(bench: Bench) -> list[Row]:

@@ -57,14 +57,17 @@ def _run(name: str, *arguments: object) -> str:
 
 
 class Server:
-    """A ``llama-server`` that is ready. Asked without streaming, which spares it the work of sending every token."""
+    """A ``llama-server`` that is ready."""
 
     def __init__(self, port: int, token: int) -> None:
         self._port = port
         self._token = token
 
-    def body(self, prompt: Sequence[int], tokens: int) -> bytes:
-        """A request for a reply of exactly so many tokens, the same one as ours: greedy, with the same bias."""
+    def body(self, prompt: Sequence[int], tokens: int, *, stream: bool = False) -> bytes:
+        """A request for a reply of exactly so many tokens, the same one as ours: greedy, with the same bias.
+
+        Not streamed, the server is spared the work of sending every token, which ours does.
+        """
         return json.dumps(
             {
                 "prompt": list(prompt),
@@ -74,6 +77,7 @@ class Server:
                 "temperature": 0,
                 "samplers": ["temperature"],
                 "logit_bias": [[self._token, 100]],
+                "stream": stream,
             }
         ).encode()
 
@@ -84,7 +88,8 @@ class Server:
         """One reply, with the server's own timings."""
         connection.request("POST", "/completion", body, {"Content-Type": "application/json"})
         response = connection.getresponse()
-        answer: dict[str, Any] = json.loads(response.read())
+        text = response.read()
+        answer: dict[str, Any] = json.loads(text.rpartition(b"data:")[2] if text.startswith(b"data:") else text)
         if response.status != 200:
             raise PeerError(f"llama-server says {answer}")
         return answer
