@@ -127,12 +127,17 @@ class Owner(Generic[Engine]):
     def _run_jobs(self, engine: Engine, *, wait: bool) -> bool:
         """Run the jobs that are there, with ``wait`` one at least; False when none will come any more.
 
-        Those that come meanwhile have to wait, so that no flood of them can keep the engine from its next step.
+        Those that come meanwhile have to wait, so that no flood of them can keep the engine from its next step; but
+        not those that come during the one that was waited for, since what is begun together is computed together.
         """
-        for _ in range(max(self._jobs.qsize(), int(wait))):
-            job = self._jobs.get()
-            if job is None:
-                return False
-            job(engine)
-            del job  # else the last job's answer would be kept alive until the next one comes
+        if wait and not self._run_job(engine):
+            return False
+        return all(self._run_job(engine) for _ in range(self._jobs.qsize()))
+
+    def _run_job(self, engine: Engine) -> bool:
+        """Run the next job, which is waited for; False when none will come any more."""
+        job = self._jobs.get()
+        if job is None:
+            return False
+        job(engine)
         return True

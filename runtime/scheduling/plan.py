@@ -219,7 +219,7 @@ def compose(schedule: Schedule, guesses: Mapping[int, Sequence[int]] = NO_GUESSE
     or at many of one. A batch of replies has the one token of each that goes on, with as many of its guesses as there
     is room for: in the cells that it was promised, and in the batch. A batch of prompts has tiles of them, of those
     first that waited longest. When there are any replies, it has a chunk in all, or up to half a tile more where a
-    prompt ends with that. Where a sequence can't be cut, a prompt stops at its next boundary.
+    whole prompt fits in with that. Where a sequence can't be cut, a prompt stops at its next boundary.
 
     Args:
         schedule: as it is.
@@ -258,7 +258,7 @@ def _prompts(schedule: Schedule, prompts: Mapping[int, int], room: int) -> tuple
         size = rest if 2 * rest < 3 * tile else tile
         if size > room + over:
             size = min(size, tile)
-        if size <= room or size == rest <= room + over:
+        if size <= room or (size == prompts[id] and size <= room + over):
             sizes[id] += size
             room = max(0, room - size)
             if size < rest:

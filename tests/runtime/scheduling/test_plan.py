@@ -125,8 +125,8 @@ def test_prompts_get_on_by_whole_tiles() -> None:
     assert batches == [{1: 64, 2: 64}, {3: 95}, {2: 64, 4: 64}, {2: 32, 4: 33}, {}]
 
 
-def test_the_end_of_a_prompt_goes_with_a_chunk() -> None:
-    """Where half a tile more is enough for it: else a reply would wait twice."""
+def test_what_is_left_of_a_prompt_goes_with_a_chunk() -> None:
+    """Where half a tile more is enough for all of it, since a reply would wait twice else; not the end of a long one."""
     schedule, _ = stepped(asked([1]))
     schedule = schedule.submitted(Request(2, Tokens([2] * 79), 80)).submitted(Request(3, Tokens([3] * 81), 82))
     batches = []
@@ -138,6 +138,9 @@ def test_the_end_of_a_prompt_goes_with_a_chunk() -> None:
 
     assert batches == [{2: 79, 3: 81}, {1: 1, 2: 1, 3: 1}, {1: 1, 2: 1, 3: 1}]
     assert sizes(batch) == {4: 79}
+    schedule, _ = stepped(asked([1]))
+    _, batch = stepped(schedule.submitted(Request(2, Tokens([2] * 160), 161)))
+    assert sizes(batch) == {2: 128}
 
 
 def test_neighbours_stand_together() -> None:
