@@ -126,7 +126,7 @@ def test_prompts_get_on_by_whole_tiles() -> None:
 
 
 def test_what_is_left_of_a_prompt_goes_with_a_chunk() -> None:
-    """Where half a tile more is enough for all of it, since a reply would wait twice else; not the end of a long one."""
+    """Where half a tile more is enough for all of it, since a reply would wait twice else; no end of a long one."""
     schedule, _ = stepped(asked([1]))
     schedule = schedule.submitted(Request(2, Tokens([2] * 79), 80)).submitted(Request(3, Tokens([3] * 81), 82))
     batches = []
