@@ -164,6 +164,13 @@ class Parser(argparse.ArgumentParser):
         if message:
             (file or sys.stderr).write(message)
 
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """As argparse does it, but what a command does not know is its own error: its help has the options."""
+        options, unknown = super().parse_known_args(args, namespace)
+        if unknown:
+            self.error(f"unrecognized arguments: {' '.join(unknown)}")
+        return options, unknown
+
     def error(self, message: str) -> NoReturn:
         print(f"{self.prog}: {one_line(message)} (see {self.prog} --help)", file=sys.stderr)
         raise SystemExit(UNUSABLE)
