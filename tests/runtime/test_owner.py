@@ -115,6 +115,7 @@ def test_steps_go_on_while_there_is_more_to_do_and_jobs_come_between_them() -> N
 def test_a_flood_of_jobs_does_not_keep_the_engine_from_its_steps() -> None:
     """Jobs that come while jobs run wait for the next step, but for those that come during the first of all."""
     order: list[str] = []
+    enough = threading.Event()
 
     def flood(_engine: list[str]) -> None:
         order.append("job")
@@ -123,12 +124,13 @@ def test_a_flood_of_jobs_does_not_keep_the_engine_from_its_steps() -> None:
 
     def step(_engine: list[str]) -> bool:
         order.append("step")
+        if len(order) >= 20:
+            enough.set()
         return len(order) < 20
 
     owner = Owner[list[str]](list, lambda _engine: None, name="test", step=step)
     owner.put(flood)
-    while len(order) < 20:
-        pass
+    assert enough.wait(60)
     owner.close()
 
     assert order[:6] == ["job", "job", "step", "job", "step", "job"]
