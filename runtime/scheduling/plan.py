@@ -256,9 +256,10 @@ def _prompts(schedule: Schedule, prompts: Mapping[int, int], room: int) -> tuple
         id = turn.popleft()
         rest = prompts[id] - sizes[id]
         size = rest if 2 * rest < 3 * tile else tile
-        if size > room + over:
-            size = min(size, tile)
-        if size <= room or (size == prompts[id] and size <= room + over):
+        most = room + over if size == prompts[id] else room  # all that is left of it, in one piece
+        if size > most:
+            size, most = min(size, tile), room
+        if size <= most:
             sizes[id] += size
             room = max(0, room - size)
             if size < rest:
