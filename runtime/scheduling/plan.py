@@ -11,7 +11,7 @@ a token for each piece that is a sequence's last, and tells the schedule. What h
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 
 from attrs import Attribute, evolve, field, frozen
@@ -261,7 +261,7 @@ def _prompts(schedule: Schedule, prompts: Mapping[int, int], room: int) -> tuple
             size, most = min(size, tile), room
         if size <= most:
             sizes[id] += size
-            room = max(0, room - size)
+            room -= size
             if size < rest:
                 turn.append(id)
     pieces = [_piece(schedule, id, size) for id, size in sizes.items() if size]
@@ -304,25 +304,17 @@ def keep(schedule: Schedule) -> tuple[Schedule, tuple[Change, ...]] | None:
     if schedule.limits.can_cut:
         return None
     cache = schedule.cache
+    victims = [one for one in _idle(schedule) if cache.held[one].used < cache.clock]
     for run in schedule.running.values():
         length = cache.length(run.sequence)
         if length not in run.request.boundaries or _has_snapshot(cache, run.tokens, length):
             continue
-        free, changes = list(_free(schedule)), list[Change]()
-        needed = schedule.promised + (0 if schedule.limits.copies_share else length)
-        victims = iter(_idle(schedule))
-        while not (free and cache.cells + needed <= schedule.limits.cells):
-            victim = next(victims, None)
-            if victim is None or cache.held[victim].used == cache.clock:
-                return None
-            cache = cache.dropped(victim)
-            free.append(victim)
-            changes.append(Drop(victim))
-        target = min(free)
-        changes.append(Copy(run.sequence, target, length))
         shares = schedule.limits.copies_share
-        cache = cache.copied(run.sequence, target, length, snapshot=True, shares=shares)
-        return evolve(schedule, cache=cache), tuple(changes)
+        room = _room(schedule, 0 if shares else length, victims)
+        if room is not None:  # else there may be some for that of another
+            kept, target, drops = room
+            kept = kept.copied(run.sequence, target, length, snapshot=True, shares=shares)
+            return evolve(schedule, cache=kept), (*drops, Copy(run.sequence, target, length))
     return None
 
 
@@ -338,18 +330,28 @@ def adopt(schedule: Schedule, tokens: Tokens) -> tuple[Schedule, int, tuple[Drop
 
     None where what runs leaves no room for it. It counts as just used.
     """
-    cache, changes = schedule.cache, list[Drop]()
-    free = list(_free(schedule))
-    victims = iter(_idle(schedule))
-    while not (free and cache.cells + schedule.promised + len(tokens) <= schedule.limits.cells):
-        victim = next(victims, None)
+    room = _room(schedule, len(tokens), _idle(schedule))
+    if room is None:
+        return None
+    cache, target, drops = room
+    return evolve(schedule, cache=cache.adopted(target, tokens)), target, drops
+
+
+def _room(schedule: Schedule, cells: int, victims: Iterable[int]) -> tuple[Cache, int, tuple[Drop, ...]] | None:
+    """A free sequence and so many cells that are not promised: the cache with that room, and what to drop for it.
+
+    None where dropping all the victims is not enough.
+    """
+    cache, drops = schedule.cache, list[Drop]()
+    free, rest = list(_free(schedule)), iter(victims)
+    while not (free and cache.cells + schedule.promised + cells <= schedule.limits.cells):
+        victim = next(rest, None)
         if victim is None:
             return None
         cache = cache.dropped(victim)
         free.append(victim)
-        changes.append(Drop(victim))
-    target = min(free)
-    return evolve(schedule, cache=cache.adopted(target, tokens)), target, tuple(changes)
+        drops.append(Drop(victim))
+    return cache, min(free), tuple(drops)
 
 
 def _idle(schedule: Schedule) -> list[int]:

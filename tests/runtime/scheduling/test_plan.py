@@ -144,6 +144,17 @@ def test_what_is_left_of_a_prompt_goes_with_a_chunk() -> None:
         assert sizes(batch) == {2: 128}
 
 
+@pytest.mark.parametrize(("third", "expected"), [(10, {2: 90, 3: 60, 4: 10}), (11, {2: 90, 3: 60})])
+def test_half_a_tile_is_all_that_prompts_together_may_take_more(third: int, expected: dict[int, int]) -> None:
+    """However many of them would fit in with it alone."""
+    schedule, _ = stepped(asked([1]))
+    for number, size in enumerate((90, 60, third), 2):
+        schedule = schedule.submitted(Request(number, Tokens([number] * size), size + 1))
+    _, batch = stepped(schedule)
+
+    assert sizes(batch) == expected
+
+
 def test_neighbours_stand_together() -> None:
     """A batch is in the order of its sequences, which llama.cpp needs to evaluate them in one piece."""
     schedule, _ = stepped(asked([1], [2], [3]))
@@ -269,6 +280,18 @@ def test_a_snapshot_that_has_no_room_is_not_taken(shares: bool, taken: bool) -> 
 
     assert sizes(batch) == {1: 20}
     assert (kept is not None) == taken
+
+
+def test_a_snapshot_that_has_no_room_leaves_that_of_another_one() -> None:
+    """Of 50 cells 41 are promised: 20 more are not to be had, and 5 are."""
+    limits = Limits(cells=50, sequences=4, batch=64, chunk=16, can_cut=False, copies_share=False)
+    schedule = Schedule(limits).submitted(Request(1, Tokens([1] * 22), 23, (20,)))
+    schedule = schedule.submitted(Request(2, Tokens([2] * 7), 18, (5,)))
+    schedule, _, batch = planned(schedule)
+    _, copies = kept(schedule.evaluated(batch))
+
+    assert sizes(batch) == {1: 20, 2: 5}
+    assert [copy.length for copy in copies] == [5]
 
 
 def recurrent(*prompts: list[int], ends: tuple[int, ...], sequences: int = 16) -> Schedule:

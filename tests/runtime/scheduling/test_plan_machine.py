@@ -374,4 +374,4 @@ class Planning(RuleBasedStateMachine):
 
 
 TestPlanning = pytest.mark.slow(Planning.TestCase)
-TestPlanning.settings = settings(max_examples=25, stateful_step_count=30)
+TestPlanning.settings = settings(max_examples=200, stateful_step_count=30)
