@@ -56,6 +56,11 @@ SHAPES: Mapping[str, Shape] = {shape.name: shape for shape in (SMALL, LARGE)}
 MLX = "mlx"
 """The part that is a table of its own: ``benchmarks/mlx_server.py``, one round of it."""
 
+SHORT = ("stream", "at-once")
+"""What is said in conversations of one short prompt and its reply."""
+SHORT_CONTEXT, LONG_CONTEXT, LARGE_CONTEXT = 512, 8192, 4096
+"""Tokens that a conversation may have, on all sides: in those parts, in the others, and in these of the large model."""
+
 OF_THE_LARGE = ("stream", "at-once", "agents")
 """What is measured with the large model too: speed beside others. The rest is about batches, which are the same."""
 
@@ -78,6 +83,13 @@ def main() -> int:
         "--rounds", type=int, help="of each comparison, two less of agents, who take longest (default: 3; large: 1)"
     )
     options.add_argument("--agents", type=int, default=8, help="at once (default: 8)")
+    options.add_argument(
+        "--context",
+        type=int,
+        metavar="N",
+        help=f"tokens that a conversation may have, in every part (default: {SHORT_CONTEXT} in {' and '.join(SHORT)}, "
+        f"else {LONG_CONTEXT}, of the large model {LARGE_CONTEXT})",
+    )
     options.add_argument("--quick", action="store_true", help="one round, short replies, few steps, the small model")
     options.add_argument("--threads", type=int, help="of both sides (default: what the runtime takes)")
     options.add_argument("--no-native", action="store_true", help="leave out what needs llama.cpp's own programs")
@@ -102,12 +114,23 @@ def main() -> int:
         large = model == LARGE.name
         say(f"{model}: preparing the model")
         file = chosen.model or cached_model(SHAPES[model])
-        own_work = evolve(work, context=4096, steps=min(3, work.steps)) if large else work
+        if large:
+            work = evolve(work, steps=min(3, work.steps))
         rounds = chosen.rounds or (1 if large or chosen.quick else 3)
         wanted = [name for name in names if name != MLX and (not large or name in OF_THE_LARGE or chosen.only)]
         if not wanted:
             continue
-        rows = measure(file, own_work, rounds, wanted, chosen.threads, native, partial(_say, say, model))
+        rows: list[Row] = []
+        for context, together in (
+            (chosen.context or SHORT_CONTEXT, [name for name in wanted if name in SHORT]),
+            (
+                chosen.context or (LARGE_CONTEXT if large else LONG_CONTEXT),
+                [name for name in wanted if name not in SHORT],
+            ),
+        ):
+            if together:
+                sized = evolve(work, context=context)
+                rows += measure(file, sized, rounds, together, chosen.threads, native, partial(_say, say, model))
         say.clear()
         print(
             f"\n{model}, {file.stat().st_size / 1e6:.0f} MB\n\n{table([HEADING, *(row.cells() for row in rows)])}",
@@ -138,7 +161,7 @@ def measure(
         held.callback(ours.close)
         bench = Bench(ours, work, rounds, say, native, held)
         say("warming up")
-        ours.warm_up(TOOLS)
+        ours.warm_up(() if work.context < work.system else TOOLS)
         for name in names:
             rows += PARTS[name](bench)
     return rows

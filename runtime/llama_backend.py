@@ -101,13 +101,14 @@ class LlamaBackend:
         self._context = open_context(self._model, path, options, planned, threads)
         self._vocab = native.llama_model_get_vocab(self._model)
         self.vocabulary = int(native.llama_vocab_n_tokens(self._vocab))
-        self._row = ctypes.c_float * self.vocabulary
         self._memory = native.llama_get_memory(self._context)
         self._abort = _AbortFlag(self._context)
         batch = int(native.llama_n_batch(self._context))
         self._batch = _Batch(batch)
         self._rows: list[int] = []
         """The places of the last batch: see ``Backend.sample``."""
+        self._logits: list[Any] | None = None
+        """What the model says at these places; None until it is asked for."""
         chunk = batch if native.llama_supports_gpu_offload() else min(CPU_CHUNK, batch)
         self.limits = Limits(
             cells=planned.cells,
@@ -120,8 +121,6 @@ class LlamaBackend:
         )
         self._pieces: dict[int, bytes] = {}
         self._ends: dict[int, bool] = {}
-        self._logits_at: dict[int, Any] = {}
-        """Arrays over llama.cpp's rows of logits, by address: it has a few, and uses them again and again."""
         self.special = self._special_tokens()
         self.metadata = self._metadata(path, planned.context)
 
@@ -262,7 +261,7 @@ class LlamaBackend:
         return LlamaSampler(options, self.vocabulary)
 
     def evaluate(self, batch: Sequence[Piece]) -> bool:
-        self._rows = self._batch.fill(batch)
+        self._rows, self._logits = self._batch.fill(batch), None
         recent_errors.clear()
         result = self._decode()
         if result not in (0, 2):  # 2: aborted
@@ -277,25 +276,29 @@ class LlamaBackend:
 
     def sample(self, row: int, sampler: Sampler, allowed: bytes | None = None) -> int:
         assert isinstance(sampler, LlamaSampler)  # one of ours
-        place = self._rows[row]
         if allowed is None and not sampler.plain:
-            return sampler.sample(self._context, place)
-        logits = self._logits(place)
+            return sampler.sample(self._context, self._rows[row])
+        if self._logits is None:
+            self._logits = self._read_logits()
+        logits = self._logits[row]
         if allowed is not None:
             # In place: the next evaluation writes new ones. What can't be taken has no probability, so that greedy and
             # random sampling need to know no more.
             bits = numpy.unpackbits(numpy.frombuffer(allowed, numpy.uint8), count=self.vocabulary, bitorder="little")
             logits[bits == 0] = -numpy.inf
-        return sampler.likeliest(logits) if sampler.plain else sampler.sample(self._context, place)
+        return sampler.likeliest(logits) if sampler.plain else sampler.sample(self._context, self._rows[row])
 
-    def _logits(self, place: int) -> Any:
-        """What the model says at a place of the last batch: an array over llama.cpp's own memory."""
-        address = ctypes.addressof(native.llama_get_logits_ith(self._context, place).contents)
-        logits = self._logits_at.get(address)
-        if logits is None:
-            memory: Any = self._row.from_address(address)
-            logits = self._logits_at[address] = numpy.frombuffer(memory, numpy.float32)
-        return logits
+    def _read_logits(self) -> list[Any]:
+        """An array for each place, over llama.cpp's own memory, with one call of its library.
+
+        With one for each, any other thread that waits for the interpreter's lock would get it each time.
+        """
+        wanted = numpy.cumsum(self._batch.wanted())
+        memory: Any = ctypes.c_float * (int(wanted[-1]) * self.vocabulary)
+        first = native.llama_get_logits(self._context).contents
+        table = numpy.frombuffer(memory.from_address(ctypes.addressof(first)), numpy.float32)
+        rows = table.reshape(-1, self.vocabulary)
+        return [rows[number - 1] for number in wanted[self._rows].tolist()]
 
     def ready(self) -> None:
         self._abort.clear()
@@ -342,6 +345,10 @@ class _Batch:
             seq_id=self._pointers,
             logits=self._outputs,
         )
+
+    def wanted(self) -> Any:
+        """An array with 1 for each token behind which logits are wanted, and 0 for the others."""
+        return numpy.frombuffer(self._outputs, numpy.int8, self.native.n_tokens)
 
     def fill(self, pieces: Sequence[Piece]) -> list[int]:
         """Put these in; where the last token of each stands, and its guesses."""

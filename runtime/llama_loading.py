@@ -33,6 +33,9 @@ PLAIN_BATCH = 256
 """Tokens evaluated at once without flash attention: more is no faster then, and takes memory for each token of the
 context."""
 
+SHORT_CONTEXT, NARROW_HEAD = 512, 64
+"""Conversations and heads for which flash attention is the faster one on a processor too: see docs/scheduler.md."""
+
 SEQUENCES, FEWEST_SEQUENCES = 32, 4
 """Told apart in the cache, those in use and those kept for later. In the pool one costs nothing but its cells; of a
 recurrent model, each has a state of full size, so that they are as many as ``CACHE_BYTES`` has room for."""
@@ -188,7 +191,7 @@ def sizes(model: Any, path: Path, options: LlamaOptions, context_tokens: int | N
         cells = sequences * context
     flash = options.flash_attention
     if flash is None and on_cpu and not unified and options.value_type in WHOLE_TYPES:
-        flash = False
+        flash = None if context <= SHORT_CONTEXT and _head(model) <= NARROW_HEAD else False
     drafting = DRAFTING if options.drafting is None else options.drafting
     guesses = GUESSES if drafting and not recurrent else 0
     usual: CacheType = "bf16" if on_cpu and flash is False and BF16 in native.llama_print_system_info() else "f16"
@@ -221,13 +224,18 @@ def _separate(model: Any, options: LlamaOptions, context: int) -> int:
 def _cell_bytes(model: Any, options: LlamaOptions) -> float:
     """What one token takes in the cache, at the most: every layer is counted, those without attention too."""
     layers, heads = native.llama_model_n_layer(model), native.llama_model_n_head_kv(model)
-    head = native.llama_model_n_embd(model) // max(1, native.llama_model_n_head(model))
+    bits = sum(TYPES[kind or "f16"][1] for kind in (options.key_type, options.value_type))
+    return max(1.0, int(layers * heads * _head(model)) * bits / 8)
+
+
+def _head(model: Any) -> int:
+    """How many numbers a head of attention has, at the most."""
+    head = int(native.llama_model_n_embd(model) // max(1, native.llama_model_n_head(model)))
     architecture = meta_text(model, b"general.architecture")
     for name in ("key_length", "value_length"):  # where heads are wider than that
         text = meta_text(model, f"{architecture}.attention.{name}".encode())
         head = max(head, int(text) if text.isdecimal() else 0)
-    bits = sum(TYPES[kind or "f16"][1] for kind in (options.key_type, options.value_type))
-    return max(1.0, int(layers * heads * head) * bits / 8)
+    return head
 
 
 def _state_bytes(model: Any, path: Path) -> int:

@@ -122,8 +122,9 @@ class LlamaOptions:
     gpu_layers: int | None = field(default=None, validator=_whole(0))
     """Layers on the GPU (``n_gpu_layers``). None: all of them, if a GPU is there; 0: none."""
     flash_attention: bool | None = None
-    """``flash_attn_type``. None: where the device has it, but on a processor only in a pool or with quantised values,
-    since it is slower there for replies and short prompts."""
+    """``flash_attn_type``. None: where the device has it, but on a processor only in a pool, with quantised values, or
+    with a context of at most 512 tokens and heads of at most 64 numbers, since it is slower there for short prompts
+    behind long ones."""
     key_type: CacheType | None = field(default=None, validator=_one_of(*CACHE_TYPES))
     """How the cache keeps keys (``type_k``). ``q8_0`` halves their memory at nearly no loss. None: ``bf16``, which most
     models were trained in, without flash attention on a processor that multiplies it (AVX-512 BF16), since that is up

@@ -31,6 +31,7 @@ class Ours:
 
     def __init__(self, file: Path, *, context: int, threads: int | None = None) -> None:
         self.file = file
+        self.context = context
         self.model = load_model(file, backend="llama", context_tokens=context, threads=threads)
         self.backend: Any = self._call(lambda engine: engine._backend)
         self.threads = int(self._call(_threads))
@@ -93,7 +94,7 @@ class Ours:
 
     def warm_up(self, tools: tuple[ToolSpec, ...]) -> None:
         """What happens once: pages of the weights, masks of the vocabulary, the derivation of the format."""
-        self.run(self.request("warm up " * 200, 8, system="warm", tools=tools))
+        self.run(self.request("warm up " * min(200, self.context // 8), 8, system="warm", tools=tools))
 
     def forget(self) -> None:
         """Empty the cache: what idle conversations left in it is passed over by every batch (docs/scheduler.md)."""

@@ -86,7 +86,7 @@ class Bench:
                 llama_server(
                     self.file,
                     slots=self.work.agents,
-                    context=4096,
+                    context=min(self.work.context, 4096),
                     threads=self.ours.threads,
                     token=self.ours.token,
                 )
@@ -137,7 +137,7 @@ def at_once(bench: Bench) -> list[Row]:
     """As many replies at once as there are agents, whose prompts share nothing; tokens of prompts and replies."""
     ours, work = bench.ours, bench.work
     own, batched, served, streamed, apart = list[float](), list[float](), list[float](), list[float](), list[float]()
-    llama = Llama(bench.file, context=4096, threads=ours.threads)
+    llama = Llama(bench.file, context=work.context, threads=ours.threads)
     try:
         for number in bench.numbers(f"{work.agents} at once"):
             asked = _unlike(bench, "at once", number)

@@ -32,6 +32,7 @@ class Work:
     answer: int = 24
     long: int = 4000
     context: int = 8192
+    """That a conversation may have."""
 
 
 def conversation(ours: Ours, work: Work, system: str, agent: int, steps: int) -> list[ModelRequest]:

@@ -298,6 +298,37 @@ class TestLoaded:
 
         assert (planned.key_type, planned.value_type) == expected
 
+    @pytest.mark.parametrize(
+        ("context", "head", "options", "expected"),
+        [
+            (512, 64, {}, None),
+            (513, 64, {}, False),
+            (512, 65, {}, False),
+            (512, 64, {"flash_attention": False}, False),
+            (4096, 128, {"flash_attention": True}, True),
+            (4096, 128, {"unified": True}, None),
+            (4096, 128, {"value_type": "q8_0"}, None),
+        ],
+    )
+    def test_where_a_processor_has_flash_attention(
+        self,
+        folder: Path,
+        monkeypatch: pytest.MonkeyPatch,
+        context: int,
+        head: int,
+        options: dict[str, Any],
+        expected: bool | None,
+    ) -> None:
+        """Where it is the faster one, unless somebody says; None leaves it to llama.cpp, which has it."""
+        from runtime import llama_loading
+
+        monkeypatch.setattr(llama_loading.native, "llama_supports_gpu_offload", lambda: False)
+        monkeypatch.setattr(llama_loading, "_head", lambda _model: head)
+        with loaded(folder, context_tokens=context, **options) as model:
+            _, backend = native_of(model)
+
+            assert backend._planned.flash_attention is expected
+
     def test_flash_attention_on_and_off(self, folder: Path) -> None:
         """Two ways to the same numbers."""
         with loaded(folder, flash_attention=True) as model:

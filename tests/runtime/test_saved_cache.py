@@ -199,6 +199,7 @@ class TestModel:
             ("qwen3", LlamaOptions(flash_attention=True), "another cache type"),
             ("qwen3", LlamaOptions(unified=True, flash_attention=False), "another layout of the cache"),
             ("qwen3", LlamaOptions(sequences=9), "another layout of the cache"),
+            ("qwen3", {"context_tokens": 512}, "another cache type"),  # that short it has flash attention
             ("qwen3", LlamaOptions(rope=Rope(base=5e5)), "another encoding of positions"),
             ("qwen3", "adapter", "another set of adapters"),
         ],
@@ -209,7 +210,8 @@ class TestModel:
         """And the cache is as it was."""
         if options == "adapter":
             options = LlamaOptions(adapters=[Adapter(models / "adapter.gguf")])
-        with load_model(models / f"{name}.gguf", options=options) as model:
+        wanted = options if isinstance(options, dict) else {"options": options}
+        with load_model(models / f"{name}.gguf", **wanted) as model:
             with pytest.raises(SavedCacheError, match=message):
                 model.restore_cache(file)
 
@@ -218,7 +220,7 @@ class TestModel:
     def test_lengths_and_threads_may_differ(self, models: Path, file: Path) -> None:
         """What is computed does not depend on them."""
         with load_model(
-            models / "qwen3.gguf", context_tokens=400, threads=1, options=LlamaOptions(mmap=False)
+            models / "qwen3.gguf", context_tokens=600, threads=1, options=LlamaOptions(mmap=False)
         ) as model:
             assert model.restore_cache(file) > 100
             assert done(model, ask("Hello")).usage.reused_tokens > 100
