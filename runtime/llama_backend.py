@@ -38,6 +38,12 @@ from runtime.llama_loading import (  # noqa: E402  likewise
 from runtime.llama_sampler import LlamaSampler  # noqa: E402  likewise
 
 
+_address_of_logits = ctypes.CFUNCTYPE(ctypes.c_size_t, ctypes.c_void_p)(
+    ctypes.cast(native.llama_get_logits, ctypes.c_void_p).value or 0
+)
+"""``llama_get_logits`` with a number for its pointer, which takes no object of ctypes to read."""
+
+
 class _AbortFlag:
     """Lets any thread abort a running ``llama_decode`` without a call into Python.
 
@@ -108,7 +114,9 @@ class LlamaBackend:
         self._rows: list[int] = []
         """The places of the last batch: see ``Backend.sample``."""
         self._logits: list[Any] | None = None
-        """What the model says at these places; None until it is asked for."""
+        """What the model says wherever it was to say something, one array after another; None until it is asked for."""
+        self._logits_at: dict[int, list[Any]] = {}
+        """Such arrays, over llama.cpp's own memory, by its address: it has a few, and uses them again and again."""
         chunk = batch if native.llama_supports_gpu_offload() else min(CPU_CHUNK, batch)
         self.limits = Limits(
             cells=planned.cells,
@@ -280,7 +288,7 @@ class LlamaBackend:
             return sampler.sample(self._context, self._rows[row])
         if self._logits is None:
             self._logits = self._read_logits()
-        logits = self._logits[row]
+        logits = self._logits[self._batch.outputs[row]]
         if allowed is not None:
             # In place: the next evaluation writes new ones. What can't be taken has no probability, so that greedy and
             # random sampling need to know no more.
@@ -289,16 +297,15 @@ class LlamaBackend:
         return sampler.likeliest(logits) if sampler.plain else sampler.sample(self._context, self._rows[row])
 
     def _read_logits(self) -> list[Any]:
-        """An array for each place, over llama.cpp's own memory, with one call of its library.
-
-        With one for each, any other thread that waits for the interpreter's lock would get it each time.
-        """
-        wanted = numpy.cumsum(self._batch.wanted())
-        memory: Any = ctypes.c_float * (int(wanted[-1]) * self.vocabulary)
-        first = native.llama_get_logits(self._context).contents
-        table = numpy.frombuffer(memory.from_address(ctypes.addressof(first)), numpy.float32)
-        rows = table.reshape(-1, self.vocabulary)
-        return [rows[number - 1] for number in wanted[self._rows].tolist()]
+        """With one call: with one for each place, whoever waits for the interpreter's lock would get it each time."""
+        address = _address_of_logits(self._context)
+        logits = self._logits_at.get(address)
+        if logits is None:
+            count = self._planned.outputs
+            memory: Any = (ctypes.c_float * (count * self.vocabulary)).from_address(address)
+            table = numpy.frombuffer(memory, numpy.float32).reshape(count, self.vocabulary)
+            logits = self._logits_at[address] = list(table)
+        return logits
 
     def ready(self) -> None:
         self._abort.clear()
@@ -329,7 +336,9 @@ class _Batch:
         self._positions: Any = (native.llama_pos * size)()
         self._sequences: Any = (native.llama_seq_id * size)()
         self._counts = (ctypes.c_int32 * size)(*[1] * size)  # each token belongs to one sequence
-        self._outputs: Any = (ctypes.c_int8 * size)()
+        self._wanted: Any = (ctypes.c_int8 * size)()
+        self.outputs: list[int] = []
+        """Which of llama.cpp's outputs belongs to each row, see ``Backend.sample``: it has some for whole pieces only."""
         step = ctypes.sizeof(native.llama_seq_id)
         pointer = ctypes.POINTER(native.llama_seq_id)
         base = ctypes.addressof(self._sequences)
@@ -343,26 +352,26 @@ class _Batch:
             pos=self._positions,
             n_seq_id=self._counts,
             seq_id=self._pointers,
-            logits=self._outputs,
+            logits=self._wanted,
         )
-
-    def wanted(self) -> Any:
-        """An array with 1 for each token behind which logits are wanted, and 0 for the others."""
-        return numpy.frombuffer(self._outputs, numpy.int8, self.native.n_tokens)
 
     def fill(self, pieces: Sequence[Piece]) -> list[int]:
         """Put these in; where the last token of each stands, and its guesses."""
-        tokens, positions, sequences, outputs, rows = list[int](), list[int](), list[int](), list[int](), list[int]()
+        tokens, positions, sequences, flags, rows = list[int](), list[int](), list[int](), list[int](), list[int]()
+        outputs, count = list[int](), 0
         for piece in pieces:
             size, wanted = len(piece.tokens), piece.guesses + 1
             tokens += piece.tokens
             positions += range(piece.start, piece.start + size)
             sequences += [piece.sequence] * size
-            outputs += [0] * (size - wanted) + [int(piece.last)] * wanted
+            flags += [0] * (size - wanted) + [int(piece.last)] * wanted
             rows += range(len(tokens) - wanted, len(tokens))
+            outputs += range(count, count + wanted)
+            count += wanted if piece.last else 0
         end = self.native.n_tokens = len(tokens)
         self._tokens[:end] = tokens
         self._positions[:end] = positions
         self._sequences[:end] = sequences
-        self._outputs[:end] = outputs
+        self._wanted[:end] = flags
+        self.outputs = outputs
         return rows

@@ -107,11 +107,21 @@ class Sizes:
     value_type: CacheType
 
     @property
-    def streams(self) -> int:
-        """Parts of the cache that are apart. There is one sequence more than the plan knows of, to put a part of
-        another one into, of which a file is made; a recurrent state can't be parted.
+    def all_sequences(self) -> int:
+        """One more than the plan knows of, to put a part of another one into, of which a file is made; a recurrent
+        state can't be parted.
         """
-        return 1 if self.unified else self.sequences + 1
+        return self.sequences + (not self.recurrent)
+
+    @property
+    def streams(self) -> int:
+        """Parts of the cache that are apart."""
+        return 1 if self.unified else self.all_sequences
+
+    @property
+    def outputs(self) -> int:
+        """Places of a batch behind which the model says something, at the most."""
+        return self.all_sequences + self.guesses
 
     @property
     def batch(self) -> int:
@@ -264,10 +274,10 @@ def open_context(model: Any, path: Path, options: LlamaOptions, planned: Sizes, 
     """
     params = native.llama_context_default_params()
     params.n_ctx = planned.cells if planned.unified else planned.streams * planned.context
-    params.n_seq_max = planned.sequences + (not planned.recurrent)
+    params.n_seq_max = planned.all_sequences
     params.n_batch = params.n_ubatch = planned.batch
     # Else there is memory for the logits of every token of a batch.
-    params.n_outputs_max = params.n_seq_max + planned.guesses
+    params.n_outputs_max = planned.outputs
     params.n_outputs_max_per_seq = 1 + planned.guesses
     params.kv_unified = planned.unified
     params.n_threads = threads or (1 if path.stat().st_size < SMALL_MODEL_BYTES else physical_cores())
