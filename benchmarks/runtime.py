@@ -80,7 +80,7 @@ def main() -> int:
     options.add_argument("--models", metavar="NAME,...", default="0.1b,0.6b", help="0.1b, 0.6b (default: both)")
     options.add_argument("--model", type=Path, metavar="FILE", help="a GGUF file instead of those")
     options.add_argument(
-        "--rounds", type=int, help="of each comparison, two less of agents, who take longest (default: 3; large: 1)"
+        "--rounds", type=int, help="of each comparison, five times as many of short ones (default: 3; large: 1)"
     )
     options.add_argument("--agents", type=int, default=8, help="at once (default: 8)")
     options.add_argument(

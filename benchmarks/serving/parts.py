@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
@@ -41,10 +41,11 @@ class Row:
 
     def cells(self) -> list[str]:
         worst = max(self.ratios) if self.aim.startswith("<") else min(self.ratios)
-        return [self.what, self.measured, self.beside, digits(median(self.ratios)), digits(worst), self.aim]
+        return [self.what, self.measured, self.beside, ratio(median(self.ratios)), ratio(worst), self.aim]
 
 
-HEADING = ["what", "cogstep", "beside it", "ratio", "worst", "aim"]
+OURS = "cogstep"
+HEADING = ["what", OURS, "beside it", "ratio", "worst", "aim"]
 
 
 @frozen
@@ -70,9 +71,14 @@ class Bench:
     def label(self, *parts: object) -> str:
         return " ".join(map(str, (self.run, *parts)))
 
-    def numbers(self, what: str, rounds: int = 0) -> Iterator[int]:
-        """The numbers of the rounds, each told as it begins; ours begins it with an empty cache."""
-        rounds = rounds or self.rounds
+    def numbers(self, what: str, times: int = 1) -> Iterator[int]:
+        """The numbers of the rounds, each told as it begins; ours begins it with an empty cache.
+
+        Args:
+            what: is measured.
+            times: as many rounds as of others: what is over soon scatters most, and is to be had more often.
+        """
+        rounds = self.rounds * times
         for number in range(rounds):
             self.say(f"{what}, round {number + 1} of {rounds}")
             self.ours.forget()
@@ -107,6 +113,27 @@ class Stopwatch:
         self.seconds = time.perf_counter() - self._began
 
 
+@frozen
+class Side:
+    """One of those that do the same work."""
+
+    name: str
+    measure: Callable[[], float]
+    """Does it; in tokens a second."""
+    aim: str = ""
+    """Of the ratio of ours to it."""
+
+
+def in_turns(number: int, sides: Sequence[Side]) -> dict[str, float]:
+    """What each side measures in this round. The next round begins with the next side: none always follows the same."""
+    first = number % len(sides)
+    return {side.name: side.measure() for side in (*sides[first:], *sides[:first])}
+
+
+def ratio(value: float) -> str:
+    return f"{value:.2f}" if 0.0995 <= value < 9.95 else digits(value)
+
+
 def rate(value: float) -> str:
     return f"{digits(value)} tokens/s"
 
@@ -117,67 +144,83 @@ def milliseconds(seconds: float) -> str:
 
 def one_stream(bench: Bench) -> list[Row]:
     """A reply through the runtime, beside a bare loop over the same bindings, and ``llama-bench``."""
-    ours, work = bench.ours, bench.work
-    tokens, own, bare, native = work.reply, list[float](), list[float](), list[float]()
-    for number in bench.numbers("one stream"):
-        asked = ours.request(ours.text(bench.label("one", number), work.prompt), tokens)
-        done = ours.run(asked)
-        own.append((tokens - 1) / done.timings.decode_seconds)
-        bare.append((tokens - 1) / ours.bare_loop(asked, tokens))
+    ours, tokens = bench.ours, bench.work.reply
+    sides, noted = list[Side](), list[dict[str, float]]()
+    for number in bench.numbers("one stream", times=5):
+        asked = ours.request(ours.text(bench.label("one", number), bench.work.prompt), tokens)
+        sides = [
+            Side(OURS, lambda asked=asked: (tokens - 1) / ours.run(asked).timings.decode_seconds),
+            Side(
+                "bare loop, same bindings", lambda asked=asked: (tokens - 1) / ours.bare_loop(asked, tokens), ">= 0.97"
+            ),
+        ]
         if bench.native:
-            depth = done.usage.input_tokens
-            native.append(llama_bench(bench.file, tokens=tokens, depth=depth, threads=ours.threads))
-    rows = [_rates("one stream / bare loop, same bindings", own, bare, ">= 0.97")]
-    if native:
-        rows.append(_rates("one stream / llama-bench", own, native, ">= 0.97"))
-    return rows
+            depth = len(ours.prompt(asked))
+            native = partial(llama_bench, bench.file, tokens=tokens, depth=depth, threads=ours.threads)
+            sides.append(Side("llama-bench", native, ">= 0.97"))
+        noted.append(in_turns(number, sides))
+    return _rates("one stream", sides, noted)
 
 
 def at_once(bench: Bench) -> list[Row]:
     """As many replies at once as there are agents, whose prompts share nothing; tokens of prompts and replies."""
-    ours, work = bench.ours, bench.work
-    own, batched, served, streamed, apart = list[float](), list[float](), list[float](), list[float](), list[float]()
-    llama = Llama(bench.file, context=work.context, threads=ours.threads)
+    work = bench.work
+    sides, noted = list[Side](), list[dict[str, float]]()
+    llama = Llama(bench.file, context=work.context, threads=bench.ours.threads)
     try:
-        for number in bench.numbers(f"{work.agents} at once"):
-            asked = _unlike(bench, "at once", number)
-            prompts = [ours.prompt(one) for one in asked]
-            tokens = sum(map(len, prompts)) + work.agents * work.reply
-            with Stopwatch() as watch:
-                for generation in [ours.submit(one) for one in asked]:
-                    finished(generation)
-            own.append(tokens / watch.seconds)
-            with Stopwatch() as watch:
-                for prompt in prompts:
-                    llama.reply(prompt, work.reply)
-            apart.append(tokens / watch.seconds)
-            if bench.native:
-                length = round(sum(map(len, prompts)) / len(prompts))
-                batched.append(
-                    batched_bench(
-                        bench.file, prompt=length, tokens=work.reply, streams=work.agents, threads=ours.threads
-                    )
-                )
-                server = bench.server()
-                bodies = [[server.body(prompt, work.reply)] for prompt in prompts]
-                with Stopwatch() as watch:
-                    server.agents(bodies)
-                served.append(tokens / watch.seconds)
-                others = [ours.prompt(one) for one in _unlike(bench, "streamed", number)]
-                bodies = [[server.body(prompt, work.reply, stream=True)] for prompt in others]
-                with Stopwatch() as watch:
-                    server.agents(bodies)
-                streamed.append((sum(map(len, others)) + work.agents * work.reply) / watch.seconds)
+        for number in bench.numbers(f"{work.agents} at once", times=4):
+            sides = _at_once(bench, llama, number)
+            noted.append(in_turns(number, sides))
     finally:
         llama.close()
-    rows = []
+    return _rates(f"{work.agents} at once", sides, noted)
+
+
+def _at_once(bench: Bench, llama: Llama, number: int) -> list[Side]:
+    """With prompts of this round: all sides have the same, but for the server's second one, which would know them."""
+    ours, work = bench.ours, bench.work
+    asked = _unlike(bench, "at once", number)
+    prompts = [ours.prompt(one) for one in asked]
+    others = [ours.prompt(one) for one in _unlike(bench, "streamed", number)]
+
+    def together() -> None:
+        for generation in [ours.submit(one) for one in asked]:
+            finished(generation)
+
+    def apart() -> None:
+        for prompt in prompts:
+            llama.reply(prompt, work.reply)
+
+    sides = [Side(OURS, partial(_tokens_a_second, work, prompts, together))]
     if bench.native:
-        rows += [
-            _rates(f"{work.agents} at once / llama-batched-bench -npl {work.agents}", own, batched, ">= 0.95"),
-            _rates(f"{work.agents} at once / llama-server -np {work.agents}, streaming too", own, streamed, ">= 1.05"),
-            _rates(f"{work.agents} at once / llama-server -np {work.agents}, not streaming", own, served, ">= 1.05"),
+        server, count = bench.server(), work.agents
+        streamed = [[server.body(prompt, work.reply, stream=True)] for prompt in others]
+        plain = [[server.body(prompt, work.reply)] for prompt in prompts]
+        length = round(sum(map(len, prompts)) / count)
+        batched = partial(
+            batched_bench, bench.file, prompt=length, tokens=work.reply, streams=count, threads=ours.threads
+        )
+        sides += [
+            Side(f"llama-batched-bench -npl {count}", batched, ">= 0.95"),
+            Side(
+                f"llama-server -np {count}, streaming too",
+                partial(_tokens_a_second, work, others, partial(server.agents, streamed)),
+                ">= 1.05",
+            ),
+            Side(
+                f"llama-server -np {count}, not streaming",
+                partial(_tokens_a_second, work, prompts, partial(server.agents, plain)),
+                ">= 1.05",
+            ),
         ]
-    return [*rows, _rates(f"{work.agents} at once / llama_cpp.Llama, one after another", own, apart, ">= 1.7")]
+    one_by_one = partial(_tokens_a_second, work, prompts, apart)
+    return [*sides, Side("llama_cpp.Llama, one after another", one_by_one, ">= 1.7")]
+
+
+def _tokens_a_second(work: Work, prompts: Sequence[Sequence[int]], evaluate: Callable[[], object]) -> float:
+    with Stopwatch() as watch:
+        evaluate()
+    return (sum(map(len, prompts)) + len(prompts) * work.reply) / watch.seconds
 
 
 def _unlike(bench: Bench, label: str, number: int) -> list[ModelRequest]:
@@ -191,9 +234,7 @@ def agents(bench: Bench) -> list[Row]:
     """The work that agents do: one system prompt and tool list, and steps of call, result and answer."""
     ours, work = bench.ours, bench.work
     own, served = list[float](), list[float]()
-    for number in bench.numbers(
-        f"{work.agents} agents, {work.steps} steps", max(1, bench.rounds - 2)
-    ):  # the longest part
+    for number in bench.numbers(f"{work.agents} agents, {work.steps} steps"):
         system = system_prompt(ours, work, bench.label("agents", number))
         asked = [conversation(ours, work, system, agent, work.steps) for agent in range(work.agents)]
         with Stopwatch() as watch:
@@ -274,7 +315,7 @@ def arrival(bench: Bench) -> list[Row]:
     """A long prompt comes while others stream: their longest pause, in times of one batch that holds a chunk of it."""
     ours, work = bench.ours, bench.work
     longest, chunks = list[float](), list[float]()
-    for number in bench.numbers(f"{work.long} tokens arrive"):
+    for number in bench.numbers(f"{work.long} tokens arrive", times=2):
         streams = _company(bench, f"streams {number}", work.agents - 1)
         with ours.batches() as batches:
             began = time.perf_counter()
@@ -401,9 +442,16 @@ def _all_of(ours: Ours, requests: Sequence[ModelRequest]) -> None:
         assert ours.run(request).usage.output_tokens == request.options.max_tokens
 
 
-def _rates(what: str, own: list[float], other: list[float], aim: str) -> Row:
-    ratios = tuple(mine / theirs for mine, theirs in zip(own, other, strict=True))
-    return Row(what, rate(median(own)), rate(median(other)), ratios, aim)
+def _rates(what: str, sides: Sequence[Side], noted: Sequence[Mapping[str, float]]) -> list[Row]:
+    """The first side beside each other one."""
+    ours, *others = sides
+    own = [rates[ours.name] for rates in noted]
+    rows = []
+    for side in others:
+        other = [rates[side.name] for rates in noted]
+        ratios = tuple(mine / theirs for mine, theirs in zip(own, other, strict=True))
+        rows.append(Row(f"{what} / {side.name}", rate(median(own)), rate(median(other)), ratios, side.aim))
+    return rows
 
 
 def _company(bench: Bench, label: str, number: int) -> list[Listener]:
