@@ -37,7 +37,6 @@ from runtime.llama_loading import (  # noqa: E402  likewise
 )
 from runtime.llama_sampler import LlamaSampler  # noqa: E402  likewise
 
-
 _address_of_logits = ctypes.CFUNCTYPE(ctypes.c_size_t, ctypes.c_void_p)(
     ctypes.cast(native.llama_get_logits, ctypes.c_void_p).value or 0
 )
@@ -338,7 +337,7 @@ class _Batch:
         self._counts = (ctypes.c_int32 * size)(*[1] * size)  # each token belongs to one sequence
         self._wanted: Any = (ctypes.c_int8 * size)()
         self.outputs: list[int] = []
-        """Which of llama.cpp's outputs belongs to each row, see ``Backend.sample``: it has some for whole pieces only."""
+        """Which of llama.cpp's outputs belongs to each row of ``Backend.sample``: it has some for whole pieces only."""
         step = ctypes.sizeof(native.llama_seq_id)
         pointer = ctypes.POINTER(native.llama_seq_id)
         base = ctypes.addressof(self._sequences)

@@ -304,8 +304,8 @@ class LocalEngine:
             # Asked after ``ready`` has wiped out interruptions: a cancel that came before it is not lost.
             return not all(reply.stopped() for reply in replies) and self._backend.evaluate(batch)
         finally:
-            with self._lock:
-                self._computing = []
+            # Without the lock: who still looks at them may abort nothing but what ``ready`` lets go on.
+            self._computing = []
 
     def _keep(self) -> None:
         """Take snapshots of what stands at a boundary of its prompt."""
@@ -335,7 +335,7 @@ class LocalEngine:
         said = {number: [run.tokens[-1]] for number, run in runs}
         sampled: dict[int, Sequence[int]] = {}
         batches = 0
-        while not any(self._replies[number].stopped() for number in said):
+        while True:
             batch = tuple(
                 Piece(number, sequence, start + batches, (said[number][-1],), last=True)
                 for number, sequence, start in begins
@@ -358,17 +358,20 @@ class LocalEngine:
 
     def _sample(self, batch: tuple[Piece, ...]) -> dict[int, Sequence[int]]:
         """The next tokens of each reply whose sequence is complete and that goes on; others end here."""
-        self._end_stopped(piece.request for piece in batch)
         sampled: dict[int, Sequence[int]] = {}
         row = -1
         for piece in batch:
             row += 1
             begin, row = row, row + piece.guesses
-            if not piece.last or piece.request not in self._replies:
+            reply = self._replies[piece.request]
+            if reply.stopped():
+                self._end(piece.request, "cancelled")
+                continue
+            if not piece.last:
                 continue
             guesses = piece.tokens[len(piece.tokens) - piece.guesses :]
             try:
-                tokens, reason = self._replies[piece.request].go_on(self._backend, begin, guesses)
+                tokens, reason = reply.go_on(self._backend, begin, guesses)
             except Exception as error:  # of its sampler, its guide or its parser: the others go on
                 self._end(piece.request, "error", _failure(error))
                 continue
