@@ -98,6 +98,11 @@ def main() -> int:
     models = ["0.1b"] if chosen.quick else chosen.models.split(",")
     for name in (*(set(names) - PARTS.keys() - {MLX}), *(set(models) - SHAPES.keys())):
         options.error(f"there is no {name!r}: parts are {', '.join((*PARTS, MLX))}, models {', '.join(SHAPES)}")
+    if chosen.model is not None and not chosen.model.is_file():
+        options.error(f"there is no file {chosen.model}")
+    least = SHORT_CONTEXT if set(names) <= set(SHORT) else LARGE_CONTEXT
+    if chosen.context is not None and chosen.context < least:
+        options.error(f"--context {chosen.context} has no room for the longest conversation of these parts: {least}")
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that servers are ended on the way out
     say = Progress()
     native = not chosen.no_native

@@ -319,6 +319,35 @@ def test_logits_in_a_batch(model: LocalRuntime) -> None:
     assert numpy.abs(alone - beside).max() < 0.01
 
 
+def test_a_row_is_its_pieces_own(model: LocalRuntime) -> None:
+    """Also behind a piece in which nothing is said, and whatever order the backend evaluates them in."""
+
+    def sample(engine: Any) -> tuple[list[int], list[int]]:
+        backend = engine._backend
+        prompts = [tuple(backend.tokenize(task, special=False)) for task in TASKS[:4]]
+        sampler = backend.sampler(GenerationOptions(temperature=0))
+
+        def next_tokens(pieces: list[Piece]) -> list[int]:
+            backend.reset()
+            backend.ready()
+            assert backend.evaluate(pieces)
+            return [backend.sample(row, sampler) for row, piece in enumerate(pieces) if piece.last]
+
+        alone = [next_tokens([Piece(n, n, 0, prompt, last=True)])[0] for n, prompt in enumerate(prompts)]
+        beginning = [Piece(n, n, 0, prompts[0][:n], last=False) for n in (4, 5)]
+        whole = [Piece(n, n, 0, prompt, last=True) for n, prompt in enumerate(prompts)]
+        together = next_tokens([beginning[0], whole[2], beginning[1], whole[0], whole[3], whole[1]])
+        backend.reset()
+        engine._schedule = type(engine._schedule)(engine._schedule.limits)
+        sampler.close()
+        return [alone[place] for place in (2, 0, 3, 1)], together
+
+    alone, together = model._owner.call(sample)
+
+    assert together == alone
+    assert len(set(alone)) > 1
+
+
 def logits_behind(backend: Any, row: int) -> Any:
     """What the model says behind a piece of the last batch."""
     import numpy
