@@ -133,7 +133,7 @@ def _scripted(model: LocalRuntime, answer: str, *, drafting: bool) -> Iterator[d
     script = model._owner.call(lambda _engine: backend.tokenize(answer, special=False))
     seen = {"tokens": len(script), "guessed": 0, "sampled": 0, "pieces": 0, "confirmed": 0}
     limits, schedule = backend.limits, engine._schedule
-    sampler, sample, evaluate = backend.sampler, backend.sample, backend.evaluate
+    sampler, sample, evaluate, go_on = backend.sampler, backend.sample, backend.evaluate, backend.go_on
     said: dict[Any, Iterator[int]] = {}
 
     def begin(options: GenerationOptions) -> Any:
@@ -151,16 +151,20 @@ def _scripted(model: LocalRuntime, answer: str, *, drafting: bool) -> Iterator[d
         seen["pieces"] += sum(piece.last for piece in batch)
         return bool(evaluate(batch))
 
+    def counted_too(tokens: Any) -> bool:
+        seen["pieces"] += len(tokens)
+        return bool(go_on(tokens))
+
     def switch(guesses: int) -> None:
         backend.limits = evolve(limits, guesses=guesses)
         engine._schedule = evolve(engine._schedule, limits=backend.limits)
 
-    backend.sampler, backend.sample, backend.evaluate = begin, written, counted
+    backend.sampler, backend.sample, backend.evaluate, backend.go_on = begin, written, counted, counted_too
     model._owner.call(lambda _engine: switch(limits.guesses if drafting else 0))
     try:
         yield seen
     finally:
-        backend.sampler, backend.sample, backend.evaluate = sampler, sample, evaluate
+        backend.sampler, backend.sample, backend.evaluate, backend.go_on = sampler, sample, evaluate, go_on
         model._owner.call(lambda _engine: switch(schedule.limits.guesses))
         seen["confirmed"] = seen["sampled"] - seen["pieces"]
 

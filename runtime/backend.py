@@ -99,6 +99,12 @@ class Backend(Protocol):
             BackendError: the native code failed; what the cache holds is then unknown.
         """
 
+    def go_on(self, tokens: Sequence[int]) -> bool:
+        """Append one token to each sequence of the last batch, in its order; as ``evaluate`` with such pieces does.
+
+        Only where each piece of the last batch was one token, and ``last``, and was evaluated.
+        """
+
     def sample(self, row: int, sampler: Sampler, allowed: bytes | None = None) -> int:
         """The next token, from what the model says at a place of the last batch.
 

@@ -252,7 +252,7 @@ class LlamaBackend:
         """Have llama.cpp make a copy that it would make at the next evaluation: evaluate a token behind it."""
         self._batch.fill((Piece(0, sequence, length, (0,), last=True),))
         self.ready()
-        if self._decode() != 0:
+        if native.llama_decode(self._context, self._batch.native) != 0:
             raise BackendError(f"llama.cpp can't copy {length} tokens ({reason()})")
         native.llama_memory_seq_rm(self._memory, sequence, length, -1)
 
@@ -268,18 +268,23 @@ class LlamaBackend:
         return LlamaSampler(options, self.vocabulary)
 
     def evaluate(self, batch: Sequence[Piece]) -> bool:
-        self._rows, self._logits = self._batch.fill(batch), None
+        self._rows = self._batch.fill(batch)
+        return self._evaluate()
+
+    def go_on(self, tokens: Sequence[int]) -> bool:
+        self._batch.go_on(tokens)
+        return self._evaluate()
+
+    def _evaluate(self) -> bool:
+        self._logits = None
         recent_errors.clear()
-        result = self._decode()
+        result = native.llama_decode(self._context, self._batch.native)
         if result not in (0, 2):  # 2: aborted
             raise BackendError(f"llama_decode returned {result} ({reason()})")
-        if result:
-            for piece in batch:  # llama.cpp evaluates it in parts, where sequences have cells of their own
-                native.llama_memory_seq_rm(self._memory, piece.sequence, piece.start, -1)
-        return result == 0
-
-    def _decode(self) -> int:
-        return int(native.llama_decode(self._context, self._batch.native))
+        if result:  # llama.cpp evaluates a batch in parts, where sequences have cells of their own
+            for sequence, start in self._batch.starts().items():
+                native.llama_memory_seq_rm(self._memory, sequence, start, -1)
+        return bool(result == 0)
 
     def sample(self, row: int, sampler: Sampler, allowed: bytes | None = None) -> int:
         assert isinstance(sampler, LlamaSampler)  # one of ours
@@ -374,3 +379,14 @@ class _Batch:
         self._wanted[:end] = flags
         self.outputs = outputs
         return rows
+
+    def go_on(self, tokens: Sequence[int]) -> None:
+        """One token for each sequence, which were filled in with one each."""
+        for place, token in enumerate(tokens):
+            self._tokens[place] = token
+            self._positions[place] += 1
+
+    def starts(self) -> dict[int, int]:
+        """Where in each sequence its tokens begin."""
+        places = reversed(range(self.native.n_tokens))  # so that the first of each is what stays
+        return {self._sequences[place]: self._positions[place] for place in places}

@@ -110,7 +110,7 @@ def load_model(
         return load_engine(find(), context_tokens, threads, options, watch.loading)
 
     def step(engine: LocalEngine) -> bool:
-        return engine.step(lambda: owner.wanted)
+        return engine.step(owner.wanted)
 
     owner: Owner[LocalEngine] = Owner(load, lambda engine: engine.close(), step=step, name=name)
     try:

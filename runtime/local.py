@@ -11,7 +11,9 @@ Everything here runs on the owner's thread; ``runtime.handles`` is what callers 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from itertools import count
 
 from attrs import evolve
@@ -22,12 +24,10 @@ from runtime.backend import Backend, BackendError, StateBackend
 from runtime.boundaries import Boundaries
 from runtime.constrained.guide import Guide, Guides
 from runtime.constrained.masks import TokenMasks, installed
-from runtime.constrained.schema import SchemaError
-from runtime.drafting import Lookup
-from runtime.errors import ConstraintError, TemplateError
+from runtime.errors import ConstraintError
 from runtime.protection import PromptTokenizer, control_texts
 from runtime.protocol import Done, ModelInfo, Timings
-from runtime.replies import Reply
+from runtime.replies import SHOWN_EVERY, Reply, failure_of
 from runtime.saved_cache import Saved
 from runtime.scheduling.cache import Cache
 from runtime.scheduling.plan import (
@@ -75,6 +75,8 @@ class LocalEngine:
         self._numbers = count(1)
         self._computing: list[Reply] = []
         """Those in the batch that is being evaluated."""
+        self._interrupted = False
+        """Whether anybody was cancelled since a step began, so that ``stopped`` has to be asked."""
         # Between the owner's thread and those that interrupt it. A garbage collection may close a runtime in the middle
         # of anything, so it may be taken twice by one thread.
         self._lock = threading.RLock()
@@ -140,7 +142,7 @@ class LocalEngine:
             request: what to answer.
             emit: receives each output as it comes.
             finish: receives the ``Done``, once.
-            stopped: asked before and after each batch, on any thread; True ends the reply as cancelled.
+            stopped: asked on any thread; True ends the reply as cancelled. Whoever makes it true calls ``interrupt``.
             submitted: when the caller asked, on the monotonic clock.
         """
         parser = Parser(self._template.format_spec(), request.tools)
@@ -151,7 +153,7 @@ class LocalEngine:
         try:
             self._prepare(reply)
         except Exception as error:
-            reply.end("error", _failure(error))
+            reply.end("error", failure_of(error))
             return
         context = self._backend.metadata.context_tokens
         available = context - 1  # one token at least has to be left for the reply
@@ -172,6 +174,7 @@ class LocalEngine:
                 long as there is nothing to plan; it is asked before each of these.
         """
         try:
+            self._interrupted = False  # before it is asked: who comes later is seen later
             self._end_stopped(self._replies)
             self._admit()
             batch = (
@@ -238,6 +241,7 @@ class LocalEngine:
 
     def interrupt(self) -> None:
         """Have ``stopped`` looked at soon, and abort the batch under way if nobody wants it. From any thread."""
+        self._interrupted = True
         with self._lock:
             if self._computing and all(reply.stopped() for reply in self._computing):
                 self._backend.interrupt()
@@ -265,7 +269,7 @@ class LocalEngine:
         try:
             reply.end(reason, failure)
         except Exception as error:  # the parser's; the caller must not wait for ever, nor the others suffer for it
-            reply.finish(Done("", "", (), (), "error", Usage(), Timings(), failure or _failure(error)))
+            reply.finish(Done("", "", (), (), "error", Usage(), Timings(), failure or failure_of(error)))
 
     def _admit(self) -> None:
         """Let begin what can, and bring the cache to where it begins."""
@@ -280,9 +284,7 @@ class LocalEngine:
                     break
             else:
                 self._schedule = after
-                reply = self._replies[start.request]
-                lookup = Lookup(reply.prompt) if self._backend.limits.guesses else None
-                reply.begin(self._backend.sampler(reply.request.options), start.reused, lookup)
+                self._replies[start.request].begin(self._backend, start.reused)
 
     def _change(self, change: Change) -> bool:
         match change:
@@ -296,13 +298,18 @@ class LocalEngine:
 
     def _evaluate(self, batch: tuple[Piece, ...]) -> bool:
         """Whether it was evaluated: not so where nobody wants any of it any more."""
-        replies = [self._replies[piece.request] for piece in batch]
+        with self._interruptible([self._replies[piece.request] for piece in batch]) as wanted:
+            return wanted and self._backend.evaluate(batch)
+
+    @contextmanager
+    def _interruptible(self, replies: list[Reply]) -> Iterator[bool]:
+        """While these are computed, an interruption aborts it if nobody wants any. Gives whether any is wanted yet."""
         with self._lock:
             self._backend.ready()
             self._computing = replies
         try:
             # Asked after ``ready`` has wiped out interruptions: a cancel that came before it is not lost.
-            return not all(reply.stopped() for reply in replies) and self._backend.evaluate(batch)
+            yield not (self._interrupted and all(reply.stopped() for reply in replies))
         finally:
             # Without the lock: who still looks at them may abort nothing but what ``ready`` lets go on.
             self._computing = []
@@ -329,56 +336,55 @@ class LocalEngine:
         To the plan they are one batch with guesses that all came true. To plan each of them took a third of the time
         between two tokens, and changed nothing.
         """
-        cache = self._schedule.cache
-        runs = sorted(self._schedule.running.items(), key=lambda item: item[1].sequence)  # neighbours stand together
-        begins = [(number, run.sequence, cache.length(run.sequence)) for number, run in runs]
-        said = {number: [run.tokens[-1]] for number, run in runs}
-        sampled: dict[int, Sequence[int]] = {}
-        batches = 0
-        while True:
-            batch = tuple(
-                Piece(number, sequence, start + batches, (said[number][-1],), last=True)
-                for number, sequence, start in begins
-            )
-            if not self._evaluate(batch):
-                break
-            batches += 1
-            sampled = self._sample(batch)
-            for number, tokens in sampled.items():
-                said[number] += tokens
-            if len(sampled) < len(begins) or wanted():
-                break
+        first = compose(self._schedule)
+        replies = [self._replies[piece.request] for piece in first]
+        said = [list(piece.tokens) for piece in first]
+        batches, shown = 0, time.monotonic()
+        # What is below runs between two tokens, with caches that the model's weights have just swept: each line counts.
+        with self._interruptible(replies) as going:
+            going = going and self._backend.evaluate(first)
+            while going:
+                batches += 1
+                now = time.monotonic()
+                newest: list[int] = []
+                for row, reply in enumerate(replies):
+                    if self._interrupted and reply.stopped():
+                        going = False  # the next step ends it
+                        continue
+                    newest.append(reply.next(row, now))
+                    said[row].append(newest[-1])
+                    going = going and reply.over is None
+                if now - shown >= SHOWN_EVERY:
+                    shown = now
+                    for reply in replies:
+                        reply.show()
+                        going = going and reply.over is None
+                going = going and not (self._interrupted or wanted()) and self._backend.go_on(newest)
         if batches:
+            pieces = [*zip(first, said, strict=True)]
             self._schedule = self._schedule.evaluated(
-                tuple(
-                    Piece(number, sequence, start, tuple(said[number][:batches]), last=True, guesses=batches - 1)
-                    for number, sequence, start in begins
-                )
-            ).sampled({number: said[number][1:] for number in sampled})
+                tuple(evolve(piece, tokens=tuple(tokens[:batches]), guesses=batches - 1) for piece, tokens in pieces)
+            ).sampled({piece.request: tokens[1:] for piece, tokens in pieces})
+        for piece, reply in zip(first, replies, strict=True):
+            reply.show()
+            if reply.over is not None:
+                self._end(piece.request, reply.over, reply.failure)
 
     def _sample(self, batch: tuple[Piece, ...]) -> dict[int, Sequence[int]]:
         """The next tokens of each reply whose sequence is complete and that goes on; others end here."""
         sampled: dict[int, Sequence[int]] = {}
-        row = -1
+        row = 0
         for piece in batch:
-            row += 1
-            begin, row = row, row + piece.guesses
             reply = self._replies[piece.request]
-            if reply.stopped():
+            if self._interrupted and reply.stopped():
                 self._end(piece.request, "cancelled")
-                continue
-            if not piece.last:
-                continue
-            guesses = piece.tokens[len(piece.tokens) - piece.guesses :]
-            try:
-                tokens, reason = reply.go_on(self._backend, begin, guesses)
-            except Exception as error:  # of its sampler, its guide or its parser: the others go on
-                self._end(piece.request, "error", _failure(error))
-                continue
-            if reason is None:
-                sampled[piece.request] = tokens
-            else:
-                self._end(piece.request, reason)
+            elif piece.last:
+                tokens = reply.go_on(row, piece.tokens[len(piece.tokens) - piece.guesses :])
+                if reply.over is None:
+                    sampled[piece.request] = tokens
+                else:
+                    self._end(piece.request, reply.over, reply.failure)
+            row += 1 + piece.guesses
         return sampled
 
     def _take_back(self) -> None:
@@ -391,7 +397,7 @@ class LocalEngine:
     def _fail(self, error: Exception) -> None:
         """Whatever it was, what the cache holds is unknown now. All that runs is over; what waits starts afresh."""
         for number in tuple(self._schedule.running):
-            self._end(number, "error", _failure(error))
+            self._end(number, "error", failure_of(error))
         self._schedule = evolve(self._schedule, cache=Cache())
         self._backend.reset()
 
@@ -413,11 +419,6 @@ class LocalEngine:
 
     def _tokens(self, rendered: Rendered) -> list[int]:
         return self._tokenizer.tokens(rendered.text, rendered.literals)
-
-
-def _failure(error: Exception) -> Failure:
-    known = isinstance(error, TemplateError | ConstraintError | SchemaError)  # their messages say it all
-    return Failure(str(error) if known else f"{type(error).__name__}: {error}", kind="fatal")
 
 
 def _overflow(needed: int, available: int) -> Failure:

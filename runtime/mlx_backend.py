@@ -16,6 +16,7 @@ from typing import Any
 
 import mlx.core as mx
 import numpy
+from attrs import evolve
 from mlx.utils import tree_flatten
 from tokenizers import Tokenizer
 
@@ -73,6 +74,7 @@ class MlxBackend:
         self._sequences: Any = None
         self._logits: dict[int, Row] = {}
         """What the model says behind a piece of the last batch, by the piece's place in it."""
+        self._last: Sequence[Piece] = ()
         self._batches = 0
         try:
             self._open(path, context_tokens)
@@ -197,6 +199,13 @@ class MlxBackend:
         return NumpySampler(options)
 
     def evaluate(self, batch: Sequence[Piece]) -> bool:
+        return self._evaluate(batch)
+
+    def go_on(self, tokens: Sequence[int]) -> bool:
+        pieces = zip(self._last, tokens, strict=True)
+        return self._evaluate([evolve(piece, start=piece.start + 1, tokens=(token,)) for piece, token in pieces])
+
+    def _evaluate(self, batch: Sequence[Piece]) -> bool:
         # Prompts one after another, each but for its last token: a chunk of one fills the machine as well as parts of
         # many would, and nothing has to be padded. Then one token of each sequence in which something is said: logits
         # are wanted behind those only, and a row of them is as long as the vocabulary.
@@ -209,6 +218,7 @@ class MlxBackend:
         self._logits = {row: said[piece.sequence] for row, piece in enumerate(batch) if piece.last}
         for piece in batch:
             self._sequences.held[piece.sequence] = piece.start + len(piece.tokens)
+        self._last = batch
         self._batches += 1
         if self._batches % CLEAN_UP_EVERY == 0:
             mx.clear_cache()

@@ -56,7 +56,6 @@ class Owner(Generic[Engine]):
         """Whether ``close`` was called; long jobs look at it and end early."""
         return self._closing.is_set()
 
-    @property
     def wanted(self) -> bool:
         """Whether a job waits, or ``close`` was called; a step that could go on for long looks at it."""
         return not self._jobs.empty()

@@ -17,9 +17,17 @@ from cognition import Failure, FinishReason, ModelRequest, Usage
 from cognition.parsing import Output, Parser, collect
 from runtime.backend import Backend, Sampler
 from runtime.constrained.guide import Guide
+from runtime.constrained.schema import SchemaError
 from runtime.drafting import Lookup
+from runtime.errors import ConstraintError, TemplateError
 from runtime.protocol import Done, Timings
 from runtime.stops import StopFilter
+
+SHOWN_EVERY = 1 / 50
+"""Seconds between two looks of a caller at a reply, where the model is faster than that. A screen shows no more
+pictures, and to read each token alone and wake whoever waits for it took a fiftieth of its time."""
+
+NO_TOKEN = -1
 
 
 @define(eq=False)
@@ -32,7 +40,7 @@ class Reply:
     emit: Callable[[Output], None]
     finish: Callable[[Done], None]
     submitted: float
-    """When the caller asked, on the monotonic clock."""
+    """When the caller asked, on the monotonic clock; so are the other times."""
     parser: Parser
     guide: Guide | None = None
     prompt: list[int] = field(factory=list)
@@ -40,16 +48,25 @@ class Reply:
     """Of the prompt, where snapshots are worth it."""
     limit: int = 0
     """Tokens that it may have at the most."""
-    sampler: Sampler | None = None
     lookup: Lookup | None = None
     """Guesses how it goes on; None for no guesses."""
+    over: FinishReason | None = None
+    """Why there is no next token; None while there is."""
+    failure: Failure | None = None
+    """What went wrong, where it is over for an error."""
+    _backend: Backend | None = None
+    _sampler: Sampler | None = None
     _reused: int = 0
     _generated: int = 0
     _began: float = 0.0
     _prefilled: float | None = None
-    """When the model had evaluated the prompt, on the monotonic clock; as the others, None until then."""
+    """When the model had evaluated the prompt; as the others, None until then."""
     _first_token: float | None = None
     _last_token: float | None = None
+    _tokens: list[int] = field(factory=list)
+    """Said, and not decoded yet."""
+    _text: str = ""
+    """Decoded, and not shown yet."""
     _outputs: list[Output] = field(factory=list)
     _decoder: codecs.IncrementalDecoder = field(factory=lambda: codecs.getincrementaldecoder("utf-8")("replace"))
     _stops: StopFilter = field(init=False)
@@ -58,71 +75,94 @@ class Reply:
     def _no_stop_yet(self) -> StopFilter:
         return StopFilter(self.request.options.stop)
 
-    def begin(self, sampler: Sampler, reused: int, lookup: Lookup | None = None) -> None:
+    def begin(self, backend: Backend, reused: int) -> None:
         """It has a sequence that holds the first ``reused`` tokens of its prompt."""
-        self.sampler, self._reused, self._began, self.lookup = sampler, reused, time.monotonic(), lookup
+        self._backend, self._sampler = backend, backend.sampler(self.request.options)
+        self._reused, self._began = reused, time.monotonic()
+        self.lookup = Lookup(self.prompt) if backend.limits.guesses else None
 
-    def go_on(
-        self, backend: Backend, row: int, guesses: Sequence[int] = ()
-    ) -> tuple[Sequence[int], FinishReason | None]:
-        """Sample the next tokens, from what the model says at places of the last batch, and read them.
+    def go_on(self, row: int, guesses: Sequence[int] = ()) -> list[int]:
+        """Sample the next tokens, from what the model says at places of the last batch, and show what they say.
 
         Each is sampled as it would be without guesses, so that the reply is the same; a guess that it is equal to has
-        saved a step.
+        saved a step. ``over`` tells whether the last one ends the reply.
 
         Args:
-            backend: that evaluated the batch.
             row: the first place.
             guesses: what was evaluated behind it.
 
         Returns:
-            The tokens, one at least: all but the last were guessed. And why the last one was the last of the reply;
-            None when it goes on.
+            The tokens, one at least: all but the last were guessed.
         """
+        now = time.monotonic()
         if self._prefilled is None:
-            self._prefilled = time.monotonic()
-        tokens: list[int] = []
-        reason = None
-        for place, guess in enumerate((*guesses, None)):
-            token, reason = self._next(backend, row + place)
-            tokens.append(token)
-            if reason is not None or token != guess:
+            self._prefilled = now
+        tokens = [self.next(row, now)]
+        for place, guess in enumerate(guesses, start=row + 1):
+            if self.over is not None or tokens[-1] != guess:
                 break
-        self._last_token = time.monotonic()
+            tokens.append(self.next(place, now))
         if self._first_token is None:
-            self._first_token = self._last_token
+            self._first_token = time.monotonic()
         if self.lookup is not None:
             self.lookup.said(tokens, len(guesses))
-        return tokens, reason
+        self.show()
+        return tokens
 
-    def _next(self, backend: Backend, row: int) -> tuple[int, FinishReason | None]:
-        token, piece = self._sample(backend, row)
+    def next(self, row: int, now: float) -> int:
+        """Sample the next token, as ``go_on`` does without guesses. What it says is left to ``show``.
+
+        Args:
+            row: the place.
+            now: when the batch was evaluated.
+        """
+        backend, sampler, guide = self._backend, self._sampler, self.guide
+        assert backend is not None  # it has begun
+        assert sampler is not None
+        try:
+            while True:
+                token = backend.sample(row, sampler, None if guide is None else guide.allowed())
+                ends = backend.is_end(token)
+                if ends or guide is None or guide.accept(token, backend.piece(token)):
+                    break
+        except Exception as error:  # of its sampler or its guide: other replies go on
+            self._fail(error)
+            return NO_TOKEN
         self._generated += 1
-        if piece is None:
-            return token, "stop"
-        self._read(self._stops.feed(self._decoder.decode(piece)))
-        if self._stops.hit:
-            return token, "stop"
-        return token, "length" if self._generated >= self.limit else None
+        self._last_token = now
+        if ends:
+            self.over = "stop"
+            return token
+        self._tokens.append(token)
+        if self._generated >= self.limit:
+            self.over = "length"
+        if self._stops.stops:  # else what its tokens say makes no difference to it
+            self._decode()
+            if self._stops.hit:
+                self.over = "stop"
+        return token
 
-    def _sample(self, backend: Backend, row: int) -> tuple[int, bytes | None]:
-        """The next token and what it says; None if it ends the reply."""
-        assert self.sampler is not None  # it has begun
-        while True:
-            token = backend.sample(row, self.sampler, None if self.guide is None else self.guide.allowed())
-            if backend.is_end(token):
-                return token, None
-            piece = backend.piece(token)
-            if self.guide is None or self.guide.accept(token, piece):
-                return token, piece
+    def show(self) -> None:
+        """Give the caller what has been said."""
+        self._decode()
+        text, self._text = self._text, ""
+        if text:
+            try:
+                self._pass_on(self.parser.feed(text))
+            except Exception as error:
+                self._fail(error)
 
     def end(self, reason: FinishReason, failure: Failure | None = None) -> None:
         """It is over: what was held back comes out, and then its ``Done``."""
-        if self.sampler is not None:
-            self.sampler.close()
-            self.sampler = None
+        if self._sampler is not None:
+            self._sampler.close()
+            self._sampler = None
         if failure is None:
-            self._read(self._stops.feed(self._decoder.decode(b"", final=True)) + self._stops.finish())
+            self._decode(final=True)
+            self._text += self._stops.finish()
+        self.show()
+        if self.failure is not None:  # perhaps only now
+            reason, failure = "error", self.failure
         self._pass_on(self.parser.finish(reason))
         reply = collect(self._outputs)
         if reason == "stop" and reply.tool_calls:
@@ -146,12 +186,23 @@ class Reply:
             )
         )
 
-    def _read(self, text: str) -> None:
-        """Give the parser more of the reply, and what it makes of it to the caller."""
-        if text:
-            self._pass_on(self.parser.feed(text))
+    def _decode(self, *, final: bool = False) -> None:
+        """Read its tokens, up to a stop text."""
+        backend = self._backend
+        data = b"" if backend is None else b"".join([backend.piece(token) for token in self._tokens])
+        self._tokens.clear()
+        self._text += self._stops.feed(self._decoder.decode(data, final))
 
     def _pass_on(self, outputs: Iterable[Output]) -> None:
         for output in outputs:
             self._outputs.append(output)
             self.emit(output)
+
+    def _fail(self, error: Exception) -> None:
+        self.over, self.failure = "error", failure_of(error)
+
+
+def failure_of(error: Exception) -> Failure:
+    """What a reply's ``Done`` says of an error that ended it."""
+    known = isinstance(error, TemplateError | ConstraintError | SchemaError)  # their messages say it all
+    return Failure(str(error) if known else f"{type(error).__name__}: {error}", kind="fatal")

@@ -13,7 +13,7 @@ class StopFilter:
     """
 
     def __init__(self, stops: Sequence[str]) -> None:
-        self._stops = tuple(stop for stop in stops if stop)
+        self.stops = tuple(stop for stop in stops if stop)
         self._held = ""
         self.hit = False
 
@@ -21,16 +21,16 @@ class StopFilter:
         """The text that may be shown now. After a hit: nothing."""
         if self.hit:
             return ""
-        if not self._stops:
+        if not self.stops:
             return text
         self._held += text
-        found = [(start + len(stop), start) for stop in self._stops if (start := self._held.find(stop)) >= 0]
+        found = [(start + len(stop), start) for stop in self.stops if (start := self._held.find(stop)) >= 0]
         if found:
             self.hit = True
             _end, start = min(found)
             shown, self._held = self._held[:start], ""
             return shown
-        keep = max(self._possible_start(stop) for stop in self._stops)
+        keep = max(self._possible_start(stop) for stop in self.stops)
         cut = len(self._held) - keep
         shown, self._held = self._held[:cut], self._held[cut:]
         return shown

@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -77,20 +78,21 @@ class Ours:
     @contextmanager
     def batches(self) -> Iterator[list[tuple[int, float]]]:
         """The tokens and the seconds of each batch meanwhile."""
-        evaluate = self.backend.evaluate
+        evaluate, go_on = self.backend.evaluate, self.backend.go_on
         noted: list[tuple[int, float]] = []
 
-        def watched(batch: Any) -> Any:
+        def watched(method: Any, size: Callable[[Any], int], batch: Any) -> Any:
             began = time.perf_counter()
-            result = evaluate(batch)
-            noted.append((sum(len(piece.tokens) for piece in batch), time.perf_counter() - began))
+            result = method(batch)
+            noted.append((size(batch), time.perf_counter() - began))
             return result
 
-        self.backend.evaluate = watched
+        self.backend.evaluate = partial(watched, evaluate, lambda batch: sum(len(piece.tokens) for piece in batch))
+        self.backend.go_on = partial(watched, go_on, len)
         try:
             yield noted
         finally:
-            self.backend.evaluate = evaluate
+            self.backend.evaluate, self.backend.go_on = evaluate, go_on
 
     def warm_up(self, tools: tuple[ToolSpec, ...]) -> None:
         """What happens once: pages of the weights, masks of the vocabulary, the derivation of the format."""

@@ -208,7 +208,7 @@ class Server:
 
     def _between_batches(self) -> bool:
         self._send_produced()
-        return self.owner.wanted
+        return self.owner.wanted()
 
     def _send_produced(self) -> None:
         self._steps += 1

@@ -126,18 +126,18 @@ class Hammer:
 
     @contextmanager
     def _noting(self) -> Iterator[None]:
-        go_on = Reply.go_on
+        following = Reply.next
 
-        def noted(reply: Reply, *arguments: Any) -> Any:
-            tokens, reason = go_on(reply, *arguments)
-            self.said.setdefault(id(reply.request), []).extend(tokens)
-            return tokens, reason
+        def noted(reply: Reply, row: int, now: float) -> int:
+            token = following(reply, row, now)
+            self.said.setdefault(id(reply.request), []).append(token)
+            return token
 
-        Reply.go_on = noted  # type: ignore[method-assign]
+        Reply.next = noted  # type: ignore[method-assign]
         try:
             yield
         finally:
-            Reply.go_on = go_on  # type: ignore[method-assign]
+            Reply.next = following  # type: ignore[method-assign]
 
     # ------------------------------------------------------------------------------------------------------ what holds
 

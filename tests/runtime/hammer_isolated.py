@@ -102,14 +102,14 @@ class HammeredServer(SteeredServer):
         self.asked: dict[int, ModelRequest] = {}
         self.finished: list[tuple[ModelRequest, Done]] = []
         self.said: dict[int, list[int]] = {}
-        go_on = Reply.go_on
+        following = Reply.next
 
-        def noted(reply: Reply, *given: Any) -> Any:
-            tokens, reason = go_on(reply, *given)
-            self.said.setdefault(id(reply.request), []).extend(tokens)
-            return tokens, reason
+        def noted(reply: Reply, row: int, now: float) -> int:
+            token = following(reply, row, now)
+            self.said.setdefault(id(reply.request), []).append(token)
+            return token
 
-        Reply.go_on = noted  # type: ignore[method-assign]
+        Reply.next = noted  # type: ignore[method-assign]
 
     def steering(self) -> Steering:
         return HammerSteering(self)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -13,6 +13,7 @@ from runtime import Done
 from runtime.handles import LocalRuntime
 from runtime.scheduling.plan import Piece
 from tests.runtime.conftest import BACKENDS, POOL, load_or_skip
+from tests.runtime.watching import Batch, Look, following, watch
 
 SYSTEM = "You are one of many agents. " * 12
 TASKS = [
@@ -53,13 +54,14 @@ class Batches:
     def __init__(self, model: LocalRuntime, monkeypatch: pytest.MonkeyPatch) -> None:
         self.engine = model._owner.call(lambda engine: engine)
         self.backend: Any = self.engine._backend
-        self.seen: list[tuple[Piece, ...]] = []
-        self.evaluate = self.backend.evaluate
-        monkeypatch.setattr(self.backend, "evaluate", self._look)
+        self.seen: list[Batch] = []
+        self.evaluate: Look = lambda _batch, evaluate: evaluate()
+        """What is done in the place of the backend."""
+        watch(self.backend, self._look, monkeypatch)
 
-    def _look(self, batch: tuple[Piece, ...]) -> bool:
+    def _look(self, batch: Batch, evaluate: Callable[[], bool]) -> bool:
         self.seen.append(batch)
-        return bool(self.evaluate(batch))
+        return self.evaluate(batch, evaluate)
 
 
 @pytest.fixture
@@ -117,12 +119,11 @@ def test_a_long_prompt_does_not_stop_a_stream(
     (token,) = batches.backend.tokenize("a", special=False)
     monkeypatch.setattr(batches.backend, "sample", lambda *_: token)  # a stream that does not end by itself
     arrived = threading.Event()
-    evaluate = batches.evaluate
 
-    def once_it_arrived(batch: tuple[Piece, ...]) -> bool:
+    def once_it_arrived(batch: Batch, evaluate: Callable[[], bool]) -> bool:
         if len(batch[0].tokens) == 1:
             assert arrived.wait(60)
-        return bool(evaluate(batch))
+        return evaluate()
 
     batches.evaluate = once_it_arrived
     stream = model.submit(asked("Tell me", max_tokens=1000))
@@ -157,14 +158,13 @@ def test_cancelling_one_of_many_leaves_the_others_alone(
     generations = [model.submit(asked(task, max_tokens=16)) for task in TASKS[:3]]
     victim = model.submit(asked("Write " + "on and on " * 100, max_tokens=16))
     aborted: list[set[int]] = []
-    evaluate = batches.evaluate
     behind: list[int] = []
 
-    def cancelling(batch: tuple[Piece, ...]) -> bool:
+    def cancelling(batch: Batch, evaluate: Callable[[], bool]) -> bool:
         if any(len(piece.tokens) > 64 for piece in batch):
             victim.cancel()
             behind.append(len(batches.seen))
-        whole = evaluate(batch)
+        whole = evaluate()
         if not whole:
             aborted.append({piece.request for piece in batch})
         return whole
@@ -188,12 +188,11 @@ def test_a_batch_that_nobody_wants_is_aborted(model: LocalRuntime, batches: Batc
     """
     victim: list[Any] = []
     results: list[bool] = []
-    evaluate = batches.evaluate
 
-    def cancelling(batch: tuple[Piece, ...]) -> bool:
+    def cancelling(batch: Batch, evaluate: Callable[[], bool]) -> bool:
         if len(batch[0].tokens) > 64:
             victim[0].cancel()
-        results.append(evaluate(batch))
+        results.append(evaluate())
         return results[-1]
 
     batches.evaluate = cancelling
@@ -233,11 +232,49 @@ def test_of_an_aborted_batch_nothing_stays() -> None:
         for part in parts:
             calls, most = 0, part
             seen.append((backend.evaluate(unequal), lengths(backend)))
+            most = 1_000_000
+            assert backend.evaluate([Piece(0, 0, 3, (4,), last=True), Piece(1, 1, 0, (5,), last=True)])
+            calls, most = 0, min(part, 20)
+            seen.append((backend.go_on([4, 5]), lengths(backend)))
+            assert backend.cut(0, 3)
+            backend.drop(1)
         assert whole > 20
         return seen
 
     with load_or_skip("llama", 512) as model:
-        assert set(map(repr, model._owner.call(look))) == {repr((False, {0: 3}))}
+        assert set(map(repr, model._owner.call(look))) == {repr((False, {0: 3})), repr((False, {0: 4, 1: 1}))}
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_going_on_is_to_evaluate_the_next_pieces(backend: str) -> None:
+    """Given the tokens alone, the backend says what it says behind whole pieces."""
+
+    def look(engine: Any) -> list[list[list[int]]]:
+        backend, said = engine._backend, list[list[list[int]]]()
+        for whole in (True, False):
+            backend.reset()
+            backend.ready()
+            samplers = [backend.sampler(GenerationOptions(temperature=1.0, seed=seed)) for seed in range(3)]
+            sizes = (5, 40, 2)
+            for place, size in enumerate(sizes):
+                assert backend.evaluate([Piece(place, place, 0, tuple(range(10, 10 + size)), last=True)])
+            batch: Batch = tuple(Piece(place, place, size, (7,), last=True) for place, size in enumerate(sizes))
+            assert backend.evaluate(batch)
+            said.append([])
+            for _ in range(8):
+                tokens = [backend.sample(row, sampler) for row, sampler in enumerate(samplers)]
+                said[-1].append(tokens)
+                batch = following(batch, tokens)
+                assert backend.evaluate(batch) if whole else backend.go_on(tokens)
+            for sampler in samplers:
+                sampler.close()
+        return said
+
+    with load_or_skip(backend, 512) as model:
+        evaluated, gone_on = model._owner.call(look)
+
+    assert gone_on == evaluated
+    assert len(set(map(tuple, evaluated))) > 4
 
 
 def check_cache(model: LocalRuntime) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +13,8 @@ import pytest
 from cognition import GenerationOptions, History, ModelRequest, ToolSpec, UserMessage
 from runtime import Done, LlamaOptions, load_model
 from runtime.handles import LocalRuntime
-from runtime.scheduling.plan import Piece
 from tests.runtime.conftest import installed_or_skip
+from tests.runtime.watching import Batch, watch
 
 pytestmark = pytest.mark.llama
 
@@ -53,18 +53,17 @@ class Noted:
 
     def __init__(self, model: LocalRuntime) -> None:
         self.model = model
-        self.batches: list[tuple[Piece, ...]] = []
+        self.batches: list[Batch] = []
 
     def __enter__(self) -> Noted:
         backend: Any = self.model._owner.call(lambda engine: engine._backend)
-        evaluate = backend.evaluate
         self._patch = pytest.MonkeyPatch()
 
-        def noted(batch: tuple[Piece, ...]) -> bool:
+        def noted(batch: Batch, evaluate: Callable[[], bool]) -> bool:
             self.batches.append(batch)
-            return bool(evaluate(batch))
+            return evaluate()
 
-        self._patch.setattr(backend, "evaluate", noted)
+        watch(backend, noted, self._patch)
         return self
 
     def __exit__(self, *_exception: object) -> None:

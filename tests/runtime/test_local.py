@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from cognition import Failure, GenerationOptions, History, ModelRequest, UserMessage
-from cognition.parsing import Output, TextDelta
+from cognition.parsing import Output, Parser, TextDelta
 from runtime import Done
 from runtime.backend import BackendError, Metadata, Sampler, SpecialTokens
 from runtime.local import EMPTY, LocalEngine
@@ -85,6 +85,9 @@ class ByteBackend:
         self.evaluated += piece.tokens
         return True
 
+    def go_on(self, tokens: Sequence[int]) -> bool:
+        return self.evaluate([Piece(0, 0, len(self.cache), tuple(tokens), last=True)])
+
     def sample(self, row: int, sampler: Sampler, allowed: bytes | None = None) -> int:
         return self.says.pop(0)
 
@@ -159,7 +162,8 @@ def test_how_many_batches_are_a_step_changes_nothing(says: str, stop: bool, most
         again, _ = run(backend, engine, "x", "b", wanted=ask_first)
         schedule = engine._schedule
         held = {sequence: (held.tokens[:], held.writes) for sequence, held in schedule.cache.held.items()}
-        steps.append((evolve(done, timings=Timings()), outputs, again.usage, backend.evaluated, backend.cache, held))
+        text = "".join(output.text for output in outputs if isinstance(output, TextDelta))
+        steps.append((evolve(done, timings=Timings()), text, again.usage, backend.evaluated, backend.cache, held))
         assert held == {0: (backend.cache, True)}
         assert schedule.running == {}
 
@@ -188,11 +192,74 @@ def test_a_step_asks_before_each_batch_but_its_first() -> None:
     assert [reply.text for reply in done] == ["abcdef"]
 
 
+@pytest.mark.parametrize(("every", "shown"), [(0.0, ["a", "ab", "abc"]), (3600.0, ["a", "a", "a"])])
+def test_what_is_said_is_shown_in_time(monkeypatch: pytest.MonkeyPatch, every: float, shown: list[str]) -> None:
+    """The first token at once, the others when something was shown long enough ago, and all when the step is over."""
+    monkeypatch.setattr("runtime.local.SHOWN_EVERY", every)
+    backend = ByteBackend()
+    engine = LocalEngine(backend)
+    backend.says = [*b"abcd", END]
+    outputs: list[Output] = []
+    looks: list[str] = []
+
+    def text() -> str:
+        return "".join(output.text for output in outputs if isinstance(output, TextDelta))
+
+    def wanted() -> bool:
+        looks.append(text())
+        return len(looks) == 3
+
+    engine.submit(ask("x"), emit=outputs.append, finish=lambda _: None, stopped=lambda: False, submitted=0.0)
+    assert engine.step(wanted)
+
+    assert looks == shown
+    assert text() == "abc"
+
+
+@pytest.mark.parametrize("wanted", [True, False])
+@pytest.mark.parametrize("every", [0.0, 3600.0])
+@pytest.mark.parametrize("broken", ["c", "e"])
+def test_a_parser_that_fails_ends_its_reply(
+    monkeypatch: pytest.MonkeyPatch, wanted: bool, every: float, broken: str
+) -> None:
+    """Wherever it does, be it at the last token; what came before it has been shown, and the next reply is right."""
+    feed = Parser.feed
+
+    def fails(parser: Parser, text: str) -> tuple[Output, ...]:
+        if broken in text:
+            raise ArithmeticError("it is broken")
+        return feed(parser, text)
+
+    monkeypatch.setattr("runtime.local.SHOWN_EVERY", every)
+    backend = ByteBackend()
+    engine = LocalEngine(backend)
+    with monkeypatch.context() as patch:
+        patch.setattr(Parser, "feed", fails)
+        failed, outputs = run(backend, engine, "x", "abcde", wanted=lambda: wanted)
+    done, _ = run(backend, engine, "x", "abcde", wanted=lambda: wanted)
+
+    assert failed.failure == Failure("ArithmeticError: it is broken", kind="fatal")
+    assert (failed.finish_reason, failed.calls) == ("error", ())
+    assert "abcde".startswith(failed.text)
+    assert broken not in failed.text
+    assert failed.text == "".join(output.text for output in outputs if isinstance(output, TextDelta))
+    assert (done.finish_reason, done.text) == ("stop", "abcde")
+
+
 def test_an_error_and_a_cancel_in_the_middle_of_a_step() -> None:
     """They end the reply as they do between two steps, and the cache is right afterwards."""
     backend = ByteBackend()
     engine = LocalEngine(backend)
-    cancelled, _ = run(backend, engine, "x", "abcdef", stopped=lambda: len(backend.says) == 4, wanted=lambda: False)
+
+    def stopped() -> bool:
+        return len(backend.says) == 4
+
+    def cancel() -> bool:
+        if stopped():
+            engine.interrupt()
+        return False
+
+    cancelled, _ = run(backend, engine, "x", "abcdef", stopped=stopped, wanted=cancel)
     kept = bytes(backend.cache)
 
     def fail() -> bool:

@@ -1,0 +1,41 @@
+"""Looking at every batch that a backend evaluates, also at those of which ``go_on`` is given the tokens only."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+from attrs import evolve
+
+from runtime.scheduling.plan import Piece
+
+Batch = tuple[Piece, ...]
+Look = Callable[[Batch, Callable[[], bool]], bool]
+"""Is given a batch and what evaluates it, and answers in its place."""
+
+
+def watch(backend: Any, look: Look, patch: pytest.MonkeyPatch) -> None:
+    """Have all batches pass by ``look`` until the patch is undone."""
+    evaluate, go_on = backend.evaluate, backend.go_on
+    last: Batch = ()
+
+    def evaluated(batch: Sequence[Piece]) -> bool:
+        nonlocal last
+        last = tuple(batch)
+        return look(last, lambda: bool(evaluate(batch)))
+
+    def gone_on(tokens: Sequence[int]) -> bool:
+        nonlocal last
+        last = following(last, tokens)
+        return look(last, lambda: bool(go_on(tokens)))
+
+    patch.setattr(backend, "evaluate", evaluated)
+    patch.setattr(backend, "go_on", gone_on)
+
+
+def following(batch: Batch, tokens: Sequence[int]) -> Batch:
+    """What ``go_on`` evaluates behind a batch."""
+    return tuple(
+        evolve(piece, start=piece.start + 1, tokens=(token,)) for piece, token in zip(batch, tokens, strict=True)
+    )
