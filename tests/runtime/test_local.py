@@ -275,6 +275,26 @@ def test_an_error_and_a_cancel_in_the_middle_of_a_step() -> None:
     assert (done.text, done.usage.reused_tokens) == ("abcdef", 0)
 
 
+def test_of_a_batch_that_came_too_late_nothing_is_sampled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A cancel that comes when the batch is nearly done ends the reply with what was said before it."""
+    backend = ByteBackend()
+    engine = LocalEngine(backend)
+    cancelled = threading.Event()
+    go_on = backend.go_on
+
+    def cancel(tokens: Sequence[int]) -> bool:
+        whole = go_on(tokens)
+        cancelled.set()
+        engine.interrupt()
+        return whole
+
+    monkeypatch.setattr(backend, "go_on", cancel)
+    done, _ = run(backend, engine, "x", "abcdef", stopped=cancelled.is_set, wanted=lambda: False)
+
+    assert (done.finish_reason, done.text, done.usage.output_tokens) == ("cancelled", "ab", 2)
+    assert bytes(backend.cache) == b"ux\naab"
+
+
 def test_broken_bytes_are_shown_as_such_and_end_with_the_reply() -> None:
     """A character that never gets whole becomes a replacement character, at the latest at the end."""
     backend = ByteBackend()

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from cognition import GenerationOptions
@@ -87,6 +87,10 @@ def test_typical_tokens_are_those_of_llama_cpp(logits: list[float], share: float
 
 @pytest.mark.llama
 @given(logits=LOGITS | st.lists(st.sampled_from([0.0, 1.0, -numpy.inf]), min_size=2, max_size=8), options=OPTIONS)
+@example(logits=[0.0, 1.0, 0.5], options=GenerationOptions(logit_bias=((0, 1.0),)))
+@example(logits=[1.0, 0.0, 0.5], options=GenerationOptions(logit_bias=((1, 1.0),)))
+@example(logits=[1.0, 0.0, 0.0], options=GenerationOptions(logit_bias=((0, -1.0),)))
+@example(logits=[0.0, 1.0], options=GenerationOptions(logit_bias=((0, 1.0), (1, -1.0))))
 def test_the_likeliest_is_the_one_that_llama_cpp_takes(logits: list[float], options: GenerationOptions) -> None:
     """The short way of greedy sampling, for which no chain is made; of equal ones, the first."""
     installed_or_skip("llama")
