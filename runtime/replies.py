@@ -24,8 +24,8 @@ from runtime.protocol import Done, Timings
 from runtime.stops import StopFilter
 
 SHOWN_EVERY = 1 / 50
-"""Seconds between two looks of a caller at a reply, where the model is faster than that. A screen shows no more
-pictures, and to read each token alone and wake whoever waits for it took a fiftieth of its time."""
+"""Seconds between two looks of a caller at a reply, where the model is faster than that. Nobody reads faster; to parse
+each token alone and wake whoever waits for it took a fiftieth of the time of a token."""
 
 NO_TOKEN = -1
 

@@ -45,6 +45,8 @@ class Limits:
     taken back."""
     tile: int = 64
     """Tokens of one prompt that are best evaluated together: native code works in tiles of so many."""
+    whole_tiles: bool = False
+    """Whether what goes beyond a tile is as dear as a tile of its own. Else the end of a prompt goes along with one."""
     worth_waiting: int = 32
     """Tokens that a request can save by waiting for another one's prompt, from which on it does wait."""
 
@@ -219,7 +221,8 @@ def compose(schedule: Schedule, guesses: Mapping[int, Sequence[int]] = NO_GUESSE
     or at many of one. A batch of replies has the one token of each that goes on, with as many of its guesses as there
     is room for: in the cells that it was promised, and in the batch. A batch of prompts has tiles of them, of those
     first that waited longest. When there are any replies, it has a chunk in all, or up to half a tile more where a
-    whole prompt fits in with that. Where a sequence can't be cut, a prompt stops at its next boundary.
+    whole prompt fits in with that, unless tiles are to be whole. Where a sequence can't be cut, a prompt stops at its
+    next boundary.
 
     Args:
         schedule: as it is.
@@ -249,13 +252,14 @@ def _replies(schedule: Schedule, replies: list[int], guesses: Mapping[int, Seque
 def _prompts(schedule: Schedule, prompts: Mapping[int, int], room: int) -> tuple[Piece, ...]:
     """Tiles in turn, a last one of up to half as much again; no less of one that goes on, so that tiles stay whole."""
     tile = min(schedule.limits.tile, room)
-    over = min(tile // 2, schedule.limits.batch - room)
+    half = 0 if schedule.limits.whole_tiles else tile // 2
+    over = min(half, schedule.limits.batch - room)
     sizes = dict.fromkeys(sorted(prompts, key=lambda id: schedule.running[id].served), 0)
     turn = deque(sizes)
     while turn:
         id = turn.popleft()
         rest = prompts[id] - sizes[id]
-        size = rest if 2 * rest < 3 * tile else tile
+        size = rest if rest <= tile or (half and 2 * rest < 3 * tile) else tile
         most = room + over if size == prompts[id] else room  # all that is left of it, in one piece
         if size > most:
             size, most = min(size, tile), room

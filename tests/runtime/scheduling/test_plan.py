@@ -125,6 +125,22 @@ def test_prompts_get_on_by_whole_tiles() -> None:
     assert batches == [{1: 64, 2: 64}, {3: 95}, {2: 64, 4: 64}, {2: 32, 4: 33}, {}]
 
 
+def test_where_tiles_are_to_be_whole_the_ends_of_prompts_come_together() -> None:
+    """Each of them beside a tile would be as dear as another tile; all of them in one batch are not."""
+    limits = Limits(cells=10_000, sequences=16, batch=256, chunk=128, whole_tiles=True)
+    schedule = asked(*([prompt] * 70 for prompt in range(1, 5)), limits=limits)
+    batches = []
+    for _ in range(3):
+        schedule, _, batch = planned(schedule)
+        schedule = schedule.evaluated(batch)
+        batches.append(sizes(batch))
+    beside, _ = stepped(asked([1], limits=limits))
+    _, chunk = stepped(beside.submitted(Request(2, Tokens([2] * 130), 131)))
+
+    assert batches == [dict.fromkeys(range(1, 5), 64), dict.fromkeys(range(1, 5), 6), {}]
+    assert sizes(chunk) == {2: 128}
+
+
 def test_what_is_left_of_a_prompt_goes_with_a_chunk() -> None:
     """Where half a tile more is enough for all of it, since a reply would wait twice else; no end of a long one."""
     schedule, _ = stepped(asked([1]))

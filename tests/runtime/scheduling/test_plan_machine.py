@@ -50,6 +50,7 @@ def all_limits(draw: st.DrawFn) -> Limits:
         batch=batch,
         chunk=draw(st.integers(1, batch)),
         tile=draw(st.integers(1, 8)),
+        whole_tiles=draw(st.booleans()),
         copies_share=draw(st.booleans()),
         can_cut=can_cut,
         guesses=draw(st.sampled_from([6, 2, 0])) if can_cut else 0,
@@ -328,7 +329,7 @@ class Planning(RuleBasedStateMachine):
         assert guessed <= self.limits.guesses
         assert sum(len(piece.tokens) for piece in batch) <= self.limits.batch
         over = prompts - self.limits.chunk if replies else 0
-        assert over <= self.limits.tile // 2
+        assert over <= (0 if self.limits.whole_tiles else self.limits.tile // 2)
         assert over <= 0 or any(piece.last for piece in batch) or not self.limits.can_cut
         # All replies go on together, or prompts do; there is always somebody.
         served = {piece.request for piece in batch}
