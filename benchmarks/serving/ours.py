@@ -33,10 +33,13 @@ class Ours:
     def __init__(self, file: Path, *, context: int, threads: int | None = None) -> None:
         self.file = file
         self.context = context
-        self.model = load_model(file, backend="llama", context_tokens=context, threads=threads)
-        self.backend: Any = self._call(lambda engine: engine._backend)
+        self._load(threads)
         self.threads = int(self._call(_threads))
         self.filler, self.token = self._call(_filler)
+
+    def _load(self, threads: int | None) -> None:
+        self.model = load_model(self.file, backend="llama", context_tokens=self.context, threads=threads)
+        self.backend: Any = self._call(lambda engine: engine._backend)
 
     def _call(self, function: Callable[[Any], Any]) -> Any:
         """Something on the thread that owns the model: what a benchmark may know and a program need not."""
@@ -101,6 +104,12 @@ class Ours:
     def forget(self) -> None:
         """Empty the cache: what idle conversations left in it is passed over by every batch (docs/scheduler.md)."""
         self._call(_forget)
+
+    def renew(self) -> None:
+        """Load the model again: where its memory lies makes it one or two hundredths faster or slower."""
+        self.model.close()
+        self._load(self.threads)
+        self.warm_up(())
 
     def close(self) -> None:
         self.model.close()

@@ -71,17 +71,21 @@ class Bench:
     def label(self, *parts: object) -> str:
         return " ".join(map(str, (self.run, *parts)))
 
-    def numbers(self, what: str, times: int = 1) -> Iterator[int]:
+    def numbers(self, what: str, times: int = 1, *, renewed: bool = False) -> Iterator[int]:
         """The numbers of the rounds, each told as it begins; ours begins it with an empty cache.
 
         Args:
             what: is measured.
             times: as many rounds as of others: what is over soon scatters most, and is to be had more often.
+            renewed: whether ours is loaded again for each, as programs are that run once a round.
         """
         rounds = self.rounds * times
         for number in range(rounds):
             self.say(f"{what}, round {number + 1} of {rounds}")
-            self.ours.forget()
+            if renewed:
+                self.ours.renew()
+            else:
+                self.ours.forget()
             yield number
 
     def server(self) -> Server:
@@ -146,7 +150,7 @@ def one_stream(bench: Bench) -> list[Row]:
     """A reply through the runtime, beside a bare loop over the same bindings, and ``llama-bench``."""
     ours, tokens = bench.ours, bench.work.reply
     sides, noted = list[Side](), list[dict[str, float]]()
-    for number in bench.numbers("one stream", times=5):
+    for number in bench.numbers("one stream", times=5, renewed=True):
         asked = ours.request(ours.text(bench.label("one", number), bench.work.prompt), tokens)
         sides = [
             Side(OURS, lambda asked=asked: (tokens - 1) / ours.run(asked).timings.decode_seconds),
@@ -168,7 +172,7 @@ def at_once(bench: Bench) -> list[Row]:
     sides, noted = list[Side](), list[dict[str, float]]()
     llama = Llama(bench.file, context=work.context, threads=bench.ours.threads)
     try:
-        for number in bench.numbers(f"{work.agents} at once", times=4):
+        for number in bench.numbers(f"{work.agents} at once", times=4, renewed=True):
             sides = _at_once(bench, llama, number)
             noted.append(in_turns(number, sides))
     finally:
