@@ -342,6 +342,10 @@ def arrival(bench: Bench) -> list[Row]:
     ]
 
 
+CANCELS = 8
+"""In a round, at so many moments of a batch."""
+
+
 def cancel(bench: Bench) -> list[Row]:
     """From the call of ``cancel`` to the ``Done``; what the others feel of it; and in the middle of a prompt."""
     ours, work = bench.ours, bench.work
@@ -351,10 +355,12 @@ def cancel(bench: Bench) -> list[Row]:
     for number in bench.numbers("cancel"):
         streams, spans = _company(bench, f"company {number}", work.agents - 1), list[tuple[float, float]]()
         with ours.batches() as batches:
-            for again in range(4):
+            for again in range(CANCELS):
                 victim = ours.submit(ours.request(ours.text(bench.label("victim", number, again), 32), 2000))
                 for _ in range(8):
                     next(victim)
+                # A batch has just begun when a token comes, and a cancel comes whenever it likes.
+                time.sleep(again / CANCELS * median(seconds for size, seconds in batches if size <= work.agents))
                 began = time.perf_counter()
                 victim.cancel()
                 list(victim)
