@@ -57,6 +57,22 @@ def key(request: ModelRequest) -> tuple[str, tuple[Any, ...]]:
     return request.system, tuple(request.messages)
 
 
+def note_tokens(said: dict[int, list[int]]) -> Callable[[], None]:
+    """Have each token that is sampled noted, by the identity of its request; returns what undoes it."""
+    following = Reply.next
+
+    def noted(reply: Reply, row: int, now: float) -> int:
+        token = following(reply, row, now)
+        said.setdefault(id(reply.request), []).append(token)
+        return token
+
+    def undo() -> None:
+        Reply.next = following  # type: ignore[method-assign]
+
+    Reply.next = noted  # type: ignore[method-assign]
+    return undo
+
+
 @define
 class Hammer:
     """One run.
@@ -126,18 +142,11 @@ class Hammer:
 
     @contextmanager
     def _noting(self) -> Iterator[None]:
-        following = Reply.next
-
-        def noted(reply: Reply, row: int, now: float) -> int:
-            token = following(reply, row, now)
-            self.said.setdefault(id(reply.request), []).append(token)
-            return token
-
-        Reply.next = noted  # type: ignore[method-assign]
+        undo = note_tokens(self.said)
         try:
             yield
         finally:
-            Reply.next = following  # type: ignore[method-assign]
+            undo()
 
     # ------------------------------------------------------------------------------------------------------ what holds
 

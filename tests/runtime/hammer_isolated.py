@@ -25,10 +25,9 @@ from runtime import Done
 from runtime.handles import LocalRuntime
 from runtime.isolated import wire
 from runtime.isolated.handles import IsolatedRuntime
-from runtime.replies import Reply
 from runtime.specs import BackendName
 from tests.runtime import steering
-from tests.runtime.hammer import Hammer, open_files
+from tests.runtime.hammer import Hammer, note_tokens, open_files
 from tests.runtime.steering import Rig, SteeredServer, Steering, isolated_rig
 
 MODULE = "tests.runtime.hammer_isolated"
@@ -102,14 +101,7 @@ class HammeredServer(SteeredServer):
         self.asked: dict[int, ModelRequest] = {}
         self.finished: list[tuple[ModelRequest, Done]] = []
         self.said: dict[int, list[int]] = {}
-        following = Reply.next
-
-        def noted(reply: Reply, row: int, now: float) -> int:
-            token = following(reply, row, now)
-            self.said.setdefault(id(reply.request), []).append(token)
-            return token
-
-        Reply.next = noted  # type: ignore[method-assign]
+        note_tokens(self.said)  # for as long as the process lives
 
     def steering(self) -> Steering:
         return HammerSteering(self)
