@@ -18,14 +18,21 @@ PYTHON ?= $(shell for python in python3 python3.13 python3.12 python3.11 python3
 # goes there directly.
 BACKEND ?= mlx
 
-# How long `make fuzz` goes on.
-SECONDS ?= 600
+# `make SHORT=1 TARGET` is the short form of a command that takes long: enough of it to see that it runs. `.ci/run` runs
+# the short form of everything that `make help` lists, since a command that nobody runs breaks one day.
+SHORT ?=
+short = $(if $(SHORT),$(1),$(2))
+
+# How long `make fuzz` goes on with each of its targets.
+SECONDS ?= $(call short,5,600)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test coverage lint format types contracts docs-check mutants bench prove conformance fuzz hammer hammer-isolated kills check clean
+.PHONY: help demo test coverage lint format types contracts docs-check mutants bench bench-once prove conformance fuzz hammer hammer-isolated kills check clean
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@echo
+	@echo "  SHORT=1 before a name is the short form of what takes long; ARGS=\"...\" behind it goes to the program."
 
 demo: $(VENV)/.demo-$(BACKEND) ## set up what the demo needs, then ask the shipped model one question
 	$(BIN)/cogstep run "What is 17 * 23?"
@@ -55,33 +62,36 @@ docs-check: $(VENV)/.all ## run the examples of README.md and docs/
 	$(BIN)/python -m pytest tests/test_docs.py
 
 mutants: $(VENV)/.all ## change the core in thousands of ways and count what the tests notice (mutmut)
-	$(BIN)/python tests/mutants.py $(ARGS)
+	$(BIN)/python tests/mutants.py $(call short,'cognition.retry.*') $(ARGS)
 
 bench: $(VENV)/.all ## the cost of one turn, beside the peers (in an environment of their own)
-	$(BIN)/python benchmarks/turn.py $(ARGS)
+	$(BIN)/python benchmarks/turn.py $(call short,--lengths 10 --turns 3) $(ARGS)
+
+bench-once: $(VENV)/.all ## one round of each benchmark, in small: not to measure, but to see that it runs
+	$(BIN)/python benchmarks/once.py $(ARGS)
 
 prove: $(VENV)/.all ## hold the core to all its laws in 1,000,000 situations (under 15 minutes on two idle cores)
-	$(BIN)/python benchmarks/prove.py $(ARGS)
+	$(BIN)/python benchmarks/prove.py $(call short,--states 20000) $(ARGS)
 
 conformance: $(VENV)/.all ## parse what the chat templates of all model families write (downloads 77 MB, once)
-	$(BIN)/python tests/conformance/templates.py $(ARGS)
+	$(BIN)/python tests/conformance/templates.py $(call short,--short) $(ARGS)
 
 fuzz: $(VENV)/.all ## fuzz parser, repair, derivation and schemas (atheris); SECONDS=60 for a minute instead of ten
 	$(BIN)/python tests/fuzz/fuzz.py --seconds $(SECONDS) $(ARGS)
 
 hammer: $(VENV)/.all ## ten threads at one model for two minutes, with random cancels; ARGS="--backend mlx", "--drafting"
-	$(BIN)/python tests/runtime/hammer.py $(ARGS)
+	$(BIN)/python tests/runtime/hammer.py $(call short,--seconds 5) $(ARGS)
 
 hammer-isolated: $(VENV)/.all ## the same at a model in a process of its own; ARGS="--backend mlx"
-	$(BIN)/python tests/runtime/hammer_isolated.py $(ARGS)
+	$(BIN)/python tests/runtime/hammer_isolated.py $(call short,--seconds 5) $(ARGS)
 
 kills: $(VENV)/.all ## eight sessions on a model whose process is killed a hundred times; ARGS="--backend mlx"
-	$(BIN)/python tests/runtime/kills.py $(ARGS)
+	$(BIN)/python tests/runtime/kills.py $(call short,--times 3) $(ARGS)
 
 check: test lint types contracts ## all that has to pass before a commit (the tests run the examples too)
 
-clean: ## remove the environment and all caches
-	rm -rf $(VENV) mutants build dist *.egg-info .coverage* htmlcov
+clean: ## remove the environment and all caches; SHORT=1 keeps the environment
+	rm -rf $(call short,,$(VENV)) mutants build dist *.egg-info .coverage* htmlcov
 	rm -rf .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 

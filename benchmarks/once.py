@@ -1,0 +1,87 @@
+"""One round of each benchmark, in small: not to measure anything, but to see that each of them still runs.
+
+    python benchmarks/once.py                 all of them; ``make bench-once`` is the same
+    python benchmarks/once.py step parsing    these
+
+The first run installs the peers and compiles llama.cpp's own programs, as the benchmarks themselves do: some minutes.
+Each is a process of its own, whose output is shown when it ends. Exit status: 0 if all of them ended well, else 1; 130
+when interrupted, and the one that runs ends with it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # for `python benchmarks/once.py`
+
+from benchmarks.table import Progress, machine, table
+
+HERE = Path(__file__).resolve().parent
+SHIPPED = HERE.parent / "runtime" / "small_model" / "small-tools-qwen3-q8_0.gguf"
+
+ONCE: Mapping[str, Sequence[str]] = {
+    "step": ("--samples", "32", "--steps", "400", "--sessions", "20"),
+    "turn": ("--lengths", "10", "--turns", "3"),
+    "interpreters": ("--conversations", "20", "--turns", "50", "--timed", "3"),
+    "idle": ("--sessions", "10"),
+    "parsing": ("--lengths", "200,400", "--rounds", "1"),
+    "prove": ("--states", "2000"),
+    "constrained": ("--calls", "4", "--rounds", "1"),
+    "drafting": ("--rounds", "1", "--model", str(SHIPPED)),
+    "mlx_server": (
+        *("--rounds", "1", "--agents", "2", "--steps", "1"),
+        *("--prompt", "8", "--reply", "4", "--system", "30"),
+    ),
+    "native_tools": (),
+    "runtime": ("--quick",),
+}
+"""Every benchmark with the arguments of one small round, the quick ones first."""
+
+LONGEST = 1200.0
+"""Seconds that one may take; compiling llama.cpp's programs is most of it. A hang is a failure and not a stuck CI."""
+
+
+def once(name: str) -> tuple[str, str, float]:
+    """Run one: how it ended, what it printed, and the seconds that it took."""
+    began = time.monotonic()
+    command = [sys.executable, str(HERE / f"{name}.py"), *ONCE[name]]
+    try:
+        done = subprocess.run(
+            command, cwd=HERE.parent, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=LONGEST, check=False
+        )
+    except subprocess.TimeoutExpired as error:
+        ended, output = f"still ran after {LONGEST:.0f} s", error.stdout or b""
+    else:
+        ended, output = "ok" if done.returncode == 0 else f"ended with {done.returncode}", done.stdout
+    return ended, output.decode(errors="replace"), time.monotonic() - began
+
+
+def main() -> int:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(ONCE)} (default: all)")
+    names = parser.parse_args().names or list(ONCE)
+    if unknown := [name for name in names if name not in ONCE]:
+        parser.error(f"there is no benchmark {unknown[0]!r}; there are {', '.join(ONCE)}")
+    say = Progress()
+    lines = [["benchmark", "one small round", "s"]]
+    for name in names:
+        say(f"running {name}")
+        ended, output, seconds = once(name)
+        say.clear()
+        print(f"\n== {name} {' '.join(ONCE[name])}\n{output}", flush=True)
+        lines.append([name, ended, f"{seconds:.0f}"])
+    print(f"\n{table(lines)}\n\n{machine()}")
+    return int(any(line[1] != "ok" for line in lines[1:]))
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        sys.exit(130)

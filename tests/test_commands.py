@@ -1,0 +1,61 @@
+"""No command that is promised breaks unseen: CI runs all that ``make help`` lists, and one round of each benchmark."""
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from benchmarks.once import ONCE
+
+ROOT = Path(__file__).resolve().parent.parent
+
+LISTED = re.compile(r"^  make (?P<name>[a-z-]+)  ", re.MULTILINE)
+RUN = re.compile(r"^run (?:SHORT=1 )?(?P<name>[a-z-]+)", re.MULTILINE)
+PROGRAM = 'if __name__ == "__main__":'
+
+needs_make = pytest.mark.skipif(shutil.which("make") is None, reason="a wheel's tests may run where there is no make")
+
+
+def said_by_make(*arguments: str) -> str:
+    return subprocess.run(["make", *arguments], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+
+
+@needs_make
+def test_ci_runs_every_command_that_make_help_lists() -> None:
+    """A target that is added to the Makefile is run by CI, whole or in its short form."""
+    listed = LISTED.findall(said_by_make("help"))
+
+    assert len(listed) > 10
+    assert sorted(RUN.findall((ROOT / ".ci" / "run").read_text())) == sorted(listed)
+
+
+@needs_make
+@pytest.mark.parametrize(
+    "name", ["mutants", "prove", "fuzz", "conformance", "hammer", "hammer-isolated", "kills", "bench"]
+)
+def test_a_long_command_has_a_short_form(name: str) -> None:
+    """``SHORT=1`` changes what is run, and what is given as ``ARGS`` still comes last."""
+    whole = said_by_make("--dry-run", name, "ARGS=--mine").splitlines()[-1]
+    short = said_by_make("--dry-run", "SHORT=1", name, "ARGS=--mine").splitlines()[-1]
+
+    assert whole != short
+    assert whole.endswith(" --mine")
+    assert short.endswith(" --mine")
+
+
+@needs_make
+def test_the_short_form_of_clean_keeps_the_environment() -> None:
+    """CI cleans up at its end; whoever runs it by hand has to keep what took minutes to install."""
+    removed = said_by_make("--dry-run", "SHORT=1", "clean").split()
+
+    assert ".venv" in said_by_make("--dry-run", "clean").split()
+    assert ".venv" not in removed
+
+
+def test_every_benchmark_is_run_once_by_ci() -> None:
+    """A script of ``benchmarks/`` that can be run has its small round in the table."""
+    scripts = {path.stem for path in (ROOT / "benchmarks").glob("*.py") if PROGRAM in path.read_text()}
+
+    assert ONCE.keys() == scripts - {"once"}
