@@ -1,8 +1,9 @@
 """Mutation testing of the core: how many of mutmut's changes to it do the fast tests notice?
 
-``make mutants`` starts from nothing and tries every mutant; ``make mutants ARGS="'cognition.retry.*'"`` tries a part
-of them and keeps the other results. Exits with 1 when less than ``WANTED`` of the mutants is killed. What survives is
-explained in docs/mutants.md, function by function; whatever goes beyond that list is printed.
+``make mutants`` starts from nothing, tries every mutant, and writes its table into docs/mutants.md with date and commit;
+``make mutants ARGS="'cognition.retry.*'"`` tries a part of them and keeps the other results. Exits with 1 when less
+than ``WANTED`` of the mutants is killed. What survives is explained in docs/mutants.md, function by function;
+whatever goes beyond that list is printed.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from collections.abc import Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
@@ -24,6 +27,8 @@ KILLED = ("killed", "timeout")
 """A mutant that runs into mutmut's time limit was noticed: the suite does not end."""
 RESULT = re.compile(r"\s*(?P<name>\S+): (?P<status>[a-z ]+)")
 EXPLAINED = re.compile(r"\| `(?P<function>[\w.]+)` \| (?P<count>\d+) \|")
+TABLE = re.compile(r"(?<=<!-- the newest whole run -->\n).*?(?=<!-- end -->)", re.DOTALL)
+"""Where the page has it."""
 MANGLED = re.compile(r"\.(?:x_|xǁ(?P<owner>\w+)ǁ)(?P<name>\w+)__mutmut_\d+$")
 
 
@@ -43,6 +48,29 @@ def function_of(mutant: str) -> str:
         raise ValueError(f"{mutant!r} is no name of a mutant that mutmut 3 gives")
     module = mutant[: found.start()].removeprefix("cognition.")
     return ".".join(part for part in (module, found["owner"], found["name"]) if part)
+
+
+def commit() -> str:
+    """What is checked out, and whether the core or its tests were changed since."""
+    git = ("git", "-C", str(ROOT))
+    name = subprocess.run([*git, "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=True)
+    changed = subprocess.run([*git, "diff", "--quiet", "HEAD", "--", "cognition", "tests/cognition"], check=False)
+    return f"commit {name.stdout.strip()}{' with changes' if changed.returncode else ''}"
+
+
+def write_table(modules: Mapping[str, Counter[str]], minutes: float) -> None:
+    """Put the result of a whole run into the page."""
+    total = sum(counts.total() for counts in modules.values())
+    killed = sum(counts["killed"] for counts in modules.values())
+    lines = [f"{datetime.now(UTC):%-d %B %Y}, {commit()}, {minutes:.0f} minutes.", ""]
+    lines += ["| module | mutants | killed | |", "|---|---:|---:|---:|"]
+    for module, counts in sorted(modules.items()):
+        lines.append(
+            f"| `{module}` | {counts.total()} | {counts['killed']} | {counts['killed'] / counts.total():.1%} |"
+        )
+    lines.append(f"| all | {total} | {killed} | {killed / total:.1%} |")
+    page = PAGE.read_text()
+    PAGE.write_text(TABLE.sub("\n" + "\n".join(lines) + "\n\n", page))
 
 
 def main(chosen: list[str]) -> int:
@@ -73,7 +101,9 @@ def main(chosen: list[str]) -> int:
     share = killed / total if total else 0.0
     print(f"{'all':36}{total:8}{killed:8}{share:8.1%}   in {seconds / 60:.1f} minutes")
 
-    explained = {found["function"]: int(found["count"]) for found in EXPLAINED.finditer(PAGE.read_text())}
+    if total and not chosen:
+        write_table(modules, seconds / 60)
+    explained = {found["function"]: int(found["count"]) for found in EXPLAINED.finditer(TABLE.sub("", PAGE.read_text()))}
     for function, count in sorted((survivors - Counter(explained)).items()):
         print(f"{count} more than docs/mutants.md explains in {function}: mutmut results, then mutmut show NAME")
     if share < WANTED:
