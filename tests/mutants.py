@@ -1,7 +1,7 @@
 """Mutation testing of the core: how many of mutmut's changes to it do the fast tests notice?
 
-``make mutants`` starts from nothing, tries every mutant, and writes its table into docs/mutants.md with date and commit;
-``make mutants ARGS="'cognition.retry.*'"`` tries a part of them and keeps the other results. Exits with 1 when less
+``make mutants`` starts from nothing, tries every mutant, and writes its table into docs/mutants.md, with its date and
+commit. ``make mutants ARGS="'cognition.retry.*'"`` tries a part of them and keeps the other results. Exits with 1 when less
 than ``WANTED`` of the mutants is killed. What survives is explained in docs/mutants.md, function by function;
 whatever goes beyond that list is printed.
 """
@@ -103,7 +103,8 @@ def main(chosen: list[str]) -> int:
 
     if total and not chosen:
         write_table(modules, seconds / 60)
-    explained = {found["function"]: int(found["count"]) for found in EXPLAINED.finditer(TABLE.sub("", PAGE.read_text()))}
+    page = TABLE.sub("", PAGE.read_text())
+    explained = {found["function"]: int(found["count"]) for found in EXPLAINED.finditer(page)}
     for function, count in sorted((survivors - Counter(explained)).items()):
         print(f"{count} more than docs/mutants.md explains in {function}: mutmut results, then mutmut show NAME")
     if share < WANTED:
