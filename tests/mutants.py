@@ -1,8 +1,8 @@
 """Mutation testing of the core: how many of mutmut's changes to it do the fast tests notice?
 
 ``make mutants`` starts from nothing, tries every mutant, and writes its table into docs/mutants.md, with its date and
-commit. ``make mutants ARGS="'cognition.retry.*'"`` tries a part of them and keeps the other results. Exits with 1 when less
-than ``WANTED`` of the mutants is killed. What survives is explained in docs/mutants.md, function by function;
+commit. ``make mutants ARGS="'cognition.retry.*'"`` tries a part of them and keeps the other results. Exits with 1 when
+less than ``WANTED`` of the mutants is killed. What survives is explained in docs/mutants.md, function by function;
 whatever goes beyond that list is printed.
 """
 
