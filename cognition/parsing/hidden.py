@@ -1,4 +1,4 @@
-"""Markers that a broken call hides, in a string that seems to be open or as the beginning of one; and what no call is."""
+"""Markers that a broken call hides, in a string that seems to be open or cut at the end; and why something is no call."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ SURROGATE = re.compile("[\ud800-\udfff]")
 
 READ_OVER = frozenset({"id", "type", "tool_call_id", "call_id", "index"})
 """What families write beside a call's name and arguments. Anything else there may be meant as an argument."""
-LOST = re.compile(r"[{\[]|\s([\w-]+)\s*=")
+LOST = re.compile(r"""[{\[]|\s([\w-]+)\s*=\s*["']""")
 """What could be arguments in a place where an id stands: an object, a list, or an attribute, which has its name."""
 ATTRIBUTES = READ_OVER | {"name", "to"}
 SECOND_NAME = re.compile(r'\bname="([^"]*)')
