@@ -1,4 +1,4 @@
-"""Markers that a broken call hides, in a string that seems to be open or cut at the end; and why something is no call."""
+"""Markers that a broken call hides, in a string that seems open or cut at the end; and why something is no call."""
 
 from __future__ import annotations
 
