@@ -65,7 +65,10 @@ INSTRUCTIONS: Mapping[TextProtocol, str] = {
 
 
 NO_COMPLETE_JSON = "it begins like a call and is no complete JSON"
-MISPLACED = 'only the keys t, a, i, f, c and r have a meaning: all that {!r} is given has to stand in "i"'
+MISPLACED = (
+    'the call of {!r} is not in the agreed form: its input has to stand in "i", "c" is true or false, '
+    "t, a, f and r are texts, and there are no other keys"
+)
 
 
 def _mended(text: str, *, ended: bool = True) -> Any:
@@ -108,10 +111,10 @@ def read_text(
     if protocol == "tool_tags":
         return _read_tags(text, tools, cut=finish_reason in ("length", "cancelled", "error"))
     objects, around, problems = _objects(text, tools)
-    if not objects and not problems:
-        if ATTEMPT.match(text) and _mended(text.strip(), ended=False) is None:  # else it is JSON, and an answer
-            return Reading(malformed=(MalformedToolCall(text, NO_COMPLETE_JSON),))
-        return Reading(answer=_answer(text))
+    if not objects:
+        if not problems and ATTEMPT.match(text) and _mended(text.strip(), ended=False) is None:
+            problems = [MalformedToolCall(text, NO_COMPLETE_JSON)]  # else it is JSON, and an answer
+        return Reading(malformed=tuple(problems)) if problems else Reading(answer=_answer(text))
     reading = _from_objects(objects, tools)
     thoughts = "\n".join(part for part in (around, reading.reasoning) if part)
     return Reading(reading.answer, thoughts, reading.calls, (*reading.malformed, *problems), reading.remember)
@@ -147,7 +150,7 @@ def _in_fences(text: str) -> list[dict[str, Any]]:
 def _objects_in_prose(
     text: str, tools: Mapping[str, ToolSpec]
 ) -> tuple[list[dict[str, Any]], str, list[MalformedToolCall]]:
-    """The search ends with the first object that can't be read: what comes then may stand within it."""
+    """The search ends with the first object that begins right and can't be read: the rest may stand within it."""
     objects, prose, problems, position = list[dict[str, Any]](), list[str](), list[MalformedToolCall](), 0
     for _ in range(MOST_OBJECTS):
         start = OBJECT_START.search(text, position)
@@ -156,10 +159,15 @@ def _objects_in_prose(
         try:
             value, end = LAX_DECODER.raw_decode(text, start.start())
         except (ValueError, RecursionError) as error:
+            if not text[start.end() : getattr(error, "pos", len(text))].strip():  # its first value is none
+                prose.append(text[position : start.end()])
+                position = start.end()
+                continue
             named = NAMED.search(text, start.start())
             if (named and named[1] in tools) or any("a" in one for one in objects):
                 reason = str(error) if isinstance(error, DuplicateKeyError) else NO_COMPLETE_JSON
-                problems.append(MalformedToolCall(text[start.start() :], reason))
+                raw = text[start.start() :] if objects or not ATTEMPT.match(text) else text
+                problems.append(MalformedToolCall(raw, reason))
             break
         if _is_ours(value):
             prose.append(text[position : start.start()])
@@ -234,7 +242,9 @@ def _read_tags(text: str, tools: Mapping[str, ToolSpec], *, cut: bool) -> Readin
             calls.append(ProposedCall(name, arguments))
     rest = TAGGED.sub("", text)
     begun = rest.find("<tool>")
-    if begun >= 0 and (cut if calls or malformed else not rest[:begun].strip()):
+    if not (calls or malformed) and text.lstrip().startswith("<tool>"):
+        return Reading(malformed=(MalformedToolCall(text, "<tool> is not closed"),))
+    if begun >= 0 and cut and (calls or malformed):
         malformed.append(MalformedToolCall(rest[begun:], "<tool> is not closed"))
     marked = RESPONSE.search(rest)
     if calls or malformed:

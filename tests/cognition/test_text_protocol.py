@@ -279,7 +279,7 @@ TAGS = [
     ("protocol", "text"), [*(("short_keys", text) for text in SHORT), *(("tool_tags", text) for text in TAGS)]
 )
 @pytest.mark.parametrize("reason", ["stop", "length", "cancelled", "error"])
-@pytest.mark.behaviour("P13-1")
+@pytest.mark.behaviour("P13a")
 def test_no_part_of_a_reply_holds_a_call_that_the_whole_has_not(
     protocol: TextProtocol, text: str, reason: FinishReason
 ) -> None:
@@ -309,7 +309,7 @@ def test_no_part_of_a_reply_holds_a_call_that_the_whole_has_not(
         ("tool_tags", "<tool>move</tool><args>{}</args><tool>she", ["move"], "<tool> is not closed"),
     ],
 )
-@pytest.mark.behaviour("P13-1", "P13-3")
+@pytest.mark.behaviour("P13a", "P13c")
 def test_what_may_have_been_meant_as_input_is_told(
     protocol: TextProtocol, text: str, names: list[str], reason: str
 ) -> None:

@@ -6,11 +6,13 @@ import json
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from cognition.outcomes import FinishReason
 from cognition.parsing import FORMATS, CallFinished, FormatSpec, Reply, advance, finish, parse_reply, start
 from tests.cognition.parsing.every_format import CALLING, WrittenReply, reply_of
-from tests.cognition.parsing.replies import Call
+from tests.cognition.parsing.replies import Call, Written, replies
 
 ENDINGS: tuple[FinishReason, ...] = ("stop", "length", "cancelled", "error")
 
@@ -43,17 +45,18 @@ def replies_of(spec: FormatSpec) -> list[WrittenReply]:
     ]
 
 
-def given(spec: FormatSpec, raw: str) -> list[tuple[str, Any]]:
+def calls_in(spec: FormatSpec, raw: str) -> list[tuple[str, Any]]:
     return [(call.name, json.loads(call.arguments_json)) for call in parse_reply(spec, raw).tool_calls]
 
 
 @pytest.mark.parametrize("spec", CALLING.values(), ids=list(CALLING))
+@pytest.mark.behaviour("P13a")
 def test_no_part_of_a_reply_holds_a_call_that_the_whole_has_not(spec: FormatSpec) -> None:
     """Cut after each character, by whatever reason: only calls that had been written, with all of their arguments."""
     for written in replies_of(spec):
         whole = [(call.name, call.arguments) for call in written.calls]
         state, done = start(spec), list[CallFinished]()
-        assert whole == given(spec, written.raw), written.raw
+        assert whole == calls_in(spec, written.raw), written.raw
         for cut, character in enumerate(written.raw):
             for reason in ENDINGS:
                 outputs = finish(spec, state, reason)[1]
@@ -72,6 +75,7 @@ NAMED = {name: spec for name, spec in FORMATS.items() if spec.calls and spec.cal
 
 @pytest.mark.parametrize("reason", ENDINGS)
 @pytest.mark.parametrize("spec", NAMED.values(), ids=list(NAMED))
+@pytest.mark.behaviour("P13a")
 def test_a_name_without_its_arguments_is_no_call(spec: FormatSpec, reason: FinishReason) -> None:
     """However the reply ended there: no family writes a call like that, and what it would do is not known."""
     written = reply_of(spec, [Call("wipe", {"folder": "/tmp/x"})])
@@ -86,3 +90,28 @@ def test_a_cut_name_is_told_with_how_it_was_cut() -> None:
 
     assert Reply(malformed=reply.malformed) == reply
     assert reply.malformed[0].reason.startswith("the reply reached the token limit inside the call: ")
+
+
+QUOTES = ["[f(), g(q='say (it's 'ok')", "[f(), g(q='it's'), ", "[f(), g(q='it's'), h(", "f(q='it's')"]
+
+
+@pytest.mark.parametrize("raw", QUOTES)
+@pytest.mark.parametrize("reason", ENDINGS)
+def test_a_text_with_a_quotation_mark_too_many_is_no_argument_of_a_cut_call(raw: str, reason: FinishReason) -> None:
+    """It is mended where the call was ended; before that, the text may go on behind what looks like its end."""
+    reply = parse_reply(FORMATS["lfm2"], f"<|tool_call_start|>{raw}", finish_reason=reason)
+
+    assert [call.name for call in reply.tool_calls] == (["f"] if raw[0] == "[" else [])
+    assert len(reply.malformed) == 1
+
+
+@given(replies(), st.data())
+@pytest.mark.behaviour("P13a")
+def test_no_part_of_any_reply_holds_a_call_that_the_whole_has_not(written: Written, data: st.DataObject) -> None:
+    """The same of replies with texts that quote markers, quotation marks and brackets, as families write them."""
+    cut = data.draw(st.integers(0, len(written.raw)))
+    for reason in ENDINGS:
+        reply = parse_reply(written.spec, written.raw[:cut], finish_reason=reason)
+        calls = [(call.name, json.loads(call.arguments_json)) for call in reply.tool_calls]
+
+        assert calls == [(call.name, call.arguments) for call in written.calls[: len(calls)]]

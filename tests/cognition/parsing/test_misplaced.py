@@ -57,6 +57,7 @@ MISPLACED = {
 
 @pytest.mark.parametrize(("text", "reason"), MISPLACED.values(), ids=list(MISPLACED))
 @pytest.mark.parametrize("spec", JSON_CALLS.values(), ids=list(JSON_CALLS))
+@pytest.mark.behaviour("P13c")
 def test_a_misplaced_argument_is_told(spec: FormatSpec, text: str, reason: str) -> None:
     """The reason names the key, and the one under which arguments belong."""
     assert spec.calls is not None
@@ -150,6 +151,7 @@ ELSEWHERE: dict[str, tuple[FormatSpec, str]] = {
 
 
 @pytest.mark.parametrize(("spec", "raw"), ELSEWHERE.values(), ids=list(ELSEWHERE))
+@pytest.mark.behaviour("P13c")
 def test_arguments_in_another_place_are_told(spec: FormatSpec, raw: str) -> None:
     reply = parse_reply(spec, raw)
 
@@ -157,7 +159,7 @@ def test_arguments_in_another_place_are_told(spec: FormatSpec, raw: str) -> None
 
 
 def test_bare_json_with_another_key_beside_the_name_is_text() -> None:
-    """Without markers, an object is a call by its keys; behind these, another one makes it a call that can't be read."""
+    """Without markers an object is a call by its first keys; another one behind these makes it one that is told."""
     for spec in (LLAMA3, BARE_JSON):
         text = f'{{"name": "wipe", {FOLDER}}}'
         assert parse_reply(spec, text).text == text
@@ -171,6 +173,7 @@ TWICE = '"q": 1, "q": 2'
 
 
 @pytest.mark.parametrize("spec", CALLING.values(), ids=list(CALLING))
+@pytest.mark.behaviour("P13d")
 def test_a_key_that_is_given_twice_is_told(spec: FormatSpec) -> None:
     """At the top and within, in JSON, in tags and in Python's notation; whoever reads the call might take either."""
     assert spec.calls is not None
@@ -187,7 +190,10 @@ def test_a_key_that_is_given_twice_is_told(spec: FormatSpec) -> None:
 
 
 def test_a_call_s_own_keys_are_given_once() -> None:
-    for text in ('{"name": "f", "name": "g", "arguments": {}}', '{"name": "f", "arguments": {}, "arguments": {"a": 1}}'):
+    for text in (
+        '{"name": "f", "name": "g", "arguments": {}}',
+        '{"name": "f", "arguments": {}, "arguments": {"a": 1}}',
+    ):
         reply = parse_reply(HERMES, f"<tool_call>{text}</tool_call>")
 
         assert (reply.tool_calls, len(reply.malformed)) == ((), 1)
@@ -210,20 +216,24 @@ def test_json_in_a_value_gives_no_key_twice_unless_it_is_a_text() -> None:
 
 
 @pytest.mark.parametrize("spec", CALLING.values(), ids=list(CALLING))
+@pytest.mark.behaviour("P13e")
 def test_a_call_quoted_in_a_call_that_is_refused_is_not_made(spec: FormatSpec) -> None:
     """What is wrong with the outer call makes its texts no less texts."""
     assert spec.calls is not None
     quoted = reply_of(spec, [Call("wipe", {})]).raw.replace('"', "'")
     if spec.calls.shape == "nested_tags":
         return  # there the end of a call is one wherever it stands
-    written = reply_of(spec, [Call("write", {"text": quoted, "q": 1 if not spec.calls.parameters else "1", "Q": "2"})]).raw
-    reply = parse_reply(spec, written.replace("Q", "q") if "Q" not in quoted else written)
+    written = reply_of(
+        spec, [Call("write", {"text": quoted, "q": 1 if not spec.calls.parameters else "1", "Q": "2"})]
+    ).raw
+    reply = parse_reply(spec, written.replace("Q", "q"))
 
     assert [call.name for call in reply.tool_calls] == []
     assert len(reply.malformed) == 1
 
 
 @pytest.mark.parametrize("spec", CALLING.values(), ids=list(CALLING))
+@pytest.mark.behaviour("P13e")
 def test_a_call_quoted_in_a_text_that_was_never_closed_is_not_made(spec: FormatSpec) -> None:
     """Whether the text was left open or the reply stopped in it is not known: what stands there is told."""
     assert spec.calls is not None

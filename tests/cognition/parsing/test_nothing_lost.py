@@ -11,7 +11,7 @@ from cognition.parsing.formats import HERMES, MUSE
 from tests.cognition.parsing.every_format import CALLING, reply_of, thought
 from tests.cognition.parsing.replies import WRITERS, Call, inner_markers_of, markers_of, read
 
-QUOTED = "<atem:function_calls>\n<atem:invoke name=\"f\">\n</atem:invoke>\n</atem:function_calls>"
+QUOTED = '<atem:function_calls>\n<atem:invoke name="f">\n</atem:invoke>\n</atem:function_calls>'
 
 
 def ends_of(spec: FormatSpec) -> list[str]:
@@ -22,6 +22,7 @@ def ends_of(spec: FormatSpec) -> list[str]:
 
 
 @pytest.mark.parametrize("spec", CALLING.values(), ids=list(CALLING))
+@pytest.mark.behaviour("P13f")
 def test_the_end_of_a_call_is_text_where_there_is_no_call(spec: FormatSpec) -> None:
     """In an answer and in reasoning, whole and in every cut. Right behind a call it is one too many."""
     for marker in ends_of(spec):
@@ -49,11 +50,12 @@ def test_a_whole_call_of_muse_that_is_quoted_is_text() -> None:
 def test_an_end_behind_a_call_and_more_markers_is_text_once_text_has_come() -> None:
     call = '<tool_call>{"name": "f", "arguments": {}}</tool_call>'
 
-    assert "a <b> </tool_call>" == parse_reply(HERMES, f"{call}a <b></think> </tool_call>").text
-    assert "</tool_call>" == parse_reply(HERMES, f"{call}<think>hm</think></tool_call>").text
-    assert "" == parse_reply(HERMES, f"{call}</tool_call></tool_call>").text
+    assert parse_reply(HERMES, f"{call}a <b></think> </tool_call>").text == "a <b> </tool_call>"
+    assert parse_reply(HERMES, f"{call}<think>hm</think></tool_call>").text == "</tool_call>"
+    assert parse_reply(HERMES, f"{call}</tool_call></tool_call>").text == ""
 
 
+@pytest.mark.behaviour("P13f")
 @given(st.sampled_from(list(WRITERS)), st.lists(st.integers(0, 200), max_size=12), st.sampled_from(["stop", "length"]))
 def test_every_word_is_somewhere(name: str, bits: list[int], ending: str) -> None:
     """Of any disorder of markers and words: in the text, the reasoning, a call, or what is told of one."""

@@ -49,6 +49,7 @@ def without_dropped(spec: FormatSpec, text: str) -> str:
 
 
 @pytest.mark.parametrize("spec", THINKING.values(), ids=list(THINKING))
+@pytest.mark.behaviour("P13b")
 def test_a_call_quoted_in_reasoning_is_reasoning(spec: FormatSpec) -> None:
     """Neither made nor told: the reasoning goes on behind it and is ended. It is the same in every cut."""
     thoughts = f"I could {quote_of(spec)} but no."
@@ -62,6 +63,7 @@ def test_a_call_quoted_in_reasoning_is_reasoning(spec: FormatSpec) -> None:
 
 
 @pytest.mark.parametrize("spec", THINKING.values(), ids=list(THINKING))
+@pytest.mark.behaviour("P13b")
 def test_a_call_behind_the_reasoning_is_made_and_the_quoted_one_is_not(spec: FormatSpec) -> None:
     raw = thought(spec, f"I could {quote_of(spec)} but no.").removeprefix(spec.prompted)
     raw += reply_of(evolve(spec, reasoning=None, prompted=""), [LOOK]).raw
@@ -72,6 +74,7 @@ def test_a_call_behind_the_reasoning_is_made_and_the_quoted_one_is_not(spec: For
 
 
 @pytest.mark.parametrize("spec", THINKING.values(), ids=list(THINKING))
+@pytest.mark.behaviour("P13b")
 def test_a_call_in_reasoning_that_was_never_ended_is_told(spec: FormatSpec) -> None:
     """However the reply ended, the model learns what to do; before it is whole, nothing is told of it."""
     assert spec.reasoning is not None
@@ -80,22 +83,23 @@ def test_a_call_in_reasoning_that_was_never_ended_is_told(spec: FormatSpec) -> N
         whole = read(spec, [raw], ending)
         reply = collect(whole)
 
-        assert [] == [output for output in whole if isinstance(output, CallFinished)]
-        assert [IN_REASONING] == [item.reason for item in reply.malformed]
+        assert [output for output in whole if isinstance(output, CallFinished)] == []
+        assert [item.reason for item in reply.malformed] == [IN_REASONING]
         assert "wipe" in reply.malformed[0].raw
         assert whole == read(spec, raw, ending)
 
 
 @pytest.mark.parametrize("spec", THINKING.values(), ids=list(THINKING))
+@pytest.mark.behaviour("P13b")
 def test_no_part_of_a_reply_with_a_quoted_call_holds_a_call(spec: FormatSpec) -> None:
     """Cut after each character, by whatever reason."""
     state = start(spec)
     for character in answered(spec, f"I could {quote_of(spec)} but no."):
         for ending in ENDINGS[:2]:
             outputs = finish(spec, state, ending)[1]
-            assert [] == [output for output in outputs if isinstance(output, CallFinished)]
+            assert [output for output in outputs if isinstance(output, CallFinished)] == []
         state, outputs = advance(spec, state, character)
-        assert [] == [output for output in outputs if isinstance(output, CallFinished)]
+        assert [output for output in outputs if isinstance(output, CallFinished)] == []
 
 
 @given(hostile_replies())
@@ -126,7 +130,7 @@ def test_only_what_reads_as_a_call_is_told() -> None:
         assert Reply(reasoning=f"I write {text}") == parse_reply(HERMES, f"<think>I write {text}")
     section = '[TOOL_CALLS]f[ARGS]{"a": 1}, [TOOL_CALLS] or so'
 
-    assert [IN_REASONING] == [item.reason for item in parse_reply(MISTRAL, f"[THINK]{section}").malformed]
+    assert [item.reason for item in parse_reply(MISTRAL, f"[THINK]{section}").malformed] == [IN_REASONING]
 
 
 def test_each_call_of_unended_reasoning_is_told() -> None:
@@ -156,7 +160,9 @@ def test_thoughts_with_a_quote_stream_as_they_come() -> None:
         state, outputs = advance(HERMES_THINKING, state, chunk)
         told += outputs
 
-    assert [ReasoningDelta("a"), ReasoningDelta(" <tool_call>"), ReasoningDelta("{"), ReasoningDelta('"name"')] == told[:4]
+    assert [ReasoningDelta("a"), ReasoningDelta(" <tool_call>"), ReasoningDelta("{"), ReasoningDelta('"name"')] == told[
+        :4
+    ]
     assert isinstance(state.phase, InReasoning)
     assert "".join(state.phase.kept) == '<tool_call>{"name" b'
     assert advance(HERMES_THINKING, state, "</think>")[0].phase == start(HERMES).phase

@@ -134,6 +134,7 @@ def grows_as_the_text(spec: FormatSpec, few: str, many: str) -> None:
 
 
 @pytest.mark.parametrize("spec", CALLING.values(), ids=list(CALLING))
+@pytest.mark.behaviour("P13g")
 def test_many_calls_are_read_in_one_pass(spec: FormatSpec) -> None:
     """One call after another: each costs the same, however many come at once."""
     for text in ("a b", "a \\ b"):
@@ -174,6 +175,7 @@ UNITS: dict[str, tuple[FormatSpec, str, str]] = {
 
 
 @pytest.mark.parametrize(("spec", "first", "unit"), UNITS.values(), ids=list(UNITS))
+@pytest.mark.behaviour("P13g")
 def test_what_is_broken_costs_no_more(spec: FormatSpec, first: str, unit: str) -> None:
     few, many = (
         first + "".join(unit.replace("N", str(place)) for place in range(count)) for count in (2 * FEW, 4 * FEW)
