@@ -63,9 +63,10 @@ def pythonic(calls: CallFormat, text: str, *, terminated: bool, cut: bool) -> De
         if not decoded:
             raise Unreadable("the list of calls is empty")
         if cut and doubt is not None and not closed:
-            start, decoded = doubt.place, decoded[:sure]
             raise Unreadable("a quotation mark stands in a text, and the end of the call is missing")
     except Unreadable as error:
+        if cut and doubt is not None:
+            start, decoded = doubt.place, decoded[:sure]
         malformed = MalformedToolCall(text[start:] if decoded else text, str(error))
         place = doubt.place if doubt else start
         return Decoding([*decoded, malformed], Doubt(place, open=error.doubt is not None))
