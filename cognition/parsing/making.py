@@ -96,7 +96,7 @@ def checked_name(calls: CallFormat, head: str) -> str:
         Unreadable: it may hold some; the call without them would be another one than was meant.
     """
     name, *others = _parts(calls, head)
-    for other in others:
+    for other in filter(None, others):
         for found in LOST.finditer(other):
             if found[1] not in ATTRIBUTES:
                 raise Unreadable(f"no arguments can stand in {other.strip()[:40]!r}: they have a place of their own")
