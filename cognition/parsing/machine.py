@@ -12,7 +12,7 @@ import re
 from cognition.messages import MalformedToolCall, ProposedCall
 from cognition.outcomes import FinishReason
 from cognition.parsing.decode import decode
-from cognition.parsing.flows import flowed, touched
+from cognition.parsing.flows import flowed, parted, touched
 from cognition.parsing.hidden import BROKEN_OFF, IN_A_STRING, IN_REASONING, hidden_marker, without_cut_marker
 from cognition.parsing.making import Decoded
 from cognition.parsing.open_call import OpenCall, opened
@@ -225,23 +225,9 @@ class Run:
         return True
 
     def _say(self, said: str) -> None:
-        self.visible, text = self._flow(self.visible, said)
+        self.visible, text = parted(self.visible, said, self.plan.unbraced)
         if text:
             self.outputs.append(TextDelta(text))
-
-    def _flow(self, flow: Flow, said: str) -> tuple[Flow, str]:
-        """As ``flowed``, but what is left of a text when a marker is taken out of it never becomes a marker.
-
-        Without ``</b>`` in its middle, ``</a</b>>`` would be ``</a>``. A blank then stands in its place.
-        """
-        after, text = flowed(flow, said)
-        if not text:
-            return after, text
-        markers = self.plan.unbraced
-        if flow.tail and flow.touching and markers.goes_on(flow.tail, text[0]):
-            text = " " + text
-        tail = markers.begun((flow.tail + text)[-markers.longest :])
-        return (Flow(after.started, after.touching, after.blank, tail) if tail else after), text
 
     def _read_reasoning(self, phase: InReasoning) -> bool:
         at, marker = self.plan.in_reasoning.next(self.text, self.at, self.final)
@@ -265,7 +251,7 @@ class Run:
         return True
 
     def _think(self, said: str) -> None:
-        self.reasoning, text = self._flow(self.reasoning, said)
+        self.reasoning, text = parted(self.reasoning, said, self.plan.unbraced)
         if text:
             self.outputs.append(ReasoningDelta(text))
 
