@@ -4,6 +4,7 @@ A reply is cut as a tokenizer would cut it (a word with the blank before it, a f
 chunk. Figures are CPU time, the least of some readings, so that other work on the machine counts little: three or more,
 and of a short reply so many as take half a second, since the first ones find nothing in the processor's caches.
 Length should not matter: the ratio says what a chunk costs at the greatest length, over what it costs at the first.
+The second table says the same of replies that come as one chunk, for each of their calls.
 
 Others are measured where they are installed; the last column says how many of the reply's calls each one read.
 
@@ -34,7 +35,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # for `python b
 
 from benchmarks.table import digits, machine, table
 from cognition.parsing import HERMES, CallFinished, FormatSpec, Parser
-from cognition.parsing.formats import QWEN3_CODER
+from cognition.parsing.formats import MISTRAL, QWEN3_CODER, TOOL_CALLS_LIST
 
 TOKEN = re.compile(r"</?(?:think|tool_call|function|parameter)>|\s?\w{1,8}|[^\w\s]{1,3}|\s+")
 PROSE = "The quick brown fox, as they say, jumps over the lazy dog; then it calls it a day. "
@@ -80,6 +81,16 @@ REPLIES: dict[str, tuple[FormatSpec, Callable[[int], str]]] = {
     "one call in tags, a long text": (QWEN3_CODER, lambda size: long_tagged(repeated(PROSE, size))),
     "many short calls in tags": (QWEN3_CODER, lambda size: repeated(SHORT_TAGGED, size)),
 }
+
+
+CALL = '{"name": "multiply", "arguments": {"a": 17, "b": 23}}'
+AT_ONCE: dict[str, tuple[FormatSpec, Callable[[int], str]]] = {
+    "calls in tags": (HERMES, lambda count: SHORT_CALL * count),
+    "calls in a list": (TOOL_CALLS_LIST, lambda count: f"<tool_calls>[{', '.join([CALL] * count)}]</tool_calls>"),
+    "names and arguments": (MISTRAL, lambda count: '[TOOL_CALLS]multiply[ARGS]{"a": 17, "b": 23}' * count),
+    "calls with tagged parameters": (QWEN3_CODER, lambda count: SHORT_TAGGED * count),
+}
+"""Replies that are read whole, by how many calls they hold."""
 
 
 def repeated(text: str, size: int) -> str:
@@ -209,6 +220,16 @@ def measured(names: list[str], lengths: list[int], rounds: int) -> list[list[str
     return rows
 
 
+def measured_at_once(counts: list[int], rounds: int) -> list[list[str]]:
+    rows = [["reply in one chunk", *(f"{count:,} calls" for count in counts), "ratio", "calls"]]
+    for kind, (spec, write) in AT_ONCE.items():
+        read = [seconds(cogstep_reader(spec), [write(count)], rounds) for count in counts]
+        costs = [taken / count * 1e6 for (taken, _), count in zip(read, counts, strict=True)]
+        cells = [f"{digits(cost)} µs" for cost in costs]
+        rows.append([kind, *cells, f"{digits(costs[-1] / costs[0])}x", f"{read[-1][1]:,}"])
+    return rows
+
+
 def importable(name: str) -> bool:
     try:
         for spec in (HERMES, QWEN3_CODER):
@@ -223,12 +244,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--lengths", default="1000,10000,100000", help="chunks of a reply (default: %(default)s)")
     parser.add_argument(
+        "--calls", default="1000,4000,16000", help="calls of a reply that comes as one chunk (default: %(default)s)"
+    )
+    parser.add_argument(
         "--rounds", type=int, default=3, help="readings at least, of which the least counts (default: %(default)s)"
     )
     options = parser.parse_args()
     names = [name for name in READERS if importable(name)]
     print(machine())
     print(table(measured(names, [int(length) for length in options.lengths.split(",")], options.rounds)))
+    print(table(measured_at_once([int(count) for count in options.calls.split(",")], options.rounds)))
 
 
 if __name__ == "__main__":

@@ -12,6 +12,8 @@ the tool has succeeded.
 ``tool_tags``: ``<tool>read</tool><args>{"path": "x"}</args>``, as often as needed. In both, an answer may stand in
 ``<response>...</response>``, and text that is none of this is an answer too: only what begins like the convention and
 can't be read is an error.
+
+As in any format, a call that may have been cut is none, and nothing that may have been meant as its input is left out.
 """
 
 from __future__ import annotations
@@ -24,6 +26,8 @@ from typing import Any, Literal
 from attrs import frozen
 
 from cognition.messages import MalformedToolCall, ProposedCall
+from cognition.outcomes import FinishReason
+from cognition.strict_json import LAX_DECODER, DuplicateKeyError
 from cognition.tools import ToolSpec
 
 TextProtocol = Literal["native", "short_keys", "tool_tags"]
@@ -34,9 +38,13 @@ FENCE = re.compile(r"```(?:json)?\s*\n(.*?)```", re.DOTALL)
 OBJECT_START = re.compile(r"""\{\s*["'][taifcr]["']\s*:""")
 ATTEMPT = re.compile(r"""\s*(?:```(?:json)?\s*)?(?:\[\s*)?\{\s*["'][taifcr]["']\s*:""")
 """What begins like this was meant as the convention."""
+NAMED = re.compile(r"""["']a["']\s*:\s*["']([^"']*)["']""")
+"""The tool that an object of the convention calls."""
 MOST_OBJECTS = 64
 """So many objects are looked for in prose; each attempt may read to the end of the text."""
-TAGGED = re.compile(r"<tool>\s*(.*?)\s*</tool>\s*(?:<args>(.*?)</args>)?", re.DOTALL)
+TAGGED = re.compile(r"<tool>\s*(.*?)\s*</tool>(?:\s*<args>(.*?)</args>)?", re.DOTALL)
+CUT_INPUT = re.compile(r"\s*(?:<args>|(?:<|<a|<ar|<arg|<args)\Z)")
+"""Behind a call without input: the beginning of one. It has no end, or ``TAGGED`` would have found it."""
 RESPONSE = re.compile(r"<response>(.*?)(?:</response>|\Z)", re.DOTALL)
 
 RETRY_NOTE = "Your reply could not be read: {reason}. Reply again in the agreed form."
@@ -56,12 +64,25 @@ INSTRUCTIONS: Mapping[TextProtocol, str] = {
 }
 
 
-def _mended(text: str) -> Any:
-    """The JSON value that a text was meant to be, or None."""
-    from cognition.parsing.repair import repair_json  # only here: the core alone imports no parser, and faster so
+NO_COMPLETE_JSON = "it begins like a call and is no complete JSON"
+MISPLACED = (
+    'the call of {!r} is not in the agreed form: its input has to stand in "i", "c" is true or false, '
+    "t, a, f and r are texts, and there are no other keys"
+)
+
+
+def _mended(text: str, *, ended: bool = True) -> Any:
+    """The JSON value that a text was meant to be, or None.
+
+    ``ended``: the text has an end of its own. Otherwise a call without its closing brace is none, since it may be cut.
+    """
+    from cognition.parsing.repair import MISSING_BRACE, repair_json  # only here: the core alone imports no parser
 
     mended = repair_json(text)
-    return None if mended is None else mended.value
+    if mended is None:
+        return None
+    calls = any(isinstance(one, dict) and "a" in one for one in _listed(mended.value))
+    return None if calls and not ended and MISSING_BRACE in mended.repairs else mended.value
 
 
 @frozen
@@ -83,19 +104,20 @@ def instructions(protocol: TextProtocol, system: str, tools: tuple[ToolSpec, ...
     return "\n\n".join(part for part in (system, "\n".join((INSTRUCTIONS[protocol], *described))) if part)
 
 
-def read_text(protocol: TextProtocol, text: str, tools: Mapping[str, ToolSpec]) -> Reading:
+def read_text(
+    protocol: TextProtocol, text: str, tools: Mapping[str, ToolSpec], finish_reason: FinishReason = "stop"
+) -> Reading:
     """What a reply says. Everything that does not begin like the convention is an answer, JSON included."""
     if protocol == "tool_tags":
-        return _read_tags(text, tools)
-    found = _objects(text)
-    if not found:
-        if ATTEMPT.match(text) and _mended(text.strip()) is None:  # else it is JSON, and an answer
-            return Reading(malformed=(MalformedToolCall(text, "it begins like a call and is no complete JSON"),))
-        return Reading(answer=_answer(text))
-    objects, around = found
+        return _read_tags(text, tools, cut=finish_reason in ("length", "cancelled", "error"))
+    objects, around, problems = _objects(text, tools)
+    if not objects:
+        if not problems and ATTEMPT.match(text) and _mended(text.strip(), ended=False) is None:
+            problems = [MalformedToolCall(text, NO_COMPLETE_JSON)]  # else it is JSON, and an answer
+        return Reading(malformed=tuple(problems)) if problems else Reading(answer=_answer(text))
     reading = _from_objects(objects, tools)
     thoughts = "\n".join(part for part in (around, reading.reasoning) if part)
-    return Reading(reading.answer, thoughts, reading.calls, reading.malformed, reading.remember)
+    return Reading(reading.answer, thoughts, reading.calls, (*reading.malformed, *problems), reading.remember)
 
 
 def _answer(text: str) -> str:
@@ -103,14 +125,14 @@ def _answer(text: str) -> str:
     return marked.group(1).strip() if marked else text
 
 
-def _objects(text: str) -> tuple[list[dict[str, Any]], str] | None:
-    """The objects of the convention in a text, and what stands around them; None if there are none."""
+def _objects(text: str, tools: Mapping[str, ToolSpec]) -> tuple[list[dict[str, Any]], str, list[MalformedToolCall]]:
+    """The objects of the convention in a text, what stands around them, and what was meant as one and can't be read."""
     for candidate, around in (*((m.group(1), FENCE.sub("", text)) for m in FENCE.finditer(text)), (text, "")):
-        values = _listed(_mended(candidate.strip()))
+        fenced = candidate is not text
+        values = _listed(_mended(candidate.strip(), ended=fenced))
         if values and all(_is_ours(value) for value in values):
-            fenced = candidate is not text
-            return (_in_fences(text) if fenced else values), around.strip()
-    return _objects_in_prose(text)
+            return (_in_fences(text) if fenced else values), around.strip(), []
+    return _objects_in_prose(text, tools)
 
 
 def _listed(value: Any) -> list[Any]:
@@ -125,24 +147,38 @@ def _in_fences(text: str) -> list[dict[str, Any]]:
     return objects
 
 
-def _objects_in_prose(text: str) -> tuple[list[dict[str, Any]], str] | None:
-    decoder, objects, prose, position = json.JSONDecoder(strict=False), [], [], 0
+def _objects_in_prose(
+    text: str, tools: Mapping[str, ToolSpec]
+) -> tuple[list[dict[str, Any]], str, list[MalformedToolCall]]:
+    """The search ends with the first object that begins right and can't be read: the rest may stand within it."""
+    objects, prose, problems, position = list[dict[str, Any]](), list[str](), list[MalformedToolCall](), 0
     for _ in range(MOST_OBJECTS):
         start = OBJECT_START.search(text, position)
         if start is None:
             break
         try:
-            value, end = decoder.raw_decode(text, start.start())
-        except (ValueError, RecursionError):
-            end, value = start.end(), None
+            value, end = LAX_DECODER.raw_decode(text, start.start())
+        except (ValueError, RecursionError) as error:
+            if not text[start.end() : getattr(error, "pos", len(text))].strip():  # its first value is none
+                prose.append(text[position : start.end()])
+                position = start.end()
+                continue
+            named = NAMED.search(text, start.start())
+            if (named and named[1] in tools) or any("a" in one for one in objects):
+                reason = str(error) if isinstance(error, DuplicateKeyError) else NO_COMPLETE_JSON
+                raw = text[start.start() :] if objects or not ATTEMPT.match(text) else text
+                problems.append(MalformedToolCall(raw, reason))
+            break
         if _is_ours(value):
             prose.append(text[position : start.start()])
             objects.append(value)
         else:
             prose.append(text[position:end])
+            if isinstance(value.get("a"), str) and value["a"] in tools:
+                problems.append(MalformedToolCall(text[start.start() : end], MISPLACED.format(value["a"])))
         position = end
     prose.append(text[position:])
-    return (objects, "".join(prose).strip()) if objects else None
+    return objects, "".join(prose).strip(), problems
 
 
 def _is_ours(value: Any) -> bool:
@@ -191,19 +227,25 @@ def _arguments(name: str, value: Any, tools: Mapping[str, ToolSpec]) -> tuple[di
     return None, f"the input of {name!r} must be a JSON object, not {type(value).__name__}"
 
 
-def _read_tags(text: str, tools: Mapping[str, ToolSpec]) -> Reading:
+def _read_tags(text: str, tools: Mapping[str, ToolSpec], *, cut: bool) -> Reading:
     calls: list[ProposedCall] = []
     malformed: list[MalformedToolCall] = []
     for match in TAGGED.finditer(text):
         name, raw = match.group(1), match.group(2)
+        if raw is None and (CUT_INPUT.match(text, match.end()) or (cut and not text[match.end() :].strip())):
+            malformed.append(MalformedToolCall(text[match.start() :], f"the input of {name!r} is not complete"))
+            continue
         arguments, problem = ({}, "") if raw is None or not raw.strip() else _arguments(name, raw.strip(), tools)
         if arguments is None:
             malformed.append(MalformedToolCall(match.group(0), problem))
         else:
             calls.append(ProposedCall(name, arguments))
     rest = TAGGED.sub("", text)
-    if not calls and not malformed and "<tool>" in text.lstrip()[:6]:
+    begun = rest.find("<tool>")
+    if not (calls or malformed) and text.lstrip().startswith("<tool>"):
         return Reading(malformed=(MalformedToolCall(text, "<tool> is not closed"),))
+    if begun >= 0 and cut and (calls or malformed):
+        malformed.append(MalformedToolCall(rest[begun:], "<tool> is not closed"))
     marked = RESPONSE.search(rest)
     if calls or malformed:
         return Reading(

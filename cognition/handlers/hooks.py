@@ -22,6 +22,7 @@ from cognition.phases import (
     Settled,
 )
 from cognition.state import AgentState
+from cognition.strict_json import DECODER
 from cognition.transition import Transition
 
 OPENING: tuple[HookPoint, ...] = ("session_start", "user_message")
@@ -109,8 +110,10 @@ def _before_call(draft: Draft, phase: Acting, position: int, event: HookReturned
     """The call as the hook left it is judged like any other."""
     if event.verdict == "refuse":
         return refuse(draft, "a hook refused this call", event.reason)
+    call = phase.slots[position].call
     try:
-        phase.slots[position].call.arguments  # noqa: B018 - decoding is the check
+        DECODER.decode(call.arguments_json)
+        call.arguments  # noqa: B018 - decoding is the check
     except (ValueError, RecursionError) as error:
         return Settled(ToolResult(f"Error: a hook gave unusable arguments: {error}", "error"))
     return judge(draft, phase.slots, position)

@@ -16,6 +16,7 @@ from cognition.outcomes import Cancelled, Completed, ErrorKind, Failed, LimitRea
 from cognition.phases import FIRST_ATTEMPT, ModelAttempt, Thinking, Waiting
 from cognition.retry import RETRIED, classify, delay
 from cognition.state import AgentState
+from cognition.strict_json import DECODER
 from cognition.text_protocol import RETRY_NOTE, read_text
 from cognition.transition import Transition
 
@@ -111,7 +112,7 @@ def _count_reply(draft: Draft, usage: Usage, *, calibrate: bool) -> None:
 
 def _as_calls(draft: Draft, event: ModelReplied) -> ModelReplied:
     """A reply in a text protocol as the reply that a model with native tools would have given."""
-    reading = read_text(draft.setup.config.protocol, event.text, draft.setup.tools)
+    reading = read_text(draft.setup.config.protocol, event.text, draft.setup.tools, event.finish_reason)
     for text in reading.remember:
         draft.decide(Remember(text))
     reasoning = "\n".join(part for part in (event.reasoning, reading.reasoning) if part)
@@ -121,13 +122,14 @@ def _as_calls(draft: Draft, event: ModelReplied) -> ModelReplied:
 def _readable(draft: Draft, event: ModelReplied) -> tuple[tuple[ReadCall, ...], tuple[MalformedToolCall, ...]]:
     """The reply's calls with ids of ours and their fingerprints, and what can't be read.
 
-    A call whose arguments are no JSON object counts as malformed, whoever parsed the reply.
+    A call whose arguments are no JSON object, or give a key twice, counts as malformed, whoever parsed the reply.
     """
     calls: list[ReadCall] = []
     malformed = list(event.malformed)
     for proposed in event.calls:
         call = ToolCall(draft.new_call_id(len(calls) + 1), proposed.name, proposed.arguments_json)
         try:
+            DECODER.decode(call.arguments_json)
             mark = fingerprint(call)
         except (ValueError, RecursionError) as error:  # RecursionError: arguments nested thousands deep
             malformed.append(MalformedToolCall(f"{proposed.name} {proposed.arguments_json}", str(error)))

@@ -1,4 +1,8 @@
-"""From the whole text of a call to the call itself. Each text is decoded once, when its end is known."""
+"""From the whole text of a call to the call itself. Each text is decoded once, when its end is known.
+
+Nothing that may have been meant as an argument is left out of a call: what has no place in it makes it one that can't
+be read, and the model is told.
+"""
 
 from __future__ import annotations
 
@@ -6,19 +10,31 @@ import json
 import re
 from collections.abc import Collection, Mapping
 from functools import lru_cache
+from itertools import pairwise
 from typing import Any
 
+from attrs import astuple
+
 from cognition.messages import MalformedToolCall, ProposedCall
-from cognition.parsing.literals import CLOSERS, Notation, Reader
-from cognition.parsing.literals import Unreadable as _Unreadable
+from cognition.parsing.decode_literals import named_objects, pythonic
+from cognition.parsing.literals import Doubt, Unreadable
+from cognition.parsing.making import (
+    NO_ARGUMENTS,
+    READ_OVER,
+    SURROGATE,
+    Decoded,
+    Decoding,
+    call_of,
+    checked_name,
+    name_in,
+    unescaped,
+)
 from cognition.parsing.nested import read_elements
-from cognition.parsing.repair import DECODER, EXTRA_BRACE
 from cognition.parsing.spec import CallFormat, JsonFields, ParameterMarkers
 from cognition.parsing.typed import NO_TYPES, ParameterTypes, read_literal, typed
-from cognition.parsing.values import Members, Value, json_values, members_of, skip, strictly
+from cognition.parsing.values import Members, Value, json_values, members_of, skip
+from cognition.strict_json import DECODER
 
-NO_ARGUMENTS = "no arguments"
-ARGUMENTS_IN_A_STRING = "arguments in a string"
 ARGUMENT_KEYS = ("arguments", "parameters")
 """Names of the arguments' field that models mix up; the other one is taken, and noted."""
 
@@ -32,20 +48,12 @@ NAME = re.compile(r"[\w.-]+")
 """A name that nothing marks the end of."""
 MISSING_PARAMETER_END = "missing end of a parameter"
 
-CALL_SIGNS = re.compile(r"""'(?:[^'\\]|\\.)*+'|"(?:[^"\\]|\\.)*+"|['"()\[\]{}]""", re.DOTALL)
-"""What matters in a pythonic call that can't be read: texts, brackets, and a quotation mark that none closes."""
-
-ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False)
-SURROGATE = re.compile("[\ud800-\udfff]")
-
 NO_TYPE: frozenset[str] = frozenset()
-
-Decoded = ProposedCall | MalformedToolCall
 
 
 def decode(
     calls: CallFormat, raw: str, *, terminated: bool = True, passed: bool = False, types: ParameterTypes = NO_TYPES
-) -> list[Decoded]:
+) -> Decoding:
     """All calls that the text between two call markers holds: one as a rule, several when the model wrote a list.
 
     ``terminated``: the end marker was there, or the JSON was closed. A call that was cut is never completed.
@@ -53,34 +61,36 @@ def decode(
     """
     stripped = raw.strip()
     if not stripped:
-        return [MalformedToolCall(stripped, "the call is empty")]
+        return Decoding([MalformedToolCall(stripped, "the call is empty")])
+    before = raw.index(stripped[0])
+    listed = stripped.startswith("[")
     try:
-        if calls.shape == "pythonic":
-            return _pythonic(calls, stripped, terminated)
-        if calls.shape == "named_object":
-            return _named_objects(calls, stripped)
-        if calls.shape == "tagged_parameters":
-            return [_tagged(calls, raw, terminated, passed, types)]
-        if calls.shape == "nested_tags":
-            return [_nested(calls, raw, terminated, types)]
-        if calls.shape == "named_json":
-            return [_named(calls, raw, terminated)]
-        usual = _usual(calls, stripped) if calls.shape == "json_object" else None
-        if usual is not None:
-            return [usual]
-        values, repairs = json_values(stripped, terminated)
-    except _Unreadable as error:
-        return [MalformedToolCall(stripped, str(error))]
-    return [_from_value(calls, value, repairs, stripped) for value in values]
+        match calls.shape:
+            case "pythonic":
+                return _moved(pythonic(calls, stripped, terminated=terminated, cut=not (terminated or passed)), before)
+            case "named_object":
+                return _moved(named_objects(calls, stripped), before)
+            case "tagged_parameters":
+                return _tagged(calls, raw, terminated, passed, types)
+            case "nested_tags":
+                return Decoding([_nested(calls, raw, terminated, types)])
+            case "named_json":
+                return _named(calls, raw, terminated, passed)
+            case _:
+                usual = _usual(calls, stripped) if calls.shape == "json_object" else None
+                if usual is not None:
+                    return Decoding([usual])
+                values, repairs, doubt = json_values(stripped, terminated)
+    except Unreadable as error:
+        broken = Decoding([MalformedToolCall(stripped, str(error))], error.doubt)
+        # Calls with their names outside of their JSON were read with the white space before them.
+        return broken if calls.shape in ("tagged_parameters", "named_json") else _moved(broken, before)
+    decoded = [_from_value(calls, value, repairs, stripped, types) for value in values]
+    return _moved(Decoding(decoded if listed else _with_their_arguments(decoded, values), doubt), before)
 
 
-def well_formed(calls: CallFormat, raw: str) -> bool:
-    """Whether a call's JSON is right as it stands, so that strings are where they seem to be."""
-    text = (raw.partition(calls.name_end)[2] if calls.shape == "named_json" else raw).strip()
-    try:
-        return calls.shape in ("json_object", "name_as_key", "named_json") and bool(strictly(text))
-    except (ValueError, RecursionError):
-        return False
+def _moved(decoding: Decoding, by: int) -> Decoding:
+    return decoding if decoding.doubt is None else Decoding(decoding.calls, decoding.doubt.moved(by))
 
 
 # ----------------------------------------------------------------------------------------------- making the call
@@ -112,142 +122,129 @@ def _usual_head(name: str, arguments: str) -> re.Pattern[str]:
     return re.compile(r"[ \t\n\r]*+".join(parts))
 
 
-def _from_value(calls: CallFormat, value: Value, repairs: tuple[str, ...], raw: str) -> Decoded:
+def _from_value(calls: CallFormat, value: Value, repairs: tuple[str, ...], raw: str, types: ParameterTypes) -> Decoded:
     try:
         if not isinstance(value.value, dict):
-            raise _Unreadable("a call has to be a JSON object")
+            raise Unreadable("a call has to be a JSON object")
         members = members_of(value)
         if calls.shape == "name_as_key":
             return _name_as_key(members, repairs)
-        return _from_members(calls.fields, members, repairs)
-    except _Unreadable as error:
+        return _from_members(calls.fields, members, repairs, types)
+    except Unreadable as error:
         return MalformedToolCall(raw if value.text is None else value.text, str(error))
 
 
-def _from_members(fields: JsonFields, members: Members, repairs: tuple[str, ...]) -> ProposedCall:
+def _with_their_arguments(decoded: list[Decoded], values: list[Value]) -> list[Decoded]:
+    """The same, but a name alone is no call where something follows it at once that is none: its arguments, maybe."""
+    kept = list(decoded)
+    for place, (one, following) in enumerate(pairwise(decoded)):
+        nameless = isinstance(following, MalformedToolCall)
+        if nameless and isinstance(one, ProposedCall) and NO_ARGUMENTS in one.repairs:
+            raw = values[place].text or one.name
+            kept[place] = MalformedToolCall(raw, "the call has no arguments, and something that is no call follows it")
+    return kept
+
+
+def _from_members(
+    fields: JsonFields, members: Members, repairs: tuple[str, ...], types: ParameterTypes
+) -> ProposedCall:
     name = members.get(fields.name)
     if name is None or not isinstance(name.value, str) or not name.value.strip():
-        raise _Unreadable(f'the call has no name: "{fields.name}" has to be the name of a tool')
+        raise Unreadable(f'the call has no name: "{fields.name}" has to be the name of a tool')
     arguments = members.get(fields.arguments)
+    known = astuple(fields)
     if arguments is None:
         for key in ARGUMENT_KEYS:
             if key in members:
-                arguments = members[key]
+                arguments, known = members[key], (*known, key)
                 repairs = (*repairs, f'"{key}" for "{fields.arguments}"')
-    return _call(name.value, arguments, repairs)
+                break
+    parameters = types.get(name.value.strip(), {}) if arguments is None else {}
+    for key, member in members.items():
+        if key not in known and not _read_over(key, member.value, parameters):
+            raise Unreadable(
+                f'"{key}" has no place beside "{fields.name}": what the tool is given has to stand in '
+                f'"{fields.arguments}"'
+            )
+    return call_of(name.value, arguments, repairs)
+
+
+def _read_over(key: str, value: Any, parameters: Collection[str]) -> bool:
+    """Whether a member beside the name is one that families write. ``parameters``: what it could be meant for."""
+    if key not in READ_OVER or isinstance(value, dict | list):
+        return False
+    return key not in parameters or (key, value) == ("type", "function")
 
 
 def _name_as_key(members: Members, repairs: tuple[str, ...]) -> ProposedCall:
     if len(members) != 1:
-        raise _Unreadable("the call has to be an object with one key, the name of a tool")
+        raise Unreadable("the call has to be an object with one key, the name of a tool")
     ((name, arguments),) = members.items()
-    return _call(name, arguments, repairs)
-
-
-def _call(name: str, arguments: Value | None, repairs: tuple[str, ...]) -> ProposedCall:
-    """The call, once its arguments are sure to be an object. They are kept to the byte unless they were mended."""
-    if not name.strip():
-        raise _Unreadable("the call has no name")
-    if arguments is None or arguments.value is None or arguments.value == "":
-        return ProposedCall(name.strip(), "{}", (*repairs, NO_ARGUMENTS))
-    if isinstance(arguments.value, str):
-        arguments, inner = _in_string(arguments.value)
-        repairs = (*repairs, ARGUMENTS_IN_A_STRING, *inner)
-    if not isinstance(arguments.value, dict):
-        raise _Unreadable(f"the arguments have to be a JSON object, not {_kind(arguments.value)}")
-    text = arguments.text
-    if text is None or SURROGATE.search(text):
-        text = _written(arguments.value)
-    return ProposedCall(name.strip(), text, repairs)
-
-
-def _in_string(text: str) -> tuple[Value, tuple[str, ...]]:
-    try:
-        values, repairs = json_values(text.strip(), complete=True)
-    except _Unreadable as error:
-        raise _Unreadable(f"the arguments are a string that holds no JSON object: {error}") from None
-    if len(values) != 1:
-        raise _Unreadable("the arguments are a string that holds several values")
-    return values[0], repairs
-
-
-def _written(value: Any) -> str:
-    try:
-        text = ENCODER.encode(value)
-    except (ValueError, RecursionError) as error:  # a number such as 1e999 was read as infinite
-        raise _Unreadable(f"the arguments can't be written as JSON: {error}") from None
-    # Half a surrogate pair has no UTF-8; escaped, it survives every journal and wire.
-    return text if text.isascii() or not SURROGATE.search(text) else json.dumps(value, allow_nan=False)
-
-
-def _kind(value: Any) -> str:
-    names = {list: "a list", bool: "a truth value", int: "a number", float: "a number", str: "a string"}
-    return names.get(type(value), type(value).__name__)
+    return call_of(name, arguments, repairs)
 
 
 # -------------------------------------------------------------------------------------- names before arguments
 
 
-def _named(calls: CallFormat, raw: str, terminated: bool) -> ProposedCall:
+def _named(calls: CallFormat, raw: str, terminated: bool, passed: bool) -> Decoding:
     notes: tuple[str, ...] = ()
     head, found, body = raw.partition(calls.name_end)
     if not found:
         head, found, body = raw.partition("{")
         if not found or not NAME.fullmatch(name_in(calls, head)):
-            raise _Unreadable(f"{calls.name_end.strip()!r} is missing after the name")
+            raise Unreadable(f"{calls.name_end.strip()!r} is missing after the name")
         body, notes = found + body, (MISSING_NAME_END,)
-    body = body.strip().removesuffix(calls.body_end.strip()).strip()
-    name = name_in(calls, head)
+    name, body = checked_name(calls, head), body.lstrip()
+    before = len(raw) - len(body)
+    body = body.rstrip().removesuffix(calls.body_end.strip()).rstrip()
     if not body:
-        return _call(name, None, ())
-    values, repairs = json_values(body, terminated)
+        if not (terminated or passed):  # no family writes a call so, and what was to come is not known
+            raise Unreadable("its arguments are missing")
+        return Decoding([call_of(name, None, ())])
+    try:
+        values, repairs, doubt = json_values(body, terminated)
+    except Unreadable as error:
+        raise Unreadable(str(error), error.doubt and error.doubt.moved(before)) from None
     if len(values) != 1:
-        raise _Unreadable("the arguments have to be one JSON object")
-    return _call(name, values[0], notes + repairs)
+        raise Unreadable("the arguments have to be one JSON object")
+    return _moved(Decoding([call_of(name, values[0], notes + repairs)], doubt), before)
 
 
-def name_in(calls: CallFormat, head: str) -> str:
-    """The name in what stands before the arguments."""
-    if calls.name_start.strip():
-        before, found, rest = head.partition(calls.name_start.strip())
-        head = rest if found else before
-    for id_start in (calls.id_start, *calls.more_id_starts):
-        head = head.partition(id_start)[0] if id_start else head
-    return _unescaped(calls, head.strip())
-
-
-def _unescaped(calls: CallFormat, name: str) -> str:
-    return name.replace("&quot;", '"').replace("&amp;", "&") if calls.escaped and "&" in name else name
-
-
-def _tagged(calls: CallFormat, raw: str, terminated: bool, passed: bool, types: ParameterTypes) -> ProposedCall:
+def _tagged(calls: CallFormat, raw: str, terminated: bool, passed: bool, types: ParameterTypes) -> Decoding:
     markers = calls.parameters
     assert markers is not None  # CallFormat's own check
     name, at = _tagged_name(calls, markers, raw)
     known = types.get(name, {})
     values: dict[str, Any] = {}
     repairs: tuple[str, ...] = ()
+    doubt: Doubt | None = None
     while raw.startswith(markers.key_start, at := skip(raw, at)):
         start = raw[at : at + 40]
-        key, at = _until(raw, at + len(markers.key_start), markers.key_end, NOT_CLOSED, start)
+        here = at
+        key, at = _until(
+            raw, at + len(markers.key_start), markers.key_end, NOT_CLOSED, start, doubt=Doubt(here, open=True)
+        )
         if markers.value_start:
-            gap, at = _until(raw, at, markers.value_start, NOT_CLOSED, start)
+            gap, at = _until(raw, at, markers.value_start, NOT_CLOSED, start, doubt=Doubt(here, open=True))
             if gap.strip() and not markers.string_mark:
-                raise _Unreadable(NOT_CLOSED.format(start))
+                raise Unreadable(NOT_CLOSED.format(start), Doubt(here))
         else:
             gap = ""
-        begin, key = at, _unescaped(calls, key.strip())
-        value, at = _until(raw, _behind_texts(raw, at, markers), markers.value_end, NOT_CLOSED, start, at)
+        begin, key = at, unescaped(calls, key.strip())
+        value, at = _until(
+            raw, _behind_texts(raw, at, markers), markers.value_end, NOT_CLOSED, start, at, Doubt(here, open=True)
+        )
         mended: tuple[str, ...] = ()
-        forgotten = _next_parameter(raw, begin, at, markers, known, (key, *values)) if known else 0
+        forgotten = _next_parameter(raw, begin, at, markers, known.keys() - {key} - values.keys()) if known else 0
         if forgotten:
             value, at, repairs = raw[begin:forgotten], forgotten, _with(repairs, MISSING_PARAMETER_END)
+            doubt = doubt or Doubt(begin)
         value = _without_line_breaks(value)
         if key in values:
-            raise _Unreadable(f"the parameter {key!r} is given twice")
+            raise Unreadable(f"the parameter {key!r} is given twice")
         if markers.text_start and value.startswith(markers.text_start):
             if not value.endswith(markers.text_end):
-                raise _Unreadable(NOT_CLOSED.format(start))
+                raise Unreadable(NOT_CLOSED.format(start), Doubt(here))
             values[key] = value[len(markers.text_start) : len(value) - len(markers.text_end)]
         elif not markers.string_mark:
             values[key], mended = typed(value, known.get(key, NO_TYPE))
@@ -262,27 +259,23 @@ def _tagged(calls: CallFormat, raw: str, terminated: bool, passed: bool, types: 
     inner = _unwrapped(values, known)
     if inner:
         values, repairs = inner, (*repairs, ARGUMENTS_IN_A_PARAMETER)
-    return _call(name, Value(values, None), repairs)
+    return Decoding([call_of(name, Value(values, None), repairs)], doubt)
 
 
 def _with(repairs: tuple[str, ...], *more: str) -> tuple[str, ...]:
     return repairs + tuple(note for note in more if note not in repairs)
 
 
-def _next_parameter(
-    raw: str, begin: int, end: int, markers: ParameterMarkers, known: Collection[str], given: Collection[str]
-) -> int:
+def _next_parameter(raw: str, begin: int, end: int, markers: ParameterMarkers, others: Collection[str]) -> int:
     """Where a value ends whose end marker was forgotten: at a line that begins another parameter, 0 if there is none.
 
     Only one that the tool has and that is given nowhere else counts: other values may well hold such text.
     """
     sign = f"\n{markers.key_start}"
     place = raw.find(sign, begin, end)
-    if place < 0:
-        return 0
-    name = raw[place + len(sign) : end].partition(markers.key_end)[0]
-    again = raw.find(f"{markers.key_start}{name}{markers.key_end}", end)
-    return place if name in known and name not in given and again < 0 else 0
+    name = raw[place + len(sign) : end].partition(markers.key_end)[0] if place >= 0 else ""
+    again = name in others and raw.find(f"{markers.key_start}{name}{markers.key_end}", end) >= 0
+    return place if name in others and not again else 0
 
 
 def _unwrapped(values: dict[str, Any], known: Mapping[str, frozenset[str]]) -> dict[str, Any]:
@@ -302,16 +295,16 @@ def _tagged_name(calls: CallFormat, markers: ParameterMarkers, raw: str) -> tupl
     if calls.name_start:
         before, at = _until(raw, 0, calls.name_start, "{!r} is missing before the name", calls.name_start)
         if before.strip():
-            raise _Unreadable(f"the call has to begin with {calls.name_start!r}")
+            raise Unreadable(f"the call has to begin with {calls.name_start!r}")
     if calls.name_end:
         name, at = _until(raw, at, calls.name_end, "{!r} is missing after the name", calls.name_end)
     else:
         end = raw.find(markers.key_start, at)
         name, at = (raw[at:], len(raw)) if end < 0 else (raw[at:end], end)
-    name = name_in(calls, name)
+    name = checked_name(calls, name)
     closing = calls.body_end.removesuffix(calls.name_end)  # as in ``<function=f</function>``
     if "\n" in name or (closing and closing in name):
-        raise _Unreadable(f"a name was expected, not {name[:40]!r}")
+        raise Unreadable(f"a name was expected, not {name[:40]!r}")
     return name, at
 
 
@@ -319,9 +312,9 @@ def _check_end(calls: CallFormat, rest: str, terminated: bool) -> None:
     """See that nothing stands behind the parameters, and that the call was not cut."""
     closing = calls.body_end.strip()
     if rest not in ("", closing):
-        raise _Unreadable(f"a parameter was expected, not {rest[:40]!r}")
+        raise Unreadable(f"a parameter was expected, not {rest[:40]!r}")
     if not terminated and rest != (closing or None):
-        raise _Unreadable("its end is missing")
+        raise Unreadable("its end is missing")
 
 
 def _nested(calls: CallFormat, raw: str, terminated: bool, types: ParameterTypes) -> ProposedCall:
@@ -330,26 +323,29 @@ def _nested(calls: CallFormat, raw: str, terminated: bool, types: ParameterTypes
     name, at = _tagged_name(calls, markers, raw)
     values, at = read_elements(raw, at, markers, types.get(name, {}))
     _check_end(calls, raw[at:].strip(), terminated)
-    return _call(name, Value(values, None), ())
+    return call_of(name, Value(values, None), ())
 
 
-def _until(text: str, start: int, marker: str, problem: str, subject: str, begin: int = -1) -> tuple[str, int]:
+def _until(
+    text: str, start: int, marker: str, problem: str, subject: str, begin: int = -1, doubt: Doubt | None = None
+) -> tuple[str, int]:
     """The text before a marker that is looked for from ``start`` on, and the place after it.
 
     ``problem``, of that ``subject``, is told if there is none. ``begin``: where the text begins, if not at ``start``.
     """
     end = text.find(marker, start)
     if end < 0:
-        raise _Unreadable(problem.format(subject))
+        raise Unreadable(problem.format(subject), doubt)
     return text[start if begin < 0 else begin : end], end + len(marker)
 
 
 def _behind_texts(raw: str, at: int, markers: ParameterMarkers) -> int:
     """The place behind the marked texts that a value consists of: what they hold ends no value (``<![CDATA[``)."""
     while markers.text_start:
-        begin = raw.find(markers.text_start, at)
-        end = raw.find(markers.text_end, begin + len(markers.text_start))
-        if begin < 0 or end < 0 or markers.value_end in raw[at:begin]:
+        stop = raw.find(markers.value_end, at)
+        begin = raw.find(markers.text_start, at, max(stop, 0))
+        end = raw.find(markers.text_end, begin + len(markers.text_start)) if begin >= 0 else -1
+        if end < 0:
             break
         at = end + len(markers.text_end)
     return at
@@ -361,86 +357,3 @@ def _without_line_breaks(value: str) -> str:
     One at its end alone is the value's own: Seed-OSS writes values without line breaks around them.
     """
     return value[1:].removesuffix("\n") if value.startswith("\n") else value
-
-
-# ------------------------------------------------------------------------------------------ values that are not JSON
-
-
-def _pythonic(calls: CallFormat, text: str, terminated: bool) -> list[Decoded]:
-    """``[f(x=1), g()]``, or one call without the brackets. Calls around a broken one count."""
-    reader = Reader(text, Notation(calls.quotes, escapes=True))
-    decoded: list[Decoded] = []
-    listed = reader.take("[")
-    start = reader.at
-    try:
-        while True:
-            reader.skip()
-            start = reader.at
-            if start == len(text) and decoded and (not terminated or not listed):
-                return decoded
-            if listed and reader.take("]"):
-                break
-            try:
-                name = reader.word()
-                reader.expect("(")
-                arguments = reader.members(")", "=")
-                decoded.append(_call(name, Value(arguments, None), reader.repairs))
-            except _Unreadable as error:
-                end = -1 if reader.repairs else _behind_call(text, start)  # a quote too many leaves its end open
-                if end < 0:
-                    raise
-                decoded.append(MalformedToolCall(text[start:end], str(error)))
-                reader.at = end
-            reader.repairs = ()
-            reader.skip()
-            start = reader.at
-            if not reader.take(",") and not text.startswith("]", reader.at) and reader.at < len(text):
-                raise _Unreadable(f"',' or ']' was expected after a call, not {text[reader.at : reader.at + 20]!r}")
-            if not listed and start == len(text):
-                break
-        reader.skip()
-        if reader.at < len(text):
-            start = reader.at
-            raise _Unreadable("text stands behind the calls")
-        if not decoded:
-            raise _Unreadable("the list of calls is empty")
-    except _Unreadable as error:
-        return [*decoded, MalformedToolCall(text[start:] if decoded else text, str(error))]
-    return decoded
-
-
-def _behind_call(text: str, start: int) -> int:
-    """The place behind a pythonic call that can't be read; -1 where its brackets or quotes leave it open."""
-    awaited: list[str] = []
-    for found in CALL_SIGNS.finditer(text, start):
-        sign = found.group()
-        if sign in CLOSERS:
-            awaited.append(CLOSERS[sign])
-        elif len(sign) == 1:  # no text, so one of these brackets, or a quotation mark that none closes
-            if not awaited or awaited.pop() != sign:
-                break
-            if not awaited:
-                return found.end()
-    return -1
-
-
-def _named_objects(calls: CallFormat, text: str) -> list[Decoded]:
-    """``call:f{x:1}``; some models write several calls between one pair of markers. Those before a broken one count."""
-    decoded: list[Decoded] = []
-    start = 0
-    while start < len(text):
-        try:
-            head, found, _ = text[start:].partition("{")
-            if not found:
-                raise _Unreadable("'{' is missing after the name")
-            reader = Reader(text, Notation(calls.quotes, escapes=False), start + len(head) + 1)
-            arguments = reader.members("}", ":")
-            rest = text[reader.at :].strip()
-            extra = bool(rest) and not rest.strip("} ")  # a brace too many leaves no doubt
-            if rest and not extra and not (calls.name_start and rest.startswith(calls.name_start)):
-                raise _Unreadable(f"text stands behind the arguments: {rest[:40]!r}")
-            decoded.append(_call(name_in(calls, head), Value(arguments, None), (EXTRA_BRACE,) if extra else ()))
-        except _Unreadable as error:
-            return [*decoded, MalformedToolCall(text[start:].strip(), str(error))]
-        start = len(text) if extra else reader.at + len(text[reader.at :]) - len(text[reader.at :].lstrip())
-    return decoded

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from cognition.parsing.markers import Markers
 from cognition.parsing.rope import EMPTY, added, joined
 from cognition.parsing.state import Flow
 
@@ -19,6 +20,20 @@ def flowed(flow: Flow, text: str) -> tuple[Flow, str]:
     elif flow.started and not blank and not flow.tail:
         return flow, body
     return Flow(True, False, (blank,) if blank else EMPTY), body
+
+
+def parted(flow: Flow, said: str, markers: Markers) -> tuple[Flow, str]:
+    """As ``flowed``, but what is left of a text when a marker is taken out of it never becomes a marker.
+
+    Without ``</b>`` in its middle, ``</a</b>>`` would be ``</a>``. A blank then stands in its place.
+    """
+    after, text = flowed(flow, said)
+    if not text:
+        return after, text
+    if flow.tail and flow.touching and markers.goes_on(flow.tail, text[0]):
+        text = " " + text
+    tail = markers.begun((flow.tail + text)[-markers.longest :])
+    return (Flow(after.started, after.touching, after.blank, tail) if tail else after), text
 
 
 def touched(flow: Flow) -> Flow:

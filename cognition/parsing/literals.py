@@ -11,7 +11,7 @@ Both are read by the same few rules; ``Notation`` says what a string is.
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import Any, NamedTuple
 
 from attrs import frozen
 
@@ -34,8 +34,23 @@ UNESCAPED_QUOTE = "unescaped quotation mark"
 CLOSERS = {"{": "}", "[": "]", "(": ")"}
 
 
+class Doubt(NamedTuple):
+    """From where on the strings of a call's text may not be where they seem, so that a marker in one may be one."""
+
+    place: int
+    open: bool = False
+    """A string that begins there is never closed: what seems to stand in it may well do so."""
+
+    def moved(self, by: int) -> Doubt:
+        return Doubt(self.place + by, self.open)
+
+
 class Unreadable(Exception):  # noqa: N818 - never leaves this package
     """Says what is wrong with a call."""
+
+    def __init__(self, reason: str, doubt: Doubt | None = None) -> None:
+        super().__init__(reason)
+        self.doubt = doubt
 
 
 @frozen
@@ -136,7 +151,7 @@ class Reader:
         while True:
             end = self.text.find(quote, at)
             if end < 0:
-                raise Unreadable("a string is not closed")
+                raise Unreadable("a string is not closed", Doubt(start, open=True))
             backslash = self.text.find("\\", at, end) if self._notation.escapes else -1
             if backslash >= 0:
                 at = backslash + 2

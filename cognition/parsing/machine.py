@@ -11,8 +11,10 @@ import re
 
 from cognition.messages import MalformedToolCall, ProposedCall
 from cognition.outcomes import FinishReason
-from cognition.parsing.decode import Decoded, decode, well_formed
-from cognition.parsing.flows import flowed, touched
+from cognition.parsing.decode import decode
+from cognition.parsing.flows import flowed, parted, touched
+from cognition.parsing.hidden import BROKEN_OFF, IN_A_STRING, IN_REASONING, hidden_marker, without_cut_marker
+from cognition.parsing.making import Decoded
 from cognition.parsing.open_call import OpenCall, opened
 from cognition.parsing.outputs import (
     ArgumentsDelta,
@@ -28,7 +30,6 @@ from cognition.parsing.rope import EMPTY, Rope, added, joined
 from cognition.parsing.scan_json import CLOSED, Scanner, scan_json, skim_json
 from cognition.parsing.scan_literals import scan_literals, skim_literals
 from cognition.parsing.scan_tags import scan_tags, skim_tags
-from cognition.parsing.spec import CallFormat
 from cognition.parsing.state import (
     BehindCall,
     Ended,
@@ -50,20 +51,15 @@ BETWEEN_BARE_CALLS = re.compile(r"(\s*+)([,;]?)")
 """White space is given out if text follows, the sign is not."""
 
 IN_TEXT = InText()
-
-BROKEN_OFF = {
-    "length": "the reply reached the token limit inside the call",
-    "cancelled": "the reply was cancelled inside the call",
-    "error": "the reply broke off inside the call",
-}
+BEHIND = InText(behind=True)
 
 
 class Run:
     """A reply being read, or a part of one."""
 
     __slots__ = (
-        "at", "braces", "calls", "final", "literal", "outputs", "phase", "plan", "reason", "reasoning", "scan",
-        "skim", "text", "types", "visible",
+        "at", "braces", "calls", "final", "literal", "outputs", "phase", "plan", "quoted", "reason",
+        "reasoning", "scan", "skim", "text", "types", "visible",
     )  # fmt: skip
 
     def __init__(
@@ -74,6 +70,7 @@ class Run:
         *,
         literal: bool = False,
         braces: bool = True,
+        quoted: str = "",
     ) -> None:
         self.plan = plan
         phase = state.phase
@@ -88,6 +85,7 @@ class Run:
         self.scan: Scanner = scan_tags if plan.tags else scan_literals if plan.quoted else scan_json
         self.literal = literal  # second reading of a broken call: markers count inside strings too
         self.braces = braces  # False: second reading of what looked like a call without markers
+        self.quoted = quoted  # second reading of what may be quoted: why nothing in it is a call
         # Of the text at hand:
         self.text = ""
         self.at = 0
@@ -122,7 +120,9 @@ class Run:
             if plan.in_text.sign(text) is None and not self.visible.tail:
                 self.visible, said = flowed(self.visible, text)
                 return (TextDelta(said),) if said else ()
-        elif kind is InReasoning and plan.in_reasoning.sign(text) is None and not self.reasoning.tail:
+        elif isinstance(phase, InReasoning) and plan.in_reasoning.sign(text) is None and not self.reasoning.tail:
+            if phase.kept:
+                self.phase = InReasoning("", added(phase.kept, text))
             self.reasoning, said = flowed(self.reasoning, text)
             return (ReasoningDelta(said),) if said else ()
         return self.read(text)
@@ -203,8 +203,13 @@ class Run:
             self._say(said)
         self.at = at
         if not marker:
-            self.phase = InText(self.text[at:])
+            self.phase = InText(self.text[at:], phase.behind)
             return False
+        if self.plan.move(InText, marker) == "stray" and not (phase.behind and self.visible.touching):
+            self._say(marker)
+            self.at += len(marker)
+            self.phase = IN_TEXT
+            return True
         self._move(phase, marker)
         return True
 
@@ -220,35 +225,45 @@ class Run:
         return True
 
     def _say(self, said: str) -> None:
-        self.visible, text = self._flow(self.visible, said)
+        self.visible, text = parted(self.visible, said, self.plan.unbraced)
         if text:
             self.outputs.append(TextDelta(text))
 
-    def _flow(self, flow: Flow, said: str) -> tuple[Flow, str]:
-        """As ``flowed``, but what is left of a text when a marker is taken out of it never becomes a marker.
-
-        Without ``</b>`` in its middle, ``</a</b>>`` would be ``</a>``. A blank then stands in its place.
-        """
-        after, text = flowed(flow, said)
-        if not text:
-            return after, text
-        markers = self.plan.unbraced
-        if flow.tail and flow.touching and markers.goes_on(flow.tail, text[0]):
-            text = " " + text
-        tail = markers.begun((flow.tail + text)[-markers.longest :])
-        return (Flow(after.started, after.touching, after.blank, tail) if tail else after), text
-
     def _read_reasoning(self, phase: InReasoning) -> bool:
-        at, marker = self.plan.markers[InReasoning].next(self.text, self.at, self.final)
-        self.reasoning, text = self._flow(self.reasoning, self.text[self.at : at])
+        at, marker = self.plan.in_reasoning.next(self.text, self.at, self.final)
+        said, kept = self.text[self.at : at], phase.kept
+        self._think(said)
+        self.at = at
+        if kept:
+            kept = added(kept, said)
+        if not marker:
+            self.phase = InReasoning(self.text[at:], kept)
+            return False
+        quoted = self.plan.move(InReasoning, marker) == "quote"
+        if kept or quoted:
+            kept = added(kept, marker)
+        self.phase = phase = InReasoning("", kept)
+        if quoted:
+            self._think(marker)
+            self.at += len(marker)
+        else:
+            self._move(phase, marker)
+        return True
+
+    def _think(self, said: str) -> None:
+        self.reasoning, text = parted(self.reasoning, said, self.plan.unbraced)
         if text:
             self.outputs.append(ReasoningDelta(text))
-        self.at = at
-        if not marker:
-            self.phase = InReasoning(self.text[at:])
-            return False
-        self._move(phase, marker)
-        return True
+
+    def _tell_thoughts(self, kept: Rope) -> None:
+        """Reasoning was never ended. What reads as a call in it is none, but may have been meant as one."""
+        if not kept:
+            return
+        again = Run(self.plan, ParserState(calls=self.calls), self.types, quoted=IN_REASONING)
+        for output in again.read(joined(kept), final=True, reason=self.reason):
+            if isinstance(output, CallMalformed) and output.malformed.reason == IN_REASONING:
+                self.outputs.append(CallMalformed(self.calls, output.malformed))
+                self.calls += 1
 
     def _read_section(self, phase: InSection) -> bool:
         markers = self.plan.markers[InSection]
@@ -280,7 +295,7 @@ class Run:
         return True
 
     def _leave_section(self, at: int) -> bool:
-        self.phase, self.at = InText(), at
+        self.phase, self.at = BEHIND, at
         return True
 
     def _refuse(self, junk: Rope) -> None:
@@ -300,9 +315,13 @@ class Run:
         outer = phase if isinstance(phase, InSection) else IN_TEXT
         match move:
             case "reason":
-                self.phase = InReasoning()
+                if self.quoted != IN_REASONING:
+                    self.phase = InReasoning()
             case "answer":
-                self.phase = InText()
+                self.phase = BEHIND if isinstance(phase, InSection) else IN_TEXT
+            case "drop":
+                if isinstance(phase, InText):
+                    self.phase = IN_TEXT
             case "enter_section":
                 self.phase = InSection(bracketed=marker.endswith("["))
             case "begin_call":
@@ -317,8 +336,10 @@ class Run:
                 self.phase = OpenCall(EMPTY, self.plan.first, outer, tentative=True)
             case "end":
                 self._end_flows()
+                if isinstance(phase, InReasoning):
+                    self._tell_thoughts(phase.kept)
                 self.phase = Ended()
-            case _:  # drop, plain, close_call
+            case _:  # stray, which is one too many; plain and close_call are none of these phases
                 pass
 
     # ----------------------------------------------------------------------------------------------------- calls
@@ -360,16 +381,15 @@ class Run:
 
     def _release(self, raw: str) -> None:
         """What looked like a call without markers is none: read it again, as text."""
+        if self.quoted:  # nobody wants the text
+            self.phase = IN_TEXT
+            return
         self._read_again(InText(), raw, literal=self.literal, braces=False, final=False)
 
     def _close(self, phase: OpenCall, ending: str) -> None:
         """A call's text is complete, or a marker broke it off."""
         marker = "" if ending == CLOSED else ending
-        self._settle(phase.outer, phase.raw, marker, not marker or self._ends_call(marker), phase.scan.announced)
-
-    def _ends_call(self, marker: str) -> bool:
-        meaning, calls = self.plan.meanings[marker], self.plan.calls
-        return meaning == "call_end" or (meaning == "section_end" and calls is not None and not calls.end)
+        self._settle(phase.outer, phase.raw, marker, not marker or self.plan.ends_call(marker), phase.scan.announced)
 
     def _settle(self, outer: InText | InSection, raw: str, marker: str, terminated: bool, announced: bool) -> None:
         """Decode a call's text. Where it can't be read but holds a marker, the call ended there after all.
@@ -380,48 +400,35 @@ class Run:
         calls = self.plan.calls
         assert calls is not None
         passed = bool(marker) and not terminated
-        decoded = decode(calls, raw, terminated=terminated, passed=passed, types=self.types)
-        flawless = _flawless(decoded)
-        if not flawless and self.final and not marker and self.reason in BROKEN_OFF:
-            without = self._without_cut_marker(calls, raw)
-            decoded, flawless = without or decoded, bool(without)
-        cut = "" if flawless else self._hidden_marker(raw, marker)
-        if cut:
-            place = raw.index(cut)
-            shorter = decode(calls, raw[:place], terminated=self._ends_call(cut), types=self.types)
-            if _readable(shorter) or not _readable(decoded):
-                self._tell(shorter, self._ends_call(cut), announced)
+        decoding = decode(calls, raw, terminated=terminated, passed=passed, types=self.types)
+        # What is open then, is open because the reply broke off.
+        broken_off = self.final and not marker and self.reason in BROKEN_OFF
+        if broken_off and not decoding.flawless:
+            decoding = without_cut_marker(self.plan, calls, raw, self.types) or decoding
+        doubt = decoding.doubt
+        after = outer if isinstance(outer, InSection) else BEHIND
+        again = self.literal or self.quoted  # a text is read a second time, but never a third
+        place, cut = hidden_marker(calls, raw, doubt.place) if doubt and not (again or broken_off) else (-1, "")
+        if doubt and cut:
+            shorter = decode(calls, raw[:place], terminated=self.plan.ends_call(cut), types=self.types)
+            if shorter.readable or not decoding.readable:
+                self._tell(shorter.calls, raw[:place], self.plan.ends_call(cut), announced)
                 self.at += len(marker)
                 final = self.final and not marker and self.at >= len(self.text)
-                self._read_again(outer, raw[place:] + marker, literal=True, braces=self.braces, final=final)
+                quoted = IN_A_STRING if doubt.open else ""
+                self._read_again(after, raw[place:] + marker, literal=True, quoted=quoted, final=final)
                 return
-        self._tell(decoded, terminated, announced)
+        self._tell(decoding.calls, raw, terminated, announced)
         bare = not (marker or calls.start) and isinstance(outer, InText)
-        self.phase = BehindCall() if bare else outer
+        self.phase = BehindCall() if bare else after
         self.visible = touched(self.visible)
         if marker and self.plan.meanings[marker] == "call_end":
             self.at += len(marker)
 
-    def _without_cut_marker(self, calls: CallFormat, raw: str) -> list[Decoded]:
-        """The calls, where all that is wrong with them is an end marker that the reply broke off in."""
-        place = self.plan.in_call.held(raw, 0, len(raw))
-        decoded = [] if place is None else decode(calls, raw[:place], terminated=False, types=self.types)
-        return decoded if _flawless(decoded) else []
-
-    def _hidden_marker(self, raw: str, ending: str) -> str:
-        """The first marker in a call's text, where there is reason to think that it ended the call."""
-        calls = self.plan.calls
-        assert calls is not None
-        if self.literal or well_formed(calls, raw):
-            return ""
-        if self.final and not ending and self.reason in BROKEN_OFF:
-            return ""  # the string at hand is open because the reply broke off in it
-        markers = (calls.end, calls.section_end, calls.start, *calls.more_starts)
-        found = [marker for marker in markers if marker and marker != calls.name_start and marker in raw]
-        return min(found, key=raw.index) if found else ""
-
-    def _tell(self, decoded: list[Decoded], terminated: bool, announced: bool) -> None:
+    def _tell(self, decoded: list[Decoded], raw: str, terminated: bool, announced: bool) -> None:
         """Close the call at hand, and give out those that stood in its text besides."""
+        if self.quoted and [item for item in decoded if isinstance(item, ProposedCall)]:
+            decoded = [MalformedToolCall(raw.strip(), self.quoted)]
         for position, item in enumerate(decoded):
             if position:
                 self.calls += 1
@@ -441,12 +448,15 @@ class Run:
         at, marker = self.plan.in_call.next(self.text, self.at, True)
         raw = self.text[self.at : at]
         self.at = at
-        self._settle(phase.outer, raw, marker, bool(marker) and self._ends_call(marker), False)
+        self._settle(phase.outer, raw, marker, bool(marker) and self.plan.ends_call(marker), False)
         return True
 
-    def _read_again(self, phase: Phase, text: str, *, literal: bool, braces: bool, final: bool) -> None:
-        state = ParserState(phase, touched(self.visible) if literal else self.visible, self.reasoning, self.calls)
-        again = Run(self.plan, state, self.types, literal=literal, braces=braces)
+    def _read_again(
+        self, phase: Phase, text: str, *, literal: bool, final: bool, braces: bool = True, quoted: str = ""
+    ) -> None:
+        visible = touched(self.visible) if literal else self.visible
+        state = ParserState(phase, visible, self.reasoning, self.calls)
+        again = Run(self.plan, state, self.types, literal=literal, braces=braces and self.braces, quoted=quoted)
         self.outputs += again.read(text, final=final, reason=self.reason)
         self.visible, self.reasoning, self.calls, self.phase = again.visible, again.reasoning, again.calls, again.phase
         held = again.phase.held
@@ -460,14 +470,16 @@ class Run:
     def _end_of_reply(self) -> None:
         phase = self.phase
         if isinstance(phase, OpenCall):
-            if phase.tentative:
+            if phase.tentative and not self.quoted:
                 self._read_again(InText(), phase.raw, literal=False, braces=False, final=True)
-            else:
+            elif not phase.tentative:
                 self._settle(phase.outer, phase.raw, "", False, phase.scan.announced)
         elif isinstance(phase, InSection):
             self._refuse(phase.junk)
         if not isinstance(self.phase, Ended):
             self._end_flows()
+            if isinstance(phase, InReasoning):
+                self._tell_thoughts(phase.kept)
             self.phase = Ended()
 
     def _end_flows(self) -> None:
@@ -476,11 +488,3 @@ class Run:
             if flow.blank and not flow.touching:
                 self.outputs.append(delta(joined(flow.blank)))
         self.reasoning, self.visible = Flow(touching=True), Flow(touching=True)
-
-
-def _flawless(decoded: list[Decoded]) -> bool:
-    return not [item for item in decoded if isinstance(item, MalformedToolCall) or item.repairs]
-
-
-def _readable(decoded: list[Decoded]) -> bool:
-    return not [item for item in decoded if isinstance(item, MalformedToolCall)]

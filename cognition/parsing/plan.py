@@ -35,18 +35,27 @@ Meaning = Literal[
 ]  # fmt: skip
 """What a marker says. ``brace`` is the ``{``, or for pythonic calls the ``[``, of calls that begin without a marker."""
 
-Move = Literal["plain", "drop", "reason", "answer", "enter_section", "begin_call", "try_call", "close_call", "end"]
+Move = Literal[
+    "plain", "drop", "stray", "quote", "reason", "answer", "enter_section", "begin_call", "try_call", "close_call",
+    "end",
+]  # fmt: skip
+"""What is done about it. Markers of calls are text where they have no role:
+
+- ``stray``: the end of a call, or of a section, in text. Directly behind one it is one too many, elsewhere it is text.
+- ``quote``: the start of one, in reasoning. What stands there is text, however much it looks like a call; see
+  ``InReasoning.kept``.
+"""
 PLAIN: Move = "plain"
 
 MOVES: Mapping[type[Phase], Mapping[Meaning, Move]] = {
     InText: {
         "reasoning_start": "reason",
-        "reasoning_end": "drop",  # one too many: no marker is ever shown
+        "reasoning_end": "drop",  # one too many
         "answer_start": "drop",
         "section_start": "enter_section",
-        "section_end": "drop",
+        "section_end": "stray",
         "call_start": "begin_call",
-        "call_end": "drop",
+        "call_end": "stray",
         "brace": "try_call",
         "dropped": "drop",
         "stop": "end",
@@ -55,11 +64,11 @@ MOVES: Mapping[type[Phase], Mapping[Meaning, Move]] = {
         "reasoning_start": "drop",
         "reasoning_end": "answer",
         "answer_start": "answer",  # the model forgot to end its reasoning: the answer counts
-        "section_start": "enter_section",  # the model forgot to end its reasoning: the call counts
-        "section_end": "drop",
-        "call_start": "begin_call",
-        "call_end": "drop",
-        "brace": PLAIN,
+        "section_start": "quote",
+        "section_end": PLAIN,
+        "call_start": "quote",
+        "call_end": PLAIN,
+        "brace": "quote",
         "dropped": "drop",
         "stop": "end",
     },
@@ -151,6 +160,11 @@ class Plan:
 
     def move(self, phase: type[Phase], marker: str) -> Move:
         return MOVES[phase][self.meanings[marker]]
+
+    def ends_call(self, marker: str) -> bool:
+        """Whether a call that this marker ends was ended, and did not only break off there."""
+        meaning = self.meanings[marker]
+        return meaning == "call_end" or (meaning == "section_end" and self.calls is not None and not self.calls.end)
 
 
 def _meanings(spec: FormatSpec) -> dict[str, Meaning]:

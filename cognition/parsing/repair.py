@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Any, NoReturn
+from typing import Any
 
 from attrs import frozen
+
+from cognition.strict_json import DECODER
 
 TRAILING_COMMA = "trailing comma"
 SINGLE_QUOTES = "single quotes"
@@ -34,14 +36,6 @@ INNER = re.compile(
     r"""\\(?P<unicode>u[0-9a-fA-F]{4})|\\(?P<escaped>.)|(?P<quote>")|(?P<control>[\x00-\x1f])""", re.DOTALL
 )
 CLOSERS = {"{": "}", "[": "]"}
-
-
-def _refuse(word: str) -> NoReturn:
-    raise ValueError(f"{word} is no JSON number")
-
-
-DECODER = json.JSONDecoder(parse_constant=_refuse)
-"""Strict: also ``NaN`` and ``Infinity`` are refused, which Python's own reading of JSON lets pass."""
 
 
 @frozen

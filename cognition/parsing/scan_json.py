@@ -10,7 +10,8 @@ import json
 import re
 from collections.abc import Callable
 
-from cognition.parsing.decode import ARGUMENT_KEYS, name_in
+from cognition.parsing.decode import ARGUMENT_KEYS
+from cognition.parsing.making import name_in
 from cognition.parsing.open_call import OpenScan
 from cognition.parsing.plan import Plan
 from cognition.parsing.rope import EMPTY, Rope, added, joined
@@ -56,18 +57,17 @@ def scan_json(
     depth, quote, escaped = scan.depth, scan.quote, scan.escaped
     role, level, token, name, reached = scan.role, scan.level, scan.token, scan.name, scan.reached
     at, size, said, ending = start, len(text), "", ""
-    escapes = escaped or "\\" in text
     since = at if role == "arguments" else -1  # where the arguments begin that are not in ``said`` yet
     held = -1  # not looked for yet
     while at < size:
         if quote:
-            if escapes:
+            stop = text.find(quote, at)
+            stop = size if stop < 0 else stop
+            # Looked for within the string only: a text may hold many, all of which would be searched each time.
+            if escaped or text.find("\\", at, stop) >= 0:
                 match = INSIDE[quote].match(text, at + escaped)
                 stop = match.end() if match else at
                 escaped = stop < size and text[stop] != quote
-            else:
-                stop = text.find(quote, at)
-                stop = size if stop < 0 else stop
             closed = stop < size and not escaped
             if depth == level and role in ("key", "name"):
                 token = added(token, text[at : stop + escaped])
@@ -92,7 +92,7 @@ def scan_json(
         stop = found.start() if found else size
         if not final and (stop > at or found is None or text[at] in plan.firsts):
             if held < at:  # one look serves until a string has led past it
-                unsure = plan.in_call.held(text, at, size) if plan.in_call.sign(text, at) else None
+                unsure = plan.in_call.held(text, at, size)
                 held = size if unsure is None else unsure
             if held <= stop:
                 found, stop = None, held

@@ -5,7 +5,7 @@ Nothing is decoded here. Inside a value only the value's own end counts, so a va
 
 from __future__ import annotations
 
-from cognition.parsing.decode import name_in
+from cognition.parsing.making import name_in
 from cognition.parsing.open_call import OpenScan
 from cognition.parsing.plan import Plan
 from cognition.parsing.rope import EMPTY, added, joined

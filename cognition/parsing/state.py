@@ -56,6 +56,9 @@ class InText:
 
     held: str = ""
     """The unread end of the last chunk, which may be the beginning of a marker."""
+    behind: bool = False
+    """No marker has come since a call or a section of calls ended: as long as no text has come either, an end marker
+    is one too many."""
 
 
 @frozen
@@ -67,7 +70,12 @@ class BehindCall:
 
 @frozen
 class InReasoning:
+    """What the model thinks. Nothing in it is a call."""
+
     held: str = ""
+    kept: Rope = EMPTY
+    """All of it since something came that would begin a call elsewhere: if the reasoning is never ended, the model is
+    told of what reads as a call in it."""
 
 
 @frozen

@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from cognition.parsing.repair import DECODER, repair_json
+from cognition.parsing.literals import Unreadable
+from cognition.parsing.repair import repair_json
+from cognition.strict_json import DECODER, DuplicateKeyError
 from cognition.tools import ToolSpec
 
 ParameterTypes = Mapping[str, Mapping[str, frozenset[str]]]
@@ -118,13 +120,21 @@ def typed(text: str, types: frozenset[str]) -> tuple[Any, tuple[str, ...]]:
     """What a parameter's text says, and what had to be mended to read it.
 
     Where the schema allows texts and something else, only what is written exactly as the other is no text.
+
+    Raises:
+        Unreadable: it is no text, and gives a key twice.
     """
     stripped = text.strip()
     if not types or types & ANY_TYPE or types == {"string"}:
         return text, ()
     if "null" in types and stripped in ("null", "None"):
         return None, ()
-    value, repairs = read_literal(stripped)
+    try:
+        value, repairs = read_literal(stripped)
+    except Unreadable:
+        if "string" in types:
+            return text, ()
+        raise
     if repairs and "string" in types:
         return text, ()
     if isinstance(value, float) and "integer" in types and "number" not in types and value.is_integer():
@@ -136,11 +146,17 @@ def typed(text: str, types: frozenset[str]) -> tuple[Any, tuple[str, ...]]:
 
 
 def read_literal(text: str) -> tuple[Any, tuple[str, ...]]:
-    """A value written as JSON, or nearly so; the text itself where it is neither."""
+    """A value written as JSON, or nearly so; the text itself where it is neither.
+
+    Raises:
+        Unreadable: it is JSON with a key that is given twice.
+    """
     if text in LITERALS:
         return LITERALS[text], ()
     try:
         return DECODER.decode(text), ()
+    except DuplicateKeyError as error:
+        raise Unreadable(str(error)) from None
     except (ValueError, RecursionError):
         repaired = repair_json(text, complete=False)
     return (text, ()) if repaired is None else (repaired.value, repaired.repairs)

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from cognition.parsing.literals import Unreadable
-from cognition.parsing.repair import DECODER, repair_json
+from cognition.parsing.literals import Doubt, Unreadable
+from cognition.parsing.repair import TOKEN, repair_json
+from cognition.strict_json import DECODER, DuplicateKeyError
 
 SPACE = re.compile(r"[ \t\n\r]*+")
+SHAPE = json.JSONDecoder()
+"""Reads whatever is JSON in its shape."""
 
 
 class Value(NamedTuple):
@@ -22,54 +26,91 @@ class Value(NamedTuple):
 Members = Mapping[str, Value]
 
 
-def json_values(text: str, complete: bool) -> tuple[list[Value], tuple[str, ...]]:
+class _WrongError(ValueError):
+    """A list of values is not one, from a place on."""
+
+    def __init__(self, problem: str, place: int) -> None:
+        super().__init__(f"{problem} at character {place}")
+        self.pos = place
+
+
+def json_values(text: str, complete: bool) -> tuple[list[Value], tuple[str, ...], Doubt | None]:
     """The values that stand side by side in a text, or in its one list; else what mending makes of it.
 
-    ``complete``: see ``repair_json``. Raises Unreadable.
+    ``complete``: see ``repair_json``. The last one is ``Decoding.doubt``. Raises Unreadable.
     """
     repairs: tuple[str, ...] = ()
+    doubt = None
     try:
         values = strictly(text)
     except RecursionError:
         raise Unreadable("the JSON is nested too deeply") from None
+    except DuplicateKeyError as error:
+        raise Unreadable(str(error), doubt_in(text)) from None
     except ValueError as error:
-        repaired = repair_json(text, complete=complete)
+        repaired, doubt = repair_json(text, complete=complete), doubt_in(text)
         if repaired is None:
-            raise Unreadable(f"not valid JSON: {error}") from None
+            raise Unreadable(f"not valid JSON: {error}", doubt) from None
         several = repaired.value if isinstance(repaired.value, list) else [repaired.value]
         values, repairs = [Value(value, None) for value in several], repaired.repairs
     if not values:
         raise Unreadable("the list of calls is empty")
-    return values, repairs
+    return values, repairs, doubt
 
 
-def strictly(text: str) -> list[Value]:
+def strictly(text: str, decoder: json.JSONDecoder = DECODER) -> list[Value]:
     """The same where nothing is to be mended. Raises ValueError, or RecursionError."""
-    return _listed(text) if text.startswith("[") else _side_by_side(text)
+    return _listed(text, decoder) if text.startswith("[") else _side_by_side(text, decoder)
 
 
-def _listed(text: str) -> list[Value]:
+def doubt_in(text: str) -> Doubt | None:
+    """The doubt in a text that is no JSON: it begins with the last string before what is wrong, as it may lack a quote.
+
+    None where nothing is wrong with the text but that a key is given twice, or a number is none.
+    """
+    try:
+        strictly(text, SHAPE)
+    except RecursionError:
+        return None
+    except ValueError as error:
+        place: int = getattr(error, "pos", 0)
+    else:
+        return None
+    at, string = 0, place
+    while at <= place < len(text):
+        token = TOKEN.match(text, at)
+        if token is None:  # a string that is never closed
+            return Doubt(at, open=True)
+        if at == place:
+            break
+        if token.lastgroup != "blank":
+            string = at if token.lastgroup in ("double", "single") else place
+        at = token.end()
+    return Doubt(string)
+
+
+def _listed(text: str, decoder: json.JSONDecoder) -> list[Value]:
     values: list[Value] = []
     at = skip(text, 1)
     while text[at : at + 1] != "]":
         if values:
             if text[at : at + 1] != ",":
-                raise ValueError(f"expecting ',' or ']' at character {at}")
+                raise _WrongError("expecting ',' or ']'", at)
             at = skip(text, at + 1)
-        value, end = DECODER.raw_decode(text, at)
+        value, end = decoder.raw_decode(text, at)
         values.append(Value(value, text[at:end]))
         at = skip(text, end)
     if at + 1 < len(text):
-        raise ValueError(f"extra text at character {at + 1}")
+        raise _WrongError("extra text", at + 1)
     return values
 
 
-def _side_by_side(text: str) -> list[Value]:
+def _side_by_side(text: str, decoder: json.JSONDecoder) -> list[Value]:
     """Usually one. Some models write several calls between one pair of markers, each on its line."""
     values: list[Value] = []
     at = 0
     while at < len(text):
-        value, end = DECODER.raw_decode(text, at)
+        value, end = decoder.raw_decode(text, at)
         values.append(Value(value, text[at:end]))
         at = skip(text, end)
     return values

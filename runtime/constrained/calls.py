@@ -175,12 +175,17 @@ class CallWriter:
         fields, colon = self.calls.fields, self.rules.terminal(regex(": ?"))
         comma = self.rules.terminal(regex(",[ \\n]{0,5}"))
         marked = self.calls.start or self.calls.section_start
-        other = self.rules.terminal(regex(f'"(?:type|id{"|tool_call_id" if marked else ""})": ?"{ID}"'))
         indent = self.rules.terminal(regex("[ \\n]{0,5}"))
         name = f"{quoted(_string(fields.name))} {colon} {self._key(tool)}"
         arguments = f"{quoted(_string(fields.arguments))} {colon} {self._arguments(tool)}"
-        tail = f"({comma} {other})?" if marked else ""
-        return self.rules.rule(f'"{{" {indent} ({other} {comma})? {name} {comma} {arguments} {tail} {indent} "}}"')
+        body = f"{name} {comma} {arguments}"
+        if not marked:
+            other = self.rules.terminal(regex(f'"(?:type|id)": ?"{ID}"'))
+            return self.rules.rule(f'"{{" {indent} ({other} {comma})? {body} {indent} "}}"')
+        # One may stand before and one behind, but none of them twice: no call has a key twice.
+        kind, own = (self.rules.terminal(regex(f'"{key}": ?"{ID}"')) for key in ("type", "(?:tool_call_)?id"))
+        options = (f"({first} {comma})? {body} ({comma} {last})?" for first, last in ((kind, own), (own, kind)))
+        return self.rules.rule(f'"{{" {indent} ({" | ".join(options)}) {indent} "}}"')
 
     def _name_as_key(self, tool: Tool) -> str:
         colon = self.rules.terminal(regex(": ?"))

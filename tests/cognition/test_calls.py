@@ -25,9 +25,11 @@ from cognition import (
     ToolReturned,
     ToolSpec,
     Usage,
+    UserMessage,
     UserSpoke,
     WorkerFinished,
 )
+from cognition.parsing import HERMES, parse_reply
 from cognition.phases import Acting, Settled
 from tests.cognition.session import DELETE, MULTIPLY, WRITE, Session, effect, engine_with, replied
 from tests.cognition.test_results import FEATURES, FIRST, WORKER, calling
@@ -106,6 +108,34 @@ def test_a_model_that_is_to_mend_a_call_beside_others_is_asked_for_that() -> Non
 
         assert isinstance(again, CallModel)
         assert purpose == again.purpose
+
+
+@pytest.mark.behaviour("P13a")
+def test_of_a_reply_that_was_cut_the_whole_calls_run_and_the_cut_one_is_told() -> None:
+    """At the token limit: what was written is carried out, and before its next reply the model learns what was not."""
+    raw = '<tool_call>{"name": "write", "arguments": {}}</tool_call><tool_call>{"name": "write", "argum'
+    reply = parse_reply(HERMES, raw, finish_reason="length")
+    session = Session(engine_with(WRITE))
+    session(UserSpoke("Go"))
+    (run,) = session(replied("1.1.0", "", *reply.tool_calls, malformed=reply.malformed, finish_reason="length"))
+    session(ToolReturned(FIRST, "ok"))
+    note = session.state.history[-1]
+
+    assert isinstance(run, CallTool)
+    assert isinstance(note, UserMessage)
+    assert "the reply reached the token limit inside the call" in note.text
+
+
+@pytest.mark.parametrize("text", ['{"a": 1, "a": 2}', '{"a": {"b": 1, "b": 1}}', '{"a": NaN}', '{"a": -Infinity}'])
+@pytest.mark.behaviour("P13d")
+def test_a_call_that_gives_a_key_twice_is_told_whoever_proposed_it(text: str) -> None:
+    """Which value counts differs from reader to reader; what is no JSON number is none."""
+    session = Session(engine_with(WRITE))
+    session(UserSpoke("Go"))
+    (*_, again) = session(replied("1.1.0", "", ProposedCall("write", text)))
+
+    assert isinstance(again, CallModel)
+    assert again.purpose == "repair"
 
 
 def test_a_refusal_from_now_on_keeps_its_reason() -> None:

@@ -87,6 +87,8 @@ def test_a_hook_may_refuse_a_call_or_spoil_it() -> None:
     for event, expected in (
         (HookReturned(effect("1.1.1"), "refuse", "no"), ("Error: a hook refused this call: no", "refused")),
         (HookReturned(effect("1.1.1"), arguments_json="["), None),
+        (HookReturned(effect("1.1.1"), arguments_json="[]"), None),
+        (HookReturned(effect("1.1.1"), arguments_json='{"path": "a", "path": "b"}'), None),
     ):
         session = Session(engine_with(WRITE, hooks=("before_tool",)))
         calling(session, ProposedCall("write"))

@@ -5,7 +5,15 @@ from __future__ import annotations
 import pytest
 
 from cognition import MalformedToolCall, ProposedCall, ToolSpec
-from cognition.text_protocol import INSTRUCTIONS, MOST_OBJECTS, Reading, TextProtocol, instructions, read_text
+from cognition.text_protocol import (
+    INSTRUCTIONS,
+    MISPLACED,
+    MOST_OBJECTS,
+    Reading,
+    TextProtocol,
+    instructions,
+    read_text,
+)
 from tests.cognition.test_text_protocol import MOVE, SHELL
 
 ODD = ToolSpec("odd", "", {"type": "object", "properties": {"n": {"type": "integer"}}})
@@ -72,6 +80,8 @@ def test_short_keys_are_read_part_by_part(text: str, expected: Reading) -> None:
         ('{"a": "any", "i": "5"}', "the input of 'any' must be a JSON object"),
         ('{"a": "bare", "i": "5"}', "the input of 'bare' must be a JSON object"),
         ('{"a": "unknown", "i": "x"}', "the input of 'unknown' must be a JSON object"),
+        ('{"a": "shell", "i": "ls", "c": "yes"}', MISPLACED.format("shell")),
+        ('{"a": "shell", "x": 1}', MISPLACED.format("shell")),
     ],
 )
 def test_what_can_not_be_read_goes_back_as_it_was_with_the_reason(text: str, reason: str) -> None:
@@ -81,8 +91,8 @@ def test_what_can_not_be_read_goes_back_as_it_was_with_the_reason(text: str, rea
 @pytest.mark.parametrize(
     "text",
     [
-        '{"a": "shell", "i": "ls", "c": "yes"}',
-        '{"a": "shell", "x": 1}',
+        '{"a": "none", "i": "ls", "c": "yes"}',
+        '{"a": "none", "x": 1}',
         '{"c": true, "i": {}}',
         '{"t": 1}',
         '{"f": null}',
@@ -90,6 +100,7 @@ def test_what_can_not_be_read_goes_back_as_it_was_with_the_reason(text: str, rea
     ],
 )
 def test_an_object_with_another_key_or_type_is_not_of_the_convention(text: str) -> None:
+    """It is an answer, unless it names a tool that there is."""
     assert Reading(text) == read_text("short_keys", text, TOOLS)
 
 

@@ -27,6 +27,7 @@ from cognition import (
     UserMessage,
     UserSpoke,
 )
+from cognition.outcomes import FinishReason
 from cognition.text_protocol import INSTRUCTIONS, Reading, TextProtocol, instructions, read_text
 from tests.cognition.session import Session, effect, engine_with, replied
 
@@ -258,3 +259,78 @@ def test_unreadable_replies_are_sent_back_twice_and_stay_out_of_history() -> Non
     assert isinstance(end, TurnFinished)
     assert isinstance(end.outcome, Failed)
     assert end.outcome.kind == "bad_output"
+
+
+# ------------------------------------------------------------------------------- what was cut, and what is misplaced
+
+SHORT = [
+    '{"t": "hm", "a": "shell", "i": {"command": "ls", "deep": {"a": "move", "i": {"a": "x"}}}}',
+    '[{"a": "shell", "i": {"command": "ls"}}, {"a": "move", "i": {"a": "x", "b": "y"}, "c": true}]',
+    'Sure. {"a": "shell", "i": {"command": "ls"}} and {"a": "move", "i": {"b": "}"}} so.',
+    '```json\n{"a": "shell", "i": {"command": "ls"}}\n```\nthen ```json\n{"a": "move", "i": {}}\n```',
+]
+TAGS = [
+    'Hm.<tool>shell</tool>\n<args>{"command": "ls"}</args> and <tool>move</tool><args>{"a": "<tool>"}</args>',
+    "<tool>shell</tool><args>ls</args><tool>now</tool><args>{}</args>",
+]
+
+
+@pytest.mark.parametrize(
+    ("protocol", "text"), [*(("short_keys", text) for text in SHORT), *(("tool_tags", text) for text in TAGS)]
+)
+@pytest.mark.parametrize("reason", ["stop", "length", "cancelled", "error"])
+@pytest.mark.behaviour("P13a")
+def test_no_part_of_a_reply_holds_a_call_that_the_whole_has_not(
+    protocol: TextProtocol, text: str, reason: FinishReason
+) -> None:
+    """Cut after each character; where the model stopped by itself, a name in tags may be a call of its own."""
+    whole = calls(read_text(protocol, text, TOOLS))
+    for cut in range(len(text)):
+        part = calls(read_text(protocol, text[:cut], TOOLS, reason))
+        alone = reason == "stop" and text[:cut].rstrip().endswith("</tool>")
+
+        assert part[: len(part) - alone] == whole[: len(part) - alone], text[:cut]
+
+
+@pytest.mark.parametrize(
+    ("protocol", "text", "names", "reason"),
+    [
+        ("short_keys", '{"a": "shell", "command": "ls"}', [], "has to stand in"),
+        ("short_keys", 'Sure! {"a": "shell", "args": {"command": "ls"}}', [], "has to stand in"),
+        ("short_keys", '[{"a": "move", "i": {}}, {"a": "shell", "command": "ls"}]', ["move"], "has to stand in"),
+        ("short_keys", '{"a": "shell", "i": {"command": "ls", "command": "rm"}}', [], "'command' is given twice"),
+        ("short_keys", 'So: {"a": "shell", "a": "move", "i": {}}', [], "'a' is given twice"),
+        ("short_keys", 'So: {"a": "shell", "i": {"command": "l', [], "no complete JSON"),
+        ("short_keys", '{"a": "shell"', [], "no complete JSON"),
+        ("short_keys", '[{"a": "move", "i": {}}, {"t": "hm", "a": "sh', ["move"], "no complete JSON"),
+        ("short_keys", '{"t": 1, "a": "write", "i": {"d": {"a": "shell", "i": "ls"}, ...}}', [], "no complete JSON"),
+        ("tool_tags", '<tool>shell</tool><args>{"command": "l', [], "the input of 'shell' is not complete"),
+        ("tool_tags", "<tool>shell</tool>\n<arg", [], "the input of 'shell' is not complete"),
+        ("tool_tags", "<tool>move</tool><args>{}</args><tool>she", ["move"], "<tool> is not closed"),
+    ],
+)
+@pytest.mark.behaviour("P13a", "P13c")
+def test_what_may_have_been_meant_as_input_is_told(
+    protocol: TextProtocol, text: str, names: list[str], reason: str
+) -> None:
+    reading = read_text(protocol, text, TOOLS, "length")
+
+    assert [call.name for call in reading.calls] == names
+    assert reason in reading.malformed[-1].reason
+
+
+def test_a_name_in_tags_is_a_call_where_the_model_stopped_by_itself() -> None:
+    """At a token limit its input may have been to come."""
+    stopped, cut = (read_text("tool_tags", "<tool>now</tool>\n", TOOLS, reason) for reason in ("stop", "length"))
+
+    assert (calls(stopped), stopped.malformed) == ([("now", {})], ())
+    assert (calls(cut), len(cut.malformed)) == ([], 1)
+    assert read_text("tool_tags", "I write <tool> so", TOOLS, "length") == Reading(answer="I write <tool> so")
+
+
+def test_a_missing_brace_is_mended_where_the_text_has_an_end_of_its_own() -> None:
+    """An answer loses nothing by it; in a fence and between tags, the end is there."""
+    assert read_text("short_keys", '{"f": "Done."', TOOLS).answer == "Done."
+    assert calls(read_text("short_keys", '```\n{"a": "shell", "i": {"command": "ls"}\n```', TOOLS)) == LS
+    assert calls(read_text("tool_tags", '<tool>shell</tool><args>{"command": "ls"</args>', TOOLS)) == LS
+    assert read_text("short_keys", 'Use {"t": {"a": 1', TOOLS).answer == 'Use {"t": {"a": 1'

@@ -96,6 +96,22 @@ def markers_of(spec: FormatSpec) -> list[str]:
     return [marker for marker in found if marker]
 
 
+def shown_markers(spec: FormatSpec, output: TextDelta | ReasoningDelta) -> list[str]:
+    """The markers that an output holds and must not hold.
+
+    Where no call is open, what ends one is text; and in reasoning, all that belongs to calls is.
+    """
+    text, calls = output.text, spec.calls
+    ends = [calls.end, calls.section_end] if calls else []
+    hidden = set(markers_of(spec)) - set(ends)
+    if calls and isinstance(output, ReasoningDelta):
+        starts = sorted({calls.start, calls.section_start, *calls.more_starts} - {""}, key=len, reverse=True)
+        hidden -= set(starts)
+        for start in starts:  # a shorter marker may be a part of it
+            text = text.replace(start, "")
+    return [marker for marker in sorted(hidden) if marker in text]
+
+
 def inner_markers_of(spec: FormatSpec) -> list[str]:
     if spec.calls is None:
         return []

@@ -32,12 +32,10 @@ FOLDER = Path(__file__).resolve().parent / "cases"
 
 REASONS: Mapping[str, str] = {
     "reasoning wanted in the text": "a mode that leaves reasoning and its markers in the text, which there is not here",
-    "a call within reasoning that goes on": "a call in reasoning counts, since models forget to end it; whether the "
-    "reasoning goes on behind it is not known while it streams",
+    "a call within reasoning": "nothing in reasoning is a call; where it is never ended, the model is told to end it",
     "a marker wanted in the reasoning": "no marker is ever shown",
     "words of the prompt wanted in the reasoning": "what the prompt said is not the model's",
     "an answer in a fence": "a fence of code around a structured answer stays",
-    "tags in a message to somebody": "tags of calls are markers in any message; to whom it is sent decides nothing",
     "a call left out": "a call that can't be read, or has an unusual id, is told and not left out",
     "another format in the same tags": "one format for a model: its own",
     "quotation marks wanted off": "a text is kept as it was written",

@@ -39,7 +39,16 @@ from cognition.parsing.formats import BARE_JSON, GEMMA4, LFM2, LLAMA3, MISTRAL, 
 from cognition.parsing.machine import LONGEST_HEAD, Run
 from cognition.parsing.plan import plan_of
 from cognition.parsing.state import InCall
-from tests.cognition.parsing.replies import Written, hostile_replies, markers_of, merged, pieces, read, replies
+from tests.cognition.parsing.replies import (
+    Written,
+    hostile_replies,
+    markers_of,
+    merged,
+    pieces,
+    read,
+    replies,
+    shown_markers,
+)
 
 CUTS = st.lists(st.integers(0, 10_000), max_size=6)
 REASONS = st.sampled_from(["stop", "length", "cancelled"])
@@ -91,17 +100,16 @@ def test_any_text_can_be_read(spec: FormatSpec, text: str) -> None:
 
 
 @given(hostile_replies())
-def test_no_marker_is_ever_shown(hostile: tuple[FormatSpec, str]) -> None:
-    """Neither text nor reasoning holds a marker, whatever the model wrote."""
+def test_no_marker_is_shown_in_its_role(hostile: tuple[FormatSpec, str]) -> None:
+    """Neither text nor reasoning holds a marker, whatever the model wrote, but for ends and quotes of calls."""
     spec, raw = hostile
     parser = Parser(spec)
     outputs = [*parser.feed(raw), *parser.finish()]
     reply = collect(outputs)
-    shown = [output.text for output in outputs if isinstance(output, TextDelta | ReasoningDelta)]
+    shown = [output for output in outputs if isinstance(output, TextDelta | ReasoningDelta)]
 
-    assert [
-        marker for marker in markers_of(spec) for text in (*shown, reply.text, reply.reasoning) if marker in text
-    ] == []
+    for output in (*shown, TextDelta(reply.text), ReasoningDelta(reply.reasoning)):
+        assert shown_markers(spec, output) == []
 
 
 @given(hostile_replies(), CUTS)
@@ -331,13 +339,6 @@ def test_calls_without_end_markers_are_all_kept(count: int, good: int) -> None:
     calls[good % count] += "</tool_call>"
 
     assert [f"f{n}" for n in range(count)] == [call.name for call in parse_reply(HERMES, "".join(calls)).tool_calls]
-
-
-def test_a_call_in_reasoning_that_was_never_ended_counts() -> None:
-    """A model that forgets to end its reasoning still gets its call."""
-    reply = parse_reply(HERMES, '<think>\nhm\n<tool_call>{"name": "f", "arguments": {}}</tool_call>')
-
-    assert Reply("", "hm", (ProposedCall("f", "{}"),)) == reply
 
 
 # -------------------------------------------------------------------------------------------------- white space

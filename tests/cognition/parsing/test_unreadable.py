@@ -26,6 +26,11 @@ REASONS: dict[str, tuple[FormatSpec, str, str]] = {
     "no call at all": (HERMES, "<tool_call>[]</tool_call>", "the list of calls is empty"),
     "a list of a comma": (HERMES, "<tool_call>[,]</tool_call>", "the list of calls is empty"),
     "a number": (HERMES, "<tool_call>5</tool_call>", "a call has to be a JSON object"),
+    "a key given twice, and brackets without end": (
+        HERMES,
+        f'<tool_call>{{"name": "f", "arguments": {{"a": {{"x": 1, "x": 2}}, "b": {"[" * 5000}',
+        "the key 'x' is given twice",
+    ),
     "two names": (APERTUS, '<|tools_prefix|>[{"a": {}, "b": {}}]<|tools_suffix|>', "an object with one key"),
     "arguments that are prose": (
         HERMES,
@@ -136,6 +141,11 @@ READ: dict[str, tuple[FormatSpec, str, list[tuple[str, object]]]] = {
         HERMES,
         '<tool_call>{"name": "f\\q", "arguments": {}}</tool_call>',
         [("f\\q", {})],
+    ),
+    "a marker in a string behind what was mended": (
+        HERMES,
+        """<tool_call>{"name": "f", "arguments": {'x': "a </tool_call> b"}}</tool_call>""",
+        [("f", {"x": "a </tool_call> b"})],
     ),
     "a marker in the string of a call that was mended": (
         HERMES,

@@ -435,10 +435,16 @@ LATER = {
     ),
     "a marker that is left when another is taken out (a blank parts what would be one)": (
         HERMES,
-        "<think>a</think</tool_call>></think>b</think</tool_call>> </thi</tool_call>nk>",
+        "<think>a</think<think>></think>b</think</think>> </thi</think>nk>",
         Reply("b</think > </thi nk>", "a</think >"),
     ),
-    "text around a marker that would be none": (HERMES, "a <</tool_call>b", Reply("a <b")),
+    "text around a marker that would be none": (HERMES, "a <</think>b", Reply("a <b")),
+    "the end of a call where there is none": (HERMES, "a <</tool_call>b", Reply("a <</tool_call>b")),
+    "the end of a call twice": (
+        HERMES,
+        '<tool_call>{"name": "lookup", "arguments": {"q": "zebra"}}</tool_call>\n</tool_call>\nHi </tool_call>.',
+        Reply("Hi </tool_call>.", tool_calls=LOOKUP),
+    ),
 }
 
 VECTORS = {**EARLIER_SYSTEMS, **FAMILIES, **UNUSUAL, **LATER}

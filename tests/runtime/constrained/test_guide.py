@@ -72,6 +72,16 @@ def test_outside_of_calls_nothing_is_masked() -> None:
     write(guide, words, " And more.")
 
 
+def test_a_call_quoted_in_reasoning_is_not_held() -> None:
+    """It is reasoning; a call behind it is one, and held."""
+    words = Words()
+    guide = made(HERMES, words)
+    write(guide, words, '<think>Not <tool_call>{"name": "add", "arguments": {"a": "x"}}</tool_call> nor <tool_call>!')
+    assert guide.allowed() is None
+    write(guide, words, '</think><tool_call>\n{"name": "add", "arguments": {"a": ')
+    assert not may_come(guide, ord('"'))
+
+
 def test_in_a_call_only_what_fits_may_come() -> None:
     """No text can be begun for a number, and the reply can't end."""
     words = Words()

@@ -8,7 +8,7 @@ from attrs import evolve
 from jsonschema import Draft202012Validator
 
 from cognition import ToolSpec
-from cognition.parsing import FORMATS, HERMES, PLAIN, FormatSpec, parse_reply
+from cognition.parsing import FORMATS, HERMES, PLAIN, FormatSpec, Reply, parse_reply
 from cognition.parsing.formats import LLAMA3
 from runtime.constrained.calls import read_tools
 from runtime.constrained.replies import Vocabulary, begun, reply
@@ -48,6 +48,11 @@ def silent(spec: FormatSpec) -> FormatSpec:
     return spec if spec.reasoning is None or spec.prompted else evolve(spec, reasoning=None)
 
 
+def repeats_a_key(read: Reply) -> bool:
+    """Whether an object with free keys has one of them twice, as random bytes may: no grammar remembers its keys."""
+    return any("is given twice" in one.reason for one in read.malformed)
+
+
 @pytest.mark.parametrize("parallel", [True, False])
 @pytest.mark.parametrize("spec", CALLING, ids=lambda spec: spec.name)
 def test_forced_calls_are_read_back_valid(spec: FormatSpec, parallel: bool) -> None:
@@ -61,6 +66,8 @@ def test_forced_calls_are_read_back_valid(spec: FormatSpec, parallel: bool) -> N
             continue
         complete += 1
         read = parse_reply(spec, text, tools=TOOLS)
+        if repeats_a_key(read):
+            continue
 
         assert (read.malformed, read.text.strip()) == ((), ""), text
         assert len(read.tool_calls) == 1 if not parallel else read.tool_calls, text
@@ -102,6 +109,8 @@ def test_whatever_the_grammar_allows_is_a_call_that_fits(spec: FormatSpec) -> No
             if text is None:
                 continue
             read = parse_reply(spec, text, tools=tools)
+            if repeats_a_key(read):
+                continue
             if calls == "may" and (read.text.strip(), read.tool_calls, read.malformed) == ("1", (), ()):
                 continue
             (call,) = read.tool_calls

@@ -1,0 +1,124 @@
+"""A call made of its name and its arguments, whatever the format: what the shapes' own readers end with."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any, NamedTuple
+
+from cognition.messages import MalformedToolCall, ProposedCall
+from cognition.parsing.literals import Doubt, Unreadable
+from cognition.parsing.spec import CallFormat
+from cognition.parsing.values import Value, json_values
+
+NO_ARGUMENTS = "no arguments"
+ARGUMENTS_IN_A_STRING = "arguments in a string"
+
+ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False)
+SURROGATE = re.compile("[\ud800-\udfff]")
+
+READ_OVER = frozenset({"id", "type", "tool_call_id", "call_id", "index"})
+"""What families write beside a call's name and arguments. Anything else there may be meant as an argument."""
+LOST = re.compile(r"""[{\[]|\s([\w-]+)\s*=\s*["']""")
+"""What could be arguments in a place where an id stands: an object, a list, or an attribute, which has its name."""
+ATTRIBUTES = READ_OVER | {"name", "to"}
+SECOND_NAME = re.compile(r'\bname="([^"]*)')
+
+Decoded = ProposedCall | MalformedToolCall
+
+
+class Decoding(NamedTuple):
+    """What a call's text says."""
+
+    calls: list[Decoded]
+    doubt: Doubt | None = None
+    """None: where each string begins and ends is beyond doubt, so a marker in one is quoted."""
+
+    @property
+    def readable(self) -> bool:
+        return not [item for item in self.calls if isinstance(item, MalformedToolCall)]
+
+    @property
+    def flawless(self) -> bool:
+        return not [item for item in self.calls if isinstance(item, MalformedToolCall) or item.repairs]
+
+
+def call_of(name: str, arguments: Value | None, repairs: tuple[str, ...]) -> ProposedCall:
+    """The call, once its arguments are sure to be an object. They are kept to the byte unless they were mended."""
+    if not name.strip():
+        raise Unreadable("the call has no name")
+    if arguments is None or arguments.value is None or arguments.value == "":
+        return ProposedCall(name.strip(), "{}", (*repairs, NO_ARGUMENTS))
+    if isinstance(arguments.value, str):
+        arguments, inner = _in_string(arguments.value)
+        repairs = (*repairs, ARGUMENTS_IN_A_STRING, *inner)
+    if not isinstance(arguments.value, dict):
+        raise Unreadable(f"the arguments have to be a JSON object, not {_kind(arguments.value)}")
+    text = arguments.text
+    if text is None or SURROGATE.search(text):
+        text = _written(arguments.value)
+    return ProposedCall(name.strip(), text, repairs)
+
+
+def _in_string(text: str) -> tuple[Value, tuple[str, ...]]:
+    try:
+        values, repairs, _ = json_values(text.strip(), complete=True)
+    except Unreadable as error:
+        raise Unreadable(f"the arguments are a string that holds no JSON object: {error}") from None
+    if len(values) != 1:
+        raise Unreadable("the arguments are a string that holds several values")
+    return values[0], repairs
+
+
+def _written(value: Any) -> str:
+    try:
+        text = ENCODER.encode(value)
+    except (ValueError, RecursionError) as error:  # a number such as 1e999 was read as infinite
+        raise Unreadable(f"the arguments can't be written as JSON: {error}") from None
+    # Half a surrogate pair has no UTF-8; escaped, it survives every journal and wire.
+    return text if text.isascii() or not SURROGATE.search(text) else json.dumps(value, allow_nan=False)
+
+
+def _kind(value: Any) -> str:
+    names = {list: "a list", bool: "a truth value", int: "a number", float: "a number", str: "a string"}
+    return names.get(type(value), type(value).__name__)
+
+
+def name_in(calls: CallFormat, head: str) -> str:
+    """The name in what stands before the arguments."""
+    return _parts(calls, head)[0]
+
+
+def checked_name(calls: CallFormat, head: str) -> str:
+    """The same, once what is read over there, such as an id, is sure to hold no arguments and no other name.
+
+    Raises:
+        Unreadable: it may hold some; the call without them would be another one than was meant.
+    """
+    name, *others = _parts(calls, head)
+    for other in filter(None, others):
+        for found in LOST.finditer(other):
+            if found[1] not in ATTRIBUTES:
+                raise Unreadable(f"no arguments can stand in {other.strip()[:40]!r}: they have a place of their own")
+        second = SECOND_NAME.search(other)
+        if second and second[1] != name:
+            raise Unreadable(f"the call names two tools, {name!r} and {second[1]!r}")
+    return name
+
+
+def _parts(calls: CallFormat, head: str) -> tuple[str, str, str]:
+    """The name, and what is read over before and behind it."""
+    before, rest = "", ""
+    if calls.name_start.strip():
+        first, found, last = head.partition(calls.name_start.strip())
+        before, head = (first, last) if found else ("", first)
+    for id_start in (calls.id_start, *calls.more_id_starts):
+        if id_start:
+            head, _, more = head.partition(id_start)
+            rest = more or rest
+    return unescaped(calls, head.strip()), before, rest
+
+
+def unescaped(calls: CallFormat, name: str) -> str:
+    """A name of a tool or a parameter as it is meant."""
+    return name.replace("&quot;", '"').replace("&amp;", "&") if calls.escaped and "&" in name else name
