@@ -192,7 +192,8 @@ class CancelAsked:
     usage: Usage = field(factory=Usage)
     """Of the reply that was stopped, where it is known: tokens that nobody read were computed nonetheless."""
     not_begun: tuple[EffectId, ...] = ()
-    """Effects in flight that are known never to have begun. Of any other the model is told that it may have happened."""
+    """Effects in flight that are known never to have begun. Of any other call the model is told that it may have
+    happened."""
     returned: tuple[EffectId, ...] = ()
     """Effects in flight that are known to have come to their end, though what they gave is lost."""
     at: float = field(default=0.0, kw_only=True)

@@ -61,6 +61,7 @@ class RemoteTool(Tool[..., str]):
         self.is_async = False
 
     def call(self, arguments: Mapping[str, Any], context: ToolContext[Any]) -> str:
+        context.begin()
         return self.function(arguments, context)
 
 

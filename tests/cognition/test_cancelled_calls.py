@@ -24,14 +24,9 @@ from cognition import (
     UserSpoke,
 )
 from tests.cognition.session import DELETE, MULTIPLY, WRITE, Session, effect, engine_with, replied
+from tests.cognition.told import MAY_HAVE_HAPPENED, NOT_RUN, RAN, STOPPED
 
 FIRST = effect("1.1.1")
-NOT_RUN = "The call was cancelled before it ran."
-STOPPED = "The call was cancelled while it ran; it changes nothing."
-MAY_HAVE_HAPPENED = (
-    "The call was cancelled while it ran. It may have happened, in part or in whole: look before you call it again."
-)
-RAN = "The call ran to its end, and its result was lost by a cancellation. Look before you call it again."
 WORKER = ProposedCall("spawn_worker", {"name": "a", "objective": "x"})
 
 
@@ -81,14 +76,14 @@ def test_a_call_at_its_hook_has_run_or_has_not() -> None:
     session = calling(ProposedCall("write"), hooks=("before_tool", "after_tool"))
     before = session.state
     session(CancelAsked())
-    assert [(NOT_RUN, "cancelled")] == session.results
+    assert session.results == [(NOT_RUN, "cancelled")]
 
     session = calling(ProposedCall("write"), hooks=("before_tool", "after_tool"))
     assert before == session.state
     session(HookReturned(FIRST))
     session(ToolReturned(effect("1.1.2"), "the secret"))
     session(CancelAsked())
-    assert [(RAN, "cancelled")] == session.results
+    assert session.results == [(RAN, "cancelled")]
 
 
 def test_a_reset_leaves_no_result_behind() -> None:
@@ -96,7 +91,7 @@ def test_a_reset_leaves_no_result_behind() -> None:
 
     session(SessionReset())
 
-    assert [] == session.results
+    assert session.results == []
 
 
 CALLS = st.lists(st.sampled_from([ProposedCall(name) for name in ("write", "delete", "multiply")]), min_size=1)
@@ -131,10 +126,10 @@ def test_no_call_that_was_let_run_is_said_not_to_have_run(calls: list[ProposedCa
     for call_id, identity in running.items():
         told = results[call_id].content
         if identity in idle:
-            assert NOT_RUN == told
+            assert told == NOT_RUN
         else:
             assert (STOPPED if results[call_id].name == "multiply" else MAY_HAVE_HAPPENED) == told
     begun = {call_id for call_id, identity in running.items() if identity not in idle}
     for call_id, message in results.items():
         if message.status == "cancelled" and call_id not in begun:
-            assert NOT_RUN == message.content
+            assert message.content == NOT_RUN
