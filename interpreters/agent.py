@@ -8,15 +8,12 @@ from typing import Any, NoReturn, TypeVar, overload
 from cognition import AgentState, CogstepError, ConfigError, SessionReset
 from interpreters.answers import StructuredResult
 from interpreters.assembly import NO_TYPE, Parts, said
-from interpreters.base_agent import LOG, BaseAgent, loop_runs_here
+from interpreters.base_agent import CLOSE_SECONDS, LOG, BaseAgent, loop_runs_here
 from interpreters.observers import Observers
 from interpreters.results import RunResult
 from interpreters.sync import SyncInterpreter
 
 T = TypeVar("T")
-
-CLOSE_SECONDS = 5.0
-"""How long ``close`` waits for tools that don't heed a cancellation."""
 
 IN_A_LOOP = (
     "Agent.run blocks the event loop that runs on this thread until the turn ends; in async code, use AsyncAgent"

@@ -82,8 +82,10 @@ class AsyncInterpreter(Interpreter):
         self._modes: tuple[Mode, ...] = ()
         """Set between turns, and not on the disk yet."""
         self._setting: asyncio.Task[None] | None = None
-        self._end: asyncio.Future[None] | None = None
-        """Of the run under way, for who waits for it."""
+        self._rest: set[asyncio.Future[None]] = set()
+        """Who waits until the turn under way stands closed on file."""
+        self._end: set[asyncio.Future[None]] = set()
+        """Who waits until its run has ended."""
         super().__init__(engine, program, observers=observers, recorder=recorder, state=state, clock=clock)
 
     # ------------------------------------------------------------------------------------------------ running a turn
@@ -117,6 +119,8 @@ class AsyncInterpreter(Interpreter):
                 except BaseException as caught:
                     await self._break_off(describe(caught))
                     error = caught  # raised outside, since a group would wrap it
+                finally:
+                    self._tell(self._rest)
             if error is not None:
                 raise error
         finally:
@@ -126,16 +130,35 @@ class AsyncInterpreter(Interpreter):
             finally:
                 self._end_run()
                 self._group = None
-                if self._end is not None:
-                    self._end.set_result(None)
-                    self._end = None
+                self._tell(self._end)
 
     async def ended(self) -> None:
         """Until the run under way has ended."""
         if self._turn is not None:
-            if self._end is None:
-                self._end = asyncio.get_running_loop().create_future()
-            await asyncio.wait([self._end])
+            await self._hear(self._end, None)
+
+    @property
+    def at_work(self) -> bool:
+        """Whether a run is under way."""
+        return self._turn is not None
+
+    async def rested(self, seconds: float) -> None:
+        """Until the turn under way stands closed on file, or so long; its run may still wait for tasks to end."""
+        if self._turn is not None and self._is_open():
+            await self._hear(self._rest, seconds)
+
+    @staticmethod
+    def _tell(waiting: set[asyncio.Future[None]]) -> None:
+        for future in waiting:
+            if not future.done():
+                future.set_result(None)
+        waiting.clear()
+
+    @staticmethod
+    async def _hear(waiting: set[asyncio.Future[None]], seconds: float | None) -> None:
+        future = asyncio.get_running_loop().create_future()
+        waiting.add(future)
+        await asyncio.wait([future], timeout=seconds)
 
     async def settle(self, reason: str) -> None:
         """A run that an exception ended may have left its turn open: close it."""

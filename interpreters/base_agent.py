@@ -30,6 +30,9 @@ from runtime.protocol import Runtime
 
 LOG = logging.getLogger("cogstep")
 
+CLOSE_SECONDS = 5.0
+"""How long ``close`` waits for tools that don't heed a cancellation."""
+
 
 class BaseAgent(ABC):
     """A session and its interpreter. How a turn is waited for is the subclass's matter."""

@@ -179,8 +179,11 @@ class Interpreter(ABC):
 
     def _closing(self, reason: str) -> Iterable[Input]:
         """A run that an exception ended may have left its turn open: what closes it."""
-        left_open = self.driver.in_flight or not isinstance(self.driver.state.phase, RESTING)
-        return self._breaking_off(reason) if left_open else ()
+        return self._breaking_off(reason) if self._is_open() else ()
+
+    def _is_open(self) -> bool:
+        """Whether a turn has begun and has not come to its end."""
+        return bool(self.driver.in_flight) or not isinstance(self.driver.state.phase, RESTING)
 
     def _breaking_off(self, reason: str) -> Iterator[Input]:
         yield self._cancellation(reason)

@@ -190,7 +190,7 @@ def test_a_call_whose_decision_could_not_be_written_has_not_begun(
     result, state = session(disk, tmp_path / "s.jsonl", Cast(Go=[call("buy"), "Well."]), [buy])
 
     assert Completed("Well.") == result.outcome
-    assert [] == [m for m in state.history if isinstance(m, ToolMessage)]
+    assert [m for m in state.history if isinstance(m, ToolMessage)] == []
 
 
 @pytest.mark.behaviour("C13a")
@@ -214,7 +214,7 @@ def test_a_call_that_an_interrupt_kept_from_beginning_has_not_begun(tmp_path: Pa
         with pytest.raises(KeyboardInterrupt):
             agent.run("Go!")
         assert agent.run("And now?").text == "Well."
-        assert [NOT_RUN] == [m.content for m in agent.state.history if isinstance(m, ToolMessage)]
+        assert [m.content for m in agent.state.history if isinstance(m, ToolMessage)] == [NOT_RUN]
         assert replay(path).raise_for_divergence().state == agent.state
 
 
