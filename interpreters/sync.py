@@ -114,18 +114,20 @@ class SyncInterpreter(Interpreter):
 
         An interrupt may come at any place here, and the session is free afterwards all the same: it is taken by one
         operation on a dict, for a holder that was made before; only that holder's end gives it back; and it is given
-        back twice, since an interrupt may come where that is done, too.
+        back twice, since an interrupt may come where that is done, too. (Nothing returns from within: in CPython, the
+        line of such a ``return`` is not guarded by its ``finally``.)
         """
+        free = False
         try:
             try:
-                if self._holders.setdefault(None, holder) is not holder:
-                    return False
-                work()
-                return True
+                free = self._holders.setdefault(None, holder) is holder
+                if free:
+                    work()
             finally:
                 self._give_back(holder)
         finally:
             self._give_back(holder)
+        return free
 
     def _give_back(self, holder: Turn) -> None:
         if self._holders.get(None) is holder:
