@@ -129,7 +129,10 @@ class BaseAgent(ABC):
         return bool(self._interpreter.driver.in_flight)
 
     def cancel(self, reason: str = "") -> bool:
-        """Stop the turn under way, from any thread, a tool, an observer or a signal handler; False if there is none."""
+        """Stop the turn under way, from any thread, a tool, an observer or a signal handler; False if there is none.
+
+        When this has returned True, nothing of the turn begins any more.
+        """
         return self._interpreter.cancel(reason)
 
     def set_mode(self, mode: Mode) -> None:
