@@ -191,6 +191,11 @@ class CancelAsked:
     """What of the model's reply the user has seen; it stays in history as an interrupted message."""
     usage: Usage = field(factory=Usage)
     """Of the reply that was stopped, where it is known: tokens that nobody read were computed nonetheless."""
+    not_begun: tuple[EffectId, ...] = ()
+    """Effects in flight that are known never to have begun. Of any other call the model is told that it may have
+    happened."""
+    returned: tuple[EffectId, ...] = ()
+    """Effects in flight that are known to have come to their end, though what they gave is lost."""
     at: float = field(default=0.0, kw_only=True)
 
 

@@ -8,15 +8,15 @@ from typing import Any, NoReturn, TypeVar, overload
 from cognition import AgentState, CogstepError, ConfigError, SessionReset
 from interpreters.answers import StructuredResult
 from interpreters.assembly import NO_TYPE, Parts, said
-from interpreters.base_agent import LOG, BaseAgent, loop_runs_here
+from interpreters.base_agent import CLOSE_SECONDS, LOG, BaseAgent, loop_runs_here
 from interpreters.observers import Observers
 from interpreters.results import RunResult
 from interpreters.sync import SyncInterpreter
 
 T = TypeVar("T")
 
-CLOSE_SECONDS = 5.0
-"""How long ``close`` waits for tools that don't heed a cancellation."""
+HURRY = 0.5
+"""How long it waits where Ctrl-C came meanwhile."""
 
 IN_A_LOOP = (
     "Agent.run blocks the event loop that runs on this thread until the turn ends; in async code, use AsyncAgent"
@@ -49,6 +49,8 @@ class Agent(BaseAgent):
     """
 
     _interpreter: SyncInterpreter
+    _ended = False
+    """All of ``close`` is done."""
     _warned = False
     """That ``run`` blocks an event loop is said once."""
 
@@ -110,14 +112,27 @@ class Agent(BaseAgent):
         self._interpreter.run(SessionReset())
 
     def close(self) -> None:
-        """Cancel what runs, end the recording, and close the model if it is the agent's. A second call does nothing."""
-        if self._closed:
+        """Cancel what runs, end the recording, and close the model if it is the agent's. A second call does nothing.
+
+        Ctrl-C while it waits for tools ends it at once, and in order. A second call does what is left then.
+        """
+        if self._ended:
             return
         self._closed = True
         try:
-            left = 0 if self._resting else self._interpreter.close(CLOSE_SECONDS)  # what rests, may be resumed again
-            if left:
-                LOG.warning("%d tool calls still run after %g seconds and are left alone", left, CLOSE_SECONDS)
+            self._close()
+        except Exception:  # such as a turn that can't be closed on file: it would fail again
+            self._ended = True
+            raise
+        self._ended = True
+
+    def _close(self) -> None:
+        try:
+            try:
+                self._end_session(CLOSE_SECONDS)
+            except KeyboardInterrupt:
+                self._end_session(HURRY)
+                raise
         finally:
             try:
                 if self._journal is not None:
@@ -125,6 +140,12 @@ class Agent(BaseAgent):
             finally:
                 if self._owns_model:
                     self.model.close()
+
+    def _end_session(self, seconds: float) -> None:
+        """Close the turn under way. To do it twice is to do it once."""
+        left = 0 if self._resting else self._interpreter.close(seconds)  # what rests, may be resumed again
+        if left:
+            LOG.warning("%d tool calls still run after %g seconds and are left alone", left, seconds)
 
     def __enter__(self) -> Agent:
         return self

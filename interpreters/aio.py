@@ -37,14 +37,14 @@ from interpreters.delivery_tasks import await_all
 from interpreters.driver import Handlers, Recorder
 from interpreters.errors import BusyError
 from interpreters.interpreter import ASKS_THE_USER, BUSY, CONSULTED, Interpreter
-from interpreters.letters import CancelRequest, Fault, Letter, Turn
+from interpreters.letters import CancelRequest, Fault, Letter, NotBegun, Turn
 from interpreters.mailbox import Mailbox
 from interpreters.observers import Observers
 from interpreters.program import Consultation, Consulted, Program
-from interpreters.spawning import Worker, worker_answer
+from interpreters.spawning import IN_PART, Worker, worker_answer
 from interpreters.stream import BROKEN_OFF, Reply
 from interpreters.threads import in_thread, to_its_end
-from interpreters.tools import describe, is_async, run_tool, run_tool_async
+from interpreters.tools import LEFT, describe, is_async, run_tool, run_tool_async
 from runtime.awaiting import reading
 
 Work = Callable[[], Coroutine[Any, Any, Input | None]]
@@ -82,8 +82,10 @@ class AsyncInterpreter(Interpreter):
         self._modes: tuple[Mode, ...] = ()
         """Set between turns, and not on the disk yet."""
         self._setting: asyncio.Task[None] | None = None
-        self._end: asyncio.Future[None] | None = None
-        """Of the run under way, for who waits for it."""
+        self._rest: set[asyncio.Future[None]] = set()
+        """Who waits until the turn under way stands closed on file."""
+        self._end: set[asyncio.Future[None]] = set()
+        """Who waits until its run has ended."""
         super().__init__(engine, program, observers=observers, recorder=recorder, state=state, clock=clock)
 
     # ------------------------------------------------------------------------------------------------ running a turn
@@ -117,6 +119,8 @@ class AsyncInterpreter(Interpreter):
                 except BaseException as caught:
                     await self._break_off(describe(caught))
                     error = caught  # raised outside, since a group would wrap it
+                finally:
+                    self._tell(self._rest)
             if error is not None:
                 raise error
         finally:
@@ -126,16 +130,35 @@ class AsyncInterpreter(Interpreter):
             finally:
                 self._end_run()
                 self._group = None
-                if self._end is not None:
-                    self._end.set_result(None)
-                    self._end = None
+                self._tell(self._end)
 
     async def ended(self) -> None:
         """Until the run under way has ended."""
         if self._turn is not None:
-            if self._end is None:
-                self._end = asyncio.get_running_loop().create_future()
-            await asyncio.wait([self._end])
+            await self._hear(self._end, None)
+
+    @property
+    def at_work(self) -> bool:
+        """Whether a run is under way."""
+        return self._turn is not None
+
+    async def rested(self, seconds: float) -> None:
+        """Until the turn under way stands closed on file, or so long; its run may still wait for tasks to end."""
+        if self._turn is not None and self._is_open():
+            await self._hear(self._rest, seconds)
+
+    @staticmethod
+    def _tell(waiting: set[asyncio.Future[None]]) -> None:
+        for future in waiting:
+            if not future.done():
+                future.set_result(None)
+        waiting.clear()
+
+    @staticmethod
+    async def _hear(waiting: set[asyncio.Future[None]], seconds: float | None) -> None:
+        future = asyncio.get_running_loop().create_future()
+        waiting.add(future)
+        await asyncio.wait([future], timeout=seconds)
 
     async def settle(self, reason: str) -> None:
         """A run that an exception ended may have left its turn open: close it."""
@@ -235,18 +258,19 @@ class AsyncInterpreter(Interpreter):
         return self._group.create_task(work)
 
     async def _carry_out(self, identity: EffectId, work: Work, lost: Callable[[], Input]) -> None:
-        turn = self._turn
+        turn = self._at_work_for()
         try:
             answer = await work()
         except asyncio.CancelledError:
             if identity in self._tasks:  # a tool that cancelled itself: the turn must not wait for ever
                 self._mailbox.post(lost())
             raise
+        except NotBegun:
+            return
         except Exception as error:
-            if turn is not None:
-                self._mailbox.post(Fault(turn, error))
+            self._mailbox.post(Fault(turn, error))
         else:
-            if answer is not None and identity in self._tasks:
+            if answer is not None and identity in self._tasks and not turn.is_over():
                 self._mailbox.post(answer)
 
     def _settled(self, event: Input) -> None:
@@ -298,7 +322,7 @@ class AsyncInterpreter(Interpreter):
 
     async def _stream(self, reply: Reply) -> Input | None:
         """Ask the model and show what comes."""
-        if reply.turn.is_over():
+        if not reply.turn.begins(reply.effect.effect_id):
             return None
         with reply:
             async for output in reply.begin(reading(self.program.model, reply.effect.request)):
@@ -324,7 +348,7 @@ class AsyncInterpreter(Interpreter):
             work: Work = partial(run_tool_async, tool, effect, context)
         else:
             work = partial(in_thread, partial(run_tool, tool, effect, context))
-        self._start(effect.effect_id, work, partial(ToolFailed, effect.effect_id, "the call was cancelled"))
+        self._start(effect.effect_id, work, partial(ToolFailed, effect.effect_id, LEFT))
 
     # ---------------------------------------------------------------------- what the program is asked: see `program`
 
@@ -338,14 +362,15 @@ class AsyncInterpreter(Interpreter):
         self._start(effect.effect_id, partial(self._ask, effect, asked), lambda: asked.unanswered)
 
     async def _ask(self, effect: Consulted, asked: Consultation) -> Input:
+        begins = partial(self._at_work_for().begin, effect.effect_id)
         if isinstance(effect, ASKS_THE_USER) and self.observers.deliveries:
             await await_all(self.observers.deliveries)
         try:
             if isinstance(effect, Recall):
                 async with self._notes:
-                    return asked.read(await awaited(asked.ask))
-            return asked.read(await awaited(asked.ask))
-        except CogstepError:
+                    return asked.read(await awaited(asked.ask, begins))
+            return asked.read(await awaited(asked.ask, begins))
+        except (CogstepError, NotBegun):
             raise
         except Exception as error:
             return self._unanswered(asked, error)
@@ -368,13 +393,13 @@ class AsyncInterpreter(Interpreter):
             worker.engine, worker.program, observers=observers, state=worker.state, clock=self._clock, room=self.room
         )
         own = self._crew.add(effect, child)
-        lost = partial(WorkerFailed, effect.effect_id, "it was cancelled")
-        self._start(effect.effect_id, partial(self._work, child, effect, worker.task, own), lost)
+        lost = partial(WorkerFailed, effect.effect_id, f"it was cancelled; {IN_PART}")
+        self._start(effect.effect_id, partial(self._work, child, effect, worker.task, own, turn), lost)
 
-    async def _work(self, child: AsyncInterpreter, effect: SpawnWorker, task: Input, own: Turn) -> Input:
+    async def _work(self, child: AsyncInterpreter, effect: SpawnWorker, task: Input, own: Turn, parent: Turn) -> Input:
         try:
-            await child.run(task, own)
-        except CogstepError:  # the embedding program's own fault, as in a turn of its own
+            await parent.begin(effect.effect_id, partial(child.run, task, own))
+        except (CogstepError, NotBegun):  # the embedding program's own fault, as in a turn of its own
             raise
         except Exception as error:
             return WorkerFailed(effect.effect_id, describe(error), child.driver.state.spent.usage)
@@ -395,9 +420,18 @@ def _seen(task: asyncio.Task[None]) -> None:
         task.exception()
 
 
-async def awaited(ask: Callable[[], Any]) -> Any:
-    """What a callable of the program's gives: an ``async def`` runs in the loop, a plain one on a thread."""
-    answer = ask() if is_async(ask) else await in_thread(ask)
+def _at_once(ask: Callable[[], Any]) -> Any:
+    return ask()
+
+
+async def awaited(ask: Callable[[], Any], begins: Callable[[Callable[[], Any]], Any] = _at_once) -> Any:
+    """What a callable of the program's gives: an ``async def`` runs in the loop, a plain one on a thread.
+
+    Args:
+        ask: is called.
+        begins: calls it, at the moment and on the thread where it begins.
+    """
+    answer = begins(ask) if is_async(ask) else await in_thread(partial(begins, ask))
     if isinstance(answer, Future):
         return await asyncio.wrap_future(answer)
     return await answer if isinstance(answer, Awaitable) else answer

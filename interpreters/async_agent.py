@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import Awaitable, Callable
+from functools import partial
 from types import TracebackType
 from typing import Any, NoReturn, TypeVar, overload
 
@@ -11,7 +13,7 @@ from cognition import AgentState, CogstepError, ConfigError, SessionReset
 from interpreters.aio import AsyncInterpreter
 from interpreters.answers import StructuredResult
 from interpreters.assembly import NO_TYPE, Parts, said
-from interpreters.base_agent import LOG, BaseAgent
+from interpreters.base_agent import CLOSE_SECONDS, LOG, BaseAgent
 from interpreters.delivery_tasks import Tasks
 from interpreters.events import Event, Inline
 from interpreters.observers import Observers
@@ -116,20 +118,21 @@ class AsyncAgent(BaseAgent):
         await self._interpreter.run(SessionReset())
 
     async def close(self) -> None:
-        """Cancel what runs, end the recording, and close the model if it is the agent's. A second call does nothing."""
+        """Cancel what runs, end the recording, and close the model if it is the agent's. A second call does nothing.
+
+        If the task that awaits this is cancelled, the turn is closed on file and all is let go of nonetheless, and the
+        cancellation goes on.
+        """
         if self._closed:
             return
         self._closed = True
         try:
-            if self._interpreter.cancel("the agent was closed"):
-                await self._interpreter.ended()
-            if not self._resting:  # what rests, may be resumed again
-                await self._interpreter.settle("the agent was closed")
-            self._interpreter.dispose()
+            await self._end_turn("the agent was closed")
             if self._observers.tasks is not None:
                 await self._observers.tasks.close()
-            self._observers.close()
         finally:
+            self._interpreter.dispose()
+            self._observers.close()
             THREADS.dismiss()
             try:
                 if self._journal is not None:
@@ -137,6 +140,28 @@ class AsyncAgent(BaseAgent):
             finally:
                 if self._owns_model:
                     await self._close_model()
+
+    async def _end_turn(self, reason: str) -> None:
+        """Stop the turn under way and close it on file, whatever is cancelled meanwhile."""
+        self._interpreter.cancel(reason)
+        cancelled: asyncio.CancelledError | None = None
+        wait: Callable[[], Awaitable[None]] = self._interpreter.ended
+        while True:
+            try:
+                await wait()
+                if not (self._resting or self._interpreter.at_work):  # what rests, may be resumed again
+                    await self._interpreter.settle(reason)
+                break
+            except asyncio.CancelledError as error:  # nobody waits any more for tasks that don't heed it
+                cancelled = error
+                wait = partial(self._interpreter.rested, CLOSE_SECONDS)
+            except CogstepError:
+                if cancelled is None:
+                    raise
+                LOG.warning("while closing the agent, which was cancelled", exc_info=True)
+                break
+        if cancelled is not None:
+            raise cancelled
 
     async def _close_model(self) -> None:
         if awaits(self.model):

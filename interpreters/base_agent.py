@@ -30,6 +30,9 @@ from runtime.protocol import Runtime
 
 LOG = logging.getLogger("cogstep")
 
+CLOSE_SECONDS = 5.0
+"""How long ``close`` waits for tools that don't heed a cancellation."""
+
 
 class BaseAgent(ABC):
     """A session and its interpreter. How a turn is waited for is the subclass's matter."""
@@ -126,7 +129,10 @@ class BaseAgent(ABC):
         return bool(self._interpreter.driver.in_flight)
 
     def cancel(self, reason: str = "") -> bool:
-        """Stop the turn under way, from any thread, a tool, an observer or a signal handler; False if there is none."""
+        """Stop the turn under way, from any thread, a tool, an observer or a signal handler; False if there is none.
+
+        When this has returned True, nothing of the turn begins any more.
+        """
         return self._interpreter.cancel(reason)
 
     def set_mode(self, mode: Mode) -> None:

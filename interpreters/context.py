@@ -27,7 +27,7 @@ class ToolContext(Generic[Deps]):
     ['name']
     """
 
-    __slots__ = ("_cancelled", "_report", "call_id", "deps", "session", "tool")
+    __slots__ = ("_begins", "_cancelled", "_report", "call_id", "deps", "session", "tool")
 
     def __init__(
         self,
@@ -37,6 +37,7 @@ class ToolContext(Generic[Deps]):
         call_id: str = "",
         tool: str = "",
         report: Callable[[str], object] | None = None,
+        begins: Callable[[], bool] | None = None,
     ) -> None:
         self.deps = deps
         """What the embedding program gave to its ``Agent``: a database, a client, a user."""
@@ -45,6 +46,7 @@ class ToolContext(Generic[Deps]):
         self.tool = tool
         """The tool's name."""
         self._report = report
+        self._begins = begins
         self._cancelled = False
 
     @property
@@ -59,6 +61,16 @@ class ToolContext(Generic[Deps]):
             ToolCancelled: it was; let it pass.
         """
         if self._cancelled:
+            raise ToolCancelled
+
+    def begin(self) -> None:
+        """Called right before the tool's function: from here on the call has begun.
+
+        Raises:
+            ToolCancelled: nobody waits for it any more, and it must not begin.
+        """
+        if self._begins is not None and (self._cancelled or not self._begins()):
+            self._cancelled = True
             raise ToolCancelled
 
     def progress(self, text: str) -> None:

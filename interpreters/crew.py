@@ -115,7 +115,7 @@ def run_errand(errand: Errand, *, wanted: bool) -> None:
         return
     try:
         answer = errand.ask()
-    except Exception as error:
+    except Exception as error:  # ``NotBegun`` too: the worker's own turn may be over
         errand.answer.set_exception(error)
         return
     if isinstance(answer, Future):

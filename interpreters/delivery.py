@@ -17,11 +17,11 @@ for again until it has caught up.
 from __future__ import annotations
 
 import contextvars
-import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable
 from functools import partial
+from queue import Empty, SimpleQueue
 
 from attrs import evolve
 
@@ -46,6 +46,10 @@ class TooSlowError(Exception):
 class Delivery:
     """The queue before one observer.
 
+    Events are put in by one thread at a time and taken out by one at a time. No lock is taken: an interrupt, such as
+    Ctrl-C, may come at any place where events are put in. Each operation on a queue is one step; whoever puts an event
+    in looks afterwards whether anybody is at work, and whoever rests looks afterwards whether anything was put in.
+
     Args:
         observer: is called with each event, by one thread or task at a time.
         start: begins a job elsewhere; it is given ``work``.
@@ -54,11 +58,13 @@ class Delivery:
     def __init__(self, observer: Observer, start: Start) -> None:
         self.observer = observer
         self._start = start
-        self._lock = threading.Lock()
         self._events: deque[Event] = deque()
+        self._turns: deque[None] = deque([None])
+        """Whoever takes what lies here is at work, until it is put back."""
         self._at_work = False
+        """Somebody is, or was called and will come."""
         self._failure: tuple[Event, BaseException] | None = None
-        self._when_idle: list[Callable[[], object]] = []
+        self._when_idle: deque[Callable[[], object]] = deque()
         self._late = False
 
     @property
@@ -73,61 +79,75 @@ class Delivery:
 
     def put(self, event: Event) -> None:
         """Add an event. Called where the session runs; never waits."""
-        with self._lock:
-            if self._failure is not None or self._joined(event):
-                return
-            if len(self._events) >= FAR_BEHIND:
-                self._give_up(event, TooSlowError(f"it is {FAR_BEHIND} events behind"))
-                return
-            self._events.append(event)
-            if self._at_work:
-                return
-            self._at_work = True
-        self._start(self)
+        if self._failure is not None or self._joined(event):
+            return
+        if len(self._events) >= FAR_BEHIND:
+            self.fail(event, TooSlowError(f"it is {FAR_BEHIND} events behind"))
+            return
+        self._events.append(event)
+        if not self._at_work:
+            try:
+                self._at_work = True
+                self._start(self)
+            except BaseException:  # perhaps nobody comes; whoever does, finds that another one is at work
+                self._at_work = False
+                raise
 
     def when_idle(self, call: Callable[[], object]) -> bool:
         """Have something called once nothing waits any more; False if that is now, or if it was too slow before."""
-        with self._lock:
-            if not self._at_work or self._late or self._failure is not None:
-                return False
-            self._when_idle.append(call)
-            return True
+        if self._late or self._failure is not None or not self._is_busy():
+            return False
+        self._when_idle.append(call)
+        return self._is_busy()  # if it is not by now, the call may be made or not
+
+    def _is_busy(self) -> bool:
+        return self._at_work or bool(self._events)
 
     def rest(self) -> None:
         """Nobody can be at work now; the next event tries again."""
-        with self._lock:
-            self._at_work = False
+        self._at_work = False
 
     def note_late(self) -> None:
         """It was waited for, and too long."""
-        with self._lock:
-            self._late = self._at_work
+        self._late = self._at_work
 
     def work(self) -> None:
         """Hand over what waits, until nothing does. For a thread."""
+        if not self.come():
+            return
         while (event := self.next()) is not None:
             try:
                 self.observer(event)
             except BaseException as error:  # whatever it is, it is the observer's
                 self.fail(event, error)
 
+    def come(self) -> bool:
+        """Begin to work; False if another one is at it."""
+        try:
+            self._turns.pop()
+        except IndexError:
+            return False
+        self._at_work = True
+        return True
+
     def next(self) -> Event | None:
         """The next event to hand over; None: whoever is at work goes home."""
-        with self._lock:
-            if self._events:
-                return self._events.popleft()
-            self._at_work = self._late = False
-            waiting, self._when_idle = self._when_idle, []
-        for call in waiting:
-            call()
-        return None
+        while True:
+            try:
+                event = self._events.popleft()
+            except IndexError:
+                self._at_work = self._late = False
+                self._turns.append(None)
+                while self._when_idle:
+                    self._when_idle.popleft()()
+                if not self._events or not self.come():  # else something was put in meanwhile
+                    return None
+            else:
+                if self._failure is None:
+                    return event
 
     def fail(self, event: Event, error: BaseException) -> None:
         """The observer gets nothing more."""
-        with self._lock:
-            self._give_up(event, error)
-
-    def _give_up(self, event: Event, error: BaseException) -> None:
         self._failure = self._failure or (event, error)
         self._events.clear()
 
@@ -177,6 +197,9 @@ def wait_for(deliveries: Iterable[Delivery]) -> None:
     """Until nothing waits for these observers any more, or the patience is over."""
     deadline = time.monotonic() + PATIENCE
     for delivery in deliveries:
-        idle = threading.Event()
-        if delivery.when_idle(idle.set) and not idle.wait(max(0.0, deadline - time.monotonic())):
-            delivery.note_late()
+        idle: SimpleQueue[None] = SimpleQueue()
+        if delivery.when_idle(partial(idle.put, None)):
+            try:
+                idle.get(timeout=max(0.0, deadline - time.monotonic()))
+            except Empty:
+                delivery.note_late()

@@ -36,6 +36,8 @@ class Tasks:
 
 
 async def _work(delivery: Delivery) -> None:
+    if not delivery.come():
+        return
     while (event := delivery.next()) is not None:
         try:
             answer: Any = delivery.observer(event)

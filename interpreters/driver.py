@@ -25,7 +25,9 @@ from cognition import (
     EffectId,
     Input,
     ToolFailed,
+    ToolReturned,
     Transition,
+    WorkerFinished,
 )
 from cognition.decisions import EFFECT_TYPES, Effect
 from cognition.inputs import INPUT_TYPES
@@ -121,6 +123,8 @@ class Driver:
         self.state = BEGINNING if state is None else state
         self.in_flight: dict[EffectId, Effect] = {}
         """Effects that were decided and have neither been answered nor cancelled, oldest first."""
+        self.lost: set[EffectId] = set()
+        """Effects whose answer came and could not be kept."""
         self._last = NOTHING
         """When the newest restored input came, and what was decided on it."""
         self._handlers = handlers
@@ -141,30 +145,54 @@ class Driver:
 
     def advance(self, event: Input) -> None:
         """One input: stamp it, step, write it down with its decisions, then begin to carry them out."""
-        told, event, redacted = self._stamped(event)
-        transition = self.engine.step(self.state, event)
-        recorder = self._recorder
-        if recorder is not None:  # before any effect: what may have happened must stand on file
-            self._record(recorder, event, transition, redacted)
-        self._carry_out(told, event, transition)
+        before, written, transition = self.state, self._written(), None
+        try:
+            told, event, redacted = self._stamped(event)
+            transition = self.engine.step(before, event)
+            if self._recorder is not None:  # before any effect: what may have happened must stand on file
+                self._recorder.write(event, transition, redacted)
+            self._carry_out(told, event, transition)
+        except BaseException:
+            self._broken_off(event, transition, before, written)
+            raise
 
     async def advance_async(self, event: Input, elsewhere: Elsewhere) -> None:
         """``advance`` that waits for the disk on another thread, where it has to."""
-        told, event, redacted = self._stamped(event)
-        transition = self.engine.step(self.state, event)
+        before, written, transition = self.state, self._written(), None
         recorder = self._recorder
-        if recorder is not None:
-            if recorder.waits(event, transition):
-                before = recorder.written
+        try:
+            told, event, redacted = self._stamped(event)
+            transition = self.engine.step(before, event)
+            if recorder is not None and recorder.waits(event, transition):
                 try:
                     await elsewhere(partial(recorder.write, event, transition, redacted))
                 except BaseException:
-                    if recorder.written > before:  # the task was cancelled meanwhile: what stands there, holds
+                    if recorder.written > written:  # the task was cancelled meanwhile: what stands there, holds
                         self._carry_out(told, event, transition)
                     raise
-            else:
-                self._record(recorder, event, transition, redacted)
-        self._carry_out(told, event, transition)
+            elif recorder is not None:
+                recorder.write(event, transition, redacted)
+            self._carry_out(told, event, transition)
+        except BaseException:
+            self._broken_off(event, transition, before, written)
+            raise
+
+    def _written(self) -> int:
+        return 0 if self._recorder is None else self._recorder.written
+
+    def _broken_off(self, event: Input, transition: Transition | None, before: AgentState, written: int) -> None:
+        """An error or an interrupt came somewhere in a step: what stands on file holds, and an answer may be lost."""
+        if self.state is not before:  # it came when the session stood where the step leads to
+            return
+        if transition is not None and self._written() > written:
+            self._take_over(event, transition)
+        elif isinstance(event, ToolReturned | WorkerFinished):
+            self.lost.add(event.effect_id)
+
+    def _take_over(self, event: Input, transition: Transition) -> None:
+        """Stand where a step leads to. To do it twice is to do it once."""
+        self._track(event, transition)
+        self.state = transition.next_state
 
     def waits(self, event: Input) -> bool:
         """Whether an input that decides nothing will wait for the disk."""
@@ -177,8 +205,8 @@ class Driver:
         return (event, event, ()) if veil is None else (event, *veil.hide(event))
 
     def _carry_out(self, told: Input, event: Input, transition: Transition) -> None:
-        before, self.state = self.state, transition.next_state
-        self._track(event, transition)
+        before = self.state
+        self._take_over(event, transition)
         decisions = self.revealed(transition.decisions)
         if self._watcher is not None:
             same = decisions is transition.decisions
@@ -239,15 +267,6 @@ class Driver:
         if veil is not None and isinstance(outcome, CallTool) and veil.lacks(outcome):
             return ToolFailed(effect.effect_id, SECRET_LOST)
         return outcome
-
-    def _record(self, recorder: Recorder, event: Input, transition: Transition, redacted: Sequence[Redacted]) -> None:
-        before = recorder.written
-        try:
-            recorder.write(event, transition, redacted)
-        except BaseException:
-            if recorder.written > before:  # an interrupt that came when all was written: what stands there, holds
-                self.state = transition.next_state
-            raise
 
     def _track(self, event: Input, transition: Transition) -> None:
         answered: EffectId | None = getattr(event, "effect_id", None)

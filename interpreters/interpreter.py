@@ -14,7 +14,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from itertools import chain
 from typing import Any, ClassVar, get_args
 
 from cognition import (
@@ -100,6 +99,8 @@ class Interpreter(ABC):
         self._clock = clock or SYSTEM_CLOCK
         self._turn: Turn | None = None
         """The run under way."""
+        self._latest: Turn | None = None
+        """That one or the one before, which may have been left open; None if it was another process's."""
         self._reply: Reply | None = None
         """What the model writes, or wrote last."""
         self._contexts: dict[EffectId, ToolContext[Any]] = {}
@@ -139,27 +140,37 @@ class Interpreter(ABC):
 
     def _first(self, event: Input | None, turn: Turn | None) -> Iterable[Input]:
         """The first inputs of a run: a new one, or with None those that settle what a crash interrupted."""
-        self._turn = turn or Turn()
+        turn = turn or Turn()
+        self._turn = turn
         self._reply = None
         self.finished = None
         if event is None:
+            self._latest, turn.inherited = turn, frozenset(self.driver.in_flight)
             self.observers.take_up(self.driver.state, self.driver.in_flight.values())
             return self.driver.resume(partial(settle, self.program.tools))
-        return chain(self._closing("the turn before was broken off"), (event,))
+        return self._opening(turn, event)
+
+    def _opening(self, turn: Turn, event: Input) -> Iterator[Input]:
+        yield from self._closing("the turn before was broken off")
+        self._latest = turn
+        self.driver.lost.clear()
+        yield event
 
     def cancel(self, reason: str = "") -> bool:
-        """Stop the turn under way; False if there is none. From any thread, a tool, an observer, a signal handler."""
+        """Stop the turn under way; False if there is none. From any thread, a tool, an observer, a signal handler.
+
+        When this has returned True, nothing of the turn begins any more.
+        """
         turn = self._turn
         if turn is None:
             return False
-        if not turn.is_cancelled():
-            self.cancel_turn(turn, reason)
+        self.cancel_turn(turn, reason)
         return True
 
     def cancel_turn(self, turn: Turn, reason: str) -> None:
         """Stop this turn, also if its run has not begun yet."""
-        turn.cancel()
-        self._send(CancelRequest(turn, reason))  # before the workers hear of it: their ends come behind it
+        if turn.cancel():
+            self._send(CancelRequest(turn, reason))  # before the workers hear of it: their ends come behind it
         for context in list(self._contexts.values()):
             context.cancel()
         self._crew.cancel(reason)
@@ -168,8 +179,11 @@ class Interpreter(ABC):
 
     def _closing(self, reason: str) -> Iterable[Input]:
         """A run that an exception ended may have left its turn open: what closes it."""
-        left_open = self.driver.in_flight or not isinstance(self.driver.state.phase, RESTING)
-        return self._breaking_off(reason) if left_open else ()
+        return self._breaking_off(reason) if self._is_open() else ()
+
+    def _is_open(self) -> bool:
+        """Whether a turn has begun and has not come to its end."""
+        return bool(self.driver.in_flight) or not isinstance(self.driver.state.phase, RESTING)
 
     def _breaking_off(self, reason: str) -> Iterator[Input]:
         yield self._cancellation(reason)
@@ -183,7 +197,16 @@ class Interpreter(ABC):
 
     def _cancellation(self, reason: str) -> CancelAsked:
         read, took = ("", Usage()) if self._reply is None else (self._reply.text, self._reply.unread)
-        return CancelAsked(reason, read, sum(self._crew.usage(), took))
+        usage, lost = sum(self._crew.usage(), took), tuple(sorted(self.driver.lost))
+        return CancelAsked(reason, read, usage, tuple(self._not_begun()), lost)
+
+    def _not_begun(self) -> Iterator[EffectId]:
+        """What was decided and has not been begun, and will not be."""
+        turn = self._latest
+        if turn is not None:
+            for identity, effect in self.driver.in_flight.items():
+                if not (isinstance(effect, StartTimer) or turn.may_have_begun(identity)):
+                    yield identity
 
     def _stop_work(self) -> None:
         """An exception passes through: what is in flight is of no use any more."""
@@ -210,6 +233,7 @@ class Interpreter(ABC):
         return self._turn or Turn(ended=True)
 
     def _end_run(self) -> None:
+        """Nobody waits any more for what was begun. To do it twice is to do it once."""
         if self._turn is not None:
             self._turn.end()
             self._turn = None
@@ -299,13 +323,14 @@ class Interpreter(ABC):
 
     def _context(self, effect: CallTool, deliver: Callable[[Letter], object]) -> ToolContext[Any]:
         """What the call is given beside its arguments; what it says of itself goes to ``deliver``."""
-        call, turn = effect.call, self._turn or Turn()
+        call, turn = effect.call, self._at_work_for()
         context = self._contexts[effect.effect_id] = ToolContext(
             self.program.deps,
             session=self.program.session,
             call_id=call.id,
             tool=call.name,
             report=lambda text: deliver(Progress(turn, call, text)),
+            begins=partial(turn.begins, effect.effect_id),
         )
         return context
 

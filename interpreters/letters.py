@@ -2,28 +2,87 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from concurrent.futures import Future
-from typing import Any
+from typing import Any, TypeVar
 
-from attrs import define, frozen
+from attrs import frozen
 
 from cognition import EffectId, Input, ToolCall
 from interpreters.events import Event
 
+Result = TypeVar("Result")
 
-@define(eq=False)
+
+class _Over:
+    """Stands in a turn's order where the turn was over."""
+
+
+OVER = _Over()
+
+
+class NotBegun(Exception):  # noqa: N818 - no error: nobody waits any more for what was about to begin
+    """The turn was over before this could begin."""
+
+
 class Turn:
-    """One run, as those see it who work for it."""
+    """One run, as those see it who work for it: what has begun in it, and whether it is over.
 
-    _cancelled: bool = False
-    _ended: bool = False
+    Each beginning and the end stand in one order, and each is put there by a single operation on a dict. So of a
+    beginning and a cancellation one always comes first, whoever they are (another thread, a signal's handler in the
+    middle of this code, an observer, a tool), and nobody takes a lock that another one could hold. What stands behind
+    the end has not begun and never will.
 
-    def cancel(self) -> None:
+    Args:
+        ended: whether it is over from the beginning.
+        inherited: effects of an earlier process, of which nobody knows whether they have begun.
+    """
+
+    __slots__ = ("_cancelled", "_order", "inherited")
+
+    def __init__(self, *, ended: bool = False, inherited: Collection[EffectId] = ()) -> None:
+        self.inherited = inherited
+        self._order: dict[EffectId | _Over, None] = {OVER: None} if ended else {}
+        self._cancelled = False
+
+    def begins(self, identity: EffectId) -> bool:
+        """To be asked right before an effect begins: whether it may. If so it has begun, whatever comes after."""
+        self._order[identity] = None
+        return OVER not in self._order or self.has_begun(identity)
+
+    def begin(self, identity: EffectId, work: Callable[[], Result]) -> Result:
+        """Do what an effect asks for.
+
+        Raises:
+            NotBegun: the turn was over before.
+        """
+        if not self.begins(identity):
+            raise NotBegun
+        return work()
+
+    def has_begun(self, identity: EffectId) -> bool:
+        """Whether an effect began before the turn was over."""
+        for one in list(self._order):  # a copy, since others go on adding to it
+            if one == identity:
+                return True
+            if one is OVER:
+                break
+        return False
+
+    def may_have_begun(self, identity: EffectId) -> bool:
+        """Whether it has, or may have in an earlier process."""
+        return identity in self.inherited or self.has_begun(identity)
+
+    def cancel(self) -> bool:
+        """Nothing begins from here on; whether nobody had cancelled it before."""
+        first = not self._cancelled
+        self._order.setdefault(OVER)
         self._cancelled = True
+        return first
 
     def end(self) -> None:
-        self._ended = True
+        """Nothing begins from here on, since nobody waits for it."""
+        self._order.setdefault(OVER)
 
     def is_cancelled(self) -> bool:
         """Asked anew each time, since another thread or a signal handler may have said so in between."""
@@ -31,7 +90,7 @@ class Turn:
 
     def is_over(self) -> bool:
         """Whether nobody waits any more for what was begun in it."""
-        return self._cancelled or self._ended
+        return OVER in self._order
 
 
 @frozen(eq=False)

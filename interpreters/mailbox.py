@@ -32,12 +32,16 @@ class Mailbox:
     def post(self, letter: Letter) -> None:
         """Add a letter, in the loop that reads it."""
         self._letters.append(letter)
+        self._ring()
+
+    def send(self, letter: Letter) -> None:
+        """Add a letter, from any thread or a signal handler. It stands behind all that was added before."""
+        self._letters.append(letter)
+        loop = self._loop
+        if loop is not None and not loop.is_closed():
+            loop.call_soon_threadsafe(self._ring)
+
+    def _ring(self) -> None:
         wake, self._wake = self._wake, None
         if wake is not None and not wake.done():
             wake.set_result(None)
-
-    def send(self, letter: Letter) -> None:
-        """Add a letter, from any thread or a signal handler."""
-        loop = self._loop
-        if loop is not None and not loop.is_closed():
-            loop.call_soon_threadsafe(self.post, letter)

@@ -13,12 +13,13 @@ from attrs import evolve
 
 from cognition import CallTool, Input, SpawnWorker, StartTimer, ToolFailed, WorkerFailed
 from cognition.decisions import Effect
+from interpreters.spawning import IN_PART
 from interpreters.tools import Tool
 
 CALL_UNKNOWN = (
     "the program ended while this call ran, and nobody knows whether it happened; look before you call it again"
 )
-WORK_UNKNOWN = "the program ended while it worked; parts of its work may have happened"
+WORK_UNKNOWN = f"the program ended while it worked; {IN_PART}"
 
 
 def settle(tools: Mapping[str, Tool[..., Any]], effect: Effect, waited: float) -> Effect | Input:

@@ -10,9 +10,11 @@ from attrs import evolve, frozen
 from cognition import (
     AgentConfig,
     AgentState,
+    Cancelled,
     CognitiveEngine,
     Completed,
     ConfigError,
+    Failed,
     LimitReached,
     SpawnWorker,
     TurnFinished,
@@ -31,6 +33,10 @@ their number would have no end."""
 
 HOOKS_OF_WORKERS: frozenset[HookPoint] = frozenset({"before_tool", "after_tool"})
 """What guards a call guards it whoever makes it; the others are about what the user says and hears."""
+
+
+IN_PART = "parts of its work may have happened"
+"""Of a worker that was stopped in its middle."""
 
 
 @frozen(eq=False)
@@ -78,8 +84,9 @@ def worker_answer(effect: SpawnWorker, finished: TurnFinished | None) -> WorkerF
             if text:
                 return WorkerFinished(effect.effect_id, text, usage)
             return WorkerFailed(effect.effect_id, f"its limit of {limit} ended it without an answer", usage)
-        case _:
-            message = getattr(outcome, "message", "") or getattr(outcome, "reason", "") or "it was cancelled"
+        case Cancelled(reason=reason):
+            return WorkerFailed(effect.effect_id, f"{reason or 'it was cancelled'}; {IN_PART}", usage)
+        case Failed(message=message):
             return WorkerFailed(effect.effect_id, message, usage)
 
 

@@ -119,9 +119,9 @@ class Reply:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> bool:
-        generation, self._generation = self._generation, None
-        if self._done is None and generation is not None:  # the stream is left in its middle
-            generation.cancel()
+        if self._done is None:  # the stream is left in its middle
+            self.cancel()
+        self._generation = None
         if isinstance(error, Exception) and not isinstance(error, CogstepError):
             self._error = error
             return True

@@ -11,11 +11,11 @@ interrupt its own ``get``, and flags are plain attributes.
 from __future__ import annotations
 
 import contextlib
-import threading
 from collections.abc import Callable
 from concurrent.futures import CancelledError, Future
 from functools import partial
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
+from time import monotonic
 from typing import Any, ClassVar
 
 from cognition import (
@@ -33,12 +33,12 @@ from cognition import (
     WorkerFailed,
 )
 from cognition.features import Mode
-from interpreters.clock import Clock
+from interpreters.clock import LONGEST_WAIT, Clock
 from interpreters.context import ToolContext
 from interpreters.driver import Handlers, Recorder
 from interpreters.errors import BusyError
 from interpreters.interpreter import ASKS_THE_USER, BUSY, CONSULTED, Interpreter
-from interpreters.letters import Errand, Fault, Letter, Turn
+from interpreters.letters import Errand, Fault, Letter, NotBegun, Turn
 from interpreters.observers import Observers
 from interpreters.program import Consultation, Consulted, Program
 from interpreters.spawning import Worker, worker_answer
@@ -67,7 +67,10 @@ class SyncInterpreter(Interpreter):
     ) -> None:
         self._parent = parent
         self._threads = Workers()
-        self._busy = threading.Lock()
+        self._holders: dict[None, Turn] = {}
+        """Who drives the session, if anybody does: see ``_alone``."""
+        self._waiting: list[SimpleQueue[None]] = []
+        """Who waits for the end of that."""
         self._mailbox: SimpleQueue[Letter] = SimpleQueue()
         self._earlier: int | None = None
         """Letters that are to be looked at before a deadline that has come."""
@@ -90,8 +93,11 @@ class SyncInterpreter(Interpreter):
             BusyError: another run is under way.
             CogstepError: the embedding program's own fault, such as a journal that can't be written.
         """
-        if not self._busy.acquire(blocking=False):
+        turn = turn or Turn()
+        if not self._alone(turn, partial(self._drive, event, turn)):
             raise BusyError(BUSY)
+
+    def _drive(self, event: Input | None, turn: Turn) -> None:
         try:
             for first in self._first(event, turn):
                 self.driver.advance(first)
@@ -101,10 +107,35 @@ class SyncInterpreter(Interpreter):
             raise
         finally:
             self._end_run()
+            self.observers.wait()
+
+    def _alone(self, holder: Turn, work: Callable[[], object]) -> bool:
+        """Do what only one may do at a time; False if somebody else is at it.
+
+        An interrupt may come at any place here, and the session is free afterwards all the same: it is taken by one
+        operation on a dict, for a holder that was made before; only that holder's end gives it back; and it is given
+        back twice, since an interrupt may come where that is done, too. (Nothing returns from within: in CPython, the
+        line of such a ``return`` is not guarded by its ``finally``.)
+        """
+        free = False
+        try:
             try:
-                self.observers.wait()
+                free = self._holders.setdefault(None, holder) is holder
+                if free:
+                    work()
             finally:
-                self._busy.release()
+                self._give_back(holder)
+        finally:
+            self._give_back(holder)
+        return free
+
+    def _give_back(self, holder: Turn) -> None:
+        if self._holders.get(None) is holder:
+            if self._turn is holder:  # it was interrupted before it could say that it has ended
+                self._end_run()
+            self._holders.pop(None, None)
+            for waiting in self._waiting:
+                waiting.put(None)
 
     def settle(self, reason: str) -> None:
         """A run that an exception ended may have left its turn open: close it."""
@@ -119,22 +150,22 @@ class SyncInterpreter(Interpreter):
 
     def change_mode(self, mode: Mode) -> None:
         """Let more or less happen without being asked, from now on. From any thread."""
-        if self._busy.acquire(blocking=False):
-            try:
-                self.driver.advance(ModeChanged(mode))
-            finally:
-                self._busy.release()
-        else:
+        if not self._alone(Turn(), partial(self.driver.advance, ModeChanged(mode))):
             self._mailbox.put(ModeChanged(mode))
 
     def close(self, seconds: float) -> int:
-        """Cancel what runs and wait so long for it to end; how many tools still run after that."""
-        self.cancel("the agent was closed")
-        if self._busy.acquire(timeout=seconds):
-            try:
-                self.settle("the agent was closed")
-            finally:
-                self._busy.release()
+        """Cancel what runs and wait so long for it to end; how many tools still run after that.
+
+        A second call does what an interrupt has kept the first one from.
+        """
+        reason, deadline = "the agent was closed", monotonic() + seconds
+        ended: SimpleQueue[None] = SimpleQueue()
+        self._waiting.append(ended)
+        self.cancel(reason)
+        while not self._alone(Turn(), partial(self.settle, reason)) and (left := deadline - monotonic()) > 0.0:
+            with contextlib.suppress(Empty):
+                ended.get(timeout=min(left, LONGEST_WAIT))
+            self.cancel(reason)  # a run that began meanwhile
         self.observers.close()
         self.dispose()
         return self._threads.close(seconds)
@@ -204,7 +235,7 @@ class SyncInterpreter(Interpreter):
 
     def _stream(self, reply: Reply) -> Input | None:
         """Ask the model and show what comes."""
-        if reply.turn.is_over():
+        if not reply.turn.begins(reply.effect.effect_id):
             return None
         with reply:
             for output in reply.begin(self.program.model.submit(reply.effect.request)):
@@ -220,6 +251,9 @@ class SyncInterpreter(Interpreter):
     def _begin_calls(self) -> None:
         """Start what was decided: a read-only call that is all there is to do runs here, others on threads."""
         calls, self._calls[:] = list(self._calls), ()
+        turn = self._at_work_for()
+        if turn.is_over():
+            return
         alone = len(calls) == 1 and len(self.driver.in_flight) == 1
         for effect in calls:
             tool = self._tool(effect)
@@ -230,7 +264,7 @@ class SyncInterpreter(Interpreter):
                 self._agenda[effect.effect_id] = partial(self._run_here, tool, effect, context)
             else:
                 context = self._context(effect, self._send)
-                self._threads.start(partial(self._run_there, tool, effect, context))
+                self._threads.start(partial(self._run_there, tool, effect, context, turn))
 
     def _run_here(self, tool: Tool[..., Any], effect: CallTool, context: ToolContext[Any]) -> Input | None:
         turn = self._at_work_for()
@@ -240,12 +274,12 @@ class SyncInterpreter(Interpreter):
         self._contexts.pop(effect.effect_id, None)
         return None if turn.is_over() else answer
 
-    def _run_there(self, tool: Tool[..., Any], effect: CallTool, context: ToolContext[Any]) -> None:
+    def _run_there(self, tool: Tool[..., Any], effect: CallTool, context: ToolContext[Any], turn: Turn) -> None:
         try:
             answer: Input = run_tool(tool, effect, context)
         except BaseException as error:  # whatever ends a tool's thread, the turn must not wait for ever
             answer = ToolFailed(effect.effect_id, describe(error))
-        if not context.cancelled:
+        if not (context.cancelled or turn.is_over()):
             self._mailbox.put(answer)
 
     # ---------------------------------------------------------------------- what the program is asked: see `program`
@@ -254,16 +288,19 @@ class SyncInterpreter(Interpreter):
         self._agenda[effect.effect_id] = partial(self._ask, effect)
 
     def _ask(self, effect: Consulted) -> Input | None:
-        turn = self._turn
-        if turn is None or turn.is_cancelled():
+        turn = self._at_work_for()
+        if turn.is_over():
             return None
         asked = self._consultation(effect)
         if isinstance(effect, ASKS_THE_USER) and self._parent is None:
             self.observers.wait()
+        ask = partial(turn.begin, effect.effect_id, asked.ask)
         try:
-            answer = asked.ask() if self._parent is None else self._parent(asked.ask)
+            answer = ask() if self._parent is None else self._parent(ask)
             if not isinstance(answer, Future):
-                return None if turn.is_cancelled() else asked.read_at_once(answer)
+                return None if turn.is_over() else asked.read_at_once(answer)
+        except NotBegun:
+            return None
         except CogstepError:
             raise
         except Exception as error:
@@ -274,7 +311,7 @@ class SyncInterpreter(Interpreter):
 
     def _answered(self, identity: EffectId, asked: Consultation, turn: Turn, future: Future[Any]) -> None:
         """What was asked elsewhere was settled there, on whatever thread."""
-        if self._questions.pop(identity, None) is None:  # the turn was cancelled: nobody waits for it
+        if self._questions.pop(identity, None) is None or turn.is_over():  # nobody waits for it any more
             return
         letter: Letter
         try:
@@ -311,8 +348,10 @@ class SyncInterpreter(Interpreter):
         """On a worker's thread."""
         letter: Letter
         try:
-            child.run(task, own)
+            parent.begin(effect.effect_id, partial(child.run, task, own))
             letter = worker_answer(effect, child.finished)
+        except NotBegun:
+            return
         except CogstepError as error:  # the embedding program's own fault, as in a turn of its own
             letter = Fault(parent, error)
         except BaseException as error:  # whatever ends a worker's thread, the turn must not wait for ever

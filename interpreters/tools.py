@@ -122,24 +122,27 @@ class Tool(Generic[P, R]):
 
         Raises:
             ToolError: the arguments are wrong, each problem named; or the function raised it.
+            ToolCancelled: nobody waits for the call any more, and it has not begun; or the function raised it.
         """
-        value: Any = self._call(arguments, context)
         if self.is_async:
             import asyncio
 
-            value = asyncio.run(value)
-        return text_of(value, self.spec.name)
+            return asyncio.run(self.call_async(arguments, context))
+        given = self._structured(arguments)
+        context.begin()  # as late as can be, since nothing may begin once a cancellation has returned
+        return text_of(self._call(given, context), self.spec.name)
 
     async def call_async(self, arguments: Mapping[str, Any], context: ToolContext[Any]) -> str:
         """``call`` for a tool that is an ``async def``, in the event loop that runs here; raises the same."""
-        value: Any = self._call(arguments, context)
-        return text_of(await value, self.spec.name)
-
-    def _call(self, arguments: Mapping[str, Any], context: ToolContext[Any]) -> R:
         given = self._structured(arguments)
+        context.begin()
+        return text_of(await self._call(given, context), self.spec.name)
+
+    def _call(self, given: dict[str, Any], context: ToolContext[Any]) -> Any:
+        """Call the function with arguments that were checked."""
         if self._context_name is not None:
             given[self._context_name] = context
-        function: Callable[..., R] = self.function
+        function: Callable[..., Any] = self.function
         return function(**given)
 
     def _structured(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
@@ -217,6 +220,9 @@ def too_late(tool: Tool[..., Any], effect: CallTool) -> ToolFailed:
     return ToolFailed(effect.effect_id, f"{effect.call.name} took longer than {tool.timeout:g} seconds")
 
 
+LEFT = "the call was cancelled while it ran; it may have happened, in part or in whole"
+"""What the model is told of a call that was left in its middle."""
+
 TOOL_FAULTS = (Exception, ToolCancelled, SystemExit)
 """SystemExit: a tool that calls sys.exit() must not take the session with it."""
 
@@ -228,7 +234,7 @@ def _failed(effect: CallTool, error: BaseException) -> ToolFailed:
         case ToolError():
             return ToolFailed(effect.effect_id, str(error))
         case ToolCancelled():
-            return ToolFailed(effect.effect_id, "the call was cancelled")
+            return ToolFailed(effect.effect_id, LEFT)
         case _:
             return ToolFailed(effect.effect_id, describe(error))
 

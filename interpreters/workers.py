@@ -1,14 +1,25 @@
-"""Threads for tools that run beside the session's own thread."""
+"""Threads for tools that run beside the session's own thread.
+
+No lock is taken here. Whoever starts a job may be interrupted at any place, by Ctrl-C say, and a lock that an interrupt
+leaves behind would hold up everybody else for ever. What threads share are queues and dicts, of which each operation is
+one step; whoever adds to one looks at the others *afterwards*, so that of two who might miss each other one looks last.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
+from collections import deque
 from collections.abc import Callable
 from queue import Empty, SimpleQueue
 
 KEEP_IDLE = 10.0
 """Seconds an idle thread stays. Starting one costs 0.1 ms to some ms, handing a job to an idle one 0.02 ms."""
+
+Job = Callable[[], object]
+Inbox = SimpleQueue[Job | None]
+"""Of one thread: its next job; None sends it home."""
 
 
 class Workers:
@@ -22,70 +33,122 @@ class Workers:
 
     def __init__(self, at_most: int | None = None) -> None:
         self._at_most = at_most
-        self._jobs: SimpleQueue[Callable[[], object] | None] = SimpleQueue()
-        self._lock = threading.Lock()
-        self._idle = 0
-        """Threads that wait for a job and have none promised; below zero: jobs that wait for a thread."""
-        self._threads: set[threading.Thread] = set()
+        self._threads: dict[threading.Thread, Inbox] = {}
+        self._idle: list[Inbox] = []
+        """Of threads that wait for a job. Whoever takes one out has to put something in."""
+        self._waiting: deque[Job] = deque()
+        """Jobs for which there is no thread."""
         self._closed = False
 
-    def start(self, job: Callable[[], object]) -> None:
+    def start(self, job: Job) -> None:
         """Run a job on a thread that is idle or new. It must not raise."""
-        with self._lock:
-            if self._idle > 0 or (self._at_most is not None and len(self._threads) >= self._at_most):
-                self._idle -= 1
-                self._jobs.put(job)
-                return
-            thread = threading.Thread(target=self._work, args=(job,), name="cogstep tool", daemon=True)
-            self._threads.add(thread)
-        thread.start()
+        inbox = self._take_idle()
+        if inbox is not None:
+            inbox.put(job)
+        elif self._is_full():
+            self._waiting.append(job)
+            self._serve()  # a thread may have become idle meanwhile, or gone
+        else:
+            self._begin(job)
 
     def dismiss(self) -> None:
         """Send idle threads home; busy ones and later jobs are not touched."""
-        with self._lock:
-            for _ in range(self._idle):
-                self._jobs.put(None)
-            self._idle = min(self._idle, 0)
+        while (inbox := self._take_idle()) is not None:
+            inbox.put(None)
 
     def close(self, seconds: float) -> int:
         """Send idle threads home and wait up to so many seconds for busy ones; how many still run after that."""
         deadline = time.monotonic() + seconds
-        with self._lock:
-            self._closed = True
-            threads = list(self._threads)
-            for _ in range(self._idle):
-                self._jobs.put(None)
-            self._idle = min(self._idle, 0)
-        for thread in threads:
+        self._closed = True
+        self.dismiss()
+        threads = list(self._threads.items())
+        for thread, inbox in threads:
+            inbox.put(None)  # also for one whose job was kept from it by an interrupt
             if thread is not threading.current_thread():  # a tool that closes its own agent
-                thread.join(max(0.0, deadline - time.monotonic()))
-        return sum(thread.is_alive() for thread in threads)
+                _join(thread, max(0.0, deadline - time.monotonic()))
+        return sum(thread.is_alive() for thread, _ in threads)
 
-    def _work(self, first: Callable[[], object]) -> None:
-        job: Callable[[], object] | None = first
-        while job is not None or not self._leave():
-            if job is not None:
-                job()
-            job = self._next_job()
-
-    def _leave(self) -> bool:
-        """Sent home: the thread goes, unless a job waits for one."""
-        with self._lock:
-            if self._idle < 0:
-                return False
-            self._threads.discard(threading.current_thread())
-            return True
-
-    def _next_job(self) -> Callable[[], object] | None:
-        with self._lock:
-            if self._closed and self._idle >= 0:
-                return None
-            self._idle += 1
+    def _take_idle(self) -> Inbox | None:
         try:
-            return self._jobs.get(timeout=KEEP_IDLE)
-        except Empty:
-            with self._lock:
-                if self._idle > 0:
-                    self._idle -= 1
-                    return None
-        return self._jobs.get()  # start() or close() has just counted on this thread: their job is on its way
+            return self._idle.pop()
+        except IndexError:
+            return None
+
+    def _is_full(self) -> bool:
+        return self._at_most is not None and len(self._threads) >= self._at_most
+
+    def _serve(self) -> None:
+        """Find threads for the jobs that wait; those that are busy look for them when they are done."""
+        while self._waiting:
+            inbox = self._take_idle()
+            if inbox is None and self._is_full():
+                return
+            try:
+                job = self._waiting.popleft()
+            except IndexError:
+                job = _nothing
+            if inbox is None:
+                self._begin(job)
+            else:
+                inbox.put(job)
+
+    def _begin(self, job: Job) -> None:
+        inbox: Inbox = SimpleQueue()
+        thread = threading.Thread(target=self._work, args=(inbox, job), name="cogstep tool", daemon=True)
+        try:
+            self._threads[thread] = inbox
+            thread.start()
+        except BaseException:  # there can be no more threads, or an interrupt came
+            if thread.ident is None:
+                self._threads.pop(thread, None)
+            raise
+
+    def _work(self, inbox: Inbox, first: Job) -> None:
+        job: Job | None = first
+        while job is not None:
+            job()
+            job = self._next_job(inbox) or self._last_look(inbox)
+
+    def _next_job(self, inbox: Inbox) -> Job | None:
+        if self._closed:
+            return None
+        self._idle.append(inbox)
+        if self._waiting:
+            self._serve()
+        if self._closed:
+            self._withdraw(inbox)
+            return None
+        while True:
+            try:
+                return inbox.get(timeout=KEEP_IDLE)
+            except Empty:
+                if self._withdraw(inbox):
+                    return None  # else somebody has just counted on this thread: a job is on its way
+
+    def _withdraw(self, inbox: Inbox) -> bool:
+        with contextlib.suppress(ValueError):
+            self._idle.remove(inbox)
+            return True
+        return False
+
+    def _last_look(self, inbox: Inbox) -> Job | None:
+        """The thread goes, unless a job waits for one."""
+        thread = threading.current_thread()
+        self._threads.pop(thread, None)
+        job = None if inbox.empty() else inbox.get_nowait()
+        if job is None:
+            try:
+                job = self._waiting.popleft()
+            except IndexError:
+                return None
+        self._threads[thread] = inbox
+        return job
+
+
+def _nothing() -> None:
+    """A job that another thread has taken."""
+
+
+def _join(thread: threading.Thread, seconds: float) -> None:
+    if thread.ident is not None:  # else an interrupt came before it could start
+        thread.join(seconds)

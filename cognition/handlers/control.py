@@ -10,13 +10,22 @@ from cognition.history import History
 from cognition.inputs import CancelAsked, ModeChanged, SessionReset, ShutdownAsked, UserSpoke
 from cognition.messages import ToolResult, UserMessage
 from cognition.outcomes import Cancelled
-from cognition.phases import Acting, Closed, Idle, Settled, Thinking, in_flight
+from cognition.phases import Acting, AwaitingHook, CallSlot, Closed, Idle, Running, Settled, Thinking, in_flight
 from cognition.state import AgentState, Spent
 from cognition.transition import Transition
 
 RETURNS_NOTE = "Give your answer as JSON, and as nothing else, that follows this JSON Schema: {schema}"
-CANCELLED = ToolResult("The call was cancelled.", "cancelled")
+NOT_RUN = ToolResult("The call was cancelled before it ran.", "cancelled")
+STOPPED = ToolResult("The call was cancelled while it ran; it changes nothing.", "cancelled")
+MAY_HAVE_HAPPENED = ToolResult(
+    "The call was cancelled while it ran. It may have happened, in part or in whole: look before you call it again.",
+    "cancelled",
+)
+RAN = ToolResult(
+    "The call ran to its end, and its result was lost by a cancellation. Look before you call it again.", "cancelled"
+)
 UNSPENT = Spent()
+NOTHING_KNOWN = CancelAsked()
 
 
 def on_user_spoke(setup: Setup, state: AgentState, event: UserSpoke) -> Transition:
@@ -35,14 +44,14 @@ def on_user_spoke(setup: Setup, state: AgentState, event: UserSpoke) -> Transiti
 def on_cancel(setup: Setup, state: AgentState, event: CancelAsked) -> Transition:
     draft = Draft(setup, state)
     draft.usage += event.usage
-    _stop(draft, Cancelled(event.reason, event.partial_text), event.partial_text)
+    _stop(draft, Cancelled(event.reason, event.partial_text), event)
     return draft.seal()
 
 
 def on_reset(setup: Setup, state: AgentState, event: SessionReset) -> Transition:
     draft = Draft(setup, state)
     if not isinstance(draft.phase, Idle):
-        _stop(draft, Cancelled("the session was reset"), "")
+        _stop(draft, Cancelled("the session was reset"))
     draft.history, draft.first, draft.size, draft.scale = History(), 0, 0.0, 1.0
     draft.restore(UNSPENT)
     if draft.tasks:
@@ -67,20 +76,36 @@ def on_mode_changed(setup: Setup, state: AgentState, event: ModeChanged) -> Tran
 def on_shutdown(setup: Setup, state: AgentState, event: ShutdownAsked) -> Transition:
     draft = Draft(setup, state)
     if not isinstance(draft.phase, Idle):
-        _stop(draft, Cancelled("the session was closed"), "")
+        _stop(draft, Cancelled("the session was closed"))
     draft.decide(SessionClosed())
     draft.phase = Closed()
     return draft.seal()
 
 
-def _stop(draft: Draft, outcome: Cancelled, partial_text: str) -> None:
+def _stop(draft: Draft, outcome: Cancelled, known: CancelAsked = NOTHING_KNOWN) -> None:
     """End the turn now: cancel what is in flight, give every open call a result, keep what the user has seen."""
     phase = draft.phase
     for identity in in_flight(phase):
         draft.decide(CancelEffect(identity))
     if isinstance(phase, Thinking):
-        draft.keep_partial(partial_text)
+        draft.keep_partial(known.partial_text)
     elif isinstance(phase, Acting):
         for slot in phase.slots:
-            draft.record_result(slot.call, slot.status.result if isinstance(slot.status, Settled) else CANCELLED)
+            draft.record_result(slot.call, _result(draft.setup, slot, known))
     draft.finish(outcome)
+
+
+def _result(setup: Setup, slot: CallSlot, known: CancelAsked) -> ToolResult:
+    """What is known of a call when its turn is cancelled: the model may send it again, and must not do so blindly."""
+    match slot.status:
+        case Settled(result=result):
+            return result
+        case Running(effect_id=identity) if identity not in known.not_begun:
+            tool = setup.tools.get(slot.call.name)
+            if tool is not None and tool.read_only:
+                return STOPPED
+            return RAN if identity in known.returned else MAY_HAVE_HAPPENED
+        case AwaitingHook(result=result) if result is not None:  # and the hook has not let it be shown
+            return RAN
+        case _:
+            return NOT_RUN

@@ -7,12 +7,12 @@ from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 
 from cognition.engine import CognitiveEngine
 from cognition.features import Mode
-from cognition.inputs import CancelAsked, ModeChanged, SessionReset, ShutdownAsked, UserSpoke
+from cognition.inputs import ModeChanged, SessionReset, ShutdownAsked, UserSpoke
 from cognition.phases import Closed, Idle
 from cognition.testing.laws import laws
 from cognition.testing.search import Walk
 from cognition.testing.situations import MODES
-from cognition.testing.strategies import answers, misplaced, texts
+from cognition.testing.strategies import answers, cancels, misplaced, texts
 from cognition.testing.subject import Subject
 
 
@@ -46,9 +46,9 @@ def machine(engine: CognitiveEngine, *, leave_out: tuple[str, ...] = ()) -> type
             self.walk.take(data.draw(misplaced(self.walk.world, config)))
 
         @precondition(lambda self: not isinstance(self.walk.world.state.phase, Idle | Closed))
-        @rule(seen=st.just("") | texts)
-        def the_user_cancels(self, seen: str) -> None:
-            self.walk.take(CancelAsked("", seen))
+        @rule(data=st.data())
+        def the_user_cancels(self, data: st.DataObject) -> None:
+            self.walk.take(data.draw(cancels(self.walk.world)))
 
         @precondition(lambda self: not isinstance(self.walk.world.state.phase, Closed))
         @rule(mode=st.sampled_from(MODES))

@@ -275,7 +275,7 @@ def well_placed(draw: DrawFn, world: World, config: AgentConfig | None = None) -
     elif isinstance(world.state.phase, Idle) and not rare:
         event = draw(MESSAGES)
     else:
-        event = draw(ENDS if isinstance(world.state.phase, Idle | Closed) else CANCELS | ENDS)
+        event = draw(ENDS if isinstance(world.state.phase, Idle | Closed) else cancels(world) | ENDS)
     return _dated(draw, event, world)
 
 
@@ -298,9 +298,15 @@ def misplaced(draw: DrawFn, world: World, config: AgentConfig | None = None) -> 
     return _dated(draw, event, world)
 
 
+def cancels(world: World) -> SearchStrategy[Input]:
+    """Cancellations, with what an interpreter knows of the effects in flight: this one never began, that one ended."""
+    known = tuple(effect.effect_id for effect in world.open)
+    some = st.sets(st.sampled_from(known)).map(lambda chosen: tuple(sorted(chosen))) if known else st.just(())
+    return st.builds(CancelAsked, st.sampled_from(("", "enough")), st.just("") | texts, usages, some, some)
+
+
 RARELY = st.integers(0, 9).map(lambda number: number == 9)
 MESSAGES: SearchStrategy[UserSpoke] = st.builds(UserSpoke, texts, st.sampled_from(("", "", '{"type": "integer"}')))
-CANCELS: SearchStrategy[Input] = st.builds(CancelAsked, st.sampled_from(("", "enough")), st.just("") | texts, usages)
 ENDS: SearchStrategy[Input] = st.sampled_from(
     (*(ModeChanged(mode) for mode in MODES), SessionReset(), SessionReset(), ShutdownAsked())
 )

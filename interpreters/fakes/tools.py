@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from interpreters.context import ToolContext
@@ -48,8 +48,7 @@ class ScriptedTool(Tool[..., Any]):
         self._results = iter(results)
         self._missing = 0
 
-    def _call(self, arguments: Mapping[str, Any], context: ToolContext[Any]) -> Any:
-        given = self._structured(arguments)
+    def _call(self, given: dict[str, Any], context: ToolContext[Any]) -> Any:
         self.calls.append(given)
         try:
             result = next(self._results)

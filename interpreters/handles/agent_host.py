@@ -112,7 +112,9 @@ class AgentHost:
             thread.join(CLOSE_SECONDS)
             return CLOSED
 
-        return cls(ours, on_gone=gone, answer_wait=answer_wait)._start(None, answer_wait)
+        here = cls(ours, on_gone=gone, answer_wait=answer_wait)
+        here._cancel_at_once = host.cancel
+        return here._start(None, answer_wait)
 
     @classmethod
     def in_process(
@@ -166,6 +168,8 @@ class AgentHost:
 
     process: subprocess.Popen[bytes] | None = None
     """Of a host in a process of its own."""
+    _cancel_at_once: Callable[[str, int, str], object] | None = None
+    """Of a host in this process: cancels a turn without waiting for a message to be read."""
 
     def _start(self, choice: ModelChoice | None, seconds: float | None) -> AgentHost:
         try:
@@ -312,6 +316,12 @@ class AgentHost:
 
     def send(self, request: say.Request) -> None:
         self._channel.send(line_of(request))
+
+    def cancel_turn(self, session: str, turn: int, reason: str) -> None:
+        """Stop this turn. Safe in a signal handler."""
+        if self._cancel_at_once is not None:
+            self._cancel_at_once(session, turn, reason)
+        self.send(say.Cancel(session, turn, reason))
 
     def request(self, make: Callable[[str], say.Request], seconds: float | None) -> say.Notice:
         """Send what has an id, and wait so long for its answer; None for as long as it takes.

@@ -243,6 +243,10 @@ class AgentHandle:
     def send(self, request: say.Request) -> None:
         self._host.send(request)
 
+    def cancel_turn(self, number: int, reason: str) -> None:
+        """Tell the host: at once if it is in this process, and by a message."""
+        self._host.cancel_turn(self.key, number, reason)
+
     def look_for_loop(self) -> None:
         """Say once that a loop is blocked."""
         if not self._warned and loop_runs_here():

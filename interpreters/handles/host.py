@@ -89,6 +89,12 @@ class Host:
         else:
             self._send(say.Faulted(str(error)))
 
+    def cancel(self, session: str, turn: int, reason: str) -> None:
+        """Stop this turn, from any thread or a signal handler, even before the message that begins it was read."""
+        found = self._sessions.get(session)
+        if found is not None:
+            found.cancel(turn, reason, ahead=True)
+
     def _handle(self, request: Request) -> None:
         match request:
             case say.Start():

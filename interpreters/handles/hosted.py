@@ -61,6 +61,7 @@ class RemoteTool(Tool[..., str]):
         self.is_async = False
 
     def call(self, arguments: Mapping[str, Any], context: ToolContext[Any]) -> str:
+        context.begin()
         return self.function(arguments, context)
 
 
@@ -82,6 +83,8 @@ class HostedSession:
         self._gate = threading.Lock()
         """Held while the mode is set: outside of a turn, that takes the agent for an instant."""
         self._turn: HostedTurn | None = None
+        self._ahead: dict[int, str] = {}
+        """Turns that were cancelled before they were accepted, and why."""
         self._newest = 0
         """The highest number of a turn so far."""
         self._asked = 0
@@ -109,7 +112,8 @@ class HostedSession:
             if self._turn is not None:
                 self._send(say.TurnBroken(self.name, number, "BusyError", BUSY))
                 return
-            turn = self._turn = HostedTurn(number, Window(self._settings.window))
+            turn = HostedTurn(number, Window(self._settings.window), self._ahead.pop(number, None))
+            self._turn = turn
         self._work.put(partial(self._play, turn, run))
 
     def answer(self, message: say.Answer) -> None:
@@ -135,10 +139,12 @@ class HostedSession:
         if turn is not None and turn.number == message.turn:
             turn.window.read(message.count)
 
-    def cancel(self, number: int | None, reason: str) -> None:
-        """Stop this turn; None for whichever is under way."""
+    def cancel(self, number: int | None, reason: str, *, ahead: bool = False) -> None:
+        """Stop this turn; None for whichever is under way. ``ahead``: or as soon as it is accepted."""
         with self._lock:
             turn = self._turn
+            if ahead and number is not None and number > self._newest:
+                self._ahead.setdefault(number, reason)
             if turn is None or number not in (None, turn.number):
                 return
             turn.cancelled = turn.cancelled or reason

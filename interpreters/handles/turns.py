@@ -23,8 +23,9 @@ from interpreters.context import ToolContext
 from interpreters.events import Event
 from interpreters.handles import messages as say
 from interpreters.handles.answers import answer_of
+from interpreters.letters import NotBegun, Turn
 from interpreters.results import RunResult
-from interpreters.tools import describe, run_tool
+from interpreters.tools import describe, is_async, run_tool
 
 if TYPE_CHECKING:
     import asyncio
@@ -32,6 +33,11 @@ if TYPE_CHECKING:
     from interpreters.handles.handle import AgentHandle
 
 LEFT = "the stream was left"
+
+
+def _identity(message: say.ToolCalled | say.Asked) -> EffectId:
+    """What the host asks of this side is numbered, whatever it is."""
+    return EffectId(str(message.number))
 
 
 def _wake_up(wake: asyncio.Future[None]) -> None:
@@ -93,7 +99,8 @@ class TurnStream:
         """An error of the program's own, met while it was asked; the turn is cancelled for it."""
         self._contexts: dict[int, ToolContext[Any]] = {}
         self._lock = threading.Lock()
-        self._over = False
+        self._begun = Turn()
+        """What began on this side, and whether the turn is over here."""
         self._left = False
         """Nobody reads it any more, and nobody is asked."""
         self._wake: Callable[[], object] = lambda: None
@@ -189,6 +196,8 @@ class TurnStream:
             else:
                 self._ask(item, loop)
             return None
+        if isinstance(item, ToolWait) and not self._begun.begins(_identity(item.called)):
+            return None
         if isinstance(item, Event):
             self._was_read()
             self._handle.observers.forward(item)
@@ -215,8 +224,15 @@ class TurnStream:
             self._handle.lost(self._handle.too_late("the host did not end the cancelled turn"), self)
 
     def cancel(self, reason: str = "") -> None:
-        """Stop this turn; from any thread. Its stream goes on to its end, for which the host has ``answer_wait``."""
-        self._handle.send(say.Cancel(self._handle.key, self.number, reason))
+        """Stop this turn; from any thread. Its stream goes on to its end, for which the host has ``answer_wait``.
+
+        When this has returned, no tool of it begins any more and nobody is asked. Nor is its model, if the host is a
+        thread of this process; one in another process may still be asked until the message is there.
+        """
+        self._begun.cancel()
+        for context in list(self._contexts.values()):
+            context.cancel()
+        self._handle.cancel_turn(self.number, reason)
         seconds = self._handle.answer_wait
         if self._deadline is None and seconds is not None:
             self._deadline = monotonic() + seconds
@@ -303,16 +319,16 @@ class TurnStream:
 
     def end(self, end: End) -> None:
         """Nothing more comes."""
-        with self._lock:
-            self._over = True
-            contexts = list(self._contexts.values())
-        for context in contexts:
+        self._begun.end()
+        for context in list(self._contexts.values()):
             context.cancel()
         self._put(end)
 
     # ---------------------------------------------------------------------------------------------------------- tools
 
     def _call(self, called: say.ToolCalled) -> None:
+        if self._begun.is_over():
+            return
         tool = self._handle.tools.get(called.call.name)
         if tool is None:
             self._put(ToolWait(called, self._handle.send))
@@ -323,6 +339,7 @@ class TurnStream:
             call_id=called.call.id,
             tool=called.call.name,
             report=partial(self._progress, called),
+            begins=partial(self._begun.begins, _identity(called)),
         )
         with self._lock:
             self._contexts[called.number] = context
@@ -333,6 +350,8 @@ class TurnStream:
             finally:
                 with self._lock:
                     self._contexts.pop(called.number, None)
+            if not self._begun.has_begun(_identity(called)) and self._begun.is_over():
+                return
             waiting = ToolWait(called, self._handle.send)
             if isinstance(answer, ToolReturned):
                 waiting.give(answer.content)
@@ -345,9 +364,6 @@ class TurnStream:
         self._handle.send(say.ToolProgress(called.session, called.turn, called.number, text))
 
     # ---------------------------------------------------------------------------------------- what the program is asked
-
-    def _is_over(self) -> bool:
-        return self._over
 
     def _ask(self, asked: say.Asked, loop: asyncio.AbstractEventLoop | None) -> None:
         """Ask the program. Its answer may be a future, and in an event loop something to await."""
@@ -373,9 +389,17 @@ class TurnStream:
             raise ConfigError("an async function was asked, which needs the stream to be read by `async for`")
         import asyncio
 
-        task = asyncio.ensure_future(answer)
+        task = asyncio.ensure_future(self._awaited(asked, answer))
         self._asking.add(task)
         task.add_done_callback(partial(self._answered, asked))
+
+    async def _awaited(self, asked: say.Asked, answer: Awaitable[Any]) -> Any:
+        """What is asked by an ``async def`` begins here, and not where it was called."""
+        if not self._begun.begins(_identity(asked)):
+            if iscoroutine(answer):
+                answer.close()
+            raise NotBegun
+        return await answer
 
     def _answered(self, asked: say.Asked, answer: Future[Any] | asyncio.Future[Any]) -> None:
         if answer.cancelled():
@@ -399,7 +423,7 @@ class TurnStream:
         self._handle.send(say.NoAnswer(asked.session, asked.turn, asked.number, reason))
 
     def _consult(self, asked: say.Asked) -> Any:
-        handle, over = self._handle, self._is_over
+        handle, over = self._handle, self._begun.is_over
         about: Any = {"session": asked.owner, "is_cancelled": over}
         asker: Any
         request: Any
@@ -414,7 +438,7 @@ class TurnStream:
                 asker, request = handle.hooks.get(point), HookRequest(point, text, hooked, **about)
         if asker is None:
             raise LookupError("nobody is here to be asked")
-        return asker(request)
+        return asker(request) if is_async(asker) else self._begun.begin(_identity(asked), partial(asker, request))
 
     def _reply(self, asked: say.Asked, answer: Any) -> None:
         """Send an answer.

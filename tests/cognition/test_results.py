@@ -77,7 +77,7 @@ def calling(engine_of: dict[str, Any], *calls: ProposedCall, tools: tuple[ToolSp
         (ProposedCall("recall", {"query": "a"}), MemoryRecalled(FIRST, ("1", "2")), ("1\n2", "ok")),
         (ProposedCall("recall", {"query": "a"}), MemoryRecalled(FIRST), ("Nothing found.", "ok")),
         (ProposedCall("delete"), ApprovalRefused(FIRST), ("Error: the user refused this call", "refused")),
-        (ProposedCall("delete"), CancelAsked(), ("The call was cancelled.", "cancelled")),
+        (ProposedCall("delete"), CancelAsked(), ("The call was cancelled before it ran.", "cancelled")),
     ],
 )
 def test_each_call_has_its_one_result(call: ProposedCall, event: Input | None, expected: tuple[str, str]) -> None:

@@ -21,6 +21,7 @@ from interpreters import Agent, ApprovalRequest, ToolContext, events, fakes, rep
 from interpreters.clock import SystemClock
 from interpreters.events import Event
 from interpreters.fakes import Hold, Reply, ScriptedModel, call
+from tests.cognition.told import MAY_HAVE_HAPPENED, NOT_RUN, STOPPED
 from tests.interpreters.rich import FEATURES, PAGE, RichModel, open_files, strangers
 from tests.interpreters.signs import PATIENCE, once
 
@@ -91,7 +92,7 @@ def test_cancel_in_a_tool_that_looks() -> None:
     with Agent(ScriptedModel([call("work"), "Hello again."]), tools=[work]) as agent:
         with once(running, lambda: (agent.cancel("stop"), hints.put(None))):
             assert Cancelled("stop") == agent.run("Work!").outcome
-        assert results(agent) == [("The call was cancelled.", "cancelled")]
+        assert results(agent) == [(MAY_HAVE_HAPPENED, "cancelled")]
         assert left.wait(PATIENCE)
         assert agent.run("Hi!").text == "Hello again."
 
@@ -112,7 +113,7 @@ def test_a_tool_that_ignores_a_cancellation_keeps_nobody_waiting() -> None:
         assert not release.is_set()
         release.set()
         assert agent.run("Hi!").text == "Hello again."
-        assert results(agent) == [("The call was cancelled.", "cancelled")]
+        assert results(agent) == [(MAY_HAVE_HAPPENED, "cancelled")]
 
 
 def test_cancel_from_inside_a_tool_on_the_session_s_thread() -> None:
@@ -132,7 +133,7 @@ def test_cancel_from_inside_a_tool_on_the_session_s_thread() -> None:
         assert Cancelled("seen enough") == agent.run("Look!").outcome
 
     assert seen == [True]
-    assert results(agent) == [("The call was cancelled.", "cancelled")]
+    assert results(agent) == [(STOPPED, "cancelled")]
 
 
 def test_cancel_while_calls_run_together() -> None:
@@ -159,7 +160,7 @@ def test_cancel_while_calls_run_together() -> None:
             assert Cancelled() == agent.run("Look!").outcome
         release.set()
 
-    assert [("0", "ok"), *[("The call was cancelled.", "cancelled")] * 2] == results(agent)
+    assert [("0", "ok"), *[(STOPPED, "cancelled")] * 2] == results(agent)
     assert [getattr(event, "status", "") for event in finished] == ["ok", "cancelled", "cancelled"]
 
 
@@ -182,7 +183,7 @@ def test_cancel_at_a_question_that_is_asked_elsewhere() -> None:
             assert Cancelled() == agent.run("Pay!").outcome
         assert (questions[0][0].cancelled, questions[0][1].cancelled()) == (True, True)
         assert agent.run("Hi!").text == "Hello again."
-        assert results(agent) == [("The call was cancelled.", "cancelled")]
+        assert results(agent) == [(NOT_RUN, "cancelled")]
 
 
 def test_cancel_at_a_question_on_the_session_s_thread() -> None:

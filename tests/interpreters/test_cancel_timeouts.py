@@ -15,12 +15,13 @@ from cognition import Cancelled, Completed, ToolReturned
 from interpreters import Tool, ToolContext, events, fakes, replay, tool
 from interpreters.events import Event
 from interpreters.fakes import ScriptedModel, call
+from tests.cognition.told import MAY_HAVE_HAPPENED
 from tests.interpreters.signs import PATIENCE
 from tests.interpreters.ways import Way, in_asyncio, in_sync
 
 SECONDS = 5.0
 LATE = ("Error: work took longer than 5 seconds", "error")
-STOPPED = ("The call was cancelled.", "cancelled")
+STOPPED = (MAY_HAVE_HAPPENED, "cancelled")
 
 
 class Striking(fakes.FakeClock):
@@ -30,8 +31,11 @@ class Striking(fakes.FakeClock):
         super().__init__()
         self.when = when
         self.strike: Callable[[], object] = lambda: None
+        self.begun = threading.Event()
+        """The tool is at work: time does not pass before."""
 
     def _pass(self, seconds: float) -> None:
+        assert self.begun.wait(PATIENCE)
         strike, self.strike = self.strike, lambda: None
         if self.when == "before":
             strike()
@@ -43,7 +47,8 @@ class Striking(fakes.FakeClock):
 class Sleeper:
     """A tool that never comes to its end by itself, and what became of it."""
 
-    def __init__(self) -> None:
+    def __init__(self, begun: threading.Event) -> None:
+        self.begun = begun
         self.told = threading.Event()
         self.release = threading.Event()
         self.finished = threading.Event()
@@ -51,6 +56,7 @@ class Sleeper:
     def plain(self) -> Tool[..., Any]:
         @tool(timeout=SECONDS)
         def work(context: ToolContext[Any]) -> str:
+            self.begun.set()
             assert self.release.wait(PATIENCE)
             if context.cancelled:
                 self.told.set()
@@ -62,6 +68,7 @@ class Sleeper:
     def native(self) -> Tool[..., Any]:
         @tool(timeout=SECONDS)
         async def work(context: ToolContext[Any]) -> str:
+            self.begun.set()
             try:
                 await asyncio.to_thread(self.release.wait, PATIENCE)
             finally:
@@ -95,7 +102,8 @@ def test_a_cancellation_at_the_moment_when_a_tool_s_time_is_up(
 ) -> None:
     """The turn is cancelled; the call has one result, which says what happened; the tool is told; a message works."""
     monkeypatch.setattr("interpreters.workers.KEEP_IDLE", 0.01)  # threads of tools are seen to go
-    clock, sleeper = Striking(when), Sleeper()
+    clock = Striking(when)
+    sleeper = Sleeper(clock.begun)
     told: list[Event] = []
     before = set(threading.enumerate())
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any, Protocol
 
 import pytest
@@ -71,6 +72,26 @@ def in_asyncio(
                 use(agent)
             results = [await agent.run(text) for text in says]
             return Talk(tuple(results), agent.state)
+
+    return asyncio.run(main())
+
+
+def resumed_in_sync(
+    path: Path, model: Runtime, *says: str, tools: Sequence[Tool[..., Any]] = (), **options: Any
+) -> Talk:
+    """Go on with a recorded session by saying these things."""
+    with Agent.resume(path, model, tools, **options) as agent:
+        return Talk(tuple(agent.run(text) for text in says), agent.state)
+
+
+def resumed_in_asyncio(
+    path: Path, model: Runtime, *says: str, tools: Sequence[Tool[..., Any]] = (), **options: Any
+) -> Talk:
+    """As above."""
+
+    async def main() -> Talk:
+        async with AsyncAgent.resume(path, model, tools, **options) as agent:
+            return Talk(tuple([await agent.run(text) for text in says]), agent.state)
 
     return asyncio.run(main())
 

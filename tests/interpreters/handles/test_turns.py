@@ -491,3 +491,76 @@ def test_workers_of_several_calls_wait_each_for_its_own_result() -> None:
             waits[0].give("of a")
             list(first)
         assert ([made.content for made in first.result.calls], second_calls) == (["of a"], ["of b"])
+
+
+@pytest.mark.behaviour("C13b")
+def test_a_call_that_is_answered_by_hand_is_not_handed_out_after_a_cancellation() -> None:
+    """It has come, and the reader would act on it."""
+    model = ScriptedModel([call("wipe"), "Hello again."])
+    with AgentHost.in_thread(model) as host:
+        handle = host.open("s", [ToolSpec("wipe")])
+        items: list[Any] = []
+        with handle.stream("Wipe!") as turn:
+            for item in turn:
+                items.append(item)
+                if isinstance(item, events.ToolStarted):
+                    turn.cancel("enough")
+
+        assert [item for item in items if isinstance(item, ToolWait)] == []
+        assert Cancelled("enough") == turn.result.outcome
+        assert handle.run("Hi!").text == "Hello again."
+
+
+@pytest.mark.behaviour("C13b")
+def test_nobody_is_asked_after_a_cancellation() -> None:
+    """Neither by a plain function nor by an ``async def``, whose body begins later than it is called."""
+    asked: list[str] = []
+
+    async def later(request: Any) -> bool:
+        asked.append("later")
+        return True
+
+    def plain(request: Any) -> bool:
+        asked.append("plain")
+        return True
+
+    async def main(approve: Any) -> None:
+        @tool(approval=True)
+        def wipe() -> None:
+            asked.append("wipe")
+
+        def watch(event: Event) -> None:
+            if isinstance(event, events.ApprovalAsked):
+                handle.cancel("enough")
+
+        with AgentHost.in_thread(ScriptedModel([call("wipe"), "Hello again."])) as host:
+            handle = host.open("s", [wipe], approve=approve, observers=[events.Inline(watch)])
+            assert Cancelled("enough") == (await handle.run_async("Wipe!")).outcome
+            assert (await handle.run_async("Hi!")).text == "Hello again."
+
+    for approve in (later, plain):
+        asyncio.run(main(approve))
+    assert asked == []
+
+
+@pytest.mark.behaviour("C13b")
+def test_a_turn_is_cancelled_before_the_host_has_heard_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its model is never asked: the host is a thread of this process, and is told at once."""
+    gate, accept = threading.Event(), HostedSession.accept
+
+    def late(session: HostedSession, number: int, run: Any) -> None:
+        assert gate.wait(PATIENCE)
+        accept(session, number, run)
+
+    monkeypatch.setattr(HostedSession, "accept", late)
+    model = ScriptedModel(["Hello again."])
+    with AgentHost.in_thread(model) as host:
+        handle = host.open("s")
+        with handle.stream("Go!") as turn:
+            turn.cancel("enough")
+            gate.set()
+            for _ in turn:
+                pass
+
+        assert (Cancelled("enough"), []) == (turn.result.outcome, model.requests)
+        assert handle.run("Hi!").text == "Hello again."

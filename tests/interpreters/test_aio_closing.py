@@ -1,0 +1,186 @@
+"""Closing an ``AsyncAgent``, which may itself be cancelled: the turn is closed on file, and nothing stays taken."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cognition import Cancelled, Idle, ToolMessage
+from interpreters import AsyncAgent, replay, tool
+from interpreters.fakes import ScriptedModel, call
+from interpreters.journal import Journal, JournalWriteError
+from interpreters.journal.writing import is_being_written
+from tests.cognition.told import MAY_HAVE_HAPPENED
+from tests.interpreters.loops import run
+from tests.interpreters.signs import PATIENCE
+from tests.interpreters.test_aio_cancel import count_suspensions
+
+
+class Busy:
+    """A session in the middle of its turn: one call is awaited, another runs on a thread."""
+
+    def __init__(self, journal: Path) -> None:
+        self.journal = journal
+        self.running = 0
+        self.both = asyncio.Event()
+        self.release = threading.Event()
+        loop = asyncio.get_running_loop()
+
+        def begun() -> None:
+            self.running += 1
+            if self.running == 2:
+                self.both.set()
+
+        @tool(read_only=True)
+        async def wait() -> None:
+            begun()
+            try:
+                await loop.create_future()
+            finally:
+                await asyncio.sleep(0)
+
+        @tool(read_only=True)
+        def work() -> None:
+            loop.call_soon_threadsafe(begun)
+            assert self.release.wait(PATIENCE)
+
+        model = ScriptedModel([[call("wait"), call("work")]])
+        self.agent = AsyncAgent(model, [wait, work], journal=journal, session="s", fsync="record")
+
+
+@pytest.mark.behaviour("C13c")
+@pytest.mark.parametrize("times", [1, 2, 3])
+def test_a_close_that_is_cancelled_at_any_await_closes_the_turn(
+    times: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Once, or again and again: it goes on up when all is done."""
+    monkeypatch.setattr("interpreters.journal.writing.os.fsync", lambda descriptor: None)
+    left: list[threading.Event] = []
+
+    async def close(stop: int | None) -> int:
+        session = Busy(tmp_path / f"{times} {stop}.jsonl")
+        loop, points = asyncio.get_running_loop(), 0
+        closing: asyncio.Task[None] | None = None
+
+        def tick() -> None:
+            nonlocal points
+            if closing is not None:
+                points += 1
+                if stop is not None and stop <= points < stop + times:
+                    loop.call_soon(closing.cancel)
+
+        count_suspensions(loop, tick)
+        turn = loop.create_task(session.agent.run("Go!"))
+        await session.both.wait()
+        closing = loop.create_task(session.agent.close())
+        try:
+            await closing
+        except asyncio.CancelledError:
+            assert stop is not None
+        loop.set_task_factory(None)
+        where = f"cancelled {times} times from {stop} on"
+        assert Cancelled("the agent was closed") == (await turn).outcome, where
+        assert Idle() == session.agent.state.phase, where
+        assert not is_being_written(session.journal), where
+        report = replay(session.journal).raise_for_divergence()
+        assert (1, session.agent.state) == (report.turns, report.state), where
+        session.release.set()
+        left.append(session.release)
+        return points
+
+    total = run(close(None))
+    assert total > 3
+    for stop in range(1, total + 1):
+        run(close(stop))
+
+
+@pytest.mark.behaviour("C13c")
+def test_a_close_that_is_cancelled_twice_says_so_and_leaves_nothing_open(tmp_path: Path) -> None:
+    """As ``asyncio.timeout`` around it does, and a group that gives up meanwhile."""
+
+    async def main() -> None:
+        session = Busy(tmp_path / "s.jsonl")
+        turn = asyncio.create_task(session.agent.run("Go!"))
+        await session.both.wait()
+        closing = asyncio.create_task(session.agent.close())
+        for _ in range(2):
+            await asyncio.sleep(0)
+            closing.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await closing
+        assert Cancelled("the agent was closed") == (await turn).outcome
+        assert replay(session.journal).raise_for_divergence().turns == 1
+        assert not is_being_written(session.journal)
+        session.release.set()
+
+    run(main())
+
+
+@pytest.mark.behaviour("C13c")
+def test_a_close_that_is_cancelled_does_not_wait_for_a_task_that_heeds_nothing(tmp_path: Path) -> None:
+    """The turn stands closed on file before its tasks have ended; that is what is waited for."""
+
+    async def main() -> None:
+        running, release = asyncio.Event(), asyncio.Event()
+
+        @tool
+        async def stubborn() -> None:
+            running.set()
+            while not release.is_set():
+                try:
+                    await release.wait()
+                except asyncio.CancelledError:
+                    continue
+
+        path = tmp_path / "s.jsonl"
+        agent = AsyncAgent(ScriptedModel([call("stubborn")]), [stubborn], journal=path)
+        turn = asyncio.create_task(agent.run("Go!"))
+        await running.wait()
+        closing = asyncio.create_task(agent.close())
+        while agent.state.phase != Idle():
+            await asyncio.sleep(0)
+        closing.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await closing
+        assert not turn.done()
+        assert not is_being_written(path)
+        report = replay(path).raise_for_divergence()
+        assert [m.content for m in report.state.history if isinstance(m, ToolMessage)] == [MAY_HAVE_HAPPENED]
+        release.set()
+        assert Cancelled("the agent was closed") == (await turn).outcome
+
+    run(main())
+
+
+@pytest.mark.behaviour("C13c")
+def test_a_cancelled_close_whose_turn_can_t_be_written_lets_go_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The cancellation goes on; that the turn stayed open is in the log."""
+
+    async def main() -> None:
+        session = Busy(tmp_path / "s.jsonl")
+        turn = asyncio.create_task(session.agent.run("Go!"))
+        await session.both.wait()
+
+        def fail(journal: Journal, *_: Any) -> None:
+            raise journal._not_written(OSError(28, "there is no room"))
+
+        monkeypatch.setattr(Journal, "write", fail)
+        session.agent.cancel()
+        with pytest.raises(JournalWriteError, match="no room"):
+            await turn
+        closing = asyncio.create_task(session.agent.close())
+        await asyncio.sleep(0)
+        closing.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await closing
+        assert not is_being_written(session.journal)
+        session.release.set()
+
+    run(main())
+    assert "while closing the agent, which was cancelled" in caplog.text
