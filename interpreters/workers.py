@@ -36,7 +36,7 @@ class Workers:
                 self._idle -= 1
                 self._jobs.put(job)
                 return
-            thread = threading.Thread(target=self._work, args=(job,), name="cogstep tool", daemon=True)
+            thread = threading.Thread(target=self._work, args=([job],), name="cogstep tool", daemon=True)
             self._threads.add(thread)
         thread.start()
 
@@ -61,11 +61,12 @@ class Workers:
                 thread.join(max(0.0, deadline - time.monotonic()))
         return sum(thread.is_alive() for thread in threads)
 
-    def _work(self, first: Callable[[], object]) -> None:
-        job: Callable[[], object] | None = first
+    def _work(self, first: list[Callable[[], object]]) -> None:
+        job: Callable[[], object] | None = first.pop()
         while job is not None or not self._leave():
             if job is not None:
                 job()
+                job = None  # while the thread is idle it holds nobody's agent
             job = self._next_job()
 
     def _leave(self) -> bool:
