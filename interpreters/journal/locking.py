@@ -29,6 +29,10 @@ LONGEST_PAUSE = 0.005
 """Seconds between two tries, at most. Of chance, so that two who try at once don't meet again and again."""
 
 
+COLLECTIONS = 5
+"""How often garbage is collected for a file that this process itself has open: a thread may just be letting go."""
+
+
 class LockedFile:
     """A file that is open for appending.
 
@@ -56,19 +60,27 @@ class LockedFile:
         Raises:
             OSError: this disk knows no locks.
         """
-        until, collected = time.monotonic() + PATIENCE, False
+        until = time.monotonic() + PATIENCE
+        collections = COLLECTIONS
         while not self._try(fcntl.LOCK_EX):
             if not self._is_written():
                 if time.monotonic() > until:
                     return False
                 time.sleep(random.uniform(0.0, LONGEST_PAUSE))
-            elif collected:
+            elif collections == 0:
                 return False
             else:  # perhaps by a session of this process that nobody holds any more
-                collected = True
                 gc.collect()
                 _wait_for_releases(until)
+                collections = collections - 1 if self._is_open_here() else 0
+                time.sleep(LONGEST_PAUSE if collections else 0.0)
         return True
+
+    def _is_open_here(self) -> bool:
+        """Whether this process has it open a second time."""
+        about = os.fstat(self.descriptor)
+        others = [other.descriptor for other in list(_open_files) if other is not self and other.descriptor >= 0]
+        return any(os.path.samestat(about, os.fstat(other)) for other in others)
 
     def close(self) -> None:
         """Close it, which unlocks it, also where a child of this process has a copy. A second call does nothing."""

@@ -79,7 +79,6 @@ class Journal:
         Raises:
             JournalExistsError, JournalLockedError, JournalWriteError: each says what to do.
         """
-        journal = cls(Path(path), _open_for_writing(Path(path), os.O_CREAT), fsync)
         header: dict[str, Any] = {
             "format": FORMAT,
             "version": PROTOCOL_VERSION,
@@ -94,6 +93,8 @@ class Journal:
             header["origin"] = {"session": origin.session, "turn": origin.turn}
         if redacted:
             header["redacted"] = [asdict(one) for one in redacted]
+        # Only now, so that the file is locked as soon as it is there, and has its first line a moment later.
+        journal = cls(Path(path), _open_for_writing(Path(path), os.O_CREAT), fsync)
         try:
             journal._begin(header)
         except BaseException:

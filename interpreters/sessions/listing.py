@@ -85,14 +85,28 @@ def list_sessions(*places: str | os.PathLike[str]) -> Iterator[SessionInfo | Bad
     """
     for path in journals_in(places):
         try:
-            yield look_at(path)
-        except (JournalError, OSError) as error:
-            if not begins_or_is_gone(path):
-                yield BadFile(path, bare(error) if isinstance(error, JournalError) else why(error))
+            info = look_at(path)
+            if info is not None and (info.damage or info.warnings):  # it may have been written at that moment
+                info = look_at(path)
+            if info is not None:
+                yield info
+        except JournalError as error:
+            yield BadFile(path, bare(error))
 
 
-def begins_or_is_gone(path: Path) -> bool:
-    """Whether a file is no bad one: it was deleted meanwhile, or a session is about to write its first line."""
+def opened(path: Path) -> JournalReader | None:
+    """The reader of a recording; None if it was deleted meanwhile, or a session is about to write its first line.
+
+    Raises:
+        JournalError: its header can't be read.
+    """
+    try:
+        return JournalReader(path)
+    except JournalError:
+        return None if _begins_or_is_gone(path) else JournalReader(path)  # which may have its first line by now
+
+
+def _begins_or_is_gone(path: Path) -> bool:
     for wait in BEGINNING:
         time.sleep(wait)
         try:
@@ -104,25 +118,26 @@ def begins_or_is_gone(path: Path) -> bool:
                     return False
             if is_being_written(path):
                 return True
-        except FileNotFoundError:
-            return True
-        except OSError:
-            return False
+        except OSError as error:
+            return isinstance(error, FileNotFoundError)
         if abs(time.time() - about.st_mtime) > JUST_NOW:
             return False
     return False
 
 
-def look_at(path: Path) -> SessionInfo:
-    """A session at a glance. A million records take seconds: inputs are not read, and nothing is folded.
+def look_at(path: Path) -> SessionInfo | None:
+    """A session at a glance; None if it is gone, or has not begun. A million records take seconds: inputs are not read,
+    and nothing is folded.
 
     Raises:
         JournalError: its header can't be read. A damaged record is told in the result.
-        OSError: it has gone meanwhile.
     """
+    reader = opened(path)
+    if reader is None:
+        return None
     records = turns = redacted = 0
     title, damage, under_way = "", "", False
-    with JournalReader(path) as reader:
+    with reader:
         header = reader.header
         redacted += sum(one["count"] for one in header.redacted)
         try:
@@ -138,24 +153,25 @@ def look_at(path: Path) -> SessionInfo:
                 redacted += glance.redacted
         except JournalError as error:
             damage = bare(error)
-        about = path.stat()
-        is_open = is_being_written(path)
-        status: Status = "open" if is_open else "interrupted" if under_way else "idle"
-        return SessionInfo(
-            path,
-            header.session,
-            header.created,
-            about.st_mtime,
-            status,
-            turns,
-            records,
-            about.st_size + Payloads(path).size(),
-            title,
-            header.origin,
-            redacted,
-            damage,
-            () if is_open else tuple(reader.warnings),  # what looks torn, is being written
-        )
+    try:
+        about, is_open = path.stat(), is_being_written(path)
+    except OSError:
+        return None
+    return SessionInfo(
+        path,
+        header.session,
+        header.created,
+        about.st_mtime,
+        "open" if is_open else "interrupted" if under_way else "idle",
+        turns,
+        records,
+        about.st_size + Payloads(path).size(),
+        title,
+        header.origin,
+        redacted,
+        damage,
+        () if is_open else tuple(reader.warnings),  # what looks torn, is being written
+    )
 
 
 @frozen
@@ -201,8 +217,3 @@ def glance_at(reader: JournalReader, line: bytes, number: int) -> Glance:
 def bare(error: JournalError) -> str:
     """What is wrong with a file, for where its name stands already."""
     return str(error).removeprefix(f"{error.path}").removeprefix(":").removeprefix(",").strip()
-
-
-def why(error: OSError) -> str:
-    """What the system says is wrong."""
-    return error.strerror or type(error).__name__

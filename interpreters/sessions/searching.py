@@ -11,10 +11,10 @@ from pathlib import Path
 from attrs import frozen
 
 from cognition import CogstepError, Input
-from interpreters.journal import JournalError, JournalReader
+from interpreters.journal import JournalError
 from interpreters.journal.payloads import MARK
 from interpreters.journal.reading import INPUT_TAGS
-from interpreters.sessions.listing import BadFile, bare, begins_or_is_gone, glance_at, journals_in
+from interpreters.sessions.listing import BadFile, bare, glance_at, journals_in, opened
 from interpreters.veil import collect
 
 AROUND = 60
@@ -65,8 +65,7 @@ def search(
         try:
             yield from _hits(path, wanted, raw)
         except JournalError as error:
-            if not begins_or_is_gone(path):
-                yield BadFile(path, bare(error))
+            yield BadFile(path, bare(error))
 
 
 def _as_written(text: str) -> bytes:
@@ -78,7 +77,10 @@ def _as_written(text: str) -> bytes:
 
 
 def _hits(path: Path, wanted: re.Pattern[str], raw: re.Pattern[bytes] | None) -> Iterator[Hit]:
-    with JournalReader(path) as reader:
+    reader = opened(path)
+    if reader is None:
+        return
+    with reader:
         turn = 0
         for number, line in enumerate(reader.lines(), 1):
             turn += glance_at(reader, line, number).begins
