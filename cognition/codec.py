@@ -219,6 +219,17 @@ def _strict_row(converter: Converter, kinds: tuple[Any, ...]) -> Callable[[Any, 
     return read
 
 
+def _is_row(kind: Any) -> bool:
+    """A tuple of so many items, each of a type of its own."""
+    return get_origin(kind) is tuple and get_args(kind)[1:] != (...,)
+
+
+def _row_writer(converter: Converter, kind: Any) -> Callable[[Any], list[Any]]:
+    """Writes such a tuple as an array; cattrs alone leaves it a tuple, which no JSON text gives back."""
+    writers = [converter.get_unstructure_hook(item) for item in get_args(kind)]
+    return lambda value: [write(item) for write, item in zip(writers, value, strict=True)]
+
+
 def _strict_class(converter: Converter, kind: Any) -> Callable[[Any, Any], Any]:
     """Reads an object; cattrs alone fails on anything else with an AttributeError."""
     from cattrs.gen import make_dict_structure_fn
@@ -263,6 +274,7 @@ def _converter(detailed: bool = True) -> Converter:
     converter = Converter(omit_if_default=True, forbid_extra_keys=True, detailed_validation=detailed)
     converter.register_structure_hook_factory(has, lambda kind: _strict_class(converter, kind))
     converter.register_structure_hook_factory(_is_tuple, lambda kind: _strict_tuple(converter, kind))
+    converter.register_unstructure_hook_factory(_is_row, lambda kind: _row_writer(converter, kind))
     for kind in (str, int, bool):
         converter.register_structure_hook(kind, _exactly(kind))
     converter.register_structure_hook(float, _exactly(float, int))

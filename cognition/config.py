@@ -159,9 +159,9 @@ class AgentConfig:
 
     def __attrs_post_init__(self) -> None:
         names = [tool.name for tool in self.offered]
-        for name in names:
-            if names.count(name) > 1:
-                raise ConfigError(f"two tools are named {name!r}; give one of them another name")
+        if len(set(names)) < len(names):
+            twice = next(name for name in names if names.count(name) > 1)
+            raise ConfigError(f"two tools are named {twice!r}; give one of them another name")
         choice = self.options.tool_choice
         if choice not in (*TOOL_CHOICES, *names):
             raise ConfigError(

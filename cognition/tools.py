@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
+from collections.abc import Mapping
 from typing import Any
 
 from attrs import Attribute, field, frozen
@@ -18,14 +20,25 @@ def _check_name(_instance: ToolSpec, _attribute: Attribute[str], value: str) -> 
         raise ConfigError(f"tool name {value!r}: use 1 to 64 letters, digits, '_', '-' or '.'")
 
 
+def _plain_schema(value: Mapping[str, Any]) -> dict[str, Any]:
+    """A copy as its JSON text gives it back, so that a specification equals the one that a recording holds."""
+    try:
+        schema = json.loads(json.dumps(value, allow_nan=False))
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ConfigError(f"a tool's parameters have to be JSON: {error}") from error
+    if not isinstance(schema, dict):
+        raise ConfigError(f"a tool's parameters have to be a JSON Schema of an object, not {value!r}")
+    return schema
+
+
 @frozen
 class ToolSpec:
     """One tool as the model sees it, with what policy and recovery need to know of it."""
 
     name: str = field(validator=_check_name)
     description: str = ""
-    parameters: dict[str, Any] = field(factory=lambda: {"type": "object", "properties": {}})
-    """A JSON Schema of an object. Not to be changed after construction."""
+    parameters: dict[str, Any] = field(factory=lambda: {"type": "object", "properties": {}}, converter=_plain_schema)
+    """A JSON Schema of an object: a copy of what was given, as plain JSON data. Not to be changed."""
     read_only: bool = False
     """It changes nothing; read-only calls that stand side by side in a reply may run together."""
     idempotent: bool = False

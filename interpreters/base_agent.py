@@ -112,7 +112,17 @@ class BaseAgent(ABC):
         self._closed = False
         self._resting = False
         """Resumed, and not gone on with yet."""
-        self._interpreter = self._interpret(parts, state)
+        try:
+            self._interpreter = self._interpret(parts, state)
+        except BaseException:
+            self._let_go()
+            raise
+
+    def __del__(self) -> None:
+        """Dropped without ``close``: the recording is let go of at once, and not when the garbage is collected."""
+        journal = self.__dict__.get("_journal")  # the constructor may have failed before
+        if journal is not None:
+            journal.close()
 
     @abstractmethod
     def _interpret(self, parts: Parts, state: AgentState | None) -> Interpreter:

@@ -98,6 +98,8 @@ def replay(
         CogstepError: there is no record ``to``.
     """
     with JournalReader(path) as reader:
+        if to is not None and to < 0:
+            raise CogstepError(f"{reader.path}: there is no record {to}; the first is 1")
         logic = logic_of(reader.header, engine)
         writer = DecisionWriter()
         driver = follower(logic, reader.header.start)
@@ -160,7 +162,7 @@ def compare(record: Record, decided: list[Any]) -> ReplayDivergence | None:
     """Where a record's decisions first differ from those made now."""
     if record.decisions == decided:  # the usual case, at the speed of C
         return None
-    where, recorded, now = _first_difference(record.decisions, json.loads(json.dumps(decided)), "decisions")
+    where, recorded, now = _first_difference(record.decisions, decided, "decisions")
     return ReplayDivergence(
         record.seq,
         record.seq + 1,  # the header is line 1

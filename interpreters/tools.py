@@ -24,6 +24,7 @@ from datetime import date, datetime
 from decimal import Decimal
 from enum import Enum
 from functools import partial
+from math import isfinite
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, get_args, get_origin, get_type_hints, overload
 from uuid import UUID
@@ -321,9 +322,14 @@ def _parameter(name: str, kind: Any, default: Any, where: str, description: str 
     schema = schema_of(shown, where)
     if description and "description" not in schema:
         schema = {**schema, "description": description}
-    if not required and default is not None and type(default) in (str, int, float, bool):
+    if not required and _has_a_json_form(default):
         schema = {**schema, "default": default}
     return Parameter(name, kind, schema, required, default is None)
+
+
+def _has_a_json_form(default: Any) -> bool:
+    """Whether a default is shown to the model: JSON has no form for infinity, and None is shown by leaving it out."""
+    return type(default) in (str, int, bool) or (type(default) is float and isfinite(default))
 
 
 def _without_none(kind: Any) -> Any:

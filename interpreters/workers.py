@@ -94,7 +94,7 @@ class Workers:
 
     def _begin(self, job: Job) -> None:
         inbox: Inbox = SimpleQueue()
-        thread = threading.Thread(target=self._work, args=(inbox, job), name="cogstep tool", daemon=True)
+        thread = threading.Thread(target=self._work, args=(inbox, [job]), name="cogstep tool", daemon=True)
         try:
             self._threads[thread] = inbox
             thread.start()
@@ -103,10 +103,11 @@ class Workers:
                 self._threads.pop(thread, None)
             raise
 
-    def _work(self, inbox: Inbox, first: Job) -> None:
-        job: Job | None = first
+    def _work(self, inbox: Inbox, first: list[Job]) -> None:
+        job: Job | None = first.pop()
         while job is not None:
             job()
+            job = None  # while the thread is idle it holds nobody's agent
             job = self._next_job(inbox) or self._last_look(inbox)
 
     def _next_job(self, inbox: Inbox) -> Job | None:

@@ -176,7 +176,10 @@ def _json(data: Any) -> str:
 
 
 def _when(seconds: float) -> str:
-    return datetime.fromtimestamp(seconds).strftime("%Y-%m-%d %H:%M")
+    try:
+        return datetime.fromtimestamp(seconds).strftime("%Y-%m-%d %H:%M")
+    except (OverflowError, ValueError, OSError):  # a disk may say anything of a file
+        return "?"
 
 
 def _size(count: int) -> str:

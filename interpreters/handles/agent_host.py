@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import threading
+import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from types import TracebackType
@@ -24,6 +25,7 @@ from interpreters.handles.errors import HostDiedError, HostError, HostTimeoutErr
 from interpreters.handles.handle import AgentHandle, HandleOptions
 from interpreters.handles.host import Host
 from interpreters.handles.messages import ModelChoice, line_of, read_notice
+from interpreters.journal.locking import released_by
 from interpreters.tools import Tool
 from runtime.protocol import Runtime
 
@@ -70,7 +72,6 @@ class AgentHost:
         self.faults: list[str] = []
         """What the host could not read, or had to say that belongs to no request; the newest ``FAULTS`` of it."""
         self._channel = channel
-        self._on_gone = on_gone
         self._handles: dict[str, AgentHandle] = {}
         self._turns: dict[int, AgentHandle] = {}
         """The turns under way. They are counted by the host, so that no session, not even a second one of that name, is
@@ -80,7 +81,10 @@ class AgentHost:
         self._identities = itertools.count(1)
         self._lock = threading.Lock()
         self._gone = threading.Event()
-        self._reader = threading.Thread(target=self._read, name="cogstep-handle", daemon=True)
+        # The thread doesn't hold the host, so that one that is dropped ends.
+        self._reader = threading.Thread(
+            target=_read, args=(weakref.ref(self), channel, on_gone), name="cogstep-handle", daemon=True
+        )
         self._reader.start()
 
     @classmethod
@@ -304,6 +308,14 @@ class AgentHost:
             self._channel.close()
             self._end(reason)
 
+    def __del__(self) -> None:
+        """Dropped without ``close``: its sessions end, and whoever wants to write their recordings waits for that."""
+        reader: threading.Thread | None = self.__dict__.get("_reader")  # the constructor may have failed before
+        if reader is not None and self.ended is None:
+            released_by(reader)
+            self.send(say.Shutdown())
+            self._channel.close()
+
     def __enter__(self) -> AgentHost:
         return self
 
@@ -349,17 +361,6 @@ class AgentHost:
             raise HostError(notice.message, notice.error)
         return notice
 
-    def _read(self) -> None:
-        """On a thread of its own, until the channel ends."""
-        try:
-            while (line := self._channel.receive()) is not None:
-                try:
-                    self._arrived(read_notice(line))
-                except CogstepError as error:  # no message, or an event that is none
-                    self._note_fault(str(error))
-        finally:
-            self._end(self._on_gone())
-
     def _arrived(self, notice: Any) -> None:
         if isinstance(notice, say.Faulted):
             self._note_fault(notice.message)
@@ -390,6 +391,24 @@ class AgentHost:
         for handle in handles:
             handle.lost(error)
         self._gone.set()
+
+
+def _read(find: Callable[[], AgentHost | None], channel: Channel, on_gone: Callable[[], str]) -> None:
+    """On a thread of its own, until the channel ends."""
+    try:
+        while (line := channel.receive()) is not None:
+            host = find()
+            if host is not None:
+                try:
+                    host._arrived(read_notice(line))
+                except CogstepError as error:  # no message, or an event that is none
+                    host._note_fault(str(error))
+                del host  # else it would be held while nothing comes
+    finally:
+        reason = on_gone()
+        host = find()
+        if host is not None:
+            host._end(reason)
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import zlib
 from collections.abc import Iterable
 from typing import Any
@@ -106,6 +107,8 @@ class DecisionWriter:
 ENCODE = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
 ENCODE_ASCII = json.JSONEncoder(ensure_ascii=True, allow_nan=False, separators=(",", ":")).encode
 
+HALVES = re.compile("[\ud800-\udbff][\udc00-\udfff]")
+
 SEAL_LENGTH = len(',"sum":"01234567"}\n')
 
 
@@ -126,10 +129,14 @@ def sealed(value: dict[str, Any], before: int) -> tuple[bytes, int]:
     Raises:
         ValueError: JSON has no form for it.
     """
+    text = ENCODE(value)[:-1]
     try:
-        content = ENCODE(value)[:-1].encode()
+        content = text.encode()
     except UnicodeEncodeError:  # half of a surrogate pair, which UTF-8 has no form for but JSON's \u has
-        content = ENCODE_ASCII(value)[:-1].encode()
+        # Both halves, as two pieces of a stream may bring them, JSON would read as one character, and the fold as
+        # another text: these are written as they are.
+        halves = HALVES.search(text)
+        content = ENCODE_ASCII(value)[:-1].encode() if halves is None else text.encode("utf-8", "surrogatepass")
     total = zlib.crc32(content, before)
     return b'%b,"sum":"%08x"}\n' % (content, total), total
 

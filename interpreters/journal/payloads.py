@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import contextlib
 import os
+import stat
 from collections.abc import Callable
-from hashlib import sha256
+from hashlib import file_digest, sha256
 from pathlib import Path
 from typing import Any
 
@@ -61,16 +62,28 @@ class Payloads:
 
         return _mapped(data, lambda value: move(value) if isinstance(value, str) else None)
 
-    def brought_back(self, data: Any) -> Any:
+    def brought_back(self, data: Any, look: Callable[[bytes], object] = len) -> Any:
         """Plain data with its references replaced by the texts.
+
+        Args:
+            data: is not changed; no deeper than a line may be.
+            look: is shown the bytes of each text.
 
         Raises:
             PayloadError: a file is missing or was changed; says which.
         """
+        known: dict[str, str] = {}
+        """What is named twice in a line is held once."""
 
         def bring(value: Any) -> Any:
-            name = value.get(REFERENCE) if isinstance(value, dict) and len(value) == 1 else None
-            return None if name is None else self._get(name)
+            if not (isinstance(value, dict) and len(value) == 1 and REFERENCE in value):
+                return None
+            name = value[REFERENCE]
+            if not _is_name(name):
+                raise PayloadError(f"{name!r} is no name of a payload")
+            if name not in known:
+                known[name] = self._get(name, look)
+            return known[name]
 
         return _mapped(data, bring)
 
@@ -88,10 +101,13 @@ class Payloads:
                 self.directory.rmdir()
 
     def size(self) -> int:
-        """The bytes of all of them."""
-        if not self.directory.is_dir():
-            return 0
-        return sum(entry.stat().st_size for entry in os.scandir(self.directory))
+        """The bytes of all that can be seen. A session may be writing some, and give them their names meanwhile."""
+        size = 0
+        with contextlib.suppress(OSError), os.scandir(self.directory) as entries:
+            for entry in entries:
+                with contextlib.suppress(OSError):
+                    size += entry.stat(follow_symlinks=False).st_size
+        return size
 
     def _put(self, text: str, force: bool) -> str:
         content = text.encode("utf-8", "surrogatepass")
@@ -99,7 +115,7 @@ class Payloads:
         if name in self._there:
             return name
         path = self.directory / name
-        if _content(path) != content:  # a crash of the machine may have left it empty
+        if _content(path) is None:  # a crash of the machine may have left it empty
             self.directory.mkdir(exist_ok=True)
             part = path.with_name(name + PART)
             descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
@@ -118,16 +134,19 @@ class Payloads:
         self._there.add(name)
         return name
 
-    def _get(self, name: Any) -> str:
-        if not _is_name(name):
-            raise PayloadError(f"{name!r} is no name of a payload")
+    def _get(self, name: str, look: Callable[[bytes], object]) -> str:
         path = self.directory / name
-        content = _content(path)
+        try:
+            content = _content_of(path, name)
+        except OSError as error:
+            raise PayloadError(f"the payload {path} is missing or can't be read ({error.strerror})") from error
         if content is None:
-            raise PayloadError(f"the payload {path} is missing or can't be read")
-        if sha256(content).hexdigest() != name:
             raise PayloadError(f"the payload {path} was changed after it was written")
-        return content.decode("utf-8", "surrogatepass")
+        look(content)
+        try:
+            return content.decode("utf-8", "surrogatepass")
+        except UnicodeDecodeError as error:
+            raise PayloadError(f"the payload {path} is no text") from error
 
 
 PART = ".part"
@@ -147,11 +166,37 @@ def force_directory(path: Path) -> None:
         os.close(descriptor)
 
 
+IN_ONE = 1 << 20
+"""Bytes of a file that is read at once. Of a larger one the sum is found first, so that what somebody put in its place
+never fills the memory."""
+
+
 def _content(path: Path) -> bytes | None:
+    """What stands in a file, if that is what its name says."""
     try:
-        return path.read_bytes()
+        return _content_of(path, path.name)
     except OSError:
         return None
+
+
+def _content_of(path: Path, name: str) -> bytes | None:
+    """The same, for who wants to know why a file can't be read.
+
+    Raises:
+        OSError: it can't be, or is no file at all.
+    """
+    # Without waiting: to open a pipe would wait for somebody who writes to it.
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    with open(descriptor, "rb") as file:
+        about = os.fstat(descriptor)
+        if not stat.S_ISREG(about.st_mode):
+            raise OSError(None, "it is no file")
+        if about.st_size > IN_ONE:
+            if file_digest(file, "sha256").hexdigest() != name:
+                return None
+            file.seek(0)
+        content = file.read(about.st_size)
+        return content if sha256(content).hexdigest() == name else None
 
 
 def _is_name(name: Any) -> bool:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import os
+import stat
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from cognition import PROTOCOL_VERSION, AgentConfig, AgentState, CodecError, Input, from_data
+from cognition import PROTOCOL_VERSION, AgentConfig, AgentState, CodecError, CogstepError, Input, from_data
 from cognition.codec import UNIONS, reader_of
 from interpreters.journal.errors import (
     JournalDamagedError,
@@ -18,14 +18,23 @@ from interpreters.journal.errors import (
     UnknownTagError,
 )
 from interpreters.journal.format import FORMAT, Header, Origin, Place, Record, sum_of
+from interpreters.journal.lines import LONGEST, decoded
 from interpreters.journal.payloads import MARK, PayloadError, Payloads
-from interpreters.veil import NUMBERED
+from interpreters.veil import NUMBERED, Redacted
 
-INPUT_TAGS: frozenset[str] = frozenset(next(tags for union, tags in UNIONS if union is Input).values())
+INPUT_TAGS: dict[type, str] = next(tags for union, tags in UNIONS if union is Input)
 
 FIELDS = {"seq", "input", "decisions", "sum"}
 OPTIONAL = {"redacted"}
 """Fields of a record that stand there only when there is something to say."""
+HEADER_FIELDS = {"format", "version", "session", "engine", "config", "created", "start", "origin", "redacted", "sum"}
+
+SHOWN = 1 << 20
+"""Bytes of a line that is looked at though its sum is wrong, to show what stands there. To decode takes thirty times a
+line's length of memory, and a longer one has nothing to show."""
+
+LOOKS = 3
+"""How often a line is read that is not whole: a session may be writing it, or putting one right, at that moment."""
 
 
 CHANGED = "the record was changed after it was written"
@@ -97,15 +106,43 @@ class JournalReader:
     def _lines(self) -> Iterator[tuple[Place, bytes, bool]]:
         """Each whole line, where it ends, and whether its sum is right; behind one where it is not, nothing is."""
         before = self.header_place
-        for number, line in enumerate(self._file, 1):
-            if not line.endswith(b"\n"):
+        number = 1
+        while line := self._line(number):
+            total = sum_of(line, before.sum)
+            if total is None:
+                line, total = self._looked_at_again(line, before, number)
+            if not line:
+                return
+            if total is None and not line.endswith(b"\n"):
                 self._check_torn(number + 1, line, before)
                 return
-            total = sum_of(line, before.sum)
             before = Place(before.end + len(line), number, total or 0)
             yield before, line, total is not None
+            number += 1
+
+    def _line(self, number: int) -> bytes:
+        """Of record ``number``, up to a length that none has."""
+        try:
+            return self._file.readline(LONGEST + 1)
+        except OSError as error:
+            raise JournalError(f"can't be read: {error.strerror}", path=self.path, line=number + 1) from error
+
+    def _looked_at_again(self, line: bytes, before: Place, number: int) -> tuple[bytes, int | None]:
+        """A line that is not whole as it stands there now, and its sum if it is whole by now."""
+        for _ in range(LOOKS):
+            self._file.seek(before.end)
+            again = self._line(number)
+            if again == line:
+                break
+            line = again
+            total = sum_of(line, before.sum)
+            if total is not None:
+                return line, total
+        return line, None
 
     def _check_torn(self, number: int, line: bytes, before: Place) -> None:
+        if len(line) > LONGEST:
+            raise self._damaged("the line is longer than any record", number)
         if sum_of(line[:-1] + b"\n", before.sum) is not None:  # no crash leaves a whole record and something behind it
             raise self._damaged("the line break behind the last record was changed", number)
         self.warnings.append(
@@ -114,27 +151,34 @@ class JournalReader:
 
     def _open(self) -> BinaryIO:
         try:
+            mode = os.stat(self.path).st_mode  # beforehand: to open a pipe would wait for somebody who writes to it
+            if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+                raise JournalError(
+                    "a recording is read from a file, and this is a pipe or a device; save it to a file first",
+                    path=self.path,
+                )
             return self.path.open("rb")
         except OSError as error:
             reason = "there is no such file" if isinstance(error, FileNotFoundError) else error.strerror
             raise JournalError(f"can't be read: {reason}", path=self.path) from error
+        except ValueError as error:
+            raise JournalError(f"can't be read: {error}", path=self.path) from error
 
     def _read_header(self) -> tuple[Header, int]:
-        try:
-            line = self._file.readline(
-                1 << 26
-            )  # no header is longer; of a huge file without line breaks not all is read
-        except OSError as error:
-            raise JournalError(f"can't be read: {error.strerror}", path=self.path) from error
+        line = self._line(0)  # of a huge file without line breaks not all is read
         if not line:
             raise NotAJournalError("the file is empty", path=self.path)
-        data = _decoded(line)
+        total = sum_of(line, 0)
+        ours = line.startswith(b'{"format":"' + FORMAT.encode())
+        data = None if total is None and len(line) > SHOWN else decoded(line)
         if not isinstance(data, dict) or data.get("format") != FORMAT:
-            if not line.endswith(b"\n") and line.startswith(b'{"format":"' + FORMAT.encode()):
+            if ours and not line.endswith(b"\n"):
                 raise JournalDamagedError("the header is torn, and nothing was recorded", path=self.path, line=1)
+            if ours:
+                raise JournalDamagedError("the header is damaged: it can't be read", path=self.path, line=1)
             raise NotAJournalError("this is no cogstep journal; record one with `cogstep run --record`", path=self.path)
         version = data.get("version")
-        if version != PROTOCOL_VERSION:
+        if type(version) is not int or version != PROTOCOL_VERSION:
             raise JournalVersionError(
                 f"the journal has version {version!r} and this cogstep reads version {PROTOCOL_VERSION}; "
                 "use the cogstep that recorded it",
@@ -143,75 +187,71 @@ class JournalReader:
             )
         self._count_secrets(line)
         try:
-            total = sum_of(line, 0)
             if total is None:
                 raise ValueError("it was changed after it was written")
-            config, start, origin = data["config"], data.get("start"), data.get("origin")
-            if MARK in line:
-                start = self._payloads.brought_back(start)
-                config = config and {**config, "system": self._payloads.brought_back(config.get("system", ""))}
-                self._count_secrets(json.dumps([start, config]).encode())
-            header = Header(
-                session=_text(data["session"]),
-                engine=_text(data["engine"]),
-                config=None if config is None else from_data(config, AgentConfig),
-                created=float(data["created"]),
-                start=AgentState() if start is None else from_data(start, AgentState),
-                origin=None if origin is None else Origin(_text(origin["session"]), int(origin["turn"])),
-                redacted=tuple(data.get("redacted", ())),
-            )
-        except (KeyError, TypeError, ValueError, PayloadError) as error:
+            return self._header(data, MARK in line), total
+        except (CogstepError, KeyError, TypeError, ValueError, OverflowError, PayloadError) as error:
             what = f"the field {error} is missing" if isinstance(error, KeyError) else str(error)
             raise JournalDamagedError(f"the header is damaged: {what}", path=self.path, line=1) from error
-        return header, total
+
+    def _header(self, data: dict[str, Any], with_payloads: bool) -> Header:
+        if unknown := data.keys() - HEADER_FIELDS:
+            raise ValueError(f"the field {min(unknown)!r} is unknown")
+        config, start, origin = data["config"], data.get("start"), data.get("origin")
+        if with_payloads:
+            start = self._payloads.brought_back(start, self._count_secrets)
+            if isinstance(config, dict) and "system" in config:
+                config = {**config, "system": self._payloads.brought_back(config["system"], self._count_secrets)}
+        return Header(
+            session=from_data(data["session"], str),
+            engine=from_data(data["engine"], str),
+            config=None if config is None else from_data(config, AgentConfig),
+            created=from_data(data["created"], float),
+            start=AgentState() if start is None else from_data(start, AgentState),
+            origin=None if origin is None else from_data(origin, Origin),
+            redacted=_hidden(data),
+        )
 
     def _record(self, number: int, line: bytes, expected: int, *, intact: bool) -> Record:
-        data = _decoded(line)
+        if not intact and len(line) > SHOWN:
+            raise self._damaged(CHANGED, number)
+        data = decoded(line)
         if not isinstance(data, dict) or (data.keys() != FIELDS and data.keys() - OPTIONAL != FIELDS):
             raise self._damaged("this is no record", number)
-        if data["seq"] != expected or isinstance(data["seq"], bool):
+        if type(data["seq"]) is not int or data["seq"] != expected:
             raise self._damaged(f"record {expected} should stand here, not {data['seq']!r}", number)
-        if not isinstance(data["decisions"], list) or not isinstance(data.get("redacted", []), list):
-            raise self._damaged("the decisions are no list", number)
         self._count_secrets(line)
         if MARK in line:
             try:
-                data = self._payloads.brought_back(data)
+                data = self._payloads.brought_back(data, self._count_secrets)
             except PayloadError as error:
                 raise self._damaged(str(error), number) from error
-            self._count_secrets(json.dumps(data).encode())
+        if not isinstance(data["decisions"], list):
+            raise self._damaged("the decisions are no list", number)
         try:
-            event = self._input(data["input"])
-            return Record(expected, event, data["decisions"], tuple(data.get("redacted", ())))
-        except CodecError as error:
+            return Record(expected, self._input(data["input"]), data["decisions"], _hidden(data))
+        except ValueError as error:  # which a CodecError is
             if not intact:
                 raise self._damaged(CHANGED, number) from error
             tag = data["input"].get("type") if isinstance(data["input"], dict) else None
-            if isinstance(tag, str) and tag not in INPUT_TAGS:
+            if isinstance(error, CodecError) and isinstance(tag, str) and tag not in INPUT_TAGS.values():
                 raise UnknownTagError(
                     f"this cogstep knows no input {tag!r}; use the one that recorded it", path=self.path, line=number
                 ) from error
             raise self._damaged(f"the input can't be read: {error}", number) from error
 
-    def _count_secrets(self, line: bytes) -> None:
-        if b"[redacted:" in line:
-            self.secrets = max(self.secrets, *map(int, NUMBERED.findall(line)), 0)
+    def _count_secrets(self, content: bytes) -> None:
+        if b"[redacted:" in content:
+            self.secrets = max(self.secrets, *map(int, NUMBERED.findall(content)), 0)
 
     def _damaged(self, what: str, number: int, record: Record | None = None) -> JournalDamagedError:
         message = f"{what}; the journal is damaged here"
         return JournalDamagedError(message, path=self.path, line=number, record=record)
 
 
-def _decoded(line: bytes) -> Any:
-    """The value of a line, or None if it holds none."""
-    try:
-        # As a text: of bytes, json would first find out how they are coded.
-        return json.loads(line.decode("utf-8", "surrogatepass"))
-    except (ValueError, RecursionError):
-        return None
-
-
-def _text(value: Any) -> str:
-    if not isinstance(value, str):
-        raise TypeError(f"expected a text, got {value!r}")
-    return value
+def _hidden(data: dict[str, Any]) -> tuple[Any, ...]:
+    """What is said of hidden secrets: a field, a kind and a count each."""
+    return tuple(
+        {"field": one.field, "kind": one.kind, "count": one.count}
+        for one in from_data(data.get("redacted", []), tuple[Redacted, ...])
+    )

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
+import threading
 import time
 from collections.abc import Sequence
 from functools import partial
@@ -25,6 +25,8 @@ from cognition import (
 )
 from interpreters.journal.errors import JournalError, JournalExistsError, JournalLockedError, JournalWriteError
 from interpreters.journal.format import ENGINES, FORMAT, DecisionWriter, Origin, Place, sealed
+from interpreters.journal.lines import LONGEST, decoded
+from interpreters.journal.locking import LockedFile
 from interpreters.journal.payloads import LARGE, Payloads, force_directory
 from interpreters.journal.reading import JournalReader
 
@@ -37,12 +39,18 @@ last seconds."""
 
 
 class Journal:
-    """The writing end. Holds a lock on the file for as long as it is open; a crash releases it."""
+    """The writing end. Holds a lock on the file for as long as it is open; a crash releases it, and so does whoever
+    drops it.
+    """
 
-    def __init__(self, path: Path, descriptor: int, fsync: Fsync) -> None:
+    def __init__(self, path: Path, file: LockedFile, fsync: Fsync) -> None:
         self.path = path
-        self._descriptor = descriptor
+        self._file = file
         self._fsync = fsync
+        self._writing = threading.Lock()
+        """Held while a record is written: by then the file is not closed, since its descriptor may be another's next.
+        Nobody waits for it: what can't be done now is left to who holds it."""
+        self._closed = False
         self._end = Place(0, -1, 0)
         """Where the last whole line ends: one value, which no interrupt halves."""
         self._payloads = Payloads(path)
@@ -71,8 +79,7 @@ class Journal:
         Raises:
             JournalExistsError, JournalLockedError, JournalWriteError: each says what to do.
         """
-        journal = cls(Path(path), _open_for_writing(Path(path), os.O_CREAT), fsync)
-        header = {
+        header: dict[str, Any] = {
             "format": FORMAT,
             "version": PROTOCOL_VERSION,
             "session": session,
@@ -86,6 +93,8 @@ class Journal:
             header["origin"] = {"session": origin.session, "turn": origin.turn}
         if redacted:
             header["redacted"] = [asdict(one) for one in redacted]
+        # Only now, so that the file is locked as soon as it is there, and has its first line a moment later.
+        journal = cls(Path(path), _open_for_writing(Path(path), os.O_CREAT), fsync)
         try:
             journal._begin(header)
         except BaseException:
@@ -103,8 +112,7 @@ class Journal:
             JournalError: it can't be read or written, or another session is writing it.
         """
         path = Path(path)
-        descriptor = _open_for_writing(path, 0)
-        journal = cls(path, descriptor, fsync)
+        journal = cls(path, _open_for_writing(path, 0), fsync)
         try:
             journal._lock("another session is writing this journal; wait for its end")
             reader = JournalReader(path)
@@ -120,14 +128,24 @@ class Journal:
         self._end = place
 
     def _lock(self, otherwise: str) -> None:
-        if not lock(self._descriptor):
+        try:
+            locked = self._file.lock()
+        except OSError as error:
+            raise JournalWriteError(
+                f"can't be locked ({error.strerror}), so that nothing would keep a second session from writing it; "
+                "choose a place on another disk",
+                path=self.path,
+            ) from error
+        if not locked:
             raise JournalLockedError(otherwise, path=self.path)
-        if not os.fstat(self._descriptor).st_nlink:  # deleted, by `cogstep sessions prune` say, while this was opened
+        if not os.fstat(
+            self._file.descriptor
+        ).st_nlink:  # deleted, by `cogstep sessions prune` say, while this was opened
             raise JournalError("the file was deleted", path=self.path)
 
     def _begin(self, header: dict[str, Any]) -> None:
         self._lock("another session is being recorded here; choose another name")
-        if os.fstat(self._descriptor).st_size > 0:
+        if os.fstat(self._file.descriptor).st_size > 0:
             raise JournalExistsError(
                 "the file exists, and a recording is never overwritten; choose another name or delete it",
                 path=self.path,
@@ -175,11 +193,16 @@ class Journal:
         self._put(record, force=self._forces(transition))
 
     def close(self) -> None:
-        """Release the file. A second call does nothing."""
-        if self._descriptor < 0:
-            return
-        descriptor, self._descriptor = self._descriptor, -1
-        os.close(descriptor)
+        """Release the file; once the record is written that a thread is writing. A second call does nothing."""
+        self._closed = True
+        self._close_if_nobody_writes()
+
+    def _close_if_nobody_writes(self) -> None:
+        if self._writing.acquire(blocking=False):
+            try:
+                self._file.close()
+            finally:
+                self._writing.release()
 
     def __enter__(self) -> Journal:
         return self
@@ -188,18 +211,33 @@ class Journal:
         self.close()
 
     def _put(self, value: dict[str, Any], *, force: bool) -> None:
-        if self._descriptor < 0:
-            raise JournalWriteError("the journal is closed", path=self.path)
+        if self._file.forked:  # before the lock: a thread of the parent's may have held it
+            raise JournalWriteError(
+                "this process was forked from the one that writes the journal, which goes on writing it; record "
+                "another session here, or fork this one",
+                path=self.path,
+            )
+        try:
+            with self._writing:
+                if self._closed:
+                    raise JournalWriteError("the journal is closed", path=self.path)
+                self._append(value, force=force)
+        finally:
+            if self._closed:
+                self._close_if_nobody_writes()
+
+    def _append(self, value: dict[str, Any], *, force: bool) -> None:
+        descriptor = self._file.descriptor
         size, number, before = self._end.end, self._end.number, self._end.sum
         line, total = self._line(value, before)
         try:
-            if os.fstat(self._descriptor).st_size > size:  # what an interrupt left behind of a record
-                os.ftruncate(self._descriptor, size)
+            if os.fstat(descriptor).st_size > size:  # what an interrupt left behind of a record
+                os.ftruncate(descriptor, size)
             written = 0
             while written < len(line):
-                written += os.write(self._descriptor, line[written:])
+                written += os.write(descriptor, line[written:])
             if force:
-                os.fsync(self._descriptor)
+                os.fsync(descriptor)
         except OSError as error:
             self._take_back()
             raise self._not_written(error) from error
@@ -208,19 +246,26 @@ class Journal:
     def _take_back(self) -> None:
         """Cut off what got through of a record, so that a reader finds whole ones only."""
         with contextlib.suppress(OSError):  # then the next record tries again
-            os.ftruncate(self._descriptor, self._end.end)
+            os.ftruncate(self._file.descriptor, self._end.end)
 
     def _line(self, value: dict[str, Any], before: int) -> tuple[bytes, int]:
         """The line for a value, and its sum; its large texts are on file when this returns."""
         try:
             line, total = sealed(value, before)
-            if len(line) < LARGE:  # the usual case
-                return line, total
-            return sealed(self._without_large_texts(value), before)
-        except ValueError as error:
+            if len(line) >= LARGE:  # not the usual case
+                line, total = sealed(self._without_large_texts(value), before)
+        except (ValueError, RecursionError) as error:
             raise JournalWriteError(f"the record has no form in JSON: {error}", path=self.path) from error
         except OSError as error:
             raise self._not_written(error) from error
+        if len(line) > LONGEST:
+            raise JournalWriteError(f"the record has {len(line)} bytes, and a line may have {LONGEST}", path=self.path)
+        if "config" in value and decoded(line) is None:  # the only place where something stands of anybody's making
+            raise JournalWriteError(
+                "the header could not be read again: a tool's schema is nested too deeply, or a number is too long",
+                path=self.path,
+            )
+        return line, total
 
     def _without_large_texts(self, value: dict[str, Any]) -> dict[str, Any]:
         move = partial(self._payloads.moved_out, force=self._fsync != "never")
@@ -240,34 +285,9 @@ class Journal:
         )
 
 
-def lock(descriptor: int) -> bool:
-    """Lock a journal's file for as long as it is open; False if another session has it.
-
-    Whoever only looks whether a file is locked holds it for some microseconds: so it is tried again once.
-    """
-    for wait in (0.01, 0.0):
-        with contextlib.suppress(OSError):
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return True
-        time.sleep(wait)
-    return False
-
-
-def is_being_written(path: Path) -> bool:
-    """Whether a session has a journal open for writing now."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+def _open_for_writing(path: Path, flags: int) -> LockedFile:
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    finally:
-        os.close(descriptor)  # which releases it
-    return False
-
-
-def _open_for_writing(path: Path, flags: int) -> int:
-    try:
-        return os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC | flags, 0o644)
+        return LockedFile(path, os.O_WRONLY | flags)
     except OSError as error:
         if isinstance(error, FileNotFoundError) and not flags:
             raise JournalError("can't be read: there is no such file", path=path) from error

@@ -208,4 +208,7 @@ def _inline(text: str) -> str:
 
 
 def _time(seconds: float) -> str:
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M UTC")
+    try:
+        return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M UTC")
+    except (OverflowError, ValueError, OSError):  # beyond the years that a calendar has
+        return f"{seconds:g} seconds after 1970"

@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
-import json
 import os
-from collections.abc import Iterable, Iterator
+import stat
+import time
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Literal
 
 from attrs import frozen
 
-from interpreters.journal import JournalDamagedError, JournalError, JournalReader, Origin
+from cognition import UserSpoke
+from interpreters.journal import JournalError, JournalReader, Origin, Record
+from interpreters.journal.lines import LONGEST
+from interpreters.journal.locking import is_being_written
 from interpreters.journal.payloads import Payloads
-from interpreters.journal.writing import is_being_written
 
 Status = Literal["open", "interrupted", "idle"]
 """Being written now; ended in the middle of a turn; at rest between turns."""
 
 SUFFIX = ".jsonl"
 """Which files of a directory are looked at."""
+
+BEGINNING = (0.0, 0.01, 0.1)
+"""Seconds after which a file that holds nothing yet is looked at again: a session may have made it this very moment."""
+JUST_NOW = 10.0
+"""Seconds for which that may be: an older file is not waited for."""
 
 
 @frozen
@@ -77,56 +85,133 @@ def list_sessions(*places: str | os.PathLike[str]) -> Iterator[SessionInfo | Bad
     """
     for path in journals_in(places):
         try:
-            yield look_at(path)
+            info = look_at(path)
+            if info is not None and (info.damage or info.warnings):  # it may have been written at that moment
+                info = look_at(path)
+            if info is not None:
+                yield info
         except JournalError as error:
             yield BadFile(path, bare(error))
+
+
+def opened(path: Path) -> JournalReader | None:
+    """The reader of a recording; None if it was deleted meanwhile, or a session is about to write its first line.
+
+    Raises:
+        JournalError: its header can't be read.
+    """
+    try:
+        return JournalReader(path)
+    except JournalError:
+        return None if _begins_or_is_gone(path) else JournalReader(path)  # which may have its first line by now
+
+
+def _begins_or_is_gone(path: Path) -> bool:
+    for wait in BEGINNING:
+        time.sleep(wait)
+        try:
+            about = path.stat()
+            if not stat.S_ISREG(about.st_mode):
+                return False
+            with path.open("rb") as file:
+                if file.readline(LONGEST).endswith(b"\n"):
+                    return False
+            if is_being_written(path):
+                return True
         except OSError as error:
-            yield BadFile(path, error.strerror or type(error).__name__)
+            return isinstance(error, FileNotFoundError)
+        if abs(time.time() - about.st_mtime) > JUST_NOW:
+            return False
+    return False
 
 
-def look_at(path: Path) -> SessionInfo:
-    """A session at a glance. A million records take seconds: inputs are not read, and nothing is folded.
+def look_at(path: Path) -> SessionInfo | None:
+    """A session at a glance; None if it is gone, or has not begun. A million records take seconds: inputs are not read,
+    and nothing is folded.
 
     Raises:
         JournalError: its header can't be read. A damaged record is told in the result.
-        OSError: it has gone meanwhile.
     """
+    reader = opened(path)
+    if reader is None:
+        return None
     records = turns = redacted = 0
     title, damage, under_way = "", "", False
-    with JournalReader(path) as reader:
+    with reader:
         header = reader.header
         redacted += sum(one["count"] for one in header.redacted)
         try:
             for line in reader.lines():
+                glance = glance_at(reader, line, records + 1)
                 records += 1
-                # Within a text the quotes would be escaped, so that these bytes can't stand there.
-                if b'"input":{"type":"user_spoke"' in line and b'{"type":"rejected"' not in line:
+                if glance.begins:
                     under_way = True
-                    title = title or reader.record(line, records).input.text  # type: ignore[union-attr]  # it is one
-                if b'{"type":"turn_finished"' in line:
+                    title = title or glance.text
+                if glance.ends:
                     turns += 1
                     under_way = False
-                if b'"redacted":[' in line:
-                    redacted += sum(one["count"] for one in json.loads(line).get("redacted", ()))
-        except JournalDamagedError as error:
+                redacted += glance.redacted
+        except JournalError as error:
             damage = bare(error)
-        status: Status = "open" if is_being_written(path) else "interrupted" if under_way else "idle"
-        about = path.stat()
-        return SessionInfo(
-            path,
-            header.session,
-            header.created,
-            about.st_mtime,
-            status,
-            turns,
-            records,
-            about.st_size + Payloads(path).size(),
-            title,
-            header.origin,
-            redacted,
-            damage,
-            tuple(reader.warnings),
-        )
+    try:
+        about, is_open = path.stat(), is_being_written(path)
+    except OSError:
+        return None
+    return SessionInfo(
+        path,
+        header.session,
+        header.created,
+        about.st_mtime,
+        "open" if is_open else "interrupted" if under_way else "idle",
+        turns,
+        records,
+        about.st_size + Payloads(path).size(),
+        title,
+        header.origin,
+        redacted,
+        damage,
+        () if is_open else tuple(reader.warnings),  # what looks torn, is being written
+    )
+
+
+@frozen
+class Glance:
+    """What a list needs of a record."""
+
+    begins: bool
+    """A turn."""
+    ends: bool
+    hides: bool
+    """Whether a secret was hidden in it."""
+    _read: Callable[[], Record]
+
+    @property
+    def text(self) -> str:
+        """What the user said; raises JournalError if it can't be read."""
+        event = self._read().input
+        return event.text if isinstance(event, UserSpoke) else ""
+
+    @property
+    def redacted(self) -> int:
+        """How many secrets were hidden in it; raises JournalError if it can't be read."""
+        return sum(one["count"] for one in self._read().redacted) if self.hides else 0
+
+
+def glance_at(reader: JournalReader, line: bytes, number: int) -> Glance:
+    """Look at record ``number`` as it stands in its line, without reading it where a session wrote it.
+
+    Raises:
+        JournalError: it was written in another way, and can't be read.
+    """
+    if line.startswith(b'{"seq":%d,"input":{"type":"' % number):
+        # Within a text the quotes would be escaped, so that these bytes can't stand there.
+        spoke = b'"input":{"type":"user_spoke"' in line and b'{"type":"rejected"' not in line
+        ended, hides = b'{"type":"turn_finished"' in line, b'"redacted":[' in line
+        return Glance(spoke, ended, hides, lambda: reader.record(line, number))
+    record = reader.record(line, number)
+    kinds = [one.get("type") for one in record.decisions if isinstance(one, dict)]
+    spoke = isinstance(record.input, UserSpoke) and "rejected" not in kinds
+    return Glance(spoke, "turn_finished" in kinds, bool(record.redacted), lambda: record)
 
 
 def bare(error: JournalError) -> str:

@@ -11,8 +11,8 @@ from attrs import frozen
 
 from cognition import ConfigError
 from interpreters.journal import JournalError, JournalReader
+from interpreters.journal.locking import LockedFile
 from interpreters.journal.payloads import Payloads
-from interpreters.journal.writing import lock
 from interpreters.sessions.listing import journals_in
 
 
@@ -94,18 +94,18 @@ def _found(places: tuple[str | os.PathLike[str], ...]) -> Iterator[_Journal]:
 def _delete(journal: _Journal, dry_run: bool) -> str:
     """Delete one while nobody can open it; why it was kept, if it was."""
     try:
-        descriptor = os.open(journal.path, os.O_RDWR | os.O_CLOEXEC)
+        file = LockedFile(journal.path, os.O_RDWR)
         try:
-            if not lock(descriptor):
+            if not file.lock():
                 return "a session has it open"
-            if os.fstat(descriptor).st_mtime != journal.changed:
+            if os.fstat(file.descriptor).st_mtime != journal.changed:
                 return "it was written just now"
             if not dry_run:
                 # The journal goes last: what an interrupted prune leaves of it, the next one finds.
                 Payloads(journal.path).remove()
                 journal.path.unlink()
         finally:
-            os.close(descriptor)
+            file.close()
     except OSError as error:
         return error.strerror or type(error).__name__
     return ""

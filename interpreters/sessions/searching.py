@@ -11,9 +11,10 @@ from pathlib import Path
 from attrs import frozen
 
 from cognition import CogstepError, Input
-from interpreters.journal import JournalError, JournalReader
+from interpreters.journal import JournalError
 from interpreters.journal.payloads import MARK
-from interpreters.sessions.listing import BadFile, bare, journals_in
+from interpreters.journal.reading import INPUT_TAGS
+from interpreters.sessions.listing import BadFile, bare, glance_at, journals_in, opened
 from interpreters.veil import collect
 
 AROUND = 60
@@ -65,8 +66,6 @@ def search(
             yield from _hits(path, wanted, raw)
         except JournalError as error:
             yield BadFile(path, bare(error))
-        except OSError as error:
-            yield BadFile(path, error.strerror or type(error).__name__)
 
 
 def _as_written(text: str) -> bytes:
@@ -78,30 +77,25 @@ def _as_written(text: str) -> bytes:
 
 
 def _hits(path: Path, wanted: re.Pattern[str], raw: re.Pattern[bytes] | None) -> Iterator[Hit]:
-    with JournalReader(path) as reader:
-        if raw is not None and not _may_hold(path, raw):
-            for _ in reader.lines():  # damage is told, also where nothing is found
-                pass
-            return
+    reader = opened(path)
+    if reader is None:
+        return
+    with reader:
         turn = 0
         for number, line in enumerate(reader.lines(), 1):
-            turn += b'"input":{"type":"user_spoke"' in line and b'{"type":"rejected"' not in line
+            turn += glance_at(reader, line, number).begins
             # A line with half a surrogate pair in it is all ASCII, and large texts stand elsewhere.
             if raw is None or raw.search(line) or b"\\u" in line or MARK in line:
-                hit = _first(reader.record(line, number).input, wanted)
+                event = reader.record(line, number).input
+                hit = _first(event, wanted)
                 if hit is not None:
                     text, match = hit
                     yield Hit(
-                        path, reader.header.session, number, turn, _tag(line),
+                        path, reader.header.session, number, turn, INPUT_TAGS[type(event)],
                         _one_line(text[max(0, match.start() - AROUND) : match.start()]),
                         match[0],
                         _one_line(text[match.end() : match.end() + AROUND]),
                     )  # fmt: skip
-
-
-def _may_hold(path: Path, raw: re.Pattern[bytes]) -> bool:
-    content = path.read_bytes()
-    return bool(raw.search(content)) or b"\\u" in content or MARK in content
 
 
 def _first(event: Input, wanted: re.Pattern[str]) -> tuple[str, re.Match[str]] | None:
@@ -112,10 +106,6 @@ def _first(event: Input, wanted: re.Pattern[str]) -> tuple[str, re.Match[str]] |
         if match is not None and match[0]:
             return text, match
     return None
-
-
-def _tag(line: bytes) -> str:
-    return line.partition(b'"input":{"type":"')[2].partition(b'"')[0].decode()
 
 
 def _one_line(text: str) -> str:

@@ -1,0 +1,103 @@
+"""Any value of the core, each field drawn by its own annotation: also those that no run leads to.
+
+Importing this tells Hypothesis how to draw the types that check what they are given.
+"""
+
+from __future__ import annotations
+
+from typing import Any, get_args
+
+from hypothesis import strategies as st
+
+from cognition import (
+    AgentConfig,
+    GenerationOptions,
+    History,
+    Limits,
+    Message,
+    ProposedCall,
+    RetryPolicy,
+    Rule,
+    ToolCall,
+    ToolSpec,
+    UserSpoke,
+)
+from cognition.features import Question
+from cognition.ids import EffectId
+from cognition.testing.strategies import configs
+
+FINITE = st.floats(allow_nan=False, allow_infinity=False)
+POSITIVE = st.floats(min_value=0, exclude_min=True, allow_infinity=False)
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | FINITE | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=6,
+)
+
+
+def some(kind: Any) -> st.SearchStrategy[Any]:
+    """Values of a type, each field drawn by its own annotation; where a class checks what it is given, valid ones."""
+    return st.from_type(kind)
+
+
+def registered() -> dict[Any, st.SearchStrategy[Any]]:
+    """How the types are drawn that not every value of their fields' types is right for."""
+    count = st.integers(1)
+    messages = st.one_of(*map(some, get_args(Message)))
+    options = st.lists(st.text(max_size=5), min_size=2, max_size=4, unique=True).map(tuple)
+    schemas = st.just('{"type": "object"}') | st.just("")
+    ratio = st.floats(0, 1, exclude_min=True)
+    biases = st.lists(st.tuples(st.integers(0, 10**6), st.floats(-100, 100)), max_size=3).map(tuple)
+    return {
+        float: FINITE,
+        History: st.lists(messages, max_size=3).map(History),
+        Question: st.builds(Question, st.text(max_size=5), options, st.booleans()),
+        Rule: st.builds(Rule, st.sampled_from(("allow", "ask", "deny")), st.sampled_from(("*", "a", "a.*")), st.text()),
+        ToolSpec: st.builds(
+            ToolSpec,
+            st.from_regex(r"\A[A-Za-z0-9_.-]{1,64}\Z"),
+            st.text(max_size=5),
+            st.dictionaries(st.text(max_size=5), JSON, max_size=3),
+            st.booleans(),
+            st.booleans(),
+            st.booleans(),
+        ),
+        Limits: st.builds(
+            Limits,
+            *(count, st.none() | count, count, st.none() | count, st.none() | count),
+            *(st.none() | POSITIVE, st.none() | POSITIVE, st.none() | count, count),
+        ),
+        RetryPolicy: st.builds(RetryPolicy, count, POSITIVE, POSITIVE),
+        GenerationOptions: st.builds(
+            GenerationOptions,
+            st.floats(0, 2),
+            st.none() | st.integers(),
+            count,
+            st.lists(st.text(max_size=5), max_size=2).map(tuple),
+            st.none() | st.booleans(),
+            st.text(max_size=5),
+            st.booleans(),
+            schemas,
+            st.booleans(),
+            biases,
+            st.floats(0, 10, exclude_min=True),
+            st.floats(-2, 2),
+            st.floats(-2, 2),
+            st.integers(0, 2**31 - 1),
+            ratio,
+            ratio,
+            st.floats(0, 1),
+        ),
+        AgentConfig: configs(),
+        # what takes a mapping too is drawn as the text that it is kept as
+        ToolCall: st.builds(ToolCall, st.text(), st.text(), st.text()),
+        ProposedCall: st.builds(
+            ProposedCall, st.text(), st.text(), st.lists(st.text(), max_size=2).map(tuple), st.booleans()
+        ),
+        UserSpoke: st.builds(UserSpoke, st.text(), st.text(), at=FINITE),
+    }
+
+
+for _kind, _strategy in registered().items():
+    st.register_type_strategy(_kind, _strategy)
+st.register_type_strategy(EffectId, st.text(max_size=8).map(EffectId))  # type: ignore[arg-type]  # a NewType

@@ -1,0 +1,113 @@
+"""Everything that reads a recording, each as a function of its path."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from interpreters import Agent, rehearse, replay
+from interpreters.cli.main import main
+from interpreters.contracts import calls_of
+from interpreters.fakes import ScriptedModel
+from interpreters.journal import JournalReader
+from interpreters.sessions import as_data, as_markdown, as_openai, list_sessions, prune, read_transcript, search
+from tests.interpreters.evil import TOOLS, options
+
+
+def read(path: Path) -> None:
+    with JournalReader(path) as reader:
+        list(reader)
+
+
+def fold_again(path: Path) -> None:
+    str(replay(path).divergence)
+
+
+def run_tools_again(path: Path) -> None:
+    list(map(str, rehearse(path, TOOLS).differences))
+
+
+def resume(path: Path) -> None:
+    """And go on: what was read must be fit to work with."""
+    before = path.read_bytes()
+    try:
+        with Agent.resume(
+            path, ScriptedModel(iter(lambda: "Well.", None), context_tokens=10**6), TOOLS, **options()
+        ) as agent:
+            if agent.unfinished:
+                agent.go_on()
+            agent.run("And now?")
+        replay(path).raise_for_divergence()
+    finally:
+        path.write_bytes(before)
+
+
+def fork(path: Path) -> None:
+    with Agent.fork(path, ScriptedModel(["Well."], context_tokens=10**6), TOOLS, **options()) as agent:
+        agent.run("And now?")
+
+
+def list_them(path: Path) -> None:
+    list(list_sessions(path))
+
+
+def export(path: Path) -> None:
+    transcript = read_transcript(path)
+    json.dumps(as_data(transcript), allow_nan=False)
+    as_markdown(transcript)
+    json.dumps(as_openai(transcript, reasoning=True), allow_nan=False)
+
+
+def look_for_a_text(path: Path) -> None:
+    list(search("e", path))
+    list(search("[a-z]", path, regex=True))
+
+
+def clear_up(path: Path) -> None:
+    list(prune(path, keep=0, older=0.0, size=0, dry_run=True))
+
+
+def hold_to_a_contract(path: Path) -> None:
+    calls_of(path)
+
+
+def command(*arguments: str) -> Callable[[Path], None]:
+    """A command, which says in one line what is wrong, and never shows a traceback."""
+
+    def run(path: Path) -> None:
+        said, complained = io.StringIO(), io.StringIO()
+        with contextlib.redirect_stdout(said), contextlib.redirect_stderr(complained):
+            code = main([one.format(path=path) for one in arguments])
+        assert code in (0, 1, 2), (code, complained.getvalue())
+        assert "Traceback" not in complained.getvalue()
+
+    run.__name__ = "cogstep " + " ".join(arguments[:2])
+    return run
+
+
+LIBRARY: list[Callable[[Path], None]] = [
+    read,
+    fold_again,
+    run_tools_again,
+    resume,
+    fork,
+    list_them,
+    export,
+    look_for_a_text,
+    clear_up,
+    hold_to_a_contract,
+]
+COMMANDS = [
+    command("replay", "{path}"),
+    command("replay", "{path}", "--json"),
+    command("sessions", "list", "{path}"),
+    command("sessions", "show", "{path}"),
+    command("sessions", "search", "e", "{path}"),
+    command("sessions", "export", "{path}", "--format", "openai"),
+    command("sessions", "prune", "{path}", "--keep", "0", "--dry-run"),
+]
+EVERY: list[Any] = [*LIBRARY, *COMMANDS]
