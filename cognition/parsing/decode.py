@@ -367,7 +367,10 @@ def _without_line_breaks(value: str) -> str:
 
 
 def _pythonic(calls: CallFormat, text: str, terminated: bool) -> list[Decoded]:
-    """``[f(x=1), g()]``, or one call without the brackets. Calls around a broken one count."""
+    """``[f(x=1), g()]``, or one call without the brackets. Calls around a broken one count.
+
+    Where a format parts calls by a line break, there are several without the brackets.
+    """
     reader = Reader(text, Notation(calls.quotes, escapes=True))
     decoded: list[Decoded] = []
     listed = reader.take("[")
@@ -392,8 +395,11 @@ def _pythonic(calls: CallFormat, text: str, terminated: bool) -> list[Decoded]:
                 decoded.append(MalformedToolCall(text[start:end], str(error)))
                 reader.at = end
             reader.repairs = ()
+            behind = reader.at
             reader.skip()
             start = reader.at
+            if not listed and calls.separator == "\n" and "\n" in text[behind:start]:
+                continue
             if not reader.take(",") and not text.startswith("]", reader.at) and reader.at < len(text):
                 raise _Unreadable(f"',' or ']' was expected after a call, not {text[reader.at : reader.at + 20]!r}")
             if not listed and start == len(text):
