@@ -63,7 +63,7 @@ bench: $(VENV)/.all ## the cost of one turn, beside the peers (in an environment
 prove: $(VENV)/.all ## hold the core to all its laws in 1,000,000 situations (under 15 minutes on two idle cores)
 	$(BIN)/python benchmarks/prove.py $(ARGS)
 
-conformance: $(VENV)/.all ## parse what the chat templates of all model families write (downloads 77 MB, once)
+conformance: $(VENV)/.all ## parse what the chat templates of all model families write (downloads 114 MB, once); ARGS=--short for ten
 	$(BIN)/python tests/conformance/templates.py $(ARGS)
 
 fuzz: $(VENV)/.all ## fuzz parser, repair, derivation and schemas (atheris); SECONDS=60 for a minute instead of ten
