@@ -73,7 +73,7 @@ bench-once: $(VENV)/.all ## one round of each benchmark, in small: not to measur
 prove: $(VENV)/.all ## hold the core to all its laws in 1,000,000 situations (under 15 minutes on two idle cores)
 	$(BIN)/python benchmarks/prove.py $(call short,--states 20000) $(ARGS)
 
-conformance: $(VENV)/.all ## parse what the chat templates of all model families write (downloads 77 MB, once)
+conformance: $(VENV)/.all ## parse what the chat templates of all model families write (downloads 114 MB, once)
 	$(BIN)/python tests/conformance/templates.py $(call short,--short) $(ARGS)
 
 fuzz: $(VENV)/.all ## fuzz parser, repair, derivation and schemas (atheris); SECONDS=60 for a minute instead of ten

@@ -3,7 +3,7 @@
     python benchmarks/once.py                 all of them; ``make bench-once`` is the same
     python benchmarks/once.py step parsing    these
 
-The first run installs the peers and compiles llama.cpp's own programs, as the benchmarks themselves do: some minutes.
+The first run installs the peers, as the benchmarks themselves do: some minutes.
 Each is a process of its own, whose output is shown when it ends. Exit status: 0 if all of them ended well, else 1; 130
 when interrupted, and the one that runs ends with it.
 """
@@ -37,13 +37,13 @@ ONCE: Mapping[str, Sequence[str]] = {
         *("--rounds", "1", "--agents", "2", "--steps", "1"),
         *("--prompt", "8", "--reply", "4", "--system", "30"),
     ),
-    "native_tools": (),
-    "runtime": ("--quick",),
+    "runtime": ("--quick", "--no-native"),
 }
-"""Every benchmark with the arguments of one small round, the quick ones first."""
+"""Every benchmark with the arguments of one small round, the quick ones first. What would first compile llama.cpp's own
+programs for ten minutes, to be measured beside them, does without."""
 
-LONGEST = 1200.0
-"""Seconds that one may take; compiling llama.cpp's programs is most of it. A hang is a failure and not a stuck CI."""
+LONGEST = 900.0
+"""Seconds that one may take. A hang is a failure and not a stuck CI."""
 
 
 def once(name: str) -> tuple[str, str, float]:

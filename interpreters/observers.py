@@ -111,6 +111,8 @@ class Observers:
         """Effects under way, and since when."""
         self._reported = NONE
         """Calls of this turn whose result was told."""
+        self._warned: set[str] = set()
+        """What every reply may say again, and was told."""
 
     def _reach(self, observer: Observer) -> Callable[[Event], object]:
         """What is called to tell an observer of an event."""
@@ -179,6 +181,13 @@ class Observers:
                 tell(event)
             except Exception as error:  # an observer's fault stays with the observer
                 self._drop(observer, event, error)
+
+    def warn_once(self, messages: Iterable[str]) -> None:
+        """What each reply of a session may say again is told with the first."""
+        for message in messages:
+            if message not in self._warned:
+                self._warned.add(message)
+                self.warn(message)
 
     def warn(self, message: str) -> None:
         LOG.warning("%s", message)

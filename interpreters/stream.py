@@ -105,6 +105,7 @@ class Reply:
         """One piece; whether it was the last."""
         if isinstance(output, Done):
             self._done = output
+            self._observers.warn_once(output.warnings)
             return True
         if isinstance(output, TextDelta):
             self._seen.append(output.text)

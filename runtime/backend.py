@@ -32,6 +32,9 @@ class Metadata:
     leading_bos: int | None = None
     """A token to put before prompts that don't start with it already; None for none."""
     warnings: tuple[str, ...] = ()
+    plain_template: str | None = None
+    """Of another one for conversations without tools and calls, where the files have several; None where ``template``
+    is for these too."""
 
 
 @frozen

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+import enum
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final, Literal
 
 from attrs import frozen
 
@@ -13,16 +14,41 @@ from runtime.protection import Shield
 Entry = dict[str, Any]
 
 
+class Undefined(enum.Enum):
+    """The type of ``UNDEFINED``."""
+
+    UNDEFINED = "undefined"
+
+
+UNDEFINED: Final = Undefined.UNDEFINED
+"""In the place of a variable's value: the template is not given the variable at all."""
+
+NoTools = Literal["none", "empty", "undefined"]
+"""How a template is told that there are no tools. ``transformers`` passes None, which a template that goes through its
+tools unasked fails on."""
+
+NO_TOOLS: Mapping[NoTools, Any] = {"none": None, "empty": [], "undefined": UNDEFINED}
+"""What ``tools`` is in each of them, in the order in which they are tried."""
+
+
 @frozen
 class Shape:
-    """How a conversation is bent for a template that refuses the plain form. The default is the plain form."""
+    """How a conversation is bent for a template that refuses the plain form, or leaves some of it out.
+
+    The default is the plain form.
+    """
 
     short_ids: bool = False
     """Call ids of nine letters and digits, which Mistral's templates insist on."""
     merge: bool = False
     """Neighbouring messages of the user become one, for templates that want strict alternation."""
     fold_system: bool = False
-    """The system prompt becomes the start of the first user message, for templates without a system role."""
+    """The system prompt becomes the start of the first user message, for templates without a system role, and for those
+    that forget it once a tool was called."""
+    calls_as_text: bool = False
+    """Calls and results are told as text of assistant and user, for templates that have no form for them."""
+    parts: bool = False
+    """Content as a list of parts, for templates of models that are shown pictures too."""
     text_arguments: bool = False
     """Arguments as JSON text instead of an object, for templates that concatenate them."""
     reasoning_key: str = "reasoning_content"
@@ -36,6 +62,8 @@ class Shape:
                 (self.short_ids, "the template wants call ids of nine letters and digits: they are renamed"),
                 (self.merge, "the template wants user and assistant to take turns: neighbouring messages are merged"),
                 (self.fold_system, "the template has no system role: the system prompt precedes the first message"),
+                (self.calls_as_text, "the template has no form for calls and their results: they are told as text"),
+                (self.parts, "the template wants content in parts: it is passed as one part of text"),
                 (self.text_arguments, "the template wants arguments as text: they are passed as JSON text"),
             )
             if bent
@@ -51,7 +79,8 @@ def entries(request: ModelRequest, shield: Shield, shape: Shape) -> list[Entry]:
             _fold(system, made)
         else:
             made.insert(0, {"role": "system", "content": system})
-    return _merged(made) if shape.merge else made
+    made = _merged(made) if shape.merge else made
+    return in_parts(made) if shape.parts else made
 
 
 def entries_of(messages: Iterable[Message], shield: Shield, shape: Shape, *, native: bool = True) -> list[Entry]:
@@ -61,7 +90,8 @@ def entries_of(messages: Iterable[Message], shield: Shield, shape: Shape, *, nat
     def call_id(original: str) -> str:
         return short.setdefault(original, f"call{len(short):05d}") if shape.short_ids else original
 
-    one = _entry if native else _text_entry
+    one = _told_entry if shape.calls_as_text else _entry
+    one = one if native else _text_entry
     return [one(message, shield, shape, call_id) for message in messages]
 
 
@@ -105,6 +135,20 @@ def _text_entry(message: Message, shield: Shield, shape: Shape, call_id: Callabl
     if isinstance(message, ToolMessage):
         return {"role": "user", "content": shield.text(f"Result of {message.name}:\n{message.content}")}
     return _entry(message, shield, shape, call_id)
+
+
+def _told_entry(message: Message, shield: Shield, shape: Shape, call_id: Callable[[str], str]) -> Entry:
+    """Calls told in the assistant's text, a result in the user's role: nothing of the conversation is left out."""
+    if isinstance(message, AssistantMessage):
+        calls = [f"Call of {call.name}: {call.arguments_json}" for call in message.calls]
+        entry: Entry = {"role": "assistant", "content": shield.text("\n".join(filter(None, (message.text, *calls))))}
+        return {**entry, shape.reasoning_key: shield.text(message.reasoning)} if message.reasoning else entry
+    return _text_entry(message, shield, shape, call_id)
+
+
+def in_parts(made: Iterable[Entry]) -> list[Entry]:
+    """Messages with each content as a list of one part of text."""
+    return [{**entry, "content": [{"type": "text", "text": entry["content"]}]} for entry in made]
 
 
 def _call(call: ToolCall, shield: Shield, shape: Shape, call_id: Callable[[str], str]) -> Entry:

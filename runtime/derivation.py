@@ -7,9 +7,9 @@ A template says how it writes a reply into the conversation, and that is how the
     + a reply that reasons       ...<|im_start|>assistant\n<think>\nREASONING\n</think>\n\nTEXT<|im_end|>\n
     + a reply with calls         ...<|im_start|>assistant\n<tool_call>\n{"name": NAME, ...}\n</tool_call>...
 
-The differences give the markers. Each finding is then proved: the probes' replies are parsed with it, and what does not
-come back is dropped with a warning. What comparing does not find is looked for among the written formats, with the same
-proof.
+The differences give the markers. Each finding is then proved: the replies of these probes, and of others with other
+words in them, are parsed with it, and what does not come back is dropped with a warning. What comparing does not find
+is looked for among the written formats, with the same proof. No marker holds what a probe put in.
 """
 
 from __future__ import annotations
@@ -21,9 +21,11 @@ from itertools import combinations_with_replacement
 
 from attrs import evolve, frozen
 
-from cognition.parsing import PLAIN, CallFormat, FormatSpec, JsonFields, ReasoningMarkers
+from cognition.parsing import PLAIN, CallFormat, FormatSpec, JsonFields, ReasoningMarkers, parse_reply
 from cognition.parsing.formats import FORMATS
-from runtime.probing import KEY, MARKER, NAME, OTHER_VALUE, REASONING, REASONING_KEYS, TEXT, VALUE, Apply, Probe, Prober
+from runtime.conversation import NoTools, Shape
+from runtime.probing import MARKER, PROBES, PROOFS, REASONING_KEYS, Apply, Probe, Prober, holds_probes, opened_for
+from runtime.switches import Switch, find_switch
 
 TOLD: Mapping[str, tuple[str, ...]] = {
     "granite": ("followed by a JSON list of tools used", "<|tool_call|>"),
@@ -56,8 +58,24 @@ class Derived:
     """How each part was found, one sentence each."""
     parallel_calls: bool = False
     """The template writes several calls of one reply."""
-    thinking_option: bool = False
-    """The template minds ``enable_thinking``: reasoning can be asked for or not."""
+    switch: Switch | None = None
+    """What asks the template for reasoning or for none; None where it has no switch that is known."""
+    no_tools: NoTools | None = "none"
+    """How the template is told that there are no tools; None where it refuses every conversation without them."""
+    parts: bool = False
+    """The template wants content as a list of parts."""
+    shows_calls: bool = False
+    """The template writes a reply's calls into the conversation."""
+
+    @property
+    def thinking_option(self) -> bool:
+        """Reasoning can be asked for or not."""
+        return self.switch is not None and not self.switch.weak
+
+    @property
+    def shape(self) -> Shape:
+        """The form that the template wants a conversation in."""
+        return Shape(text_arguments=self.text_arguments, reasoning_key=self.reasoning_key, parts=self.parts)
 
 
 @frozen
@@ -69,12 +87,28 @@ class _Shown:
     """Reasoning and text, or, where reasoning is shown only with calls, reasoning and a call."""
     one: Probe | None
     two: Probe | None
+    offered: Probe | None
+    """A plain answer where tools are offered."""
+    beside: Probe | None
+    """Text and a call."""
+    several: Probe | None
+    """A call with arguments of several types."""
     text_arguments: bool
     reasoning_key: str
+    other: _Shown | None = None
+    """The same with other words."""
 
     def proves(self, spec: FormatSpec) -> bool:
-        """Everything that the template writes is read back right."""
-        return all(probe.read_with(spec) for probe in (self.plain, self.thinking, self.one, self.two) if probe)
+        """Everything that the template writes is read back right, whatever the words."""
+        probes = (self.plain, self.thinking, self.one, self.two)
+        return all(probe.read_with(spec) for probe in probes if probe) and (
+            self.other is None or self.other.proves(spec)
+        )
+
+    def proves_calls(self, spec: FormatSpec) -> bool:
+        return all(probe.read_with(spec) for probe in (self.one, self.two) if probe) and (
+            self.other is None or self.other.proves_calls(spec)
+        )
 
 
 def derive(apply: Apply, source: str) -> Derived:
@@ -83,7 +117,8 @@ def derive(apply: Apply, source: str) -> Derived:
     shown = _show(prober)
     if shown is None:
         warning = "the chat template refuses a plain answer in the conversation: output is shown as it comes"
-        return Derived(PLAIN, (), (warning,))
+        return Derived(PLAIN, (), (warning,), no_tools=prober.no_tools, parts=prober.parts)
+    shown = evolve(shown, other=_show(Prober(apply, PROOFS, prober)))
     spec, evidence = _compared(prober, shown, source)
     if not shown.proves(spec) or (shown.one and spec.calls is None):
         written = _written(shown, spec, source)
@@ -91,26 +126,34 @@ def derive(apply: Apply, source: str) -> Derived:
             spec, evidence = written
     if shown.one is None and spec.calls is None:
         spec, evidence = _told(prober, spec, evidence)
+    spec, evidence = _led(shown, spec, evidence)
+    if holds_probes(spec):  # nothing gets here that does; and if ever anything did, it would be no format
+        spec, evidence = evolve(PLAIN, name="derived"), []
     spec = next((known for known in FORMATS.values() if _is_known(spec, known)), spec)
     offered = prober.shows_tools()
+    switch = find_switch(prober, source, spec)
     features = [
         name
         for name, there in (
             ("system", prober.shows_system()),
             ("thinking", spec.reasoning is not None),
             ("tools", spec.calls is not None and offered),
+            ("thinking_option", switch is not None and not switch.weak),
         )
         if there
     ]
     return Derived(
         spec,
         tuple(features),
-        tuple(_warnings(shown, spec, offered)),
+        tuple(_warnings(prober, shown, spec, offered)),
         shown.text_arguments,
         shown.reasoning_key,
         tuple(evidence),
         shown.two is not None,
-        prober.minds_thinking(),
+        switch,
+        prober.no_tools,
+        prober.parts,
+        shown.one is not None,
     )
 
 
@@ -119,18 +162,29 @@ def _is_known(spec: FormatSpec, known: FormatSpec) -> bool:
     return evolve(spec, name=known.name, stops=known.stops) == known and set(spec.stops) <= set(known.stops)
 
 
-def _warnings(shown: _Shown, spec: FormatSpec, offered: bool) -> Iterator[str]:
+def _warnings(prober: Prober, shown: _Shown, spec: FormatSpec, offered: bool) -> Iterator[str]:
+    if prober.no_tools is None:
+        yield "the chat template refuses every conversation without tools: no request without them can be answered"
+    answers = [probe for probe in (shown.plain, shown.offered) if probe]
     if not shown.plain.read_with(spec) and _within_reasoning(shown.plain, spec):
         yield (
             "the chat template shows answers behind the reasoning that its prompt opens, without ending it: an answer "
             "whose reasoning is not ended arrives as reasoning"
         )
-    elif not shown.plain.read_with(spec):
+    elif not all(probe.read_with(spec) or _within_reasoning(probe, spec) for probe in answers):
         yield "the chat template puts marks around answers that were not recognised: they will be visible"
     if shown.thinking is not None and not shown.thinking.read_with(spec):
         yield "the chat template shows reasoning, but how it writes reasoning was not recognised: it may arrive as text"
     if spec.calls is None and (offered or shown.one is not None):
         yield "the chat template offers tools, but how it writes calls was not recognised: they will arrive as text"
+    calls = spec.calls is not None and shown.one is not None
+    if calls and shown.beside and shown.beside.text_is_beside(spec) and not shown.beside.read_with(spec):
+        yield "the chat template writes text before a call so that the call is not told apart: both may arrive as text"
+    if calls and shown.several and not shown.several.read_with(spec):
+        yield (
+            "the chat template writes a call's arguments so that numbers, lists and objects can't be read back: such "
+            "calls may arrive with texts in their place, or as malformed"
+        )
     if spec.calls is not None and shown.one is None:
         yield (
             "the chat template leaves calls out of the conversation: how the model writes them was judged by the prompt"
@@ -148,25 +202,33 @@ def _within_reasoning(plain: Probe, spec: FormatSpec) -> bool:
 
 
 def _show(prober: Prober) -> _Shown | None:
-    plain = prober.reply(TEXT) or prober.reply(TEXT, tools=True)
-    if plain is None:
+    words = prober.words
+    plain = prober.reply(words.text) or prober.reply(words.text, tools=True)
+    if plain is None or not plain.shows(words.text):
         return None
-    one, two, as_text = None, None, False
+    offered = prober.reply(words.text, tools=True)
+    offered = offered if offered is not None and offered.shows(words.text) else None
+    one, two, beside, several, as_text = None, None, None, None, False
     for as_text in (False, True):
-        one = prober.reply(values=(VALUE,), as_text=as_text, tools=True)
-        if one is not None and one.shows(NAME, VALUE):
-            two = prober.reply(values=(VALUE, OTHER_VALUE), as_text=as_text, tools=True)
-            two = two if two is not None and two.shows(VALUE, OTHER_VALUE) else None
+        one = prober.reply(values=(words.value,), as_text=as_text, tools=True)
+        if one is not None and one.shows(words.name, words.value):
+            two = prober.reply(values=(words.value, words.other_value), as_text=as_text, tools=True)
+            two = two if two is not None and two.shows(words.value, words.other_value) else None
+            beside = prober.reply(words.text, values=(words.value,), as_text=as_text, tools=True)
+            beside = beside if beside is not None and beside.shows(words.text, words.name) else None
+            several = prober.reply(values=(words.value,), as_text=as_text, tools=True, several=True)
             break
         one = None
     as_text = as_text and one is not None
     for key in REASONING_KEYS:
-        thinking = prober.reply(TEXT, reasoning={key: REASONING})
-        if thinking is None or not thinking.shows(REASONING, TEXT):
-            thinking = prober.reply(values=(VALUE,), reasoning={key: REASONING}, as_text=as_text, tools=True)
-        if thinking is not None and thinking.shows(REASONING):
-            return _Shown(plain, thinking, one, two, as_text, key)
-    return _Shown(plain, None, one, two, as_text, REASONING_KEYS[0])
+        thinking = prober.reply(words.text, reasoning={key: words.reasoning})
+        if thinking is None or not thinking.shows(words.reasoning, words.text):
+            thinking = prober.reply(
+                values=(words.value,), reasoning={key: words.reasoning}, as_text=as_text, tools=True
+            )
+        if thinking is not None and thinking.shows(words.reasoning):
+            return _Shown(plain, thinking, one, two, offered, beside, several, as_text, key)
+    return _Shown(plain, None, one, two, offered, beside, several, as_text, REASONING_KEYS[0])
 
 
 def _compared(prober: Prober, shown: _Shown, source: str) -> tuple[FormatSpec, list[str]]:
@@ -179,19 +241,15 @@ def _compared(prober: Prober, shown: _Shown, source: str) -> tuple[FormatSpec, l
     spec = FormatSpec("derived", reasoning=reasoning, stops=stops)
     if shown.one is None:
         return spec, evidence
-    end_of_turn = shown.plain.whole.partition(TEXT)[2]
+    end_of_turn = shown.plain.whole.partition(PROBES.text)[2]
     for calls in _candidates(shown.one, shown.two, end_of_turn, stops):
-        if _are_marks(calls) and _reads_calls(shown, evolve(spec, calls=calls)):
+        if _are_marks(calls) and shown.proves_calls(evolve(spec, calls=calls)):
             return evolve(spec, calls=calls), [*evidence, "calls: found by comparing one call with two, and read back"]
     for known in FORMATS.values():
-        if known.calls and _reads_calls(shown, evolve(spec, calls=known.calls)):
+        if known.calls and shown.proves_calls(evolve(spec, calls=known.calls)):
             found = f"calls: the written format {known.name!r} reads back what the template writes"
             return evolve(spec, calls=known.calls), [*evidence, found]
     return spec, evidence
-
-
-def _reads_calls(shown: _Shown, spec: FormatSpec) -> bool:
-    return all(probe.read_with(spec) for probe in (shown.one, shown.two) if probe)
 
 
 def _written(shown: _Shown, derived: FormatSpec, source: str) -> tuple[FormatSpec, list[str]] | None:
@@ -222,6 +280,22 @@ def _told(prober: Prober, derived: FormatSpec, evidence: list[str]) -> tuple[For
     return derived, evidence
 
 
+def _led(shown: _Shown, spec: FormatSpec, evidence: list[str]) -> tuple[FormatSpec, list[str]]:
+    """A word that the template writes before answers where it offers tools, and no marker (Hunyuan-A13B)."""
+    probe = shown.offered
+    if probe is None or probe.read_with(spec) or spec.lead:
+        return spec, evidence
+    seen = parse_reply(opened_for(spec, probe.before, probe.prompted, probe.reply, ""), probe.reply).text
+    lead = seen.strip().removesuffix(probe.text).strip()
+    if not lead or len(lead) > LONGEST_MARKER or MARKER.search(lead) or holds_probes(lead):
+        return spec, evidence
+    led = evolve(spec, lead=lead)
+    other = None if shown.other is None else shown.other.offered
+    if all(one is None or one.read_with(led) for one in (probe, other, shown.plain)):
+        return led, [*evidence, f"lead: {lead!r} stands before an answer where tools are offered"]
+    return spec, evidence
+
+
 def _markers(spec: FormatSpec) -> tuple[str, ...]:
     """The markers of a format that end no reply."""
     around = () if spec.reasoning is None else (spec.reasoning.start, spec.reasoning.end)
@@ -231,7 +305,7 @@ def _markers(spec: FormatSpec) -> tuple[str, ...]:
 
 def _stops(plain: Probe) -> tuple[str, ...]:
     """The marker right behind the text of a plain answer, if there is one."""
-    _, _, tail = plain.whole.partition(TEXT)
+    _, _, tail = plain.whole.partition(PROBES.text)
     found = MARKER.match(tail.lstrip())
     return (found[0],) if found else ()
 
@@ -242,8 +316,8 @@ def _reasoning(
     prompt = prober.generation_prompt()
     probe = shown.thinking
     if probe is not None and probe.text:
-        head, _, tail = probe.whole.partition(REASONING)
-        between, found, _ = tail.partition(TEXT)
+        head, _, tail = probe.whole.partition(PROBES.reasoning)
+        between, found, _ = tail.partition(PROBES.text)
         starts, ends = MARKER.findall(head), MARKER.findall(between)
         if found and starts and len(ends) == 1:
             markers = ReasoningMarkers(starts[-1], ends[0])
@@ -267,6 +341,9 @@ def _reasoning(
 
 
 def _are_marks(calls: CallFormat) -> bool:
+    """No prose, and nothing that a probe put in."""
+    if holds_probes((calls.start, calls.end, calls.section_start, calls.section_end, calls.separator)):
+        return False
     return max(map(len, (calls.start, calls.end, calls.section_start, calls.section_end))) <= LONGEST_MARKER
 
 
@@ -324,8 +401,8 @@ def _json_call(text: str, position: int) -> tuple[int, int, JsonFields] | None:
         except ValueError:
             value, stop = None, 0
         if isinstance(value, dict):
-            names = [key for key, item in value.items() if item == NAME]
-            arguments = [key for key, item in value.items() if isinstance(item, dict) and KEY in item]
+            names = [key for key, item in value.items() if item == PROBES.name]
+            arguments = [key for key, item in value.items() if isinstance(item, dict) and PROBES.key in item]
             if names and arguments:
                 return position, stop, JsonFields(names[0], arguments[0])
         position += 1

@@ -19,7 +19,9 @@ SPEC = re.compile(r"hf:(?P<repo>[\w.-]+/[\w.-]+)(?:/(?P<file>.+))?")
 
 MLX_FILES = ["*.json", "*.jinja", "tokenizer.model", "model*.safetensors"]
 
-TEMPLATE_FILES = ["chat_template.jinja", "chat_template.json", "tokenizer_config.json"]
+TEMPLATE_FILES = [
+    "chat_template.jinja", "additional_chat_templates/*.jinja", "chat_template.json", "tokenizer_config.json",
+]  # fmt: skip
 """Where a repository keeps its chat template beside the weights: some kilobytes."""
 
 PREFERRED = ("Q4_K_M", "Q4_K_S", "Q5_K_M", "Q8_0")

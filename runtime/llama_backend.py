@@ -18,6 +18,7 @@ from cognition import GenerationOptions
 from runtime.backend import BackendError, Metadata, Sampler, SpecialTokens
 from runtime.lazy_package import import_lazily
 from runtime.llama_options import LlamaOptions
+from runtime.mlx_files import named_templates
 from runtime.saved_cache import fingerprint
 from runtime.scheduling.plan import Limits, Piece
 
@@ -137,7 +138,7 @@ class LlamaBackend:
 
     def _metadata(self, path: Path, context: int) -> Metadata:
         trained = native.llama_model_n_ctx_train(self._model)
-        template = native.llama_model_chat_template(self._model, None)
+        template, plain = named_templates(self._templates())
         bos, eos = native.llama_vocab_bos(self._vocab), native.llama_vocab_eos(self._vocab)
         warnings = []
         if context > trained:
@@ -151,13 +152,23 @@ class LlamaBackend:
             path=str(path),
             context_tokens=context,
             weight_bytes=path.stat().st_size,
-            template=template.decode("utf-8", "replace") if template else None,
+            template=template,
+            plain_template=plain,
             bos_text=self.piece(bos).decode("utf-8", "replace") if bos >= 0 else "",
             eos_text=self.piece(eos).decode("utf-8", "replace") if eos >= 0 else "",
             # As llama.cpp's own chat does; a template that writes the token itself gets no second one.
             leading_bos=bos if bos >= 0 and native.llama_vocab_get_add_bos(self._vocab) else None,
             warnings=tuple(warnings),
         )
+
+    def _templates(self) -> dict[str, str]:
+        """By name. What llama.cpp makes up where the file has none is the name of one of its own, and no template."""
+        named: dict[str, str] = {}
+        for name, asked in (("default", None), ("tool_use", b"tool_use")):
+            text = native.llama_model_chat_template(self._model, asked)
+            if text and b"messages" in text:
+                named[name] = text.decode("utf-8", "replace")
+        return named
 
     def _special_tokens(self) -> SpecialTokens:
         control: dict[str, int] = {}

@@ -61,9 +61,13 @@ class LocalEngine:
         metadata = backend.metadata
         self._backend = backend
         source = FALLBACK_TEMPLATE if metadata.template is None else metadata.template
-        control = control_texts(backend.special, source)
+        control = control_texts(backend.special, source + (metadata.plain_template or ""))
         self._template = ChatTemplate(
-            source, bos_token=metadata.bos_text, eos_token=metadata.eos_text, control_texts=control
+            source,
+            without_tools=metadata.plain_template,
+            bos_token=metadata.bos_text,
+            eos_token=metadata.eos_text,
+            control_texts=control,
         )
         self._tokenizer = PromptTokenizer.of(backend, control)
         self._markers = control
@@ -253,6 +257,7 @@ class LocalEngine:
     def _prepare(self, reply: Reply) -> None:
         """From a request to what is evaluated and sampled."""
         rendered = self._template.render(reply.request)
+        reply.warnings = rendered.warnings
         reply.parser = Parser(rendered.format, reply.request.tools)
         reply.guide = self._guide(rendered.format, reply.request)
         reply.prompt = self._tokens(rendered)

@@ -149,6 +149,7 @@ class MlxBackend:
             context_tokens=context,
             weight_bytes=files.weight_bytes,
             template=files.template,
+            plain_template=files.plain_template,
             bos_text=files.bos_text,
             eos_text=files.eos_text,
             # As transformers does: a template is the whole truth; only the fallback needs the token from us.

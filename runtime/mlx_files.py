@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import struct
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,8 @@ class MlxFiles:
 
     config: dict[str, Any]
     template: str | None
+    plain_template: str | None
+    """Of another one for conversations without tools, where there are several."""
     bos_text: str
     eos_text: str
     end_tokens: frozenset[int]
@@ -62,10 +65,12 @@ def read_mlx_directory(path: Path) -> MlxFiles:
     generation = read_json(path / "generation_config.json")
     tokenizer = read_json(path / "tokenizer_config.json")
     text_config = config.get("text_config") or {}
+    template, plain = named_templates(_templates(path, tokenizer))
     ends = generation.get("eos_token_id") or config.get("eos_token_id") or text_config.get("eos_token_id")
     return MlxFiles(
         config=config,
-        template=_template(path, tokenizer),
+        template=template,
+        plain_template=plain,
         bos_text=_token_text(tokenizer.get("bos_token")),
         eos_text=_token_text(tokenizer.get("eos_token")),
         end_tokens=frozenset([ends] if isinstance(ends, int) else ends or ()),
@@ -106,15 +111,40 @@ def _check_safetensors(file: Path, spec: str) -> None:
         raise ModelFileError(f"{file} is cut short: {size} of {end} bytes; fetch it again", spec=spec)
 
 
-def _template(path: Path, tokenizer: dict[str, Any]) -> str | None:
-    file = path / "chat_template.jinja"
-    if file.is_file():
+def named_templates(named: Mapping[str, Any]) -> tuple[str | None, str | None]:
+    """Of a model's templates the one to use, and the one to use without tools where that is another.
+
+    Publishers call them ``default`` and ``tool_use``. A model with a single one may call it anything.
+    """
+    texts = {name: text for name, text in named.items() if isinstance(text, str)}
+    default = texts.get("default")
+    if default is None and len(texts) == 1:
+        (default,) = texts.values()
+    with_tools = texts.get("tool_use", default)
+    return with_tools, None if default == with_tools else default
+
+
+def _templates(path: Path, tokenizer: Mapping[str, Any]) -> Mapping[str, Any]:
+    """All templates of a directory by name. As in transformers, files of their own count before what JSON files say."""
+    more = sorted((path / "additional_chat_templates").glob("*.jinja"))
+    named: dict[str, Any] = {file.stem: _text(file) for file in more}
+    if (path / "chat_template.jinja").is_file():
+        named["default"] = _text(path / "chat_template.jinja")
+    if named:
+        return named
+    found = tokenizer.get("chat_template") or read_json(path / "chat_template.json").get("chat_template")
+    if isinstance(found, dict):
+        return found
+    if isinstance(found, list):
+        return {str(entry.get("name")): entry.get("template") for entry in found if isinstance(entry, dict)}
+    return {"default": found}
+
+
+def _text(file: Path) -> str:
+    try:
         return file.read_text("utf-8")
-    template = tokenizer.get("chat_template") or read_json(path / "chat_template.json").get("chat_template")
-    if isinstance(template, list):  # several with names: the one for tools shows everything that the default shows
-        named = {entry.get("name"): entry.get("template") for entry in template}
-        template = named.get("tool_use") or named.get("default")
-    return template if isinstance(template, str) else None
+    except (OSError, UnicodeDecodeError) as error:
+        raise ModelFileError(f"{file} can't be read as text ({error}); fetch it again") from error
 
 
 def _token_text(token: Any) -> str:

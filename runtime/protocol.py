@@ -43,6 +43,9 @@ class Done:
     timings: Timings
     failure: Failure | None = None
     """Set exactly when ``finish_reason`` is ``"error"``."""
+    warnings: tuple[str, ...] = ()
+    """What was asked for and the model did not get, one sentence each, such as ``thinking=False`` where its template
+    has no switch for that."""
 
 
 @frozen
@@ -60,8 +63,8 @@ class ModelInfo:
     format: FormatSpec
     """How the model marks reasoning and tool calls, as derived from its template."""
     features: tuple[str, ...] = ()
-    """What the model and its template can do, of: ``tools``, ``system``, ``thinking``, ``prefix_reuse`` or
-    ``snapshots``, ``saved_cache``, ``constrained_calls``."""
+    """What the model and its template can do, of: ``tools``, ``system``, ``thinking``, ``thinking_option`` (reasoning
+    can be asked for or not), ``prefix_reuse`` or ``snapshots``, ``saved_cache``, ``constrained_calls``."""
     warnings: tuple[str, ...] = ()
     """What a user should know, one sentence each, such as a missing chat template and what is done instead."""
     weight_bytes: int = 0

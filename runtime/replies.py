@@ -44,6 +44,8 @@ class Reply:
     parser: Parser
     guide: Guide | None = None
     prompt: list[int] = field(factory=list)
+    warnings: tuple[str, ...] = ()
+    """What was asked for and is not in the prompt."""
     boundaries: tuple[int, ...] = ()
     """Of the prompt, where snapshots are worth it."""
     limit: int = 0
@@ -183,6 +185,7 @@ class Reply:
                 usage=Usage(len(self.prompt), self._generated, self._reused),
                 timings=timings,
                 failure=failure,
+                warnings=self.warnings,
             )
         )
 

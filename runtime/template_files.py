@@ -19,7 +19,7 @@ from attrs import frozen
 
 from runtime.errors import ExtraMissingError, ModelFileError, ModelNotFoundError
 from runtime.gguf_header import read_gguf_header
-from runtime.mlx_files import read_mlx_directory
+from runtime.mlx_files import named_templates, read_mlx_directory
 from runtime.specs import SMALL_MODEL
 
 if TYPE_CHECKING:
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 FORMS = "a .gguf file, a directory with a model or its tokenizer, a .jinja file, or hf:owner/repo[/file]"
 
 TEMPLATE = "tokenizer.chat_template"
+TOOL_TEMPLATE = "tokenizer.chat_template.tool_use"
 TOKENS = "tokenizer.ggml.tokens"
 BOS, EOS = "tokenizer.ggml.bos_token_id", "tokenizer.ggml.eos_token_id"
 
@@ -42,6 +43,8 @@ class TemplateFile:
     """Jinja2; None where the model has none."""
     bos_text: str = ""
     eos_text: str = ""
+    plain_source: str | None = None
+    """Of another one for conversations without tools, where the model has several."""
 
 
 def open_template(file: TemplateFile) -> ChatTemplate:
@@ -59,7 +62,7 @@ def open_template(file: TemplateFile) -> ChatTemplate:
             extra="llama",
         ) from error
     source = FALLBACK_TEMPLATE if file.source is None else file.source
-    return ChatTemplate(source, bos_token=file.bos_text, eos_token=file.eos_text)
+    return ChatTemplate(source, without_tools=file.plain_source, bos_token=file.bos_text, eos_token=file.eos_text)
 
 
 def find_template(spec: str | None, on_download: Callable[[float], bool] = lambda _fraction: True) -> TemplateFile:
@@ -101,7 +104,7 @@ def _of_directory(path: Path, spec: str) -> TemplateFile:
             f"name {FORMS}",
             spec=spec,
         )
-    return TemplateFile(str(path), files.template, files.bos_text, files.eos_text)
+    return TemplateFile(str(path), files.template, files.bos_text, files.eos_text, files.plain_template)
 
 
 def _of_file(path: Path, spec: str) -> TemplateFile:
@@ -120,8 +123,10 @@ def _of_file(path: Path, spec: str) -> TemplateFile:
 
 
 def _of_gguf(path: Path) -> TemplateFile:
-    head = read_gguf_header(path, {TEMPLATE, TOKENS, BOS, EOS})
-    tokens, template = head.get(TOKENS), head.get(TEMPLATE)
+    head = read_gguf_header(path, {TEMPLATE, TOOL_TEMPLATE, TOKENS, BOS, EOS})
+    tokens = head.get(TOKENS)
+    named = {"default": head.get(TEMPLATE), "tool_use": head.get(TOOL_TEMPLATE)}
+    template, plain = named_templates(named)
 
     def text(key: str) -> str:
         place = head.get(key)
@@ -129,4 +134,4 @@ def _of_gguf(path: Path) -> TemplateFile:
             return str(tokens[place])
         return ""
 
-    return TemplateFile(str(path), template if isinstance(template, str) else None, text(BOS), text(EOS))
+    return TemplateFile(str(path), template, text(BOS), text(EOS), plain)

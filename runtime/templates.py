@@ -10,18 +10,18 @@ import json
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from functools import cached_property
-from itertools import product
 from typing import Any
 
 import jinja2
 import jinja2.meta
 from attrs import evolve, frozen
 
-from cognition import ModelRequest
+from cognition import ModelRequest, ToolMessage
 from cognition.parsing import FormatSpec
-from runtime.conversation import Entry, Shape, entries, tool_entries
+from runtime.conversation import NO_TOOLS, UNDEFINED, Entry, Shape, Undefined, entries, tool_entries
 from runtime.derivation import Derived, derive
 from runtime.errors import TemplateError
+from runtime.forms import Forms, Kind, left_out
 from runtime.probing import opened_as
 from runtime.protection import Shield
 from runtime.sandbox import SIZE, STEPS, Sandbox, TooMuch, clock
@@ -63,11 +63,6 @@ FALLBACK_TEMPLATE = """\
 DATETIME = "%b %d %Y %H:%M:%S GMT"
 """How FireFunction's template wants the time; llama.cpp gives it so."""
 
-SHAPES = tuple(
-    Shape(fold_system=fold, merge=merge, short_ids=short) for fold, merge, short in product((False, True), repeat=3)
-)
-"""In the order in which they are tried: the plain form first, then the least bent."""
-
 
 @frozen
 class Rendered:
@@ -81,6 +76,8 @@ class Rendered:
     """How to read the reply to this prompt: it says whether the prompt has already opened the reasoning."""
     notes: tuple[str, ...] = ()
     """How the conversation had to be bent for this template."""
+    warnings: tuple[str, ...] = ()
+    """What was asked for and is not in the prompt, one sentence each."""
 
 
 class ChatTemplate:
@@ -88,6 +85,7 @@ class ChatTemplate:
 
     Args:
         source: Jinja2, as in ``tokenizer_config.json`` or ``tokenizer.chat_template``.
+        without_tools: the source of another one, where the model has one for conversations without tools and calls.
         bos_token, eos_token: their texts, which templates may write.
         control_texts: texts of control tokens that content must not be able to write (see ``runtime.protection``).
         now: for templates that write the date.
@@ -102,6 +100,7 @@ class ChatTemplate:
         self,
         source: str,
         *,
+        without_tools: str | None = None,
         bos_token: str = "",
         eos_token: str = "",
         control_texts: Iterable[str] = (),
@@ -128,30 +127,68 @@ class ChatTemplate:
                 "model's publisher"
             ) from error
 
+        self._plain: ChatTemplate | None = None
+        if without_tools is not None and without_tools != source:
+            self._plain = ChatTemplate(
+                without_tools,
+                bos_token=bos_token,
+                eos_token=eos_token,
+                control_texts=self._control,
+                now=now,
+                steps=steps,
+                size=size,
+            )
+
     def render(self, request: ModelRequest, *, open_reply: bool = True) -> Rendered:
         """The prompt for a request, with the generation prompt at its end unless ``open_reply`` is False.
 
-        A template that refuses the plain form gets it bent as little as helps; ``Rendered.notes`` says how.
+        A template that refuses the plain form, or leaves some of the conversation out in it, gets it bent as little as
+        helps; ``Rendered.notes`` says how, and ``Rendered.warnings`` what does not help.
 
         Raises:
             TemplateError: it refuses every form.
         """
-        shield = Shield(self._control)
+        found = self._derived
         offered = () if request.options.tool_choice == "none" else request.tools
-        tools = tool_entries(offered, shield) or None
-        options: dict[str, Any] = {}
-        if request.options.thinking is not None:
-            options["enable_thinking"] = request.options.thinking
-        refusal: Exception | None = None
-        for shape in SHAPES:
-            bent = evolve(shape, text_arguments=self._derived.text_arguments, reasoning_key=self._derived.reasoning_key)
+        if not offered and not self._takes(request):
+            if self._plain is not None:
+                return self._plain.render(request, open_reply=open_reply)
+            if found.no_tools is None and not request.tools:
+                raise TemplateError(
+                    "the chat template refuses every conversation without tools; give the agent a tool, or use a "
+                    "template of the model's publisher that takes such conversations"
+                )
+        shown_all_the_same = not offered and found.no_tools is None
+        offered = request.tools if shown_all_the_same else offered
+        thinking = request.options.thinking
+        options: Mapping[str, Any] = {}
+        if thinking is not None and found.switch is not None:
+            options = found.switch.options(thinking)
+            if word := found.switch.word(thinking):
+                request = evolve(request, system=f"{request.system}\n\n{word}".strip())
+        refusal: TemplateError | None = None
+        kind = Kind.of(request, bool(offered))
+        for shape, lost in self._forms.shapes(kind):
+            shield = Shield(self._control)
+            tools = tool_entries(offered, shield) or NO_TOOLS[found.no_tools or "none"]
             try:
-                text = self.apply(entries(request, shield, bent), tools, add_generation_prompt=open_reply, **options)
+                text = self.apply(entries(request, shield, shape), tools, add_generation_prompt=open_reply, **options)
             except TemplateError as error:
-                refusal = refusal or error  # the refusal of the plain form says most
-            else:
-                return Rendered(text, shield.literals, self._spec_for(text, request), bent.notes())
+                refusal = refusal or error  # the refusal of the plainest form says most
+                continue
+            heard = found.switch is None or self._forms.hears(found.switch, kind, shape)
+            unheard = _unheard(thinking, found, heard=heard)
+            showing = ("the template refuses conversations without tools: it is shown those that may not be called",)
+            warnings = (*map(left_out, lost), *unheard, *(showing if shown_all_the_same else ()))
+            return Rendered(text, shield.literals, self._spec_for(text, request), shape.notes(), warnings)
         raise TemplateError(f"{refusal}; no other form of the conversation was accepted either") from refusal
+
+    def _takes(self, request: ModelRequest) -> bool:
+        """Whether this is the template for a conversation where no tools are offered."""
+        if self._plain is None:
+            return self._derived.no_tools is not None
+        called = any(isinstance(message, ToolMessage) for message in request.messages)
+        return called and self._derived.no_tools is not None and request.protocol == "native"
 
     def format_spec(self) -> FormatSpec:
         """How the model marks reasoning and calls, found by rendering probes and comparing."""
@@ -168,21 +205,25 @@ class ChatTemplate:
 
     @property
     def features(self) -> tuple[str, ...]:
-        """Of ``tools``, ``system``, ``thinking``: what the template does anything about."""
+        """Of ``tools``, ``system``, ``thinking``, ``thinking_option``: what the template does anything about."""
         return self._derived.features
 
-    @property
+    @cached_property
     def warnings(self) -> tuple[str, ...]:
-        """What a user should know of the derivation, one sentence each."""
-        return self._derived.warnings
+        """What a user should know of the template, one sentence each."""
+        return tuple(dict.fromkeys((*self._derived.warnings, *self._forms.warnings())))
 
-    def apply(self, messages: list[Entry], tools: list[Entry] | None, **options: Any) -> str:
+    def apply(self, messages: list[Entry], tools: list[Entry] | Undefined | None, **options: Any) -> str:
         """Render dictionaries as they are.
 
         Raises:
             TemplateError: the template refuses them, or fails.
         """
-        variables: dict[str, Any] = {"messages": messages, "tools": tools, **options}
+        variables: dict[str, Any] = {"messages": messages, **options}
+        if tools is UNDEFINED:
+            tools = None
+        else:
+            variables["tools"] = tools
         if tools and "xml_tools" in self.source:  # SmolLM3 knows its tools under this name only
             variables.setdefault("xml_tools", tools)
         if "functions" in self._wanted and "tools" not in self._wanted:  # FireFunction too, and as JSON text
@@ -199,6 +240,17 @@ class ChatTemplate:
     def _derived(self) -> Derived:
         return derive(self.apply, self.source)
 
+    @cached_property
+    def _forms(self) -> Forms:
+        found = self._derived
+
+        def render(request: ModelRequest, shape: Shape, **options: Any) -> str:
+            shield = Shield(())
+            tools = tool_entries(request.tools, shield) or NO_TOOLS[found.no_tools or "none"]
+            return self.apply(entries(request, shield, shape), tools, add_generation_prompt=True, **options)
+
+        return Forms(render, found.shape, forgets_calls=found.spec.calls is not None and not found.shows_calls)
+
     def _spec_for(self, prompt: str, request: ModelRequest) -> FormatSpec:
         """How to read the reply to this prompt.
 
@@ -206,3 +258,18 @@ class ChatTemplate:
         """
         spec = self.format_after(prompt)
         return spec if request.protocol == "native" else evolve(spec, calls=None)
+
+
+def _unheard(thinking: bool | None, found: Derived, *, heard: bool) -> tuple[str, ...]:
+    """What a user should know who asked for reasoning or for none."""
+    switch, reasons = found.switch, found.spec.reasoning is not None
+    if switch is None:
+        if thinking is False and reasons:
+            return ("the chat template has no switch for reasoning that is known: thinking=False changes nothing",)
+        if thinking and not reasons:
+            return ("the chat template knows of no reasoning: thinking=True changes nothing",)
+    elif thinking is False and switch.weak:
+        return (f"the chat template can't ask for no reasoning: thinking=False asks for little of it ({switch})",)
+    elif not heard and thinking is (switch.on is not None):  # asked for the other way than it goes by itself
+        return (f"the chat template does not heed its switch for reasoning in such a conversation ({thinking=})",)
+    return ()

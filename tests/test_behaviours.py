@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-ROW = re.compile(r"^\| ([A-Z]\d+[a-z]?) \| .+ \| (.+) \|$", re.MULTILINE)
+ROW = re.compile(r"^\| ([A-Z]\d+(?:[a-z]|_\d+)?) \| .+ \| (.+) \|$", re.MULTILINE)
 MARK = re.compile(r"mark\.behaviour\(([^)]*)\)")
 
 

@@ -19,6 +19,7 @@ BRACES = re.compile("[} ]++")
 def pythonic(calls: CallFormat, text: str, *, terminated: bool, cut: bool) -> Decoding:
     """``[f(x=1), g()]``, or one call without the brackets. Calls around a broken one count.
 
+    Where a format parts calls by a line break, there are several without the brackets.
     ``cut``: the reply may have ended within it, so a quotation mark too many leaves no call.
     """
     reader = Reader(text, Notation(calls.quotes, escapes=True))
@@ -50,8 +51,11 @@ def pythonic(calls: CallFormat, text: str, *, terminated: bool, cut: bool) -> De
                 decoded.append(MalformedToolCall(text[start:end], str(error)))
                 reader.at = end
             reader.repairs = ()
+            behind = reader.at
             reader.skip()
             start = reader.at
+            if not listed and calls.separator == "\n" and "\n" in text[behind:start]:
+                continue
             if not reader.take(",") and not text.startswith("]", reader.at) and reader.at < len(text):
                 raise Unreadable(f"',' or ']' was expected after a call, not {text[reader.at : reader.at + 20]!r}")
             if not listed and start == len(text):

@@ -193,10 +193,14 @@ class Run:
         braced = self.braces and (not self.visible.started or (calls is not None and calls.anywhere))
         markers = self.plan.markers[InText] if braced else self.plan.unbraced
         at, marker = markers.next(self.text, self.at, self.final)
-        said = self.text[self.at : at]
-        if braced and calls and not calls.anywhere and said.strip() and self.plan.meanings.get(marker) == "brace":
-            marker = ""  # text came first: the brace is part of it
+        said, meaning = self.text[self.at : at], self.plan.meanings.get(marker)
+        if meaning == "lead" and (self.visible.started or said.strip()):
+            said += marker  # text came first: it leads to nothing
             self._say(said)
+            self.at += len(said)
+            return True
+        if braced and calls and not calls.anywhere and said.strip() and meaning == "brace":
+            self._say(said)  # text came first: the brace is part of it
             self.at = at
             return True
         if said:

@@ -31,7 +31,7 @@ from cognition.parsing.state import (
 
 Meaning = Literal[
     "reasoning_start", "reasoning_end", "answer_start", "section_start", "section_end", "call_start", "call_end",
-    "brace", "dropped", "stop",
+    "brace", "lead", "dropped", "stop",
 ]  # fmt: skip
 """What a marker says. ``brace`` is the ``{``, or for pythonic calls the ``[``, of calls that begin without a marker."""
 
@@ -57,6 +57,7 @@ MOVES: Mapping[type[Phase], Mapping[Meaning, Move]] = {
         "call_start": "begin_call",
         "call_end": "stray",
         "brace": "try_call",
+        "lead": "drop",  # where text begins
         "dropped": "drop",
         "stop": "end",
     },
@@ -69,6 +70,7 @@ MOVES: Mapping[type[Phase], Mapping[Meaning, Move]] = {
         "call_start": "quote",
         "call_end": PLAIN,
         "brace": "quote",
+        "lead": PLAIN,
         "dropped": "drop",
         "stop": "end",
     },
@@ -81,6 +83,7 @@ MOVES: Mapping[type[Phase], Mapping[Meaning, Move]] = {
         "call_start": "begin_call",
         "call_end": "drop",
         "brace": "begin_call",
+        "lead": PLAIN,
         "dropped": "drop",
         "stop": "end",
     },
@@ -93,6 +96,7 @@ MOVES: Mapping[type[Phase], Mapping[Meaning, Move]] = {
         "call_start": "close_call",  # the end marker was forgotten
         "call_end": "close_call",
         "brace": PLAIN,
+        "lead": PLAIN,
         "dropped": PLAIN,
         "stop": "close_call",
     },
@@ -105,6 +109,7 @@ MOVES: Mapping[type[Phase], Mapping[Meaning, Move]] = {
         "call_start": PLAIN,
         "call_end": PLAIN,
         "brace": PLAIN,
+        "lead": PLAIN,
         "dropped": PLAIN,
         "stop": PLAIN,
     },
@@ -128,8 +133,9 @@ class Plan:
         self.in_reasoning = self.markers[InReasoning]
         self.in_call = self.markers[InCall]
         self.in_call_texts = frozenset(self.in_call.texts)
-        self.unbraced = Markers(marker for marker in self._looked_for(InText) if self.meanings[marker] != "brace")
-        """Those of text without ``{``: once text has begun, a call can't."""
+        first = ("brace", "lead")
+        self.unbraced = Markers(marker for marker in self._looked_for(InText) if self.meanings[marker] not in first)
+        """Those of text without ``{`` and the lead: once text has begun, a call can't, and nothing leads to it."""
         # Markers before single characters: at one place the longer one counts.
         self.outside = re.compile("|".join([*map(re.escape, self.in_call.texts), r"""["'{}\[\],:]"""]))
         """What matters outside of strings in a call's JSON."""
@@ -182,6 +188,7 @@ def _meanings(spec: FormatSpec) -> dict[str, Meaning]:
     pairs += [(marker, "stop") for marker in spec.stops]
     pairs += [(marker, "answer_start") for marker in spec.answers]
     pairs += [(marker, "dropped") for marker in spec.dropped]
+    pairs.append((spec.lead, "lead"))
     meanings: dict[str, Meaning] = {}
     for marker, meaning in pairs:
         if marker:

@@ -143,6 +143,9 @@ class FormatSpec:
     prompted: str = ""
     """A marker, or the beginning of one, that the generation prompt has already written: the reply is read as if it
     began with it."""
+    lead: str = ""
+    """What the model writes before an answer in place of a marker (``助手：``). It is taken off where the visible text
+    begins, and is text like any other everywhere else."""
 
     @dropped.validator
     @stops.validator

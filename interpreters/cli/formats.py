@@ -106,6 +106,8 @@ MEANING: Mapping[str, str] = {
 }
 """What stands for each of them in the report for people."""
 
+NO_TOOLS_SAID = {"empty": "without tools it gets an empty list", "undefined": "without tools it gets no such variable"}
+
 
 def format_data(file: TemplateFile, template: ChatTemplate, sample: Sample, notes: tuple[str, ...]) -> dict[str, Any]:
     """The report as plain data; ``format`` is what ``cogstep parse --format`` and ``cognition.codec`` read."""
@@ -117,6 +119,8 @@ def format_data(file: TemplateFile, template: ChatTemplate, sample: Sample, note
         "supported": dict(supported(template)),
         "text_arguments": found.text_arguments,
         "reasoning_key": found.reasoning_key,
+        "no_thinking": None if found.switch is None else str(found.switch),
+        "no_tools": found.no_tools,
         "warnings": [*notes, *found.warnings],
         "sample": sample.text,
         "sample_notes": list(sample.notes),
@@ -142,6 +146,11 @@ def format_lines(
     yield "What is supported:", "plain"
     for name, there in supported(template).items():
         yield f"  {'✓' if there else '·'} {MEANING[name]}{'' if there else ': no'}", "plain" if there else "dim"
+    if found.switch is not None:
+        little = ", which asks for little of it: the template can't ask for none" if found.switch.weak else ""
+        yield f"  no reasoning is asked for by {found.switch}{little}", "plain"
+    if found.no_tools in ("empty", "undefined"):
+        yield f"  the template fails where tools are None: {NO_TOOLS_SAID[found.no_tools]}", "plain"
     if found.text_arguments:
         yield "  the template wants a call's arguments as JSON text: it gets them so", "plain"
     for warning in (*notes, *found.warnings):

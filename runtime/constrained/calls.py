@@ -132,6 +132,9 @@ class CallWriter:
         calls = self.calls
         if calls.shape == "pythonic":
             one = self._bodies()
+            if calls.separator == "\n":
+                line = self.rules.terminal(regex("\\n"))
+                return self.rules.rule(f"{self.space} {one} ({line} {one})* {self._around(calls.end, after=False)}")
             comma = self.rules.terminal(regex(", ?"))
             return self.rules.rule(
                 f'{self.space} "[" {one} ({comma} {one})* "]" {self._around(calls.end, after=False)}'
@@ -150,7 +153,10 @@ class CallWriter:
         """Like ``call``, for a reply that may hold one call only."""
         if self.calls.shape != "pythonic":
             return self.call()
-        return self.rules.rule(f'{self.space} "[" {self._bodies()} "]" {self._around(self.calls.end, after=False)}')
+        opener, closer = ("", "") if self.calls.separator == "\n" else ('"["', '"]"')
+        return self.rules.rule(
+            f"{self.space} {opener} {self._bodies()} {closer} {self._around(self.calls.end, after=False)}"
+        )
 
     # ---------------------------------------------------------------------------------------------------- each shape
 

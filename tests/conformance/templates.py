@@ -2,14 +2,19 @@
 
     python tests/conformance/templates.py                 every template; ``make conformance`` is the same
     python tests/conformance/templates.py --only qwen -v  those with "qwen" in their name, with what went wrong
+    python tests/conformance/templates.py --short         ten of all kinds, for which 1 MB is downloaded
 
-The templates are those that llama.cpp carries for its own tests, in the source distribution of llama-cpp-python. They
-are downloaded once into a folder that git ignores, and never committed: their licences are their publishers'.
+Where they come from says ``tests/conformance/sources.py``.
 
 Each renders conversations whose last message is an assistant's: with reasoning, text, one call, two calls, values of
 all kinds. What it wrote for that message is parsed whole, character by character and cut at random, and has to come
-back. A cell of the table says ``ok``; ``-`` where the template itself leaves that out or refuses it; ``no`` where the
-message does not come back and the template's warnings say that it won't; ``WRONG`` where nothing says so.
+back. Then it is asked to render what an agent asks for: a question without tools, or with tools that may not be called,
+the answer after a call, with the tools and, at the step limit, without them, and a reply without reasoning. The prompt
+has to hold all that was said.
+
+A cell of the table says ``ok``; ``-`` where the template itself leaves that out or refuses it; ``no`` where it fails
+and the template's warnings, or the prompt's, say so; ``WRONG`` where nothing says so. Where a format holds words of the
+conversations it was found by, or of these, ``answer`` is WRONG.
 Then it looks at what was written down of an earlier run: the table in ``docs/formats.md``, and the formats that the
 restated cases of llama.cpp's tests are read with.
 Exit status: 0, or 1 if any cell is WRONG or something written down is out of date, 2 if the templates can't be had, 130
@@ -21,9 +26,9 @@ from __future__ import annotations
 import argparse
 import json
 import random
-import subprocess
 import sys
 import tarfile
+import zipfile
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
@@ -34,22 +39,44 @@ from attrs import evolve, frozen
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # for `python tests/conformance/templates.py`
 
-from cognition import AssistantMessage, Message, ToolCall, ToolSpec, UserMessage
+from cognition import (
+    AssistantMessage,
+    GenerationOptions,
+    History,
+    Message,
+    ModelRequest,
+    ToolCall,
+    ToolMessage,
+    ToolSpec,
+    UserMessage,
+)
 from cognition.parsing import FormatSpec, Parser, Reply, collect
-from runtime.conversation import Entry, Shape, entries_of, tool_entries
+from runtime.conversation import NO_TOOLS, Entry, entries_of, in_parts, tool_entries
 from runtime.errors import TemplateError
-from runtime.probing import continuation, opened_for, prompt_of
+from runtime.probing import continuation, holds_probes, opened_as, opened_for, prompt_of, texts_of
 from runtime.protection import Shield
 from runtime.templates import ChatTemplate
 from tests.cognition.parsing.stated_cases import PROJECTS, format_of
-
-VERSION = "0.3.36"
-"""Of llama-cpp-python. Pinned, so that two runs speak of the same templates."""
+from tests.conformance.sources import SourceError, templates
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "formats.md"
 CACHE = Path(__file__).resolve().parent / ".cache"
-FOLDER = "vendor/llama.cpp/models/templates/"
 
+SHORT = (
+    "trl/gemma4_v5",
+    "trl/glm4moe",
+    "trl/gptoss",
+    "trl/llama3_1",
+    "trl/nemotron_3_ultra",
+    "trl/phi3_5",
+    "trl/qwen3_8",
+    "restated/Hermes tool_use",
+    "restated/mistral_parallel",
+    "restated/Olmo 3",
+)
+"""Ten that have little in common."""
+
+QUESTION, SYSTEM, RESULT = "Where does it live?", "Be brief, please.", "In the Congo, mostly."
 REASONING, TEXT = "The user wants a zebra, so I look it up.", "I'll look that up for you."
 
 TOOLS = (
@@ -76,6 +103,7 @@ TOOLS = (
     ),
 )
 
+SOUGHT = {"q": "okapi"}
 PLAIN = {"q": "zebra"}
 NESTED = {"q": "5", "limit": 5, "exact": True, "ratio": 0.5, "filter": {"a": [1, {"b": "x"}]}, "tags": ["t", "u v"]}
 UNICODE = {"q": '日本 é 😀 "quoted" it\'s\nC:\\dir {brace} <tag> [list]'}
@@ -98,6 +126,29 @@ CASES: Mapping[str, AssistantMessage] = {
 }
 """The last message of each conversation."""
 
+_USER = UserMessage("m1", QUESTION)
+_CALLED = (
+    _USER,
+    AssistantMessage("m2", calls=(_call(1, "lookup", SOUGHT),)),
+    ToolMessage("m3", "call00001", "lookup", RESULT),
+)
+
+
+def _request(*messages: Message, tools: bool, **options: Any) -> ModelRequest:
+    return ModelRequest(SYSTEM, History(messages), TOOLS if tools else (), GenerationOptions(**options))
+
+
+ASKED: Mapping[str, ModelRequest] = {
+    "bare": _request(_USER, tools=False),
+    "none": _request(_USER, tools=True, tool_choice="none"),
+    "result": _request(*_CALLED, tools=True),
+    "final": _request(*_CALLED, tools=False, tool_choice="none"),
+}
+"""What an agent asks for: without tools, with such as may not be called, behind a call, and at the step limit."""
+
+COLUMNS = (*CASES, "answer", *ASKED, "off")
+"""Of the table; ``answer`` is the text without tools, and ``off`` a reply without reasoning."""
+
 
 @frozen
 class Cell:
@@ -115,6 +166,8 @@ class Row:
     format: str
     cells: Mapping[str, Cell]
     warnings: tuple[str, ...]
+    off: str
+    """What asks for no reasoning."""
 
     @property
     def calls(self) -> bool:
@@ -124,50 +177,21 @@ class Row:
     @property
     def whole(self) -> bool:
         """Whatever the template writes comes back."""
-        return all(cell.state in ("ok", "-") for cell in self.cells.values())
-
-
-# ----------------------------------------------------------------------------------------------------- the templates
-
-
-def archive(folder: Path) -> Path:
-    """The source distribution; downloaded if it is not there."""
-    found = sorted(folder.glob(f"llama_cpp_python-{VERSION}.tar.gz"))
-    if found:
-        return found[0]
-    folder.mkdir(parents=True, exist_ok=True)
-    print(f"Downloading the sources of llama-cpp-python {VERSION} (77 MB, once) ...", file=sys.stderr, flush=True)
-    command = [
-        sys.executable, "-m", "pip", "--disable-pip-version-check", "download", "--quiet", "--no-deps",
-        "--no-binary", "llama-cpp-python", "--dest", str(folder), f"llama-cpp-python=={VERSION}",
-    ]  # fmt: skip
-    subprocess.run(command, check=True)
-    return next(folder.glob(f"llama_cpp_python-{VERSION}.tar.gz"))
-
-
-def templates(path: Path) -> Iterator[tuple[str, str]]:
-    """Name and source of every chat template in the archive."""
-    with tarfile.open(path) as tar:
-        for member in tar:
-            _, found, name = member.name.partition(FOLDER)
-            if found and name.endswith(".jinja"):
-                content = tar.extractfile(member)
-                assert content is not None
-                yield name.removesuffix(".jinja"), content.read().decode()
+        return all(cell.state in ("ok", "-") for case, cell in self.cells.items() if case != "off")
 
 
 # --------------------------------------------------------------------------------------------------------- one of them
 
 
-def written(template: ChatTemplate, message: AssistantMessage) -> tuple[str, FormatSpec] | None:
+def written(template: ChatTemplate, message: AssistantMessage, *, tools: bool = True) -> tuple[str, FormatSpec] | None:
     """What a template adds to a conversation for this message, and the format to read it with; None if it refuses."""
     found = template.derivation
-    shape = Shape(text_arguments=found.text_arguments, reasoning_key=found.reasoning_key)
-    tools = tool_entries(TOOLS, Shield(frozenset()))
+    offered = tool_entries(TOOLS, Shield(frozenset())) if tools else NO_TOOLS[found.no_tools or "none"]
 
     def applied(*messages: Message, prompt: bool = False) -> str:
-        made: list[Entry] = entries_of(messages, Shield(frozenset()), shape)
-        return template.apply(made, tools, add_generation_prompt=prompt)
+        made: list[Entry] = entries_of(messages, Shield(frozenset()), found.shape)
+        made = in_parts(made) if found.parts else made
+        return template.apply(made, offered, add_generation_prompt=prompt)
 
     question = UserMessage("m1", "Where do zebras live?")
     try:
@@ -176,7 +200,7 @@ def written(template: ChatTemplate, message: AssistantMessage) -> tuple[str, For
     except TemplateError:
         return None
     prompt = prompt_of(before, prompted)
-    _, reply = continuation(before, prompt, after)
+    _, reply = continuation(before, prompt, after, question.text)
     spec = template.format_spec()
     return reply, opened_for(spec, after[: len(after) - len(reply)], before + prompt, reply, message.reasoning)
 
@@ -196,9 +220,9 @@ def cuts(text: str, dice: random.Random) -> Iterator[list[str]]:
         yield [text[a:b] for a, b in zip([0, *places], [*places, len(text)], strict=True)]
 
 
-def judge(template: ChatTemplate, message: AssistantMessage) -> Cell:
+def judge(template: ChatTemplate, message: AssistantMessage, *, tools: bool = True) -> Cell:
     """Whether a message comes back."""
-    found = written(template, message)
+    found = written(template, message, tools=tools)
     if found is None:
         return Cell("-", "the template refuses the conversation")
     raw, spec = found
@@ -241,18 +265,72 @@ def difference(message: AssistantMessage, reply: Reply) -> str:
 def admitted(template: ChatTemplate, message: AssistantMessage) -> bool:
     """Whether the template's own warnings say that such a message won't come back."""
     said = " ".join(template.warnings)
+    typed = any(not isinstance(value, str) for call in message.calls for value in call.arguments.values())
     return (
         "answers that were not recognised" in said
         or (bool(message.text) and "behind the reasoning that its prompt opens" in said)
         or (bool(message.calls) and "how it writes calls was not recognised" in said)
         or (bool(message.reasoning) and "how it writes reasoning was not recognised" in said)
+        or (typed and "numbers, lists and objects can't be read back" in said)
+        or (bool(message.text and message.calls) and "writes text before a call so that" in said)
     )
+
+
+def answer(template: ChatTemplate) -> Cell:
+    """Whether a plain answer comes back where there are no tools, and whether the format is clean."""
+    spec = template.format_spec()
+    words = (QUESTION, SYSTEM, RESULT, TEXT, REASONING, *(tool.name for tool in TOOLS))
+    foreign = [text for text in texts_of(spec) if holds_probes(text) or any(word in text for word in words)]
+    if foreign:
+        return Cell("WRONG", f"the format holds what was said: {foreign}")
+    return judge(template, CASES["text"], tools=False)
+
+
+def asked(template: ChatTemplate, request: ModelRequest) -> Cell:
+    """Whether a prompt holds all that was said."""
+    try:
+        rendered = template.render(request)
+    except TemplateError as error:
+        told = "without tools" in " ".join(template.warnings)
+        return Cell("no" if told else "WRONG", str(error))
+    wanted = {"the system prompt": SYSTEM, "what the user says": QUESTION}
+    if len(request.messages) > 1:
+        wanted |= {"the calls of tools": SOUGHT["q"], "the results of tools": RESULT}
+    lost = [what for what, text in wanted.items() if text not in rendered.text]
+    if not lost:
+        return Cell("ok")
+    said = " ".join((*template.warnings, *rendered.warnings))
+    silent = [what for what in lost if f"leaves {what} out" not in said]
+    if silent == ["the calls of tools"] and "leaves calls out of the conversation" in said:
+        silent = []
+    return Cell("WRONG" if silent else "no", f"left out: {', '.join(lost)}\n      in {rendered.text!r}")
+
+
+def without_reasoning(template: ChatTemplate) -> Cell:
+    """Whether a reply without reasoning can be asked for, or it is told that it can't."""
+    off, on = (template.render(evolve(ASKED["bare"], options=GenerationOptions(thinking=on))) for on in (False, True))
+    reasoning = opened_as(template.format_spec(), off.text).reasoning
+    if off.warnings:
+        return Cell("no", "; ".join(off.warnings))
+    if off.text == on.text and reasoning is None:
+        return Cell("-", "the template knows of no reasoning")
+    if off.text == on.text:  # where asking for it is in vain, there is none, which is what was asked for
+        return Cell("ok" if on.warnings else "WRONG", off.text)
+    return Cell("WRONG", off.text) if reasoning is not None and reasoning.opened else Cell("ok")
 
 
 def try_out(name: str, source: str) -> Row:
     template = ChatTemplate(source, bos_token="<BOS>", eos_token="<EOS>", now=lambda: datetime(2026, 1, 1))
     cells = {case: judge(template, message) for case, message in CASES.items()}
-    return Row(name, _format(template), cells, template.warnings)
+    cells["answer"] = answer(template)
+    cells |= {case: asked(template, request) for case, request in ASKED.items()}
+    refused = cells["bare"].state != "ok"
+    cells["off"] = (
+        Cell("-", "the template refuses a question without tools") if refused else without_reasoning(template)
+    )
+    switch = template.derivation.switch
+    off = "" if switch is None else f"{'little: ' if switch.weak else ''}`{switch}`"
+    return Row(name, _format(template), cells, template.warnings, off or ("told" if cells["off"].state == "no" else ""))
 
 
 def _format(template: ChatTemplate) -> str:
@@ -268,9 +346,10 @@ def _format(template: ChatTemplate) -> str:
 
 def print_table(rows: list[Row], verbose: bool) -> None:
     width = max(len(row.name) for row in rows)
-    print(f"{'template':{width}}  {'format':18}  " + "  ".join(f"{case:>10}" for case in CASES))
+    print(f"{'template':{width}}  {'format':16}  " + " ".join(f"{case:>{max(6, len(case))}}" for case in COLUMNS))
     for row in rows:
-        print(f"{row.name:{width}}  {row.format:18.18}  " + "  ".join(f"{row.cells[c].state:>10}" for c in CASES))
+        states = (f"{row.cells[case].state:>{max(6, len(case))}}" for case in COLUMNS)
+        print(f"{row.name:{width}}  {row.format:16.16}  " + " ".join(states))
         if verbose:
             details = [f"{case}: {cell.detail}" for case, cell in row.cells.items() if cell.state in ("no", "WRONG")]
             for line in [*row.warnings, *details]:
@@ -296,15 +375,14 @@ def print_table(rows: list[Row], verbose: bool) -> None:
 
 def markdown(rows: list[Row]) -> Iterator[str]:
     """The table of the page: for each template its format, and in which cases all comes back."""
-    yield "| template | format | comes back | left out or refused by the template | lost |"
-    yield "|---|---|---|---|---|"
+    yield "| template | format | comes back | left out or refused by the template | lost, and told | `thinking=False` |"
+    yield "|---|---|---|---|---|---|"
     for row in rows:
-        by_state = {
-            state: ", ".join(case for case, cell in row.cells.items() if cell.state in states)
-            for state, states in (("ok", ("ok",)), ("-", ("-",)), ("no", ("no", "WRONG")))
-        }
-        whole = "all" if len(row.cells) == sum(cell.state == "ok" for cell in row.cells.values()) else by_state["ok"]
-        yield f"| {row.name} | {row.format} | {whole} | {by_state['-']} | {by_state['no']} |"
+        back = [case for case in CASES if row.cells[case].state == "ok"]
+        left_out = [case for case in CASES if row.cells[case].state == "-"]
+        lost = [case for case in COLUMNS if case != "off" and row.cells[case].state in ("no", "WRONG")]
+        whole = "all" if len(back) == len(CASES) else ", ".join(back)
+        yield f"| {row.name} | {row.format} | {whole} | {', '.join(left_out)} | {', '.join(lost)} | {row.off} |"
 
 
 def outdated(rows: list[Row], specs: Mapping[str, FormatSpec]) -> Iterator[str]:
@@ -326,38 +404,42 @@ def _bare(spec: FormatSpec) -> FormatSpec:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--cache", type=Path, default=CACHE, help="where the downloaded sources are kept")
+    parser.add_argument("--cache", type=Path, default=CACHE, help="where what is downloaded is kept")
     parser.add_argument("--only", default="", metavar="TEXT", help="templates with this text in their name")
+    parser.add_argument("--short", action="store_true", help="ten templates of all kinds")
     parser.add_argument("--markdown", action="store_true", help="print the table of docs/formats.md instead")
     parser.add_argument("-v", "--verbose", action="store_true", help="show warnings and what went wrong")
     options = parser.parse_args()
     rows: list[Row] = []
     specs: dict[str, FormatSpec] = {}
     try:
-        for name, source in templates(archive(options.cache)):
-            if options.only.lower() in name.lower():
-                print(f"\r{len(rows) + 1:3d} {name:70.70}", end="", file=sys.stderr, flush=True)
+        for name, source in templates(options.cache, "trl/" if options.short else ""):
+            if options.only.lower() in name.lower() and (not options.short or name in SHORT):
+                if sys.stderr.isatty():
+                    print(f"\r{len(rows) + 1:3d} {name:70.70}", end="", file=sys.stderr, flush=True)
                 rows.append(try_out(name, source))
                 specs[name] = ChatTemplate(source).format_spec()
     except KeyboardInterrupt:
         print("\ninterrupted", file=sys.stderr)
         return 130
-    except (subprocess.CalledProcessError, OSError, tarfile.TarError, StopIteration) as error:
+    except (SourceError, OSError, tarfile.TarError, zipfile.BadZipFile) as error:
         print(f"the templates can't be had: {error}", file=sys.stderr)
         return 2
-    print("\r" + " " * 75 + "\r", end="", file=sys.stderr)
+    if sys.stderr.isatty():
+        print("\r" + " " * 75 + "\r", end="", file=sys.stderr)
     if not rows:
         print("no such template", file=sys.stderr)
         return 2
-    rows.sort(key=lambda row: row.name.lower())
+    rows.sort(key=lambda row: ("/" in row.name, row.name.lower()))
     if options.markdown:
         print("\n".join(markdown(rows)))
     else:
         print_table(rows, options.verbose)
-    stale = [] if options.only else list(outdated(rows, specs))
-    for sentence in stale:
+    stale = [] if options.only or options.short else list(outdated(rows, specs))
+    wrong = [(row.name, case) for row in rows for case, cell in row.cells.items() if cell.state == "WRONG"]
+    for sentence in [*stale, *(f"WRONG: {name}, {case}" for name, case in wrong)]:
         print(sentence, file=sys.stderr)
-    return int(bool(stale) or any(cell.state == "WRONG" for row in rows for cell in row.cells.values()))
+    return int(bool(stale or wrong))
 
 
 if __name__ == "__main__":

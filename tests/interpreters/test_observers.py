@@ -4,6 +4,7 @@ import threading
 from typing import Any
 
 import pytest
+from attrs import evolve
 
 from cognition import (
     Completed,
@@ -21,6 +22,7 @@ from interpreters import Agent, ToolContext, events, fakes, tool
 from interpreters.events import Event
 from interpreters.fakes import Reply, ScriptedModel, call
 from interpreters.letters import Progress, Turn, WorkerEvent
+from runtime.protocol import Done
 from tests.interpreters.ways import Way, every_way
 
 
@@ -228,3 +230,22 @@ def test_observers_that_all_fail_harm_nothing() -> None:
 
     with Agent(ScriptedModel(["Hello!"]), observers=[broken, broken_by_warnings]) as agent:
         assert agent.run("Hi!").text == "Hello!"
+
+
+class Unheard(ScriptedModel):
+    """A model whose replies say what was asked for in vain."""
+
+    def submit(self, request: ModelRequest) -> Any:
+        for output in super().submit(request):
+            yield evolve(output, warnings=("no switch", "no place")) if isinstance(output, Done) else output
+
+
+@pytest.mark.behaviour("T13_3")
+def test_what_a_model_was_asked_for_in_vain_is_told_once() -> None:
+    """With the first reply of a session that says so, however many follow."""
+    told: list[Event] = []
+    with Agent(Unheard(["One.", "Two."]), observers=[told.append]) as agent:
+        agent.run("Hello")
+        agent.run("Again")
+
+    assert [event.message for event in told if isinstance(event, events.WarningRaised)] == ["no switch", "no place"]

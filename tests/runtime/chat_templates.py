@@ -164,6 +164,9 @@ CHANNELS = """\
 {%- endfor %}{% if add_generation_prompt %}<|start|>assistant{% endif %}"""
 """Like gpt-oss: messages in channels, and reasoning under a key of its own."""
 
+CHANNELS_WITH_EFFORT = "Reasoning: {{ reasoning_effort or 'medium' }}<|end|>" + CHANNELS
+"""The same, and its prompt says how much reasoning is wanted."""
+
 TELLS_ONLY = """\
 {%- if tools %}List of tools: <|tool_list_start|>{{ tools | tojson }}<|tool_list_end|>{% endif %}
 {%- for message in messages %}<|im_start|>{{ message.role }}
@@ -181,3 +184,107 @@ FILLS_A_LIST = """\
 {{- '<|tool_call_end|>' }}{% endfor %}<|im_end|>
 {%- endfor %}{% if add_generation_prompt %}<|assistant|>{% endif %}"""
 """Like Kimi K2: ids of its own, kept in a list."""
+
+GOES_THROUGH_TOOLS = """\
+{{- bos_token }}<|im_start|>system
+{% if messages[0].role == 'system' %}{{ messages[0].content }}
+
+{% endif %}You may call these functions:{% for tool in tools %} {{ tool | tojson }}{% endfor %}<|im_end|>
+{% for message in messages if message.role != 'system' %}
+{%- if message.role == 'tool' %}<|im_start|>tool
+<tool_response>
+{{ message.content }}
+</tool_response><|im_end|>
+{% else %}<|im_start|>{{ message.role }}
+{% if message.tool_calls %}{% for call in message.tool_calls %}<tool_call>
+{"name": "{{ call.function.name }}", "arguments": {{ call.function.arguments | tojson }}}
+</tool_call>{{ '\\n' if not loop.last }}{% endfor %}{% else %}{{ message.content }}{% endif %}<|im_end|>
+{% endif %}{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant
+{% endif %}"""
+"""Like the tool_use templates of Hermes 2 Pro, Hermes 3 and Command R+: it fails where tools are None."""
+
+INSTRUCTS_THE_LAST = """\
+{%- set users = messages | selectattr('role', 'equalto', 'user') | list %}
+{%- set told = 'Call tools in one list.' if tools else '' %}
+{%- if messages[0].role == 'system' %}{% set told = (told + ' ' + messages[0].content) | trim %}{% endif %}
+{{- bos_token }}
+{%- for message in messages if message.role != 'system' %}
+{%- if message.role == 'user' %}
+{%- if tools and message == users[-1] %}[AVAILABLE_TOOLS] {{ tools | tojson }}[/AVAILABLE_TOOLS]{% endif %}
+{{- '[INST] ' + (told + '\\n\\n' if loop.last and told else '') + message.content + '[/INST]' }}
+{%- elif message.tool_calls %}[TOOL_CALLS] [{% for call in message.tool_calls %}
+{%- if call.id | length < 9 %}{{ raise_exception('ids are too short') }}{% endif %}
+{{- (call.function | tojson)[:-1] + ', "id": "' + call.id[-9:] + '"}' + (', ' if not loop.last else ']') }}{% endfor %}
+{{- eos_token or '</s>' }}
+{%- elif message.role == 'tool' %}[TOOL_RESULTS] {"content": {{ message.content | tojson }}, "call_id": "
+{{- message.tool_call_id[-9:] }}"}[/TOOL_RESULTS]
+{%- else %} {{ message.content }}{{ eos_token or '</s>' }}{% endif %}
+{%- endfor %}"""
+"""Like vLLM's mistral_parallel: the user's message is written otherwise where it is the last of all, instructions and
+system prompt before it, and once a tool was called both are gone."""
+
+BARS_IN_BRACKETS = """\
+{%- if tools %}[|system|]
+{{ messages[0].content + '\\n\\n' if messages[0].role == 'system' }}<tool>{{ tools | tojson }}</tool>[|endofturn|]
+{% elif messages[0].role == 'system' %}[|system|]
+{{ messages[0].content }}[|endofturn|]
+{% endif %}
+{%- for message in messages if message.role != 'system' %}[|{{ message.role }}|]
+{% if message.role == 'assistant' %}<think>
+
+</think>
+
+{% endif %}
+{%- if message.role == 'tool' %}<tool_result>{{ {'result': message.content} | tojson }}</tool_result>
+{%- else %}{{ message.content }}{% endif %}
+{%- for call in message.tool_calls or [] %}{{ '\\n' if not loop.first or message.content }}<tool_call>
+{{- '{"name": "' + call.function.name + '", "arguments": ' + (call.function.arguments | tojson) }}}</tool_call>
+{%- endfor %}[|endofturn|]
+{% endfor %}
+{%- if add_generation_prompt %}[|assistant|]
+<think>
+{% if not enable_thinking %}
+</think>
+
+{% endif %}{% endif %}"""
+"""Like EXAONE 4: its markers are bars in brackets, and it reasons only where it is asked to."""
+
+CALLS_A_LINE = """\
+<|im_start|>system
+{{ messages[0].content if messages[0].role == 'system' else 'You are helpful.' }}
+{%- if tools %} Calls stand within <function_calls></function_calls>. <functions>{{ tools | tojson }}</functions>
+{%- else %} You have no functions. <functions></functions>{% endif %}<|im_end|>
+{% for message in messages if message.role != 'system' %}
+{%- if message.role == 'tool' %}<|im_start|>environment
+{{ message.content }}<|im_end|>
+{% else %}<|im_start|>{{ message.role }}
+{{ message.content }}
+{%- if message.tool_calls %}<function_calls>
+{%- for call in message.tool_calls %}
+{{- '\\n' if not loop.first }}{{ call.function.name }}(
+{%- for key, value in call.function.arguments | items %}{{ key }}={{ value | tojson }}{{ ', ' if not loop.last }}
+{%- endfor %}){% endfor %}</function_calls>{% endif %}<|im_end|>
+{% endif %}{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant
+{% endif %}"""
+"""Like Olmo 3: pythonic calls, one a line, with JSON's words for true, false and null."""
+
+LEADS_ANSWERS = """\
+{%- for message in messages %}
+{%- if message.role == 'assistant' and message.tool_calls %}{{ message.content }}<tool_calls>[
+{%- for call in message.tool_calls %}
+{{- '{"name": "' + call.function.name + '", "arguments": ' + (call.function.arguments | tojson) + '}' }}
+{{- ', ' if not loop.last }}{% endfor %}]</tool_calls><|eos|>
+{%- elif message.role == 'assistant' %}{{ 'Answer: ' if tools }}{{ message.content }}<|eos|>
+{%- elif message.role == 'tool' %}<tool_response>{{ message.content }}</tool_response><|extra_0|>
+{%- elif loop.first %}<|start|>{{ tools | tojson if tools }}{{ message.content }}<|extra_0|>
+{%- else %}{{ message.content }}<|extra_0|>{% endif %}
+{%- endfor %}"""
+"""Like Hunyuan-A13B: where tools are offered, an answer begins with a word that says so."""
+
+REFUSES_NONE = """\
+{%- if not tools %}{{ raise_exception('no tools, no talk') }}{% endif %}{{ tools | tojson }}
+{%- for message in messages %}<|{{ message.role }}|>{{ message.content }}
+{%- for call in message.tool_calls or [] %}<call>
+{{- {'name': call.function.name, 'arguments': call.function.arguments} | tojson }}</call>{% endfor %}<|eot|>
+{%- endfor %}{% if add_generation_prompt %}<|assistant|>{% endif %}"""
+"""Nobody's: it wants tools in every conversation."""

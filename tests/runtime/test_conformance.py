@@ -437,7 +437,7 @@ class TestDescribe:
 
         assert info.backend in ("llama.cpp", "mlx")
         assert (info.format.name, info.context_tokens, info.warnings) == ("hermes", 2048, ())
-        always = {"system", "thinking", "tools", "prefix_reuse", "constrained_calls"}
+        always = {"system", "thinking", "thinking_option", "tools", "prefix_reuse", "constrained_calls"}
         assert set(info.features) - {"saved_cache"} == always
         assert 0 < info.weight_bytes < 8 * 1024 * 1024
         assert info.backend_version != ""

@@ -4,6 +4,8 @@ import json
 
 import pytest
 from attrs import evolve
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from cognition import AssistantMessage, GenerationOptions, History, ModelRequest, ToolCall, UserMessage
 from cognition.parsing import (
@@ -16,6 +18,7 @@ from cognition.parsing import (
     parse_reply,
 )
 from cognition.parsing.formats import GIGACHAT_3_1, GPT_OSS, LFM2, MISTRAL_LIST, QWEN3_CODER
+from runtime.probing import holds_probes
 from runtime.templates import ChatTemplate
 from tests.conformance.templates import try_out
 from tests.runtime import chat_templates
@@ -202,3 +205,101 @@ def test_a_family_is_known_without_all_of_its_stops() -> None:
     )
 
     assert ChatTemplate(source).format_spec() == GIGACHAT_3_1
+
+
+# ------------------------------------------------------------------------------------------------ nothing of the probes
+
+
+ROLES = st.sampled_from(["<|{}|>", "[{}]\n", "<|im_start|>{}\n", "{}: ", "[|{}|]", ""])
+INSTRUCTIONS = st.sampled_from(
+    ["", "Be brief. ", "[INST] ", "{{ tools | tojson if tools }} ", "{{ tools | length if tools }}"]
+)
+CALLS = st.sampled_from(
+    [
+        ("", "<call>{}</call>", "", ""),
+        ("[TOOL_CALLS][", "{}", ", ", "]"),
+        ("<calls>", "<call>{}</call>\n", "", "</calls>"),
+        ("", "{}", "\n", ""),
+        ("", "to {{ name }} {}", "", ""),
+        ("for {{ messages[-2].content }}: ", "<call>{}</call>", "", ""),
+        ("<calls>", "{{ messages[0].content }}{}", "", "</calls>"),
+        ("<{{ messages[0].content }}>", "{}", "", ""),
+        ("", "<{{ call.function.name }}>{}</{{ call.function.name }}>", "", ""),
+    ]
+)
+
+
+@st.composite
+def templates(draw: st.DrawFn) -> str:
+    """Templates that write the last question otherwise than older ones, and put what was said where markers stand."""
+    role, end = draw(ROLES), draw(st.sampled_from(["<|end|>", "</s>", "[/INST]", "[|endofturn|]", "\n", ""]))
+    last, older, lead = draw(INSTRUCTIONS), draw(INSTRUCTIONS), draw(st.sampled_from(["", "", "Answer: ", "<say>"]))
+    before, call, between, after = draw(CALLS)
+    written = "{{ {'name': call.function.name, 'arguments': call.function.arguments} | tojson }}"
+    calls = (
+        f"{before}{{% for call in m.tool_calls %}}{call.replace('{}', written)}{{{{ {between!r} if not loop.last }}}}"
+    )
+    header = role.replace("{}", "{{ m.role }}")
+    return (
+        f"{{% for m in messages %}}{header}{{% if m.tool_calls %}}{calls}{{% endfor %}}{after}"
+        f"{{% elif m.role == 'assistant' %}}{lead}{{{{ m.content }}}}"
+        f"{{% else %}}{{% if loop.last %}}{last}{{% else %}}{older}{{% endif %}}{{{{ m.content }}}}{{% endif %}}{end}"
+        f"{{% endfor %}}{{% if add_generation_prompt %}}{role.replace('{}', 'assistant')}{{% endif %}}"
+    )
+
+
+@pytest.mark.behaviour("T13_1")
+@settings(max_examples=25)
+@given(source=templates())
+def test_no_format_holds_what_was_said_and_nothing_is_wrong_without_a_word(source: str) -> None:
+    """A format that hangs on the words of a probe reads no other conversation: it is refused, and that is told."""
+    row = try_out("any", source)
+
+    assert [(case, cell.detail) for case, cell in row.cells.items() if cell.state == "WRONG"] == []
+    assert not holds_probes(ChatTemplate(source).format_spec())
+
+
+@pytest.mark.behaviour("T13_1")
+@pytest.mark.parametrize("name", ["INSTRUCTS_THE_LAST", "LEADS_ANSWERS", "BARS_IN_BRACKETS", "CALLS_A_LINE"])
+def test_what_comparing_stumbles_over_is_found_whole(name: str) -> None:
+    """The last question written otherwise, a word before answers, markers of another kind, calls of another."""
+    row = try_out(name, getattr(chat_templates, name))
+
+    assert row.warnings == ()
+    assert row.whole
+    assert row.cells["call"].state == "ok"
+
+
+def test_a_lead_is_no_marker_in_the_middle_of_an_answer() -> None:
+    """It is taken off the beginning of what is shown, and stays wherever else it is written."""
+    spec = ChatTemplate(chat_templates.LEADS_ANSWERS).format_spec()
+
+    assert spec.lead == "Answer:"
+    assert parse_reply(spec, "Answer: Yes. Answer: no.").text == "Yes. Answer: no."
+
+
+TEXTS_ONLY = """\
+<call>{{ '{"name": "' + m.tool_calls[0].function.name + '", "arguments": {' }}
+{%- for key, value in m.tool_calls[0].function.arguments | items -%}
+{{ '"' ~ key ~ '": "' ~ value ~ '"' ~ (', ' if not loop.last) }}
+{%- endfor %}}}</call>"""
+
+
+@pytest.mark.parametrize(
+    ("reply", "warning"),
+    [
+        ("{{ m.content }}{{ m.tool_calls[0].function | tojson }}", "text before a call so that the call is not told"),
+        (TEXTS_ONLY, "numbers, lists and objects can't be read back"),
+    ],
+)
+def test_what_comes_back_in_the_simple_case_only_is_told(reply: str, warning: str) -> None:
+    """One call with a text in it is read; text beside it, or a number in it, is not, and that is said."""
+    template = ChatTemplate(
+        "{{ tools | tojson if tools }}{% for m in messages %}<|{{ m.role }}|>{% if m.tool_calls %}"
+        + reply
+        + "{% else %}{{ m.content }}{% endif %}<|end|>{% endfor %}"
+        "{% if add_generation_prompt %}<|assistant|>{% endif %}"
+    )
+
+    assert template.format_spec().calls is not None
+    assert warning in " ".join(template.warnings)

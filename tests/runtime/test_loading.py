@@ -315,3 +315,19 @@ def test_all_errors_are_of_one_family() -> None:
     assert issubclass(ModelLoadError, CogstepError)
     for error in (ExtraMissingError, LoadCancelledError, ModelFileError, ModelNotFoundError, ModelSpecError):
         assert issubclass(error, ModelLoadError)
+
+
+@pytest.mark.llama
+@pytest.mark.behaviour("T13_2")
+def test_llama_cpp_is_asked_for_both_templates(tmp_path: Path) -> None:
+    """A question without tools gets the default, one with tools the other; both are in the model's file."""
+    from runtime.llama_backend import LlamaBackend
+    from tests.runtime.tiny_models import TEMPLATE, write_model
+
+    tools = "{{ tools | tojson if tools }}" + TEMPLATE
+    named = [{"name": "default", "template": TEMPLATE}, {"name": "tool_use", "template": tools}]
+    backend = LlamaBackend(write_model(tmp_path / "m.gguf", template=named), context_tokens=64)
+    try:
+        assert (tools, TEMPLATE) == (backend.metadata.template, backend.metadata.plain_template)
+    finally:
+        backend.close()

@@ -15,6 +15,7 @@ from runtime.backend import BackendError, Metadata, Sampler, SpecialTokens
 from runtime.local import EMPTY, LocalEngine
 from runtime.protocol import Timings
 from runtime.scheduling.plan import Limits, Piece
+from tests.runtime import chat_templates
 
 END = 256
 """The token that ends a turn; the others are the bytes of UTF-8."""
@@ -447,3 +448,17 @@ def test_a_parser_that_breaks_still_ends_its_reply(monkeypatch: pytest.MonkeyPat
 
     assert failed.failure == Failure("ArithmeticError: no parser", kind="fatal")
     assert (done.finish_reason, done.text) == ("stop", "yes")
+
+
+@pytest.mark.behaviour("T13_3")
+def test_what_was_asked_for_and_not_got_is_told_with_the_reply() -> None:
+    """A template that opens the reasoning has no switch for it; who did not ask for none is told nothing."""
+    backend = ByteBackend(template=chat_templates.OPENS_REASONING, context=500)
+    engine = LocalEngine(backend)
+    said = {}
+    for thinking in (None, False):
+        done, _ = run(backend, engine, "Hi", "x", thinking=thinking)
+        said[thinking] = done.warnings
+
+    assert said[None] == ()
+    assert "thinking=False changes nothing" in " ".join(said[False])

@@ -8,9 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from attrs import evolve
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cognition import GenerationOptions, History, ModelRequest, ToolSpec, UserMessage
 from runtime.errors import ModelFileError, ModelLoadError, ModelNotFoundError
 from runtime.gguf_header import read_gguf_header
 from runtime.specs import SMALL_MODEL
@@ -165,3 +167,67 @@ def test_a_file_that_may_not_be_read_is_named(tmp_path: Path, monkeypatch: pytes
 
     with pytest.raises(ModelFileError, match="may not be read \\(Permission denied\\); see to its permissions"):
         find_template(str(path))
+
+
+# ---------------------------------------------------------------------------------------------------- several templates
+
+
+PLAIN, TOOLS = "plain {{ messages }}", "tools {{ messages }}"
+NAMED = [{"name": "default", "template": PLAIN}, {"name": "tool_use", "template": TOOLS}]
+
+
+@pytest.mark.behaviour("T13_2")
+@pytest.mark.parametrize(
+    ("files", "found"),
+    [
+        ({"tokenizer_config.json": {"chat_template": NAMED}}, (TOOLS, PLAIN)),
+        ({"tokenizer_config.json": {"chat_template": {"default": PLAIN, "tool_use": TOOLS}}}, (TOOLS, PLAIN)),
+        ({"chat_template.json": {"chat_template": NAMED}}, (TOOLS, PLAIN)),
+        ({"chat_template.jinja": PLAIN, "additional_chat_templates/tool_use.jinja": TOOLS}, (TOOLS, PLAIN)),
+        ({"chat_template.jinja": PLAIN, "tokenizer_config.json": {"chat_template": NAMED}}, (PLAIN, None)),
+        ({"tokenizer_config.json": {"chat_template": NAMED[:1]}}, (PLAIN, None)),
+        ({"tokenizer_config.json": {"chat_template": NAMED[1:]}}, (TOOLS, None)),
+        ({"tokenizer_config.json": {"chat_template": [{"name": "rag", "template": PLAIN}]}}, (PLAIN, None)),
+        ({"tokenizer_config.json": {"chat_template": [*NAMED, {"name": "rag", "template": "x"}]}}, (TOOLS, PLAIN)),
+        ({"tokenizer_config.json": {"chat_template": [5, {"name": "default"}], "eos_token": "x"}}, (None, None)),
+        ({"tokenizer_config.json": {"chat_template": 5}, "config.json": {"model_type": "x"}}, (None, None)),
+    ],
+)
+def test_of_several_templates_each_is_found(
+    files: dict[str, Any], found: tuple[str | None, str | None], tmp_path: Path
+) -> None:
+    """Wherever a publisher put them: the one for tools, and the one for conversations without."""
+    (tmp_path / "config.json").write_text('{"model_type": "x"}')
+    for name, content in files.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(content if isinstance(content, str) else json.dumps(content))
+    file = find_template(str(tmp_path))
+
+    assert found == (file.source, file.plain_source)
+
+
+@pytest.mark.behaviour("T13_2")
+def test_a_gguf_file_may_hold_several_templates(tmp_path: Path) -> None:
+    """A request with tools is given the one for tools, and one without the default."""
+    path = tmp_path / "m.gguf"
+    path.write_bytes(
+        gguf(
+            tokenizer__chat_template=struct.pack("<I", 8) + text(PLAIN),
+            tokenizer__chat_template__tool_use=struct.pack("<I", 8) + text(TOOLS),
+        )
+    )
+    file = find_template(str(path))
+    template = open_template(file)
+
+    assert (file.source, file.plain_source) == (TOOLS, PLAIN)
+    request = ModelRequest("", History((UserMessage("m1", "Hi"),)), (), GenerationOptions())
+    assert template.render(request).text.startswith("plain")
+    assert template.render(evolve(request, tools=(ToolSpec("f", "", {"type": "object"}),))).text.startswith("tools")
+
+
+def test_a_template_that_is_no_text_is_named(tmp_path: Path) -> None:
+    """The file, and what to do."""
+    (tmp_path / "chat_template.jinja").write_bytes(b"\xff\xfe")
+
+    with pytest.raises(ModelFileError, match=r"chat_template.jinja can't be read as text .*; fetch it again"):
+        find_template(str(tmp_path))

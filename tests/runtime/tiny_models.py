@@ -32,7 +32,9 @@ SPECIAL = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
 VOCABULARY = [*byte_letters(), "Ġt", *SPECIAL]
 
 
-def write_model(file: Path, kind: Kind = "qwen3", *, seed: int = 1) -> Path:
+def write_model(
+    file: Path, kind: Kind = "qwen3", *, seed: int = 1, template: str | list[dict[str, str]] = TEMPLATE
+) -> Path:
     """A model whose tokens are bytes; the same one for the same seed."""
     rng = np.random.default_rng(seed)
 
@@ -61,6 +63,7 @@ def write_model(file: Path, kind: Kind = "qwen3", *, seed: int = 1) -> Path:
         writer.add_ssm_state_size(STATE)
         writer.add_ssm_time_step_rank(RANK)
     _add_vocabulary(writer)
+    writer.add_chat_template(template)
     # Wide, so that what is likeliest is likeliest by far, and the same however the batch is cut.
     writer.add_tensor("token_embd.weight", matrix(len(VOCABULARY), DIM, scale=1.0))
     for layer, of_states in enumerate(recurrent):
@@ -126,7 +129,6 @@ def _add_vocabulary(writer: Any) -> None:
     writer.add_bos_token_id(VOCABULARY.index("<|endoftext|>"))
     writer.add_eos_token_id(VOCABULARY.index("<|im_end|>"))
     writer.add_add_bos_token(False)
-    writer.add_chat_template(TEMPLATE)
 
 
 def _finish(writer: Any) -> None:

@@ -23,6 +23,7 @@ from cognition.parsing.formats.minicpm import MINICPM5
 from cognition.parsing.formats.minimax import MINIMAX_M1, MINIMAX_M2, MINIMAX_M3
 from cognition.parsing.formats.mistral import MISTRAL, MISTRAL_LIST
 from cognition.parsing.formats.muse import MUSE
+from cognition.parsing.formats.olmo import OLMO3
 from cognition.parsing.formats.phi4 import PHI4_MINI
 from cognition.parsing.formats.plain import PLAIN
 from cognition.parsing.formats.qwen3_coder import QWEN3_CODER
@@ -72,6 +73,7 @@ FORMATS: Mapping[str, FormatSpec] = {
         MINIMAX_M2,
         MINIMAX_M3,
         MUSE,
+        OLMO3,
         PHI4_MINI,
         SEED_OSS,
         SOLAR_OPEN,
@@ -116,6 +118,7 @@ __all__ = [
     "MISTRAL_LIST",
     "MUSE",
     "NEMOTRON_NANO",
+    "OLMO3",
     "PHI4_MINI",
     "PLAIN",
     "QWEN3_CODER",

@@ -40,6 +40,7 @@ from cognition.parsing.formats import (
     MINIMAX_M3,
     MISTRAL,
     MISTRAL_LIST,
+    OLMO3,
     QWEN3_CODER,
     TOOL_CALLS_LIST,
 )
@@ -273,6 +274,19 @@ def pythonic(calls: Sequence[Call]) -> list[tuple[str, bool]]:
     return [*written, ("]<|tool_call_end|>", False)]
 
 
+def pythonic_lines(calls: Sequence[Call]) -> list[tuple[str, bool]]:
+    """The same without the list, one call a line."""
+    written = [("<function_calls>", True)]
+    for place, call in enumerate(calls):
+        name = call.name.replace("-", "_")
+        body = ", ".join(f"{key}={python_text(value)}" for key, value in call.arguments.items())
+        if place:
+            written += [(f"\n{name[0]}", True), (f"{name[1:]}({body})", False)]
+        else:
+            written += [(f"\n{name}({body})", False)]
+    return [*written, ("\n</function_calls>", False)]
+
+
 def bare_pythonic(calls: Sequence[Call]) -> list[tuple[str, bool]]:
     """The list itself, known to be one of calls when the first parenthesis opens."""
     written: list[tuple[str, bool]] = []
@@ -351,6 +365,7 @@ WRITERS: dict[str, tuple[FormatSpec, Writer]] = {
     "minimax_m3": (MINIMAX_M3, in_elements),
     "firefunction": (FIREFUNCTION, in_list(" functools", "")),
     "lfm2": (LFM2, pythonic),
+    "olmo3": (OLMO3, pythonic_lines),
     "llama4": (LLAMA4, bare_pythonic),
     "gemma4": (GEMMA4, gemma),
 }

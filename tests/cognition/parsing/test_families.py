@@ -7,9 +7,10 @@ names and values.
 from __future__ import annotations
 
 import pytest
+from attrs import evolve
 
 from cognition.messages import MalformedToolCall, ProposedCall
-from cognition.parsing import FormatSpec, Reply, parse_reply
+from cognition.parsing import CallFormat, FormatSpec, ReasoningMarkers, Reply, parse_reply
 from cognition.parsing.formats import (
     APERTUS,
     APRIEL_1_6,
@@ -32,6 +33,7 @@ from cognition.parsing.formats import (
     MINICPM5,
     MINIMAX_M2,
     MUSE,
+    OLMO3,
     PHI4_MINI,
     SEED_OSS,
     SOLAR_OPEN,
@@ -42,6 +44,8 @@ Z = '{"q": "zebra"}'
 LOOKUP = ProposedCall("lookup", Z)
 NOW = ProposedCall("now", "{}")
 ANALYSIS = "<|channel|>analysis<|message|>hm<|end|><|start|>assistant"
+
+LED = FormatSpec("led", ReasoningMarkers("<think>", "</think>"), lead="助手：")
 
 HARMONY = {
     "an answer": ("<|channel|>final<|message|>Hi.<|return|>", Reply("Hi.")),
@@ -220,6 +224,34 @@ REPLIES: dict[str, tuple[FormatSpec, str, Reply]] = {
         LFM2,
         "<|tool_call_start|>[lookup(q='zebra'), f(x)]<|tool_call_end|>!",
         Reply("!", "", (LOOKUP,), (MalformedToolCall("f(x)", "'=' was expected at character 23, not ')]'"),)),
+    ),
+    "Olmo 3": (
+        OLMO3,
+        "Hi.<function_calls>\nlookup(q='zebra')\n\nf(a=[1, -2.5], b={'c': null, 'd': true})\nnow()\n</function_calls>",
+        Reply("Hi.", "", (LOOKUP, ProposedCall("f", '{"a": [1, -2.5], "b": {"c": null, "d": true}}'), NOW)),
+    ),
+    "Olmo 3, two calls in a line": (
+        OLMO3,
+        "<function_calls>lookup(q='zebra') now()</function_calls>",
+        Reply(
+            tool_calls=(LOOKUP,),
+            malformed=(MalformedToolCall("now()", "',' or ']' was expected after a call, not 'now()'"),),
+        ),
+    ),
+    "a lead is taken off where the text begins": (
+        LED,
+        "<think>Hm.</think>\n助手：Hi. 助手：again",
+        Reply("Hi. 助手：again", "Hm."),
+    ),
+    "a lead behind text is text": (
+        LED,
+        "Hi, 助手：again",
+        Reply("Hi, 助手：again"),
+    ),
+    "a lead behind text that holds a call in its middle": (
+        evolve(LED, calls=CallFormat("json_object", anywhere=True)),
+        'Hi.\n{"name": "now", "arguments": {}} 助手：again',
+        Reply("Hi.\n 助手：again", "", (NOW,)),
     ),
     "MiniCPM 5, a text in CDATA": (
         MINICPM5,

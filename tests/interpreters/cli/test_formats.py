@@ -84,7 +84,9 @@ def test_the_report_as_json_is_all_of_it(cogstep: Cogstep, template: Path) -> No
         ("NO_TOOLS", "· several calls in one reply: no"),
         ("TEXT_ARGUMENTS", "the template wants a call's arguments as JSON text: it gets them so"),
         ("STRICT", "! the template has no system role: the system prompt precedes the first message"),
-        ("STRICT", "! the template refuses a conversation with a call: this one has none"),
+        ("STRICT", "! the template has no form for calls and their results: they are told as text"),
+        ("GOES_THROUGH_TOOLS", "the template fails where tools are None: without tools it gets an empty list"),
+        ("CHANNELS_WITH_EFFORT", "no reasoning is asked for by reasoning_effort='low', which asks for little of it"),
         ("OPENS_REASONING", "<reasoning> ... </reasoning>, begun by the prompt"),
     ],
 )
