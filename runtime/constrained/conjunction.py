@@ -1,7 +1,7 @@
 """Keywords that have to hold together, put into one: those of a schema, of what it refers to, and of its ``allOf``.
 
-What each keyword says is narrowed: types and values to those that all parts allow, bounds to the tighter one, members to
-those of all. ``anyOf`` and ``oneOf`` are kept aside until all the others are known, and then each option is put to them.
+What each keyword says is narrowed: types and values to those that all parts allow, bounds to the tighter one, members
+to those of all. ``anyOf`` and ``oneOf`` are kept aside until all the others are known; then each option is put to them.
 """
 
 from __future__ import annotations
@@ -93,6 +93,8 @@ class Conjunction:
     required: dict[str, None] = field(factory=dict)
     additional: Any = ABSENT
     patterned: dict[str, Any] = field(factory=dict)
+    named: bool = False
+    """There were ``properties``, perhaps none."""
     closed: bool = False
     """``unevaluatedProperties`` lets no others through."""
     first: tuple[Any, ...] = ()
@@ -171,7 +173,8 @@ class Narrowing:
             if not isinstance(value, int) or isinstance(value, bool) or value < 0:
                 self.refuse(f"{keyword!r} has to be a whole number from 0 on, not {shown(value)}")
             else:
-                into.counts[keyword] = (max if keyword == "minProperties" else min)(into.counts.get(keyword, value), value)
+                tighter = max if keyword == "minProperties" else min
+                into.counts[keyword] = tighter(into.counts.get(keyword, value), value)
         elif keyword == "unevaluatedProperties" and self._top:
             into.closed = True  # so that there are none whose schema would have to be looked at
         elif keyword == "unevaluatedItems" and self._top and value is False and into.items is ABSENT:
@@ -202,7 +205,7 @@ class Narrowing:
             if not isinstance(values, list) or not values:
                 self.refuse("'enum' has to be a list of values")
                 continue
-            texts = {}
+            texts: dict[str, str] = {}
             for value in values:
                 text = json.dumps(value, ensure_ascii=False)
                 texts.setdefault(canonical(text), text)
@@ -224,6 +227,7 @@ class Narrowing:
         if wrong := [name for name in required if not isinstance(name, str)]:
             self.refuse(f"'required' has to be a list of names: {shown(wrong[0])} is none")
             return
+        into.named = into.named or "properties" in schema
         before = ABSENT if into.patterned else into.additional
         for name, one in properties.items():
             known = into.properties.get(name, before)
@@ -309,7 +313,9 @@ class Narrowing:
         if "inimum" in keyword:
             into.low = bound if into.low is None else max(into.low, bound, key=lambda one: (one.value, one.excluded))
         else:
-            into.high = bound if into.high is None else min(into.high, bound, key=lambda one: (one.value, not one.excluded))
+            into.high = (
+                bound if into.high is None else min(into.high, bound, key=lambda one: (one.value, not one.excluded))
+            )
 
 
 def both(one: Any, other: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Whether the engine can hold a text to a pattern, found out by compiling it: before a tool is offered, not at a call."""
+"""Whether the engine can hold a text to a pattern, found out by compiling it: when a tool is offered, not at a call."""
 
 from __future__ import annotations
 
@@ -53,7 +53,8 @@ def alive(terminal: str) -> bool:
     if engine is None:
         return True
     library, tokenizer = engine
-    matcher = library.LLMatcher(tokenizer, library.LLMatcher.grammar_from_lark(f"start: T\nT: {terminal}\n"), log_level=0)
+    grammar = library.LLMatcher.grammar_from_lark(f"start: T\nT: {terminal}\n")
+    matcher = library.LLMatcher(tokenizer, grammar, log_level=0)
     if matcher.is_error():
         return False
     mask = matcher.compute_bitmask()

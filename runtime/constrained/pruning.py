@@ -1,7 +1,7 @@
 """Takes out of a tree what no value can be, so that whatever a grammar begins it can also finish.
 
-A member that can't be there is left out; an object that needs it can't be either, and so on upwards. A schema that needs
-itself for ever (a tree whose every node must have a child) has no value at all.
+A member that can't be there is left out; an object that needs it can't be either, and so on upwards. A schema that
+needs itself for ever (a tree whose every node must have a child) has no value at all.
 """
 
 from __future__ import annotations
@@ -18,10 +18,12 @@ def pruned(root: Node, definitions: Mapping[str, Node]) -> tuple[Node, dict[str,
     possible: set[str] = set()
     while True:
         # Backwards: what is referred to was read later, so that a long chain takes one round.
-        found = [name for name in reversed(definitions) if name not in possible and _can_be(definitions[name], possible)]
-        if not found:
+        before = len(possible)
+        for name in reversed([*definitions]):
+            if name not in possible and _can_be(definitions[name], possible):
+                possible.add(name)
+        if len(possible) == before:
             break
-        possible.update(found)
     kept = {name: node for name, node in definitions.items() if name in possible}
     prune = _Pruning(kept)
     return prune.node(root), {name: prune.node(node, name) for name, node in kept.items()}

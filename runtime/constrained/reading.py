@@ -1,10 +1,10 @@
 """From a JSON Schema to the tree that grammars are written from.
 
 Read are the keywords of draft 2020-12 and the older forms of them (lists under ``items``, ``definitions``, bounds
-excluded by ``true``); unknown ones are annotations, as the specification says. What a grammar can't express is left out of
-the tree and noted. Apart from that the tree allows less than the schema at times, never more: an object with
-``properties`` has no others unless the schema says ``additionalProperties``; integers have at most 18 digits; keywords of
-one type mean that type.
+excluded by ``true``); unknown ones are annotations, as the specification says. What a grammar can't express is left out
+of the tree and noted. Apart from that the tree allows less than the schema at times, never more: an object with
+``properties`` has no others unless the schema says ``additionalProperties``; integers have at most 18 digits; keywords
+of one type mean that type.
 """
 
 from __future__ import annotations
@@ -34,8 +34,12 @@ from runtime.constrained.nodes import (
 from runtime.constrained.numbers import integer_range, pattern_of
 from runtime.constrained.patterns import FORMATS, PatternError, anchored
 
-READ = frozenset().union(*HELD.values()) | LATER.keys() | frozenset(
-    {"type", "enum", "const", "format", "anyOf", "oneOf", "allOf", "$ref", "then", "else", "additionalItems"}
+READ = (
+    frozenset().union(*HELD.values())
+    | LATER.keys()
+    | frozenset(
+        {"type", "enum", "const", "format", "anyOf", "oneOf", "allOf", "$ref", "then", "else", "additionalItems"}
+    )
 )
 """Keywords that say something of a value. All others are annotations."""
 
@@ -199,7 +203,9 @@ class Reader:
         self._narrow(known, told, path, frozenset(), top=True)
         return self._node(known)
 
-    def _narrow(self, known: Conjunction, schema: Any, path: str, through: frozenset[str], *, top: bool = False) -> None:
+    def _narrow(
+        self, known: Conjunction, schema: Any, path: str, through: frozenset[str], *, top: bool = False
+    ) -> None:
         """Put a schema to what is known; ``through`` are the references that led to it."""
         self._step()
         if schema is True:
@@ -290,12 +296,10 @@ class Reader:
             return all(name in value for name in known.required)
         if isinstance(value, bool) or value is None:
             return True
-        number = Decimal(str(value))
-        return (
-            (known.low is None or number > known.low.value or (number == known.low.value and not known.low.excluded))
-            and (known.high is None or number < known.high.value or (number == known.high.value and not known.high.excluded))
-            and (known.step is None or number % known.step == 0)
-        )
+        number, low, high = Decimal(str(value)), known.low, known.high
+        above = low is None or number > low.value or (number == low.value and not low.excluded)
+        below = high is None or number < high.value or (number == high.value and not high.excluded)
+        return above and below and (known.step is None or number % known.step == 0)
 
     def _of_kind(self, kind: str, known: Conjunction) -> Node:
         match kind:
@@ -315,9 +319,9 @@ class Reader:
         rest: Node | None = None
         additional = known.additional
         if additional is ABSENT:
-            additional = not known.properties and not known.closed
+            additional = not known.named and not known.closed
         if known.patterned:
-            self.weaken(path, "patternProperties", "keys are not held to patterns; use properties, or additionalProperties")
+            self.weaken(path, "patternProperties", "keys are not held to patterns; use additionalProperties")
             others = [self.read(one, f"{path}.patternProperties.{name}") for name, one in known.patterned.items()]
             if known.additional is not ABSENT and known.additional is not False:
                 others.append(self.read(known.additional, f"{path}.additionalProperties"))
@@ -328,7 +332,8 @@ class Reader:
             Member(name, self.read(one, f"{path}.properties.{name}"), name in known.required)
             for name, one in known.properties.items()
         ]
-        unnamed = rest if rest is not None else Anything() if known.additional is ABSENT and not known.closed else NOTHING
+        others_may = known.additional is ABSENT and not known.closed
+        unnamed = rest if rest is not None else Anything() if others_may else NOTHING
         members += [Member(name, unnamed, True) for name in known.required if name not in known.properties]
         untyped = known.types is None
         for member in members:
@@ -404,8 +409,10 @@ class Reader:
     def _number(self, known: Conjunction, *, whole: bool) -> Node:
         whole = whole or known.step is not None
         low, high = known.low, known.high
-        if low is not None and high is not None and (
-            low.value > high.value or (low.value == high.value and (low.excluded or high.excluded))
+        if (
+            low is not None
+            and high is not None
+            and (low.value > high.value or (low.value == high.value and (low.excluded or high.excluded)))
         ):
             return self._none(known, "minimum", "no number lies in this range")
         if (low is not None and low.value > LARGEST) or (high is not None and high.value < -LARGEST):

@@ -30,10 +30,10 @@ class SchemaError(ConfigError):
         problems: each (path, problem), such as ``("$.properties.tags", "'uniqueItems' is not supported: ...")``.
     """
 
-    def __init__(self, problems: tuple[tuple[str, str], ...], subject: str = "the schema", advice: str = ADVICE) -> None:
+    def __init__(self, problems: tuple[tuple[str, str], ...], subject: str = "the schema") -> None:
         listed = "; ".join(f"{problem} @ {path}" for path, problem in problems[:MOST_TOLD])
         more = f"; and {len(problems) - MOST_TOLD} more" if len(problems) > MOST_TOLD else ""
-        super().__init__(f"calls can't be constrained by {subject}: {listed}{more} ({advice})")
+        super().__init__(f"calls can't be constrained by {subject}: {listed}{more} ({ADVICE})")
         self.problems = problems
         self.subject = subject
 
@@ -50,7 +50,7 @@ def read_schema(schema: Any, subject: str = "the schema") -> Schema:
         subject: what the error calls it, such as ``"the parameters of tool 'move'"``.
 
     Raises:
-        SchemaError: it is none, asks for something that a grammar can't say, or lets no value through; names every place.
+        SchemaError: it is none, asks for what a grammar can't say, or lets no value through; names every place.
     """
     tree, problems = _read(schema, subject)
     problems = (*((one.path, f"{one.keyword!r} is not supported: {one.reason}") for one in tree.weakened), *problems)
@@ -104,7 +104,8 @@ def _look_over(schema: Any, subject: str) -> None:
     while level:
         depth += 1
         if depth > DEEPEST_SCHEMA:
-            raise SchemaError((("$", f"the schema is nested too deeply, in more than {DEEPEST_SCHEMA} levels"),), subject)
+            problem = f"the schema is nested too deeply, in more than {DEEPEST_SCHEMA} levels"
+            raise SchemaError((("$", problem),), subject)
         within: list[Any] = []
         for one in level:
             if isinstance(one, dict):
@@ -112,7 +113,7 @@ def _look_over(schema: Any, subject: str) -> None:
             elif isinstance(one, list):
                 within += one
         if len(within) > MOST_TEXT:
-            break
+            raise SchemaError((("$", f"the schema is too large: more than {MOST_TEXT} values"),), subject)
         level = within
     try:
         text = json.dumps(schema, ensure_ascii=False, allow_nan=False)

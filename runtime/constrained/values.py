@@ -18,6 +18,7 @@ from typing import Any
 
 from attrs import frozen
 
+from runtime.constrained.feasible import text_schema
 from runtime.constrained.nodes import (
     Anything,
     Choice,
@@ -39,6 +40,9 @@ DEEPEST = 3
 
 CONTROL = "\\x00-\\x1F\\x7F"
 JSON_STRING = f'"(?:[^"\\\\{CONTROL}]|\\\\["\\\\/bfnrt])*"'
+JSON_KEY = f'"(?:[^"\\\\{CONTROL}]|\\\\["\\\\bfnrt])*"'
+"""Without the escape of a slash, so that each key is written in one way only."""
+PYTHON_LETTER = f"[^'\\\\{CONTROL}]"
 WORD = "[A-Za-z_][A-Za-z0-9_]{0,40}"
 BARE_KEY = r"[^\s\[\](){},:=\"'<>|\\]+"
 """Keys that may stand without quotes where words do: what the parser reads as one."""
@@ -77,6 +81,8 @@ class ValueWriter:
         self._comma = rules.terminal(regex(", ?"))
         self._colon = rules.terminal(regex(": ?"))
         self._defined: dict[str, str] = {}
+        self._waiting: list[str] = []
+        """Definitions that have a name and no rule yet."""
 
     def value(self, node: Node) -> str:
         """The name of the rule for a value."""
@@ -130,19 +136,13 @@ class ValueWriter:
 
     def _text(self, node: Text) -> str:
         notation = self.notation
-        free = node.pattern is None and node.shortest == 0 and node.longest is None
+        free = node == Text()
         if notation.escapes == "json":
             if free:
                 return self.rules.terminal(regex(JSON_STRING))
-            described: dict[str, Any] = {"type": "string", "minLength": node.shortest}
-            if node.pattern is not None:
-                described["pattern"] = f"^(?:{anchored(node.pattern)})$"
-            if node.longest is not None:
-                described["maxLength"] = node.longest
-            return self.rules.rule(f"%json {json.dumps(described)}")
+            return self.rules.rule(f"%json {json.dumps(text_schema(node))}")
         quote = self.rules.marker(notation.quote)
-        excluded = literal(notation.quote) if notation.escapes == "python" else ""
-        letter = f"[^{excluded}\\\\{CONTROL}]" if notation.escapes == "python" else "(?s:.)"
+        letter = PYTHON_LETTER if notation.escapes == "python" else "(?s:.)"
         if free:
             inside = f"(?:{letter}|\\\\[\\\\'\"nt])*" if notation.escapes == "python" else f"{letter}*"
             content = regex(inside)
@@ -225,7 +225,7 @@ class ValueWriter:
         excluded = "|".join(literal(name) for name in known)
         unknown = f" & ~{regex(excluded)}" if excluded else ""
         if self.notation.escapes == "json":
-            return self.rules.terminal(regex(JSON_STRING) + unknown)
+            return self.rules.terminal(regex(JSON_KEY) + unknown)
         word, quote = self.rules.terminal(regex(WORD) + unknown), self.rules.marker(self.notation.quote)
         return word if bare else self.rules.rule(f"{quote} {word} {quote}")
 
@@ -251,8 +251,14 @@ class ValueWriter:
 
     def _definition(self, pointer: str) -> str:
         if pointer not in self._defined:
-            name = self._defined[pointer] = self.rules.reserve()
-            self.rules.define(name, self.value(self.schema.definitions[pointer]))
+            self._defined[pointer] = self.rules.reserve()
+            self._waiting.append(pointer)
+            if len(self._waiting) == 1:  # else whoever put the first one there goes on with this one: no recursion
+                while self._waiting:
+                    self.rules.define(
+                        self._defined[self._waiting[0]], self.value(self.schema.definitions[self._waiting[0]])
+                    )
+                    del self._waiting[0]
         return self._defined[pointer]
 
 
@@ -266,8 +272,7 @@ def raw_text(node: Text, letters: str = "(?s:.*)") -> str:
     """The body of a terminal for a string that stands there as it is; ``letters`` is what it may be made of."""
     longest = "" if node.longest is None else node.longest
     parts = [regex(letters)]
-    if node.pattern is not None:
-        parts.append(f"({regex(anchored(node.pattern))})")
+    parts += [f"({regex(anchored(pattern))})" for pattern in (node.pattern, *node.also) if pattern is not None]
     if node.shortest or node.longest is not None:
         parts.append(regex(f"(?s:.{{{node.shortest},{longest}}})"))
     return " & ".join(parts)
