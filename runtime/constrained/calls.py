@@ -14,7 +14,7 @@ from attrs import evolve, frozen
 from cognition import ToolSpec
 from cognition.parsing import CallFormat, FormatSpec, ParameterMarkers, types_of
 from cognition.parsing.typed import typed
-from runtime.constrained.elements import RAW_LETTERS, ElementWriter, no_other
+from runtime.constrained.elements import RAW_LETTERS, ElementWriter, no_other, readable
 from runtime.constrained.feasible import alive
 from runtime.constrained.fitting import Means, fitted
 from runtime.constrained.nodes import (
@@ -32,7 +32,7 @@ from runtime.constrained.nodes import (
 )
 from runtime.constrained.rules import Rules, quoted, regex, without
 from runtime.constrained.schema import SchemaError, any_object, read_loosely
-from runtime.constrained.values import PYTHON_LETTER, PYTHONIC, WORD, ValueWriter, bare, raw_text
+from runtime.constrained.values import PYTHON_LETTER, PYTHONIC, WORD, Notation, ValueWriter, bare, raw_text
 
 SPACE = "[ \\n]{0,2}"
 ID = "[A-Za-z0-9_]{1,40}"
@@ -86,6 +86,11 @@ def read_tool(tool: ToolSpec) -> Tool:
     if not read.options:
         raise SchemaError((("$", "arguments are an object: the type has to be 'object'"),), subject)
     return read
+
+
+def loosely(tool: Tool) -> Tool:
+    """The tool, held to an object and to no more."""
+    return evolve(tool, schema=any_object(*tool.weakened, Weakened("$", "the schema", "it is too much for a grammar")))
 
 
 def _objects(schema: Schema, node: Node) -> list[Members]:
@@ -344,11 +349,7 @@ class CallWriter:
 
     def _writable_key(self, tool: Tool, name: str, markers: ParameterMarkers) -> bool:
         """Whether the parser reads a key back: nothing in it looks like the format's own."""
-        calls = self.calls
-        key = self._escaped(name)
-        own = (markers.key_start, markers.key_end, markers.value_start, markers.value_end, calls.body_end)
-        marked = any(one in key for one in (*self._in_call, *own) if one)
-        fine = bool(key) and key == key.strip() and key.isprintable() and not marked
+        fine = readable(self._escaped(name), (*self._in_call, self.calls.body_end), markers)
         if not fine:
             self._loosen(tool, f"$.properties.{name}", "properties", "this name")
         return fine
@@ -388,19 +389,21 @@ class CallWriter:
             lone = f"{raw} & {RAW_EDGES}{without((markers.text_start,))}"
             if text != Text() and not alive(f"{lone}{without((markers.value_end,))}"):
                 continue
-            body = f"({lone}) {regex(chr(92) + 'n?')}"
-            written.append(("string", self.rules.until(f"({body})", markers.value_end)))
-        writer = ValueWriter(self.rules, tool.schema)
+            # A line break behind the value is the template's only where there is one before it.
+            broken = self.rules.until(f"(({lone}) {regex(chr(92) + 'n?')})", markers.value_end)
+            plain = self.rules.until(f"({lone})", markers.value_end)
+            written.append(("string", self.rules.rule(f"{quoted(chr(10))} {broken} | {plain}")))
+        writer = ValueWriter(self.rules, tool.schema, Notation(end=markers.value_end))
         for other in others:
             if told or not as_text:
-                written.append((_json_type(tool.schema, other), f"{writer.value(other)} {line} {close}"))
+                written.append((_json_type(tool.schema, other), f"{line} {writer.value(other)} {line} {close}"))
         if not written:
             return ""
         start, end = self.rules.marker(markers.key_start), self.rules.marker(markers.key_end)
         options = []
         for kind, value in written:
             mark = self._mark(markers, kind)
-            options.append(f"{start} {key} {end} {mark} {self.rules.marker(markers.value_start)} {line} {value}")
+            options.append(f"{start} {key} {end} {mark} {self.rules.marker(markers.value_start)} {value}")
         return self.rules.rule(" | ".join(options))
 
     def _raw(self, node: Text | Choice, types: frozenset[str]) -> str:

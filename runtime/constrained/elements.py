@@ -12,7 +12,7 @@ followed ``DEEPEST`` levels deep.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from cognition.parsing import ParameterMarkers
 from cognition.parsing.nested import leaf
@@ -144,7 +144,10 @@ class ElementWriter:
             return None  # would be read as a list
         parts: list[tuple[str, bool]] = []
         for member in node.members:
-            one = self.element(member.name, member.node, f"{path}/{member.name}")
+            if not readable(member.name, ("/",), self._markers):
+                one = UNWRITABLE
+            else:
+                one = self.element(member.name, member.node, f"{path}/{member.name}")
             if one:
                 parts.append((one, member.required))
             elif member.required:
@@ -177,6 +180,12 @@ class ElementWriter:
         for place in range(len(heads) - 1, -1, -1):
             tail = self.rules.rule(f"{heads[place]} {tail}" + (' | ""' if place >= fewest else ""))
         return self.rules.rule(tail)
+
+
+def readable(key: str, others: Iterable[str], markers: ParameterMarkers) -> bool:
+    """Whether the parser reads a key back: nothing in it looks like a marker, or like one of some other texts."""
+    own = (markers.key_start, markers.key_end, markers.value_start, markers.value_end, *others)
+    return bool(key) and key == key.strip() and key.isprintable() and not any(one in key for one in own if one)
 
 
 def _same(one: object, other: object) -> bool:

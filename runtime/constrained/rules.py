@@ -79,7 +79,7 @@ class Rules:
 
 def quoted(text: str) -> str:
     """A text as a grammar writes it."""
-    return json.dumps(text, ensure_ascii=False)
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")  # which the engine would not read
 
 
 def regex(pattern: str) -> str:
