@@ -132,6 +132,7 @@ class CallWriter:
         """
         assert spec.calls is not None  # whoever writes calls has looked
         self._named = named
+        self._stops = spec.stops
         self.rules = rules
         self.calls: CallFormat = spec.calls
         self._names = tuple(tool.spec.name for tool in tools)
@@ -326,7 +327,8 @@ class CallWriter:
     def _nested(self, tool: Tool) -> str:
         markers = self.calls.parameters
         assert markers is not None  # CallFormat's own check
-        writer = ElementWriter(self.rules, tool.schema, self._types.get(tool.spec.name, {}), markers)
+        types = self._types.get(tool.spec.name, {})
+        writer = ElementWriter(self.rules, tool.schema, types, markers, self._stops)
         options = []
         for node in tool.options:
             parts = ['""']
@@ -349,7 +351,7 @@ class CallWriter:
 
     def _writable_key(self, tool: Tool, name: str, markers: ParameterMarkers) -> bool:
         """Whether the parser reads a key back: nothing in it looks like the format's own."""
-        fine = readable(self._escaped(name), (*self._in_call, self.calls.body_end), markers)
+        fine = readable(self._escaped(name), (*self._in_call, *self._stops, self.calls.body_end), markers)
         if not fine:
             self._loosen(tool, f"$.properties.{name}", "properties", "this name")
         return fine

@@ -71,15 +71,22 @@ class ElementWriter:
         schema: of the arguments.
         types: of their values by path, as the parser has them.
         markers: of the format.
+        stops: texts that end a call wherever they stand.
     """
 
     def __init__(
-        self, rules: Rules, schema: Schema, types: Mapping[str, frozenset[str]], markers: ParameterMarkers
+        self,
+        rules: Rules,
+        schema: Schema,
+        types: Mapping[str, frozenset[str]],
+        markers: ParameterMarkers,
+        stops: tuple[str, ...],
     ) -> None:
         self.rules = rules
         self._schema = schema
         self._types = types
         self._markers = markers
+        self._stops = stops
         self._values = ValueWriter(rules, schema)
         self._within: list[str] = []
         """References that are being followed."""
@@ -101,20 +108,22 @@ class ElementWriter:
     def _options(self, node: Node, path: str, closing: str) -> list[str]:
         """What may stand behind the tag that opens a value, the tag that closes it included."""
         types, close = type_at(self._types, path), self.rules.marker(closing)
-        nested, own = "/" in path, self._markers.key_start
+        nested, own = "/" in path, (self._markers.key_start, *self._stops)
         match node:
             case Anything():
-                return [self.rules.until(f"({raw_text(Text(), RAW_LETTERS)}{without((own,))})", closing)]
+                return [self.rules.until(f"({raw_text(Text(), RAW_LETTERS)}{without(own)})", closing)]
             case Text():
                 others = no_other(types, any_=nested and not types)
-                body = f"{raw_text(node, RAW_LETTERS)}{others}{without((own,))}"
+                body = f"{raw_text(node, RAW_LETTERS)}{others}{without(own)}"
                 return [self.rules.until(f"({body})", closing)] if node == Text() or alive(body) else []
             case Choice(texts=texts):
                 values = [json.loads(text) for text in texts]
                 written = [value if isinstance(value, str) else json.dumps(value) for value in values]
                 pairs = zip(values, written, strict=True)
                 kept = [
-                    text for value, text in pairs if own not in text and _same(leaf(text, types, nested=nested), value)
+                    text
+                    for value, text in pairs
+                    if not any(one in text for one in own) and _same(leaf(text, types, nested=nested), value)
                 ]
                 return [f"{quoted(text)} {close}" if text else close for text in kept]
             case Number():
@@ -144,7 +153,7 @@ class ElementWriter:
             return None  # would be read as a list
         parts: list[tuple[str, bool]] = []
         for member in node.members:
-            if not readable(member.name, ("/",), self._markers):
+            if not readable(member.name, ("/", *self._stops), self._markers):
                 one = UNWRITABLE
             else:
                 one = self.element(member.name, member.node, f"{path}/{member.name}")
