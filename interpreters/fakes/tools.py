@@ -7,6 +7,7 @@ from typing import Any
 
 from interpreters.context import ToolContext
 from interpreters.fakes.errors import ScriptError
+from interpreters.schema_tools import SchemaTool
 from interpreters.tools import Tool
 
 
@@ -31,7 +32,10 @@ class ScriptedTool(Tool[..., Any]):
     """
 
     def __init__(self, like: Tool[..., Any] | Callable[..., Any], results: Iterable[Any]) -> None:
-        if isinstance(like, Tool):
+        self._like = like if isinstance(like, Tool) else None
+        if isinstance(like, SchemaTool):
+            self.function, self.timeout, self.spec = like.function, like.timeout, like.spec
+        elif isinstance(like, Tool):
             spec = like.spec
             super().__init__(
                 like.function,
@@ -48,8 +52,14 @@ class ScriptedTool(Tool[..., Any]):
         self._results = iter(results)
         self._missing = 0
 
+    def prepare(self) -> None:
+        if self._like is None:
+            super().prepare()
+        else:
+            self._like.prepare()
+
     def _call(self, arguments: Mapping[str, Any], context: ToolContext[Any]) -> Any:
-        given = self._structured(arguments)
+        given = (self if self._like is None else self._like)._structured(arguments)
         self.calls.append(given)
         try:
             result = next(self._results)

@@ -202,9 +202,11 @@ class Narrowing:
             if keyword not in schema:
                 continue
             values = schema["enum"] if keyword == "enum" else [schema["const"]]
-            if not isinstance(values, list) or not values:
+            if not isinstance(values, list):
                 self.refuse("'enum' has to be a list of values")
                 continue
+            if not values:
+                self.weaken("enum", "it lists no value")
             texts: dict[str, str] = {}
             for value in values:
                 text = json.dumps(value, ensure_ascii=False)

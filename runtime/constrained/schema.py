@@ -82,7 +82,7 @@ def any_object(*weakened: Weakened) -> Schema:
 
 def _read(schema: Any, subject: str) -> tuple[Schema, tuple[tuple[str, str], ...]]:
     """The tree, which may be ``NOTHING``, and why the schema is none."""
-    _look_over(schema, subject)
+    look_over(schema, subject)
     reader = Reader(schema)
     try:
         root = reader.whole()
@@ -93,7 +93,7 @@ def _read(schema: Any, subject: str) -> tuple[Schema, tuple[tuple[str, str], ...
     return Schema(*pruned(root, reader.definitions), reader.weakened), ()
 
 
-def _look_over(schema: Any, subject: str) -> None:
+def look_over(schema: Any, subject: str) -> None:
     """See that a schema is JSON, and of a size and depth that can be read.
 
     Raises:
