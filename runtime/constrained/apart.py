@@ -6,6 +6,8 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from attrs import evolve
+
 from runtime.constrained.nodes import Anything, Choice, Either, Items, Members, Node, Number, Reference, Text
 
 
@@ -15,6 +17,22 @@ def apart(nodes: Sequence[Node], definitions: Mapping[str, Node]) -> bool:
     """
     judge = _Judge(definitions)
     return not any(judge.may_meet(a, b) for index, a in enumerate(nodes) for b in nodes[:index])
+
+
+def trimmed(nodes: Sequence[Node]) -> tuple[Node, ...] | None:
+    """Objects of which each must have a member of its own, without the members that others must have and these need
+    not: so that they are apart. None where that is not so.
+    """
+    objects = [node for node in nodes if isinstance(node, Members) and node.rest is None]
+    if len(objects) < len(nodes):
+        return None
+    needed = [frozenset(member.name for member in node.members if member.required) for node in objects]
+    made = []
+    for node, own in zip(objects, needed, strict=True):
+        others = frozenset().union(*needed) - own
+        made.append(evolve(node, members=tuple(member for member in node.members if member.name not in others)))
+    pairs = ((a, b) for a in made for b in made if a is not b)
+    return tuple(made) if all(_never_written(a, b) for a, b in pairs) else None
 
 
 class _Judge:

@@ -10,6 +10,9 @@ from typing import Any, Literal
 from runtime.constrained.nodes import Text
 from runtime.constrained.patterns import anchored
 
+FUEL = 200_000
+"""Steps of the engine for one text. Those of a whole grammar, which has many, are ``masks.FUEL``."""
+
 Verdict = Literal["fits", "empty", "too complex"]
 """Some text fits, none does, or the engine does not take it."""
 
@@ -39,7 +42,8 @@ def _of_json(described: str) -> Verdict:
         return "fits"
     library, tokenizer = engine
     grammar = library.LLMatcher.grammar_from_lark(f"start: %json {described}\n")
-    matcher = library.LLMatcher(tokenizer, grammar, log_level=0)
+    limits = library.LLParserLimits(initial_lexer_fuel=FUEL)
+    matcher = library.LLMatcher(tokenizer, grammar, log_level=0, limits=limits)
     if matcher.is_error():
         return "empty" if "is empty" in matcher.get_error() else "too complex"
     matcher.compute_bitmask()
@@ -54,7 +58,8 @@ def alive(terminal: str) -> bool:
         return True
     library, tokenizer = engine
     grammar = library.LLMatcher.grammar_from_lark(f"start: T\nT: {terminal}\n")
-    matcher = library.LLMatcher(tokenizer, grammar, log_level=0)
+    limits = library.LLParserLimits(initial_lexer_fuel=FUEL)
+    matcher = library.LLMatcher(tokenizer, grammar, log_level=0, limits=limits)
     if matcher.is_error():
         return False
     mask = matcher.compute_bitmask()

@@ -16,6 +16,10 @@ KEPT = 32
 """Compiled grammars that are kept: those of a few agents that share a model."""
 
 
+FUEL = 4_000_000
+"""Steps of the engine to compile a grammar, four times its default: about half a second."""
+
+
 def installed() -> bool:
     """Whether the engine can be imported; nothing is."""
     return find_spec("llguidance") is not None
@@ -98,7 +102,8 @@ class TokenMasks:
         compiled = self._compiled.get(grammar)
         if compiled is None:
             described = self._library.LLMatcher.grammar_from_lark(grammar)
-            compiled = self._library.LLMatcher(self._tokenizer, described, log_level=0)
+            limits = self._library.LLParserLimits(initial_lexer_fuel=FUEL)
+            compiled = self._library.LLMatcher(self._tokenizer, described, log_level=0, limits=limits)
             if compiled.is_error():
                 raise ConstraintError(f"no grammar could be made for the tools: {_first_line(compiled.get_error())}")
             self._compiled[grammar] = compiled

@@ -14,7 +14,7 @@ import re
 from decimal import Decimal
 from typing import Any
 
-from runtime.constrained.apart import apart, types_of_value
+from runtime.constrained.apart import apart, trimmed, types_of_value
 from runtime.constrained.conjunction import ABSENT, HELD, LATER, Alternatives, Bound, Conjunction, Narrowing, shown
 from runtime.constrained.feasible import text_verdict
 from runtime.constrained.nodes import (
@@ -50,6 +50,9 @@ MOST_STEPS = 20_000
 
 MOST_OF_A_KIND = 16
 """Optional members of which at least one has to be there, written as so many alternatives."""
+
+LARGEST_STEP = 1000
+"""Of ``multipleOf``: the engine has a state for each remainder."""
 
 LARGEST = Decimal(10**18 - 1)
 """Numbers of more digits are beyond 64 bits, and no tool is meant by them."""
@@ -265,7 +268,9 @@ class Reader:
                 nodes.append(self._node(both))
             else:
                 nodes.append(self.read(option, place))
-        if one.keyword == "oneOf":
+        if one.keyword == "oneOf" and (exclusive := trimmed(nodes)) is not None:
+            nodes = list(exclusive)
+        elif one.keyword == "oneOf":
             self._exclusive.append((one, tuple(node for node in nodes if node != NOTHING)))
         return nodes[0] if len(nodes) == 1 else Either(tuple(nodes))
 
@@ -408,6 +413,9 @@ class Reader:
 
     def _number(self, known: Conjunction, *, whole: bool) -> Node:
         whole = whole or known.step is not None
+        if known.step is not None and known.step > LARGEST_STEP:
+            self.weaken(known.path, "multipleOf", f"steps of up to {LARGEST_STEP} are held to, not {known.step}")
+            known.step = 1
         low, high = known.low, known.high
         if (
             low is not None
