@@ -121,3 +121,117 @@ def _range(random: Random, *, whole: bool) -> JsonSchema:
     if whole and random.random() < 0.1 and len(schema) != 2:
         schema["multipleOf"] = random.choice((2, 5, 7))
     return schema
+
+
+NAMES = ("id", "name", "from", "x-y", "a b", "größe", "kind", "<tool_call>", "$ref", "properties", "")
+ODD_PATTERNS = (*PATTERNS, "^(?!no)\\w+$", "(a|aa)+$", "\\bword\\b", "^\\p{L}+$", "(a)\\1", "^[^]$", "a{0,3}$", "^$")
+DEFAULT_VALUES: tuple[Any, ...] = (*VALUES, "x</think>y", [], {}, 1e30, 10**20)
+
+
+def random_foreign(random: Random) -> JsonSchema:
+    """The parameters of a tool as others may write them: any keyword of any draft, sensible together or not."""
+    definitions = {name: _foreign(random, 1) for name in ("A", "B")[: random.randint(0, 2)]}
+    schema = {"type": "object", **_foreign_object(random, 0)}
+    for keyword in random.sample(
+        ("allOf", "anyOf", "oneOf", "not", "if", "minProperties"), random.choice((0, 0, 1, 2))
+    ):
+        schema.update(_applied(random, keyword, 1))
+    if random.random() < 0.3:
+        schema["$schema"] = "http://json-schema.org/draft-07/schema#"
+    return {**schema, "$defs": definitions}
+
+
+def _foreign(random: Random, depth: int) -> Any:
+    if depth > DEEPEST:
+        return random.choice((True, {}, {"type": "string"}, {"type": "integer"}, False))
+    schema: JsonSchema = {}
+    kinds = [_foreign_text, _foreign_number, _foreign_list, _foreign_object]
+    for kind in random.sample(kinds, random.choice((0, 1, 1, 1, 2))):
+        schema.update(kind(random, depth))
+    if random.random() < 0.5:
+        names = ["string", "integer", "number", "boolean", "null", "array", "object"]
+        schema["type"] = random.choice([random.choice(names), random.sample(names, random.randint(1, 3))])
+    for keyword in ("allOf", "anyOf", "oneOf", "not", "if", "enum", "const", "$ref", "nullable", "x-note", "example"):
+        if random.random() < 0.08:
+            schema.update(_applied(random, keyword, depth + 1))
+    return schema
+
+
+def _applied(random: Random, keyword: str, depth: int) -> JsonSchema:
+    match keyword:
+        case "allOf" | "anyOf" | "oneOf":
+            return {keyword: [_foreign(random, depth) for _ in range(random.randint(1, 3))]}
+        case "not":
+            return {"not": _foreign(random, depth)}
+        case "if":
+            return {"if": _foreign(random, depth), "then": _foreign(random, depth)}
+        case "enum":
+            return {"enum": random.sample(DEFAULT_VALUES, random.randint(1, 4))}
+        case "const":
+            return {"const": random.choice(DEFAULT_VALUES)}
+        case "$ref":
+            return {"$ref": random.choice(("#", "#/$defs/A", "#/$defs/B"))}
+        case "minProperties":
+            return {"minProperties": random.randint(0, 3)}
+        case _:
+            return {keyword: random.choice((True, "a note", {"type": 5}))}
+
+
+def _some(random: Random, keywords: JsonSchema) -> JsonSchema:
+    chosen = random.sample(sorted(keywords), random.randint(1, 2))
+    return {keyword: keywords[keyword] for keyword in chosen}
+
+
+def _foreign_text(random: Random, _depth: int) -> JsonSchema:
+    return _some(
+        random,
+        {
+            "minLength": random.choice((0, 1, 3, 8)),
+            "maxLength": random.choice((0, 2, 5, 70_000)),
+            "pattern": random.choice(ODD_PATTERNS),
+            "format": random.choice((*FORMATS, "int32", "regex", "binary")),
+        },
+    )
+
+
+def _foreign_number(random: Random, _depth: int) -> JsonSchema:
+    return _some(
+        random,
+        {
+            "minimum": random.choice((-1, 0, 2.5, 10, 1e20)),
+            "maximum": random.choice((-1, 0, 2.5, 10, 9007199254740991)),
+            "exclusiveMinimum": random.choice((0, -0.5, 3)),
+            "exclusiveMaximum": random.choice((0, 1e300, 3)),
+            "multipleOf": random.choice((1, 2, 0.01, 7, 1000003)),
+        },
+    )
+
+
+def _foreign_list(random: Random, depth: int) -> JsonSchema:
+    return _some(
+        random,
+        {
+            "items": _foreign(random, depth + 1),
+            "prefixItems": [_foreign(random, depth + 1) for _ in range(random.randint(1, 2))],
+            "minItems": random.choice((0, 1, 3)),
+            "maxItems": random.choice((0, 1, 2, 100)),
+            "uniqueItems": True,
+            "contains": _foreign(random, depth + 1),
+        },
+    )
+
+
+def _foreign_object(random: Random, depth: int) -> JsonSchema:
+    names = random.sample(NAMES, random.randint(1, 3))
+    return _some(
+        random,
+        {
+            "properties": {name: _foreign(random, depth + 1) for name in names},
+            "required": random.sample(NAMES, random.choice((0, 1, 2))),
+            "additionalProperties": random.choice((False, True, _foreign(random, depth + 1))),
+            "patternProperties": {"^x-": _foreign(random, depth + 1)},
+            "propertyNames": {"maxLength": 5},
+            "maxProperties": random.randint(0, 3),
+            "dependentRequired": {"id": ["name"]},
+        },
+    )

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from secrets import token_hex
 from typing import Any, TypedDict
 
@@ -38,6 +39,9 @@ from interpreters.results import RunResult
 from interpreters.tools import Tool
 from interpreters.veil import Redacted, Veil
 from runtime.constrained.calls import read_tools
+from runtime.constrained.nodes import Weakened
+from runtime.constrained.replies import weakened_tools
+from runtime.constrained.schema import read_schema
 from runtime.memory import Memory
 from runtime.protocol import Runtime
 
@@ -117,6 +121,8 @@ class Parts:
     journal: Journal | None
     owns_model: bool
     clock: Clock | None
+    weakened: Mapping[str, tuple[Weakened, ...]]
+    """Of each tool whose calls are not held to all of its schema: what is left to the check after the call."""
 
 
 def assemble(
@@ -148,8 +154,12 @@ def assemble(
         tuple(given.get("hooks", {})),
         given.get("recall_first", False),
     )
-    if config.options.constrain:  # what sampling can't be held to is better known now than at a call
+    for tool in tools:  # what can't be checked or sampled is better known now than at a call
+        tool.prepare()
+    if config.options.constrain:
         read_tools(config.offered)
+        if config.options.response_format:
+            read_schema(json.loads(config.options.response_format), "the response_format")
     program = make_program(model, tools, given.get("session") or token_hex(16), given)
     path = given.get("journal")
     redacted: tuple[Redacted, ...] = ()
@@ -211,6 +221,7 @@ def make_parts(
         journal,
         given.get("owns_model", True),
         given.get("clock"),
+        weakened_tools(config.offered, program.model.describe().format) if config.options.constrain else {},
     )
 
 

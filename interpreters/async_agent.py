@@ -56,7 +56,9 @@ class AsyncAgent(BaseAgent):
     _interpreter: AsyncInterpreter
 
     def _interpret(self, parts: Parts, state: AgentState | None) -> AsyncInterpreter:
-        self._observers = Observers(parts.observers, self.session, threads=OBSERVER_THREADS, tasks=Tasks)
+        self._observers = Observers(
+            parts.observers, self.session, weakened=parts.weakened, threads=OBSERVER_THREADS, tasks=Tasks
+        )
         return AsyncInterpreter(
             parts.engine,
             parts.program,

@@ -21,6 +21,7 @@ from interpreters.assembly import (
     start_of_turn,
     turn_result,
 )
+from interpreters.describing import AgentInfo
 from interpreters.errors import AgentClosedError
 from interpreters.interpreter import Interpreter
 from interpreters.results import RunResult
@@ -108,6 +109,7 @@ class BaseAgent(ABC):
         self.session = parts.program.session
         self.config = parts.config
         self._owns_model = parts.owns_model
+        self._weakened = parts.weakened
         self._journal = parts.journal
         self._closed = False
         self._resting = False
@@ -132,6 +134,11 @@ class BaseAgent(ABC):
     def state(self) -> AgentState:
         """Everything the agent knows now: an immutable value that may be kept and compared."""
         return self._interpreter.driver.state
+
+    def describe(self) -> AgentInfo:
+        """What the agent is made of. Works after ``close()`` too."""
+        tools = tuple(tool.name for tool in self.config.offered)
+        return AgentInfo(self.session, self.model.describe(), tools, self._weakened)
 
     @property
     def unfinished(self) -> bool:

@@ -19,6 +19,7 @@ from cognition.features import HookPoint, Mode, Plan, Question, Task, WorkerSpec
 from cognition.messages import ResultStatus
 from cognition.outcomes import ErrorKind, LimitKind
 from cognition.requests import Purpose
+from runtime.constrained.nodes import Weakened
 
 
 @frozen(kw_only=True)
@@ -34,6 +35,18 @@ class Event:
     """Counts the tries at one reply, from 1."""
     sequence: int
     """Counts the events of a session from 1; an observer that sees a gap has missed something."""
+
+
+@frozen(kw_only=True)
+class ToolWeakened(Event):
+    """Calls of a tool are not held to all of its schema: the rest is checked once a call was written.
+
+    Told before the first turn of a session, or of one that goes on, once for each such tool.
+    """
+
+    tool: str
+    keywords: tuple[Weakened, ...]
+    """Each with its place in the schema, and why it is not held to."""
 
 
 @frozen(kw_only=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from cognition import (
@@ -56,6 +56,7 @@ from interpreters.delivery import PATIENCE, Delivery, on_threads, wait_for
 from interpreters.events import Event, Inline, Observer
 from interpreters.tools import is_async
 from interpreters.workers import Workers
+from runtime.constrained.nodes import Weakened
 
 if TYPE_CHECKING:
     from interpreters.delivery_tasks import Tasks
@@ -76,6 +77,7 @@ class Observers:
         shown: whether somebody may have read what was told; None: if there is an observer. False is for observers that
             only watch.
         threads: where observers are called; None for threads of their own.
+        weakened: tools with what of their schemas calls are not held to, which is told first.
         tasks: makes what calls ``async def`` observers, once there is one; None where there is no event loop.
 
     Raises:
@@ -88,6 +90,7 @@ class Observers:
         session: str,
         *,
         shown: bool | None = None,
+        weakened: Mapping[str, tuple[Weakened, ...]] | None = None,
         threads: Workers | None = None,
         tasks: Callable[[], Tasks] | None = None,
     ) -> None:
@@ -102,6 +105,8 @@ class Observers:
             (observer, self._reach(observer)) for observer in observers
         )
         self._shown = shown
+        self._weakened = dict(weakened or {})
+        """What is yet to be told."""
         self._session = session
         self._sequence = 0
         self._place = (0, 0, 1)
@@ -217,6 +222,9 @@ class Observers:
         """Tell of a step: first what the input settled, then what was decided."""
         if not self._observers:
             return
+        while self._weakened:
+            tool = next(iter(self._weakened))
+            self.emit(events.ToolWeakened, tool=tool, keywords=self._weakened.pop(tool))
         after, decisions = transition.next_state, transition.decisions
         if decisions and isinstance(decisions[0], Rejected):  # it changed nothing, and what is open stays open
             return

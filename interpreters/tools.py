@@ -38,6 +38,8 @@ from interpreters.schema import UNIONS, Schema, accepts, problems, schema_of
 if TYPE_CHECKING:
     from cattrs import Converter
 
+    from interpreters.full_check import FullCheck
+
 # cattrs is imported at the first call of a tool: `cogstep --help` and programs that only declare tools never need it.
 
 P = ParamSpec("P")
@@ -108,7 +110,55 @@ class Tool(Generic[P, R]):
             "properties": {name: {} for name in self._parameters},
             "additionalProperties": False,
         }
+        self._derived = self.spec.parameters
+        """The schema made of the signature; where another one was put into ``spec``, that is checked too, in full."""
+        self._full: FullCheck | None = None
         functools.update_wrapper(self, function)
+
+    @staticmethod
+    def from_schema(
+        *,
+        name: str,
+        description: str = "",
+        parameters: Schema,
+        function: Callable[..., Any],
+        read_only: bool = False,
+        idempotent: bool = False,
+        approval: bool = False,
+        timeout: float | None = None,
+    ) -> Tool[..., Any]:
+        """A tool whose arguments somebody else has described, such as a server of tools.
+
+        Every call is checked against the whole schema before the function is called, whatever the model was held to.
+
+        Args:
+            name: of the tool.
+            description: for the model.
+            parameters: the JSON Schema of an object: draft 2020-12, or the one that its ``$schema`` names.
+            function: takes the arguments as one dictionary, decoded from JSON and otherwise as they came; plain or
+                ``async def``. A ``ToolContext`` is handed in if asked for.
+            read_only, idempotent, approval: as in ``ToolSpec``.
+            timeout: in seconds.
+
+        Raises:
+            ConfigError: the name can't be used; the schema is none, or can't be checked; the extra ``schemas`` is not
+                installed.
+        """
+        from interpreters.schema_tools import SchemaTool
+
+        spec = ToolSpec(name, description, parameters, read_only, idempotent, approval)
+        return SchemaTool(spec, function, timeout=timeout)
+
+    def prepare(self) -> None:
+        """Make ready whatever checks the arguments, when the tool is offered and not at its first call.
+
+        Raises:
+            ConfigError: they can't be checked.
+        """
+        if self.spec.parameters is not self._derived and self._full is None:
+            from interpreters.full_check import FullCheck
+
+            self._full = FullCheck(self.spec.parameters, f"the parameters of tool {self.spec.name!r}")
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         return self.function(*args, **kwargs)
@@ -147,7 +197,13 @@ class Tool(Generic[P, R]):
         return function(**given)
 
     def _structured(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        found: list[str] = []
+        """The values that the function is called with.
+
+        Raises:
+            ToolError: the arguments are wrong, each problem named.
+        """
+        self.prepare()
+        found: list[str] = [] if self._full is None else self._full.problems(dict(arguments))
         values: dict[str, Any] = {}
         for name, value in arguments.items():
             parameter = self._parameters.get(name)

@@ -74,6 +74,10 @@ class Report:
 
 def doctor(options: argparse.Namespace) -> int:
     """Look, say what was found, and return the exit code."""
+    if options.tools is not None:
+        from interpreters.cli.doctor_tools import doctor_tools
+
+        return doctor_tools(options.tools, as_json=options.json)
     out = Terminal(sys.stdout)
     status = StatusLine(Terminal(sys.stderr))
     try:

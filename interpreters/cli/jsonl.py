@@ -14,6 +14,7 @@ from interpreters import events
 from interpreters.events import Event
 
 TAGS: Mapping[type[Event], str] = {
+    events.ToolWeakened: "tool_weakened",
     events.TurnStarted: "turn_started",
     events.StepStarted: "step_started",
     events.ModelCallStarted: "model_call_started",

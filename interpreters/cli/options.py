@@ -278,6 +278,11 @@ def parser() -> Parser:
     doctor = _command(commands, "doctor", "say what works on this machine and what to install", DOCTOR)
     doctor.add_argument("--json", action="store_true", help="print the findings as one JSON object")
     doctor.add_argument(
+        "--tools",
+        metavar="FILE",
+        help="look at this list of tools instead (JSON, as MCP's tools/list or OpenAI has it)",
+    )
+    doctor.add_argument(
         "--seconds",
         type=COUNT,
         default=120,

@@ -20,6 +20,7 @@ from cognition.tools import ToolSpec
 from interpreters.cli.errors import ANSWERED, UNANSWERED, CommandError, reason_of
 from interpreters.cli.render import Style
 from interpreters.cli.terminal import Terminal
+from interpreters.listings import Listed, read_listing
 from runtime.template_files import find_template, open_template
 
 
@@ -93,23 +94,20 @@ def _read_spec(path: str) -> FormatSpec:
 
 
 def read_tools(path: str) -> tuple[ToolSpec, ...]:
-    """Tools as OpenAI's requests have them: a list, or under ``tools``; within ``function`` or not."""
-    data = _read_json(path)
-    items = data.get("tools") if isinstance(data, dict) else data
-    if not isinstance(items, list):
-        raise CommandError(f'{path} holds no list of tools; one is {{"name": ..., "parameters": JSON Schema}}')
-    return tuple(_tool(path, place, item) for place, item in enumerate(items))
+    """Tools as an OpenAI request or an MCP server lists them."""
+    found = list_tools(path)
+    for tool in found:
+        if tool.spec is None:
+            raise CommandError(f"{path}: tool {tool.place}: {tool.problem}")
+    return tuple(tool.spec for tool in found if tool.spec is not None)
 
 
-def _tool(path: str, place: int, item: Any) -> ToolSpec:
-    item = item.get("function", item) if isinstance(item, dict) else item
-    parameters = item.get("parameters", {}) if isinstance(item, dict) else None
-    if not isinstance(parameters, dict) or not isinstance(item.get("name"), str):
-        raise CommandError(f"{path}: tool {place} has to be an object with a name and, as parameters, a JSON Schema")
+def list_tools(path: str) -> tuple[Listed, ...]:
+    """The tools of a file, those that can't be used among them."""
     try:
-        return ToolSpec(item["name"], str(item.get("description", "")), parameters)
+        return read_listing(_read_json(path))
     except ConfigError as error:
-        raise CommandError(f"{path}: tool {place}: {error}") from error
+        raise CommandError(f"{path} holds {error}") from error
 
 
 def _read_json(path: str) -> Any:

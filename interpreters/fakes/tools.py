@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from interpreters.context import ToolContext
 from interpreters.fakes.errors import ScriptError
+from interpreters.schema_tools import SchemaTool
 from interpreters.tools import Tool
 
 
@@ -31,7 +32,10 @@ class ScriptedTool(Tool[..., Any]):
     """
 
     def __init__(self, like: Tool[..., Any] | Callable[..., Any], results: Iterable[Any]) -> None:
-        if isinstance(like, Tool):
+        self._like = like if isinstance(like, Tool) else None
+        if isinstance(like, SchemaTool):
+            self.function, self.timeout, self.spec = like.function, like.timeout, like.spec
+        elif isinstance(like, Tool):
             spec = like.spec
             super().__init__(
                 like.function,
@@ -47,6 +51,15 @@ class ScriptedTool(Tool[..., Any]):
         self.calls: list[dict[str, Any]] = []
         self._results = iter(results)
         self._missing = 0
+
+    def prepare(self) -> None:
+        if self._like is None:
+            super().prepare()
+        else:
+            self._like.prepare()
+
+    def _structured(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        return super()._structured(arguments) if self._like is None else self._like._structured(arguments)
 
     def _call(self, given: dict[str, Any], context: ToolContext[Any]) -> Any:
         self.calls.append(given)

@@ -60,6 +60,9 @@ class RemoteTool(Tool[..., str]):
         self.timeout = offer.timeout
         self.is_async = False
 
+    def prepare(self) -> None:
+        """Nothing is checked here."""
+
     def call(self, arguments: Mapping[str, Any], context: ToolContext[Any]) -> str:
         context.begin()
         return self.function(arguments, context)

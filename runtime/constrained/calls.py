@@ -9,21 +9,39 @@ import json
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from cognition import ToolSpec
 from cognition.parsing import CallFormat, FormatSpec, ParameterMarkers, types_of
 from cognition.parsing.typed import typed
-from runtime.constrained.elements import RAW_LETTERS, ElementWriter, no_other
-from runtime.constrained.nodes import Anything, Choice, Either, Items, Member, Members, Node, Reference, Schema, Text
+from runtime.constrained.elements import RAW_LETTERS, ElementWriter, no_other, readable
+from runtime.constrained.feasible import alive
+from runtime.constrained.fitting import Means, fitted
+from runtime.constrained.nodes import (
+    Anything,
+    Choice,
+    Either,
+    Items,
+    Member,
+    Members,
+    Node,
+    Reference,
+    Schema,
+    Text,
+    Weakened,
+)
 from runtime.constrained.rules import Rules, quoted, regex, without
-from runtime.constrained.schema import SchemaError, read_schema
-from runtime.constrained.values import PYTHONIC, WORD, ValueWriter, bare, raw_text
+from runtime.constrained.schema import SchemaError, any_object, read_loosely
+from runtime.constrained.values import PYTHON_LETTER, PYTHONIC, WORD, Notation, ValueWriter, bare, raw_text
 
 SPACE = "[ \\n]{0,2}"
 ID = "[A-Za-z0-9_]{1,40}"
 READ_OVER = '[A-Za-z0-9_ .:="<>\\n/-]{0,80}'
 """What may stand where the parser reads over an id: the ids themselves, types, and Muse's second naming of the tool."""
+COUNT = "[0-9]{1,4}"
+"""An id behind a plain sign: Kimi K2 counts its calls, ``functions.NAME:0``."""
+ATTRIBUTES = '(?: index="[0-9]{1,4}")?'
+"""What stands behind the quotation mark that closes a name: Kimi K3 writes ``call tool="NAME" index="1"``."""
 
 RAW_EDGES = regex("(?:[^\\n](?s:.*)[^\\n]|[^\\n]?)")
 """One line break on either side of a value is the template's, so the value itself has none there."""
@@ -42,36 +60,59 @@ class Tool:
     """False: any tool of another name."""
 
     @property
+    def weakened(self) -> tuple[Weakened, ...]:
+        """What of its schema is left to the check after the call."""
+        return self.schema.weakened
+
+    @property
     def options(self) -> list[Members]:
         """The objects that its arguments may be."""
-        return _objects(self.schema, self.schema.root, self.spec.name)
+        return _objects(self.schema, self.schema.root)
 
 
 def read_tools(tools: Iterable[ToolSpec]) -> tuple[Tool, ...]:
-    """The tools, their schemas read.
+    """The tools, their schemas read as far as sampling can be held to them.
 
     Raises:
-        SchemaError: the first tool whose parameters can't be held to, with every place in them.
+        SchemaError: the parameters of a tool are no JSON Schema of an object; names every place in them.
     """
-    read = tuple(Tool(tool, read_schema(tool.parameters, f"the parameters of tool {tool.name!r}")) for tool in tools)
-    for tool in read:
-        _ = tool.options
+    return tuple(map(read_tool, tools))
+
+
+def read_tool(tool: ToolSpec) -> Tool:
+    """The tool, its schema read as far as sampling can be held to it; raises as ``read_tools``."""
+    subject = f"the parameters of tool {tool.name!r}"
+    read = Tool(tool, read_loosely(tool.parameters, subject))
+    if not read.options:
+        raise SchemaError((("$", "arguments are an object: the type has to be 'object'"),), subject)
     return read
 
 
-def _objects(schema: Schema, node: Node, name: str) -> list[Members]:
+def loosely(tool: Tool) -> Tool:
+    """The tool, held to an object and to no more."""
+    return evolve(tool, schema=any_object(*tool.weakened, Weakened("$", "the schema", "it is too much for a grammar")))
+
+
+def _objects(schema: Schema, node: Node) -> list[Members]:
+    """The objects that a node may be."""
     match schema.resolve(node):
         case Members() as members:
             return [members]
         case Either(options=options):
-            return [one for option in options for one in _objects(schema, option, name)]
+            return [one for option in options for one in _objects(schema, option)]
         case Anything():
             return [Members(rest=Anything())]
+        case Choice(texts=texts):
+            return [_members_of(value) for value in map(json.loads, texts) if isinstance(value, dict)]
         case _:
-            raise SchemaError((("$", "arguments are an object: the type has to be 'object'"),), f"the tool {name!r}")
+            return []
 
 
-NOT_OFFERED = Tool(ToolSpec("any"), read_schema({"type": "object"}, "any arguments"), offered=False)
+def _members_of(value: dict[str, Any]) -> Members:
+    return Members(tuple(Member(key, Choice((_string(one),)), True) for key, one in value.items()))
+
+
+NOT_OFFERED = Tool(ToolSpec("any"), any_object(), offered=False)
 
 
 class CallWriter:
@@ -91,13 +132,38 @@ class CallWriter:
         """
         assert spec.calls is not None  # whoever writes calls has looked
         self._named = named
+        self._stops = spec.stops
         self.rules = rules
         self.calls: CallFormat = spec.calls
         self._names = tuple(tool.spec.name for tool in tools)
+        means = self._means()
+        if means is not None:
+            tools = tuple(evolve(tool, schema=fitted(tool.schema, means)) for tool in tools)
         self._tools = (*tools, NOT_OFFERED) if others else tools
+        self._loosened: dict[tuple[str, str, str], Weakened] = {}
         self._types = types_of((tool.spec for tool in tools), nested=self.calls.shape == "nested_tags")
         self.space = rules.terminal(regex(SPACE))
         self._in_call = (self.calls.end, self.calls.section_end, self.calls.start, *self.calls.more_starts)
+
+    def _means(self) -> Means | None:
+        """What the notation of the arguments can write; None for those that can write every value."""
+        calls = self.calls
+        if calls.shape == "named_object":
+            quote = calls.quotes[0]
+            return Means(lambda text: quote not in text, lambda text: alive(f"({raw_text(text)}){without((quote,))}"))
+        if calls.shape == "pythonic":
+            return Means(lambda text: text.isprintable(), lambda text: alive(raw_text(text, f"{PYTHON_LETTER}*")))
+        return None
+
+    def weakened(self, tool: Tool) -> tuple[Weakened, ...]:
+        """What of a tool's schema is not held to in this format; whole once rules were written."""
+        known = next(one for one in self._tools if one.spec.name == tool.spec.name and one.offered)
+        own = (one for (name, _, _), one in self._loosened.items() if name == tool.spec.name)
+        return (*known.weakened, *own)
+
+    def _loosen(self, tool: Tool, path: str, keyword: str, what: str) -> None:
+        note = Weakened(path, keyword, f"this model's format has no way to write {what}")
+        self._loosened.setdefault((tool.spec.name, path, keyword), note)
 
     def section(self, *, parallel: bool) -> str:
         """What stands behind the marker of a section: one call or several, and the section's end."""
@@ -224,7 +290,10 @@ class CallWriter:
         if starts:
             blank = self.rules.terminal(regex(" ?"))
             marks = " | ".join(self.rules.marker(start) for start in starts)
-            last = f"{blank} ({marks}) {self.rules.until(self._read_over(), calls.name_end)}"
+            read_over = self._read_over()
+            if not self._is_sign(calls.id_start):  # ids without a marker of their own are short, or models babble
+                read_over = regex(ATTRIBUTES if calls.id_start.endswith('"') else COUNT)
+            last = f"{blank} ({marks}) {self.rules.until(read_over, calls.name_end)}"
             if self._is_sign(calls.id_start):  # it may be left out, or there may be several (Harmony)
                 more = self.rules.rule(f"{blank} ({marks}) {self.rules.terminal(self._read_over())}")
                 told = " | ".join((told, last, *([f"{more} {last}"] if len(starts) > 1 else [])))
@@ -269,30 +338,47 @@ class CallWriter:
     def _nested(self, tool: Tool) -> str:
         markers = self.calls.parameters
         assert markers is not None  # CallFormat's own check
-        writer = ElementWriter(self.rules, tool.schema, self._types.get(tool.spec.name, {}), markers)
+        types = self._types.get(tool.spec.name, {})
+        writer = ElementWriter(self.rules, tool.schema, types, markers, self._stops)
         options = []
         for node in tool.options:
             parts = ['""']
             for member in node.members:
-                parts.append(self._part(tool, member, writer.element(member.name, member.node, member.name)))
+                name = member.name
+                if not self._writable_key(tool, name, markers):
+                    continue
+                one = writer.element(name, member.node, name)
+                if not one and member.required:
+                    self._loosen(tool, f"$.properties.{name}", "the schema", "such a value")
+                    one = writer.element(name, Text(), name)
+                parts.append(self._part(member, one))
             options.append(" ".join(parts))
         body_end = self.rules.marker(self.calls.body_end)
         return self.rules.rule(f"{self._head(tool)} {self.space} ({' | '.join(options)}) {body_end}")
 
-    def _part(self, tool: Tool, member: Member, written: str) -> str:
+    def _part(self, member: Member, written: str) -> str:
         """A parameter with its rule, white space behind it; it may be missing if it may be."""
-        if written:
-            return f"({written} {self.space})" + ("" if member.required else "?")
-        if member.required:
-            where = (f"$.properties.{member.name}", "this format has no way to write such a value")
-            raise SchemaError((where,), f"the parameters of tool {tool.spec.name!r}")
-        return ""
+        return f"({written} {self.space})" + ("" if member.required else "?") if written else ""
+
+    def _writable_key(self, tool: Tool, name: str, markers: ParameterMarkers) -> bool:
+        """Whether the parser reads a key back: nothing in it looks like the format's own."""
+        fine = readable(self._escaped(name), (*self._in_call, *self._stops, self.calls.body_end), markers)
+        if not fine:
+            self._loosen(tool, f"$.properties.{name}", "properties", "this name")
+        return fine
 
     def _parameters(self, tool: Tool, node: Members, markers: ParameterMarkers) -> str:
         parts = ['""']
         for member in node.members:
-            one = self._parameter(tool, quoted(self._escaped(member.name)), member.name, member.node, markers)
-            parts.append(self._part(tool, member, one))
+            name = member.name
+            if not self._writable_key(tool, name, markers):
+                continue
+            key = quoted(self._escaped(name))
+            one = self._parameter(tool, key, name, member.node, markers)
+            if not one and member.required:
+                self._loosen(tool, f"$.properties.{name}", "the schema", "such a value")
+                one = self._parameter(tool, key, name, Text(), markers)
+            parts.append(self._part(member, one))
         if node.rest is not None:
             known = tuple(member.name for member in node.members)
             other = self.rules.terminal(regex(WORD) + (f" & ~({_texts(known)})" if known else ""))
@@ -313,19 +399,24 @@ class CallWriter:
             raw = self._raw(text, frozenset() if told or as_text else types)
             if not raw:
                 continue
-            body = f"({raw} & {RAW_EDGES}{without((markers.text_start,))}) {regex(chr(92) + 'n?')}"
-            written.append(("string", self.rules.until(f"({body})", markers.value_end)))
-        writer = ValueWriter(self.rules, tool.schema)
+            lone = f"{raw} & {RAW_EDGES}{without((markers.text_start,))}"
+            if text != Text() and not alive(f"{lone}{without((markers.value_end,))}"):
+                continue
+            # A line break behind the value is the template's only where there is one before it.
+            broken = self.rules.until(f"(({lone}) {regex(chr(92) + 'n?')})", markers.value_end)
+            plain = self.rules.until(f"({lone})", markers.value_end)
+            written.append(("string", self.rules.rule(f"{quoted(chr(10))} {broken} | {plain}")))
+        writer = ValueWriter(self.rules, tool.schema, Notation(end=markers.value_end))
         for other in others:
             if told or not as_text:
-                written.append((_json_type(tool.schema, other), f"{writer.value(other)} {line} {close}"))
+                written.append((_json_type(tool.schema, other), f"{line} {writer.value(other)} {line} {close}"))
         if not written:
             return ""
         start, end = self.rules.marker(markers.key_start), self.rules.marker(markers.key_end)
         options = []
         for kind, value in written:
             mark = self._mark(markers, kind)
-            options.append(f"{start} {key} {end} {mark} {self.rules.marker(markers.value_start)} {line} {value}")
+            options.append(f"{start} {key} {end} {mark} {self.rules.marker(markers.value_start)} {value}")
         return self.rules.rule(" | ".join(options))
 
     def _raw(self, node: Text | Choice, types: frozenset[str]) -> str:
@@ -399,8 +490,8 @@ def _texts(texts: tuple[str, ...]) -> str:
     return " | ".join(quoted(text) for text in texts)
 
 
-def _string(text: str) -> str:
-    return json.dumps(text, ensure_ascii=False)
+def _string(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)
 
 
 def _decoded(text: str) -> Any:

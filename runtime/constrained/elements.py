@@ -12,11 +12,12 @@ followed ``DEEPEST`` levels deep.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from cognition.parsing import ParameterMarkers
 from cognition.parsing.nested import leaf
 from cognition.parsing.typed import ITEM, type_at
+from runtime.constrained.feasible import alive
 from runtime.constrained.nodes import (
     Anything,
     Choice,
@@ -46,6 +47,11 @@ READ_AS = {
 QUOTED = '"(?s:.*)"'
 BLANK = "[ \\n\\t]*"
 
+MOST_ELEMENTS = 2000
+"""Tags of one tool. Schemas that refer to each other would multiply beyond measure."""
+MOST_REFERENCES = 12
+"""References within references that are followed."""
+
 UNWRITABLE = ""
 """The rule for values that a format has no way to write."""
 
@@ -65,21 +71,32 @@ class ElementWriter:
         schema: of the arguments.
         types: of their values by path, as the parser has them.
         markers: of the format.
+        stops: texts that end a call wherever they stand.
     """
 
     def __init__(
-        self, rules: Rules, schema: Schema, types: Mapping[str, frozenset[str]], markers: ParameterMarkers
+        self,
+        rules: Rules,
+        schema: Schema,
+        types: Mapping[str, frozenset[str]],
+        markers: ParameterMarkers,
+        stops: tuple[str, ...],
     ) -> None:
         self.rules = rules
         self._schema = schema
         self._types = types
         self._markers = markers
+        self._stops = stops
         self._values = ValueWriter(rules, schema)
         self._within: list[str] = []
         """References that are being followed."""
+        self._written = 0
 
     def element(self, key: str, node: Node, path: str) -> str:
         """The rule for a value with its tags; UNWRITABLE where it can't be written."""
+        self._written += 1
+        if self._written > MOST_ELEMENTS:
+            return UNWRITABLE
         markers = self._markers
         closing = f"{markers.value_end}{key}{markers.key_end}"
         options = self._options(node, path, closing)
@@ -91,17 +108,23 @@ class ElementWriter:
     def _options(self, node: Node, path: str, closing: str) -> list[str]:
         """What may stand behind the tag that opens a value, the tag that closes it included."""
         types, close = type_at(self._types, path), self.rules.marker(closing)
-        nested = "/" in path
+        nested, own = "/" in path, (self._markers.key_start, *self._stops)
         match node:
             case Anything():
-                return [self._text(Text(), closing, "")]
+                return [self.rules.until(f"({raw_text(Text(), RAW_LETTERS)}{without(own)})", closing)]
             case Text():
-                return [self._text(node, closing, no_other(types, any_=nested and not types))]
+                others = no_other(types, any_=nested and not types)
+                body = f"{raw_text(node, RAW_LETTERS)}{others}{without(own)}"
+                return [self.rules.until(f"({body})", closing)] if node == Text() or alive(body) else []
             case Choice(texts=texts):
                 values = [json.loads(text) for text in texts]
                 written = [value if isinstance(value, str) else json.dumps(value) for value in values]
                 pairs = zip(values, written, strict=True)
-                kept = [text for value, text in pairs if _same(leaf(text, types, nested=nested), value)]
+                kept = [
+                    text
+                    for value, text in pairs
+                    if not any(one in text for one in own) and _same(leaf(text, types, nested=nested), value)
+                ]
                 return [f"{quoted(text)} {close}" if text else close for text in kept]
             case Number():
                 known = types & {"number", "integer"} or (nested and not types)
@@ -115,17 +138,13 @@ class ElementWriter:
             case Either(options=options):
                 return [one for option in options for one in self._options(option, path, closing)]
             case Reference(pointer=pointer):
-                if self._within.count(pointer) == DEEPEST:
+                if self._within.count(pointer) == DEEPEST or len(self._within) == MOST_REFERENCES:
                     return []
                 self._within.append(pointer)
                 try:
                     return self._options(self._schema.definitions[pointer], path, closing)
                 finally:
                     self._within.pop()
-
-    def _text(self, node: Text, closing: str, others: str) -> str:
-        body = f"({raw_text(node, RAW_LETTERS)}{others}{without((self._markers.key_start,))})"
-        return self.rules.until(body, closing)
 
     def _members(self, node: Members, path: str, types: frozenset[str]) -> str | None:
         """What stands in an object; None where it can't be written."""
@@ -134,7 +153,10 @@ class ElementWriter:
             return None  # would be read as a list
         parts: list[tuple[str, bool]] = []
         for member in node.members:
-            one = self.element(member.name, member.node, f"{path}/{member.name}")
+            if not readable(member.name, ("/", *self._stops), self._markers):
+                one = UNWRITABLE
+            else:
+                one = self.element(member.name, member.node, f"{path}/{member.name}")
             if one:
                 parts.append((one, member.required))
             elif member.required:
@@ -167,6 +189,12 @@ class ElementWriter:
         for place in range(len(heads) - 1, -1, -1):
             tail = self.rules.rule(f"{heads[place]} {tail}" + (' | ""' if place >= fewest else ""))
         return self.rules.rule(tail)
+
+
+def readable(key: str, others: Iterable[str], markers: ParameterMarkers) -> bool:
+    """Whether the parser reads a key back: nothing in it looks like a marker, or like one of some other texts."""
+    own = (markers.key_start, markers.key_end, markers.value_start, markers.value_end, *others)
+    return bool(key) and key == key.strip() and key.isprintable() and not any(one in key for one in own if one)
 
 
 def _same(one: object, other: object) -> bool:

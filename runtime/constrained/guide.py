@@ -4,6 +4,7 @@
 
     free ── a token begins a call ──▶ held ── the call is complete ──▶ free, or over
     held ── the reply is complete ──▶ over: only what ends the reply
+    held ── the engine can't go on ──▶ free: the parser and the check of the arguments judge the rest
 
 Outside of calls nothing is masked, so that a reply without calls costs nothing.
 """
@@ -19,7 +20,7 @@ from attrs import define, field
 
 from cognition import GenerationOptions, ToolSpec
 from cognition.parsing import FormatSpec
-from runtime.constrained.calls import Tool, read_tools
+from runtime.constrained.calls import Tool, loosely, read_tools
 from runtime.constrained.masks import Matcher, TokenMasks
 from runtime.constrained.replies import Entry, begun, reply
 from runtime.constrained.watch import CallWatch
@@ -42,17 +43,27 @@ class Guide:
         grammar: gives the matcher of what begins; without a watch, that of the reply.
         watch: looks for calls; None for a reply that is held from its first token on.
         parallel: whether the reply may go on after a call.
+        checked: somebody checks what comes, so that it may be let go where the engine can't go on.
     """
 
     def __init__(
-        self, masks: TokenMasks, grammar: Callable[[Entry], Matcher], watch: CallWatch | None, *, parallel: bool
+        self,
+        masks: TokenMasks,
+        grammar: Callable[[Entry], Matcher],
+        watch: CallWatch | None,
+        *,
+        parallel: bool,
+        checked: bool = True,
     ) -> None:
         self._masks = masks
         self._grammar = grammar
         self._watch = watch
         self._parallel = parallel
         self._matcher = grammar("section") if watch is None else None
+        self._checked = checked
         self._over = False
+        self._let_go = False
+        """The engine could not go on with a reply that was held from its first token on."""
         self._refused: set[int] = set()
 
     def allowed(self) -> bytes | None:
@@ -64,7 +75,14 @@ class Guide:
         if self._over:
             mask = self._masks.ends
         elif self._matcher is not None:
-            mask = self._matcher.allowed()
+            try:
+                mask = self._matcher.allowed()
+            except ConstraintError as error:
+                if not self._checked:
+                    raise
+                LOG.warning("%s; the rest of it is not held to anything", error)
+                self._matcher, self._let_go = None, self._watch is None
+                return None
         elif self._refused:
             mask = self._masks.every
         else:
@@ -90,6 +108,8 @@ class Guide:
                 self._watch.look(piece)
                 self._watch.take(known=True)
             self._finish()
+            return True
+        if self._let_go:
             return True
         assert self._watch is not None  # without one there is a matcher, or the reply is over
         found = self._watch.look(piece)
@@ -141,7 +161,7 @@ class Guides:
 
         Raises:
             ConstraintError: what is asked for can't be had in this format.
-            SchemaError: the parameters of a tool, or the schema of the answer, can't be held to.
+            SchemaError: the parameters of a tool are no schema of an object, or the answer can't be held to its own.
         """
         choice, parallel = options.tool_choice, options.parallel_calls
         grammars = self._grammars(tools)
@@ -196,15 +216,45 @@ class Guides:
         key: tuple[object, ...] = (spec, calls, parallel, answer, choice)
         if key not in grammars.texts:
             schema = json.loads(answer) if answer else None
-            grammars.texts[key] = reply(
-                spec, tools, self._masks.vocabulary, calls=calls, parallel=parallel, answer=schema
-            )
+
+            def written(tools: tuple[Tool, ...]) -> str:
+                return reply(spec, tools, self._masks.vocabulary, calls=calls, parallel=parallel, answer=schema)
+
+            grammars.texts[key] = self._that_compiles(tools, written)
         text = grammars.texts[key]
-        return Guide(self._masks, lambda _: self._masks.matcher(text), None, parallel=parallel)
+        return Guide(self._masks, lambda _: self._masks.matcher(text), None, parallel=parallel, checked=not answer)
 
     def _begun(self, grammars: _Grammars, spec: FormatSpec, entry: Entry, parallel: bool) -> Matcher:
         key: tuple[object, ...] = (spec, entry, parallel)
         if key not in grammars.texts:
-            vocabulary = self._masks.vocabulary
-            grammars.texts[key] = begun(spec, grammars.read, vocabulary, entry, parallel=parallel, others=True)
+
+            def written(tools: tuple[Tool, ...]) -> str:
+                return begun(spec, tools, self._masks.vocabulary, entry, parallel=parallel, others=True)
+
+            grammars.texts[key] = self._that_compiles(grammars.read, written)
         return self._masks.matcher(grammars.texts[key])
+
+    def _that_compiles(self, tools: tuple[Tool, ...], written: Callable[[tuple[Tool, ...]], str]) -> str:
+        """The grammar of these tools; those that are too much for the engine are held to an object and to no more.
+
+        Raises:
+            ConstraintError: there is none even so.
+        """
+        text = written(tools)
+        if self._compiles(text):
+            return text
+        loosened = tuple(tool if self._compiles(written((tool,))) else loosely(tool) for tool in tools)
+        if loosened == tools or not self._compiles(written(loosened)):  # each for itself is not too much
+            loosened = tuple(map(loosely, tools))
+        names = ", ".join(tool.spec.name for tool, kept in zip(loosened, tools, strict=True) if tool is not kept)
+        LOG.warning(
+            "the schemas of these tools are too much for a grammar, and their calls are not held to them: %s", names
+        )
+        return written(loosened)
+
+    def _compiles(self, text: str) -> bool:
+        try:
+            self._masks.matcher(text)
+        except ConstraintError:
+            return False
+        return True

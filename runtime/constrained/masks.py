@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from importlib.util import find_spec
 from typing import Any
 
@@ -13,6 +14,10 @@ from runtime.errors import ConstraintError
 
 KEPT = 32
 """Compiled grammars that are kept: those of a few agents that share a model."""
+
+
+FUEL = 4_000_000
+"""Steps of the engine to compile a grammar, four times its default: about half a second."""
 
 
 def installed() -> bool:
@@ -77,7 +82,7 @@ class TokenMasks:
         defined = {text: token for text, token in backend.special.defined.items() if text in set(markers)}
         special = {**defined, **backend.special.control}
         ends = [token for token in range(count) if backend.is_end(token)]
-        wrapper = llguidance.TokenizerWrapper(_Tokens(backend, count, sorted({*special.values(), *ends}), ends))
+        wrapper = llguidance.TokenizerWrapper(_Tokens(backend, count, special, ends))
         self._tokenizer = llguidance.LLTokenizer(wrapper, n_vocab=count, eos_token=ends or None)
         self._compiled: OrderedDict[str, Any] = OrderedDict()
         self.vocabulary = Vocabulary(special, frozenset(text for text, token in special.items() if token in ends))
@@ -97,7 +102,8 @@ class TokenMasks:
         compiled = self._compiled.get(grammar)
         if compiled is None:
             described = self._library.LLMatcher.grammar_from_lark(grammar)
-            compiled = self._library.LLMatcher(self._tokenizer, described, log_level=0)
+            limits = self._library.LLParserLimits(initial_lexer_fuel=FUEL)
+            compiled = self._library.LLMatcher(self._tokenizer, described, log_level=0, limits=limits)
             if compiled.is_error():
                 raise ConstraintError(f"no grammar could be made for the tools: {_first_line(compiled.get_error())}")
             self._compiled[grammar] = compiled
@@ -114,16 +120,27 @@ class TokenMasks:
 class _Tokens:
     """What the library asks of a tokenizer."""
 
-    def __init__(self, backend: Backend, count: int, special: list[int], ends: list[int]) -> None:
+    def __init__(self, backend: Backend, count: int, special: Mapping[str, int], ends: list[int]) -> None:
         self._backend = backend
         self.tokens = [backend.piece(token) for token in range(count)]
-        self.special_token_ids = special
+        self.special_token_ids = sorted({*special.values(), *ends})
         self.eos_token_id = ends[0] if ends else 0
         self.bos_token_id = None
+        texts = "|".join(re.escape(text) for text in special if len(text) > 1)
+        self._special = re.compile(f"(?=(?:{texts}))") if texts else None
 
     def __call__(self, text: bytes | str) -> list[int]:
+        """The tokens of a text, none of them special.
+
+        Tokenizers find *added* tokens even with special tokens off, and where the grammar leaves only one text, the
+        library wants just the tokens that are named here. No token is found in a text that is cut within it.
+        """
         plain = text if isinstance(text, str) else text.decode("utf-8", "replace")
-        return self._backend.tokenize(plain, special=False)
+        cuts = [] if self._special is None else [found.start() + 1 for found in self._special.finditer(plain)]
+        if not cuts:
+            return self._backend.tokenize(plain, special=False)
+        parts = [plain[start:end] for start, end in zip([0, *cuts], [*cuts, len(plain)], strict=True)]
+        return [token for part in parts for token in self._backend.tokenize(part, special=False)]
 
 
 def _first_line(text: str) -> str:

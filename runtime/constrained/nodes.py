@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from attrs import frozen
+from attrs import field, frozen
 
 
 @frozen
@@ -26,6 +26,10 @@ class Text:
     pattern: str | None = None
     shortest: int = 0
     longest: int | None = None
+    also: tuple[str, ...] = ()
+    """Further patterns that hold together with the first."""
+    untyped: bool = field(default=False, eq=False)
+    """The schema names no type: it lets values of other types through too, which are not sampled."""
 
 
 @frozen
@@ -40,6 +44,8 @@ class Number:
     """``low`` itself is excluded."""
     below: bool = False
     step: int = 1
+    untyped: bool = field(default=False, eq=False)
+    """As in ``Text``."""
 
 
 @frozen
@@ -50,6 +56,8 @@ class Items:
     rest: Node | None = None
     fewest: int = 0
     most: int | None = None
+    untyped: bool = field(default=False, eq=False)
+    """As in ``Text``."""
 
 
 @frozen
@@ -65,11 +73,18 @@ class Members:
 
     members: tuple[Member, ...] = ()
     rest: Node | None = None
+    untyped: bool = field(default=False, eq=False)
+    """As in ``Text``."""
 
 
 @frozen
 class Either:
+    """One of these. Without options it is what no value can be, and stands only in a tree that is being read."""
+
     options: tuple[Node, ...]
+
+
+NOTHING = Either(())
 
 
 @frozen
@@ -83,11 +98,26 @@ Node = Anything | Choice | Text | Number | Items | Members | Either | Reference
 
 
 @frozen
+class Weakened:
+    """A keyword of a schema that sampling is not held to, or not wholly: it is checked after the call."""
+
+    path: str
+    """Where it stands: ``$.properties.tags``."""
+    keyword: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.keyword} @ {self.path}: {self.reason}"
+
+
+@frozen
 class Schema:
     """A whole schema. References may lead back to where they stand."""
 
     root: Node
     definitions: Mapping[str, Node]
+    weakened: tuple[Weakened, ...] = ()
+    """What the tree leaves out. Without any, all that the tree lets through is valid."""
 
     def resolve(self, node: Node) -> Node:
         """The node itself, or what its reference stands for in the end."""

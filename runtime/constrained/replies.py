@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Literal
 
 from attrs import frozen
 
+from cognition import ToolSpec
 from cognition.parsing import FormatSpec
-from runtime.constrained.calls import CallWriter, Tool
+from runtime.constrained.calls import CallWriter, Tool, read_tools
+from runtime.constrained.nodes import Weakened
 from runtime.constrained.rules import Rules, regex, without
 from runtime.constrained.schema import read_schema
 from runtime.constrained.values import ValueWriter
@@ -79,6 +81,21 @@ def reply(
     if calls != "must":
         options.append(writer.text() if answer is None else writer.answer(answer))
     return rules.text(f"{writer.thought()} ({' | '.join(options)}) {writer.stop()}")
+
+
+def weakened_tools(tools: Iterable[ToolSpec], spec: FormatSpec) -> dict[str, tuple[Weakened, ...]]:
+    """Of each tool whose calls in a format are not held to all of its schema: what of it is left to a check.
+
+    Raises:
+        SchemaError: the parameters of a tool are no JSON Schema of an object.
+    """
+    read = read_tools(tools)
+    found = {tool.spec.name: tool.weakened for tool in read}
+    if spec.calls is not None and spec.calls.shape not in ("json_object", "name_as_key", "named_json"):
+        writer = CallWriter(Rules({}), spec, read)
+        writer.call()
+        found = {tool.spec.name: writer.weakened(tool) for tool in read}
+    return {name: weakened for name, weakened in found.items() if weakened}
 
 
 class _ReplyWriter:

@@ -51,11 +51,12 @@ class Rules:
         """A stretch of text up to the marker that ends it, and the marker; ``body`` is a terminal's.
 
         The engine takes the longest text for a terminal. So a marker that is spelled out has to be part of it, and must
-        not stand in the text before: then nothing longer fits.
+        not stand in the text before: then nothing longer fits. Nor must one that is a token be spelled out there: the
+        parser reads texts, and would take it for the end.
         """
         spelled = self._pattern.split(end)[0] if self._pattern is not None else end
         if not spelled:
-            return f"{self.terminal(body)} {self.marker(end)}".strip()
+            return f"{self.terminal(f'({body}){without((end,))}')} {self.marker(end)}".strip()
         whole = self.terminal(f"({body}{without((spelled,))}) {quoted(spelled)}")
         return f"{whole} {self.marker(end[len(spelled) :])}".strip()
 
@@ -78,7 +79,7 @@ class Rules:
 
 def quoted(text: str) -> str:
     """A text as a grammar writes it."""
-    return json.dumps(text, ensure_ascii=False)
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")  # which the engine would not read
 
 
 def regex(pattern: str) -> str:

@@ -16,8 +16,9 @@ import json
 import re
 from typing import Any
 
-from attrs import frozen
+from attrs import evolve, frozen
 
+from runtime.constrained.feasible import alive, text_schema, text_verdict
 from runtime.constrained.nodes import (
     Anything,
     Choice,
@@ -32,13 +33,18 @@ from runtime.constrained.nodes import (
 )
 from runtime.constrained.numbers import pattern_of
 from runtime.constrained.patterns import anchored, literal
-from runtime.constrained.rules import Rules, quoted, regex
+from runtime.constrained.rules import Rules, quoted, regex, without
 
 DEEPEST = 3
 """Levels of a value that the schema says nothing of."""
 
 CONTROL = "\\x00-\\x1F\\x7F"
 JSON_STRING = f'"(?:[^"\\\\{CONTROL}]|\\\\["\\\\/bfnrt])*"'
+JSON_KEY = f'"(?:[^"\\\\{CONTROL}]|\\\\["\\\\bfnrt])*"'
+"""Without the escape of a slash, so that each key is written in one way only."""
+PLAIN_LETTER = f'[^"\\\\{CONTROL}]*'
+"""What stands in JSON as it is."""
+PYTHON_LETTER = f"[^'\\\\{CONTROL}]"
 WORD = "[A-Za-z_][A-Za-z0-9_]{0,40}"
 BARE_KEY = r"[^\s\[\](){},:=\"'<>|\\]+"
 """Keys that may stand without quotes where words do: what the parser reads as one."""
@@ -56,6 +62,8 @@ class Notation:
     escapes: str = "json"
     bare_keys: bool = False
     """Keys that are words stand without quotes."""
+    end: str = ""
+    """A marker behind the value that must not stand in it: JSON writes its first sign as an escape."""
 
 
 JSON = Notation()
@@ -77,6 +85,8 @@ class ValueWriter:
         self._comma = rules.terminal(regex(", ?"))
         self._colon = rules.terminal(regex(": ?"))
         self._defined: dict[str, str] = {}
+        self._waiting: list[str] = []
+        """Definitions that have a name and no rule yet."""
 
     def value(self, node: Node) -> str:
         """The name of the rule for a value."""
@@ -130,19 +140,17 @@ class ValueWriter:
 
     def _text(self, node: Text) -> str:
         notation = self.notation
-        free = node.pattern is None and node.shortest == 0 and node.longest is None
+        free = node == Text()
         if notation.escapes == "json":
+            end = without((notation.end,))
             if free:
-                return self.rules.terminal(regex(JSON_STRING))
-            described: dict[str, Any] = {"type": "string", "minLength": node.shortest}
-            if node.pattern is not None:
-                described["pattern"] = f"^(?:{anchored(node.pattern)})$"
-            if node.longest is not None:
-                described["maxLength"] = node.longest
-            return self.rules.rule(f"%json {json.dumps(described)}")
+                return self.rules.terminal(regex(JSON_STRING) + end)
+            if notation.end and text_verdict(holding(node, notation.end)) != "empty":
+                body = f'"\\"" ({raw_text(node, PLAIN_LETTER)}{end}) "\\""'
+                return self.rules.terminal(body if alive(body) else regex(JSON_STRING) + end)
+            return self.rules.rule(f"%json {json.dumps(text_schema(node))}")
         quote = self.rules.marker(notation.quote)
-        excluded = literal(notation.quote) if notation.escapes == "python" else ""
-        letter = f"[^{excluded}\\\\{CONTROL}]" if notation.escapes == "python" else "(?s:.)"
+        letter = PYTHON_LETTER if notation.escapes == "python" else "(?s:.)"
         if free:
             inside = f"(?:{letter}|\\\\[\\\\'\"nt])*" if notation.escapes == "python" else f"{letter}*"
             content = regex(inside)
@@ -156,8 +164,9 @@ class ValueWriter:
         if node.step == 1:
             return self.rules.terminal(regex(pattern_of(node)))
         described: dict[str, Any] = {"type": "integer", "multipleOf": node.step}
+        digits = max(15, *(len(edge) for edge in (node.low, node.high) if edge is not None), 0)
         for name, edge, excluded in (("inimum", node.low, node.above), ("aximum", node.high, node.below)):
-            limit = edge or ("-" if name == "inimum" else "") + "9" * 15
+            limit = edge or ("-" if name == "inimum" else "") + "9" * digits
             key = f"exclusiveM{name}" if excluded else f"m{name}"
             described[key] = float(limit) if "." in limit else int(limit)
         return self.rules.rule(f"%json {json.dumps(described)}")
@@ -202,7 +211,9 @@ class ValueWriter:
     def _string(self, text: str) -> str:
         notation = self.notation
         if notation.escapes == "json":
-            return quoted(json.dumps(text, ensure_ascii=False))
+            written = json.dumps(text, ensure_ascii=False)
+            end = self.notation.end
+            return quoted(written.replace(end, f"\\u{ord(end[0]):04x}{end[1:]}") if end else written)
         if notation.escapes == "python":
             for sign, escaped in (("\\", "\\\\"), ("'", "\\'"), ("\n", "\\n"), ("\r", "\\r"), ("\t", "\\t")):
                 text = text.replace(sign, escaped)
@@ -225,7 +236,7 @@ class ValueWriter:
         excluded = "|".join(literal(name) for name in known)
         unknown = f" & ~{regex(excluded)}" if excluded else ""
         if self.notation.escapes == "json":
-            return self.rules.terminal(regex(JSON_STRING) + unknown)
+            return self.rules.terminal(regex(JSON_KEY) + unknown + without((self.notation.end,)))
         word, quote = self.rules.terminal(regex(WORD) + unknown), self.rules.marker(self.notation.quote)
         return word if bare else self.rules.rule(f"{quote} {word} {quote}")
 
@@ -251,9 +262,20 @@ class ValueWriter:
 
     def _definition(self, pointer: str) -> str:
         if pointer not in self._defined:
-            name = self._defined[pointer] = self.rules.reserve()
-            self.rules.define(name, self.value(self.schema.definitions[pointer]))
+            self._defined[pointer] = self.rules.reserve()
+            self._waiting.append(pointer)
+            if len(self._waiting) == 1:  # else whoever put the first one there goes on with this one: no recursion
+                while self._waiting:
+                    self.rules.define(
+                        self._defined[self._waiting[0]], self.value(self.schema.definitions[self._waiting[0]])
+                    )
+                    del self._waiting[0]
         return self._defined[pointer]
+
+
+def holding(node: Text, text: str) -> Text:
+    """Those of these texts that hold another one."""
+    return evolve(node, also=(*node.also, literal(text)))
 
 
 def _repeated(body: str, fewest: int, most: int | None) -> str:
@@ -266,8 +288,7 @@ def raw_text(node: Text, letters: str = "(?s:.*)") -> str:
     """The body of a terminal for a string that stands there as it is; ``letters`` is what it may be made of."""
     longest = "" if node.longest is None else node.longest
     parts = [regex(letters)]
-    if node.pattern is not None:
-        parts.append(f"({regex(anchored(node.pattern))})")
+    parts += [f"({regex(anchored(pattern))})" for pattern in (node.pattern, *node.also) if pattern is not None]
     if node.shortest or node.longest is not None:
         parts.append(regex(f"(?s:.{{{node.shortest},{longest}}})"))
     return " & ".join(parts)

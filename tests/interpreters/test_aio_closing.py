@@ -13,7 +13,7 @@ from cognition import Cancelled, Idle, ToolMessage
 from interpreters import AsyncAgent, replay, tool
 from interpreters.fakes import ScriptedModel, call
 from interpreters.journal import Journal, JournalWriteError
-from interpreters.journal.writing import is_being_written
+from interpreters.journal.locking import is_being_written
 from tests.cognition.told import MAY_HAVE_HAPPENED
 from tests.interpreters.loops import run
 from tests.interpreters.signs import PATIENCE

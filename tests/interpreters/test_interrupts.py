@@ -21,7 +21,7 @@ from cognition import Idle
 from interpreters import Agent, ApprovalRequest, events, replay, tool
 from interpreters.events import Event
 from interpreters.fakes import Reply, ScriptedModel, call
-from interpreters.journal.writing import is_being_written
+from interpreters.journal.locking import is_being_written
 from interpreters.workers import Workers
 from tests.interpreters.signs import PATIENCE
 

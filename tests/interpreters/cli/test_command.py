@@ -236,7 +236,10 @@ def test_a_chat_from_a_pipe(here: Cogstep) -> None:
         ("parse there.jsonl --format broken.json", "broken.json is not valid JSON"),
         ("parse there.jsonl --format broken.jinja", "the chat template has a syntax error in line 1"),
         ("parse there.jsonl --format hermes --tools shape.json", "shape.json holds no list of tools"),
-        ("parse there.jsonl --format hermes --tools list.json", "list.json: tool 0 has to be an object with a name"),
+        (
+            "parse there.jsonl --format hermes --tools list.json",
+            "list.json: tool 0: it has to be an object",
+        ),
         ("parse there.jsonl --format hermes --tools name.json", "name.json: tool 0: tool name 'a b'"),
         ("parse there.jsonl --finish-reason tired", "invalid choice: 'tired'"),
         ("doctor --seconds soon", "expected a whole number from 1"),

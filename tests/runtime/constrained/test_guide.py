@@ -7,8 +7,8 @@ import pytest
 from cognition import GenerationOptions, ToolSpec
 from cognition.parsing import FORMATS, HERMES, FormatSpec
 from cognition.parsing.formats import LLAMA3, MISTRAL
-from runtime.backend import SpecialTokens
 from runtime.errors import ConstraintError
+from tests.runtime.constrained.vocabularies import Words
 
 pytest.importorskip("llguidance")
 from runtime.constrained.guide import Guide, Guides
@@ -17,25 +17,6 @@ from runtime.constrained.masks import TokenMasks
 NOW = ToolSpec("now", "", {"type": "object", "properties": {}})
 ADD = ToolSpec("add", "", {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]})
 TOOLS = (NOW, ADD)
-
-
-class Words:
-    """A vocabulary of the 256 bytes, some longer tokens, and special ones; token 0 ends a reply."""
-
-    def __init__(self, *words: str, special: tuple[str, ...] = ()) -> None:
-        self.pieces = [b"<end>", *(bytes([byte]) for byte in range(1, 256))]
-        self.pieces += [word.encode() for word in (*words, *special)]
-        self.vocabulary = len(self.pieces)
-        self.special = SpecialTokens({"<end>": 0} | {text: self.pieces.index(text.encode()) for text in special}, {})
-
-    def piece(self, token: int) -> bytes:
-        return self.pieces[token]
-
-    def is_end(self, token: int) -> bool:
-        return token == 0
-
-    def tokenize(self, text: str, *, special: bool) -> list[int]:
-        return list(text.encode())
 
 
 def made(spec: FormatSpec, words: Words, tools: tuple[ToolSpec, ...] = TOOLS, **options: Any) -> Guide:

@@ -1,0 +1,81 @@
+"""``cogstep doctor --tools FILE``: which of a list's tools can be offered, and what of them calls are not held to."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+
+from attrs import asdict, frozen
+
+from cognition import ConfigError
+from interpreters.cli.errors import ANSWERED, UNANSWERED
+from interpreters.cli.parse import list_tools
+from interpreters.cli.render import Style
+from interpreters.cli.terminal import Terminal
+from interpreters.listings import Listed
+from interpreters.tools import Tool
+from runtime.constrained.calls import read_tool
+from runtime.constrained.nodes import Weakened
+
+
+@frozen
+class ToolReport:
+    """One tool."""
+
+    place: int
+    name: str
+    problem: str
+    """Why it can't be offered; empty where it can."""
+    weakened: tuple[Weakened, ...]
+    """What of its schema is left to the check after the call."""
+
+
+def doctor_tools(path: str, *, as_json: bool) -> int:
+    """Look at each, say what was found, and return the exit code."""
+    reports = tuple(map(examine_tool, list_tools(path)))
+    usable = not any(report.problem for report in reports)
+    if as_json:
+        data = {"usable": usable, "tools": [asdict(report) for report in reports]}
+        print(json.dumps(data, ensure_ascii=False, indent=2))
+    else:
+        out = Terminal(sys.stdout)
+        for text, style in tool_lines(path, reports):
+            out.write(f"{text}\n", style)
+    return ANSWERED if usable else UNANSWERED
+
+
+def examine_tool(listed: Listed) -> ToolReport:
+    """What becomes of one tool when it is offered."""
+    if listed.spec is None:
+        return ToolReport(listed.place, listed.name, listed.problem, ())
+    spec = listed.spec
+    try:
+        Tool.from_schema(name=spec.name, parameters=spec.parameters, function=lambda arguments: None)
+        return ToolReport(listed.place, spec.name, "", read_tool(spec).weakened)
+    except ConfigError as error:
+        return ToolReport(listed.place, spec.name, str(error), ())
+
+
+def tool_lines(path: str, reports: tuple[ToolReport, ...]) -> Iterator[tuple[str, Style]]:
+    """The report for people: each line with its style."""
+    for report in reports:
+        name = report.name or f"tool {report.place}"
+        if report.problem:
+            yield f"✗ {name}: {report.problem}", "error"
+        elif report.weakened:
+            yield f"· {name}: calls are held to its schema, apart from", "plain"
+            for one in report.weakened:
+                yield f"    {one.keyword} @ {one.path}: {one.reason}", "dim"
+        else:
+            yield f"✓ {name}: calls are held to all of its schema", "plain"
+    refused = sum(bool(report.problem) for report in reports)
+    weakened = sum(bool(report.weakened) for report in reports)
+    yield "", "plain"
+    yield (
+        (
+            f"{path}: {len(reports)} tools, {weakened} with something that is checked only after the call, "
+            f"{refused} that can't be offered"
+        ),
+        "plain",
+    )

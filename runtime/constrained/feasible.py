@@ -1,0 +1,75 @@
+"""Whether the engine can hold a text to a pattern, found out by compiling it: when a tool is offered, not at a call."""
+
+from __future__ import annotations
+
+import json
+from functools import cache, lru_cache
+from importlib.util import find_spec
+from typing import Any, Literal
+
+from runtime.constrained.nodes import Text
+from runtime.constrained.patterns import anchored
+
+FUEL = 200_000
+"""Steps of the engine for one text. Those of a whole grammar, which has many, are ``masks.FUEL``."""
+
+Verdict = Literal["fits", "empty", "too complex"]
+"""Some text fits, none does, or the engine does not take it."""
+
+
+def text_schema(node: Text) -> dict[str, Any]:
+    """A text as the engine's own JSON Schema has it."""
+    described: dict[str, Any] = {"type": "string", "minLength": node.shortest}
+    patterns = [f"^(?:{anchored(pattern)})$" for pattern in (node.pattern, *node.also) if pattern is not None]
+    if len(patterns) == 1:
+        described["pattern"] = patterns[0]
+    elif patterns:
+        described["allOf"] = [{"pattern": pattern} for pattern in patterns]
+    if node.longest is not None:
+        described["maxLength"] = node.longest
+    return described
+
+
+def text_verdict(node: Text) -> Verdict:
+    """What the engine says of a text in JSON."""
+    return _of_json(json.dumps(text_schema(node)))
+
+
+@lru_cache(2048)
+def _of_json(described: str) -> Verdict:
+    engine = _engine()
+    if engine is None:  # then nothing is held to anything
+        return "fits"
+    library, tokenizer = engine
+    grammar = library.LLMatcher.grammar_from_lark(f"start: %json {described}\n")
+    limits = library.LLParserLimits(initial_lexer_fuel=FUEL)
+    matcher = library.LLMatcher(tokenizer, grammar, log_level=0, limits=limits)
+    if matcher.is_error():
+        return "empty" if "is empty" in matcher.get_error() else "too complex"
+    matcher.compute_bitmask()
+    return "too complex" if matcher.is_error() else "fits"
+
+
+@lru_cache(4096)
+def alive(terminal: str) -> bool:
+    """Whether the engine takes the body of a terminal, and finds a text that fits it."""
+    engine = _engine()
+    if engine is None:
+        return True
+    library, tokenizer = engine
+    grammar = library.LLMatcher.grammar_from_lark(f"start: T\nT: {terminal}\n")
+    limits = library.LLParserLimits(initial_lexer_fuel=FUEL)
+    matcher = library.LLMatcher(tokenizer, grammar, log_level=0, limits=limits)
+    if matcher.is_error():
+        return False
+    mask = matcher.compute_bitmask()
+    return not matcher.is_error() and (any(mask) or bool(matcher.is_accepting()))
+
+
+@cache
+def _engine() -> tuple[Any, Any] | None:
+    if find_spec("llguidance") is None:
+        return None
+    import llguidance
+
+    return llguidance, llguidance.LLTokenizer("byte")
