@@ -31,6 +31,7 @@ from attrs import define, field
 from cognition import CodecError, Failure, FinishReason, MalformedToolCall, ProposedCall, Usage, from_data, to_data
 from interpreters.cassettes.errors import CassetteError
 from interpreters.cassettes.requests import request_digest
+from interpreters.journal.lines import read_strictly
 from runtime.protocol import Done, Timings
 
 FORMAT = "cogstep-cassette"
@@ -69,7 +70,7 @@ def read_tape(path: Path) -> Tape:
         CassetteError: there is none, or it can't be read.
     """
     try:
-        data = json.loads(path.read_text("utf-8"))
+        data = read_strictly(path.read_text("utf-8"))
     except FileNotFoundError:
         raise CassetteError(
             "there is no such cassette yet; record it with pytest --cassette=record", path=path
@@ -84,9 +85,19 @@ def read_tape(path: Path) -> Tape:
             path=path,
         )
     try:
-        return Tape(dict(data["models"]), _exchanges(data["exchanges"]))
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        return Tape(_models(data["models"]), _exchanges(data["exchanges"]))
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise CassetteError(f"it is damaged ({type(error).__name__}: {error}); record it again", path=path) from error
+
+
+def _models(data: Any) -> dict[str, dict[str, Any]]:
+    models: dict[str, dict[str, Any]] = from_data(data, dict[str, dict[str, Any]])
+    for info in models.values():
+        from_data(info.get("name", ""), str)
+        from_data(info.get("features", []), tuple[str, ...])
+        if from_data(info.get("context_tokens", 1), int) < 1:
+            raise ValueError("a model has no context")
+    return models
 
 
 def _exchanges(entries: Iterable[dict[str, Any]]) -> list[Exchange]:

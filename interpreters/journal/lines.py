@@ -27,10 +27,24 @@ def decoded(line: bytes) -> Any:
     """The value of a line, or None if it holds none that a journal may hold."""
     try:
         # As a text: of bytes, json would first find out how they are coded.
-        value = _decode(line.decode("utf-8", "surrogatepass"))
-    except (ValueError, RecursionError):
+        return read_strictly(line.decode("utf-8", "surrogatepass"))
+    except ValueError:
         return None
-    return None if line.count(b"[") + line.count(b"{") > DEEPEST and _is_too_deep(value) else value
+
+
+def read_strictly(text: str) -> Any:
+    """The value of a JSON text, which can be worked with whoever wrote it.
+
+    Raises:
+        ValueError: it is none, or none of ours.
+    """
+    try:
+        value = _decode(text)
+    except RecursionError:
+        raise ValueError("it has too many brackets within one another") from None
+    if len(text) > 2 * DEEPEST and text.count("[") + text.count("{") > DEEPEST and _is_too_deep(value):
+        raise ValueError("it has too many brackets within one another")
+    return value
 
 
 def _is_too_deep(value: Any) -> bool:

@@ -107,7 +107,8 @@ class JournalReader:
         """Each whole line, where it ends, and whether its sum is right; behind one where it is not, nothing is."""
         before = self.header_place
         number = 1
-        while line := self._line(number):
+        read = self._line
+        while line := read(number):
             total = sum_of(line, before.sum)
             if total is None:
                 line, total = self._looked_at_again(line, before, number)
@@ -251,7 +252,9 @@ class JournalReader:
 
 def _hidden(data: dict[str, Any]) -> tuple[Any, ...]:
     """What is said of hidden secrets: a field, a kind and a count each."""
+    if "redacted" not in data:  # the usual case
+        return ()
     return tuple(
         {"field": one.field, "kind": one.kind, "count": one.count}
-        for one in from_data(data.get("redacted", []), tuple[Redacted, ...])
+        for one in from_data(data["redacted"], tuple[Redacted, ...])
     )

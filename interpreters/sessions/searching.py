@@ -12,6 +12,7 @@ from attrs import frozen
 
 from cognition import CogstepError, Input
 from interpreters.journal import JournalError
+from interpreters.journal.lines import LONGEST
 from interpreters.journal.payloads import MARK
 from interpreters.journal.reading import INPUT_TAGS
 from interpreters.sessions.listing import BadFile, bare, glance_at, journals_in, opened
@@ -81,9 +82,13 @@ def _hits(path: Path, wanted: re.Pattern[str], raw: re.Pattern[bytes] | None) ->
     if reader is None:
         return
     with reader:
+        if raw is not None and not _may_hold(path, raw):
+            for _ in reader.lines():  # damage is told, also where nothing is found
+                pass
+            return
         turn = 0
         for number, line in enumerate(reader.lines(), 1):
-            turn += glance_at(reader, line, number).begins
+            turn += glance_at(reader, line, number)[0]
             # A line with half a surrogate pair in it is all ASCII, and large texts stand elsewhere.
             if raw is None or raw.search(line) or b"\\u" in line or MARK in line:
                 event = reader.record(line, number).input
@@ -96,6 +101,15 @@ def _hits(path: Path, wanted: re.Pattern[str], raw: re.Pattern[bytes] | None) ->
                         match[0],
                         _one_line(text[match.end() : match.end() + AROUND]),
                     )  # fmt: skip
+
+
+def _may_hold(path: Path, raw: re.Pattern[bytes]) -> bool:
+    """Looked for in the whole file at once, unless that is large: a third of the time."""
+    try:
+        content = path.read_bytes() if path.stat().st_size <= LONGEST else None
+    except OSError:
+        content = None
+    return content is None or bool(raw.search(content)) or b"\\u" in content or MARK in content
 
 
 def _first(event: Input, wanted: re.Pattern[str]) -> tuple[str, re.Match[str]] | None:

@@ -76,7 +76,7 @@ print(bad or "good")
 
 
 @pytest.mark.slow
-@pytest.mark.behaviour("R13d")
+@pytest.mark.behaviour("R13c")
 def test_listing_beside_a_writer_disturbs_nobody(tmp_path: Path) -> None:
     """Two threads and two processes list in a loop; each creation and each reopening has its lock, and all is whole."""
     found: list[Any] = []
@@ -112,7 +112,7 @@ def test_listing_beside_a_writer_disturbs_nobody(tmp_path: Path) -> None:
     assert [one.turns for one in list_sessions(tmp_path) if isinstance(one, SessionInfo)] == [7] * 8
 
 
-@pytest.mark.behaviour("R13d")
+@pytest.mark.behaviour("R13c")
 def test_a_lock_that_others_only_look_at_is_got(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """However often somebody looks at the very moment; whoever has it for himself is told of at once."""
     path = small(tmp_path / "s.jsonl")

@@ -19,7 +19,7 @@ import pytest
 from cognition import ConfigError, EchoEngine, UserSpoke
 from interpreters import Agent, AsyncAgent, replay, tool
 from interpreters.fakes import ScriptedModel, call
-from interpreters.handles import AgentHost
+from interpreters.handles import AgentHost, ModelChoice
 from interpreters.journal import Journal, JournalLockedError, JournalWriteError
 from interpreters.journal.locking import is_being_written
 from tests.interpreters.journals import small
@@ -244,6 +244,12 @@ def drop_a_host_that_holds_itself(path: Path) -> None:
     host.open("a", journal=path).run("Hi?")
 
 
+def drop_a_host_in_a_process(path: Path) -> None:
+    model = ModelChoice(factory="tests.interpreters.handles.models:scripted", arguments={"replies": ["Hi!"]})
+    host = AgentHost.in_process(model)
+    host.open("a", journal=path).run("Hi?")
+
+
 DROPPED = [
     drop_an_agent,
     drop_an_async_agent,
@@ -254,14 +260,18 @@ DROPPED = [
     drop_a_fork,
     drop_a_host,
     drop_a_host_that_holds_itself,
+    drop_a_host_in_a_process,
 ]
 
 
 @pytest.mark.behaviour("R13b")
 @pytest.mark.parametrize("drop", DROPPED, ids=lambda drop: drop.__name__)
-def test_what_is_dropped_without_being_closed_gives_its_lock_back(tmp_path: Path, drop: Callable[[Path], None]) -> None:
+def test_what_is_dropped_without_being_closed_gives_its_lock_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, drop: Callable[[Path], None]
+) -> None:
     """Before anybody is told that another session is writing; what it acknowledged is on file."""
     path = tmp_path / "s.jsonl"
+    monkeypatch.syspath_prepend(str(ROOT))  # a host in a process finds its model there
     drop(path)
 
     with Agent.resume(path, ScriptedModel(["Again!"])) as agent:
