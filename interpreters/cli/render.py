@@ -241,6 +241,11 @@ def _warning_raised(view: View, event: events.WarningRaised) -> Rendered:
     return _aside(view, f"! {event.message}", "warning")
 
 
+def _tool_weakened(view: View, event: events.ToolWeakened) -> Rendered:
+    keywords = ", ".join(dict.fromkeys(one.keyword for one in event.keywords))
+    return _aside(view, f"! calls of {event.tool} are checked for {keywords} after they were written", "dim")
+
+
 def _turn_finished(view: View, event: events.TurnFinished) -> Rendered:
     view, pieces = end_line(view)
     outcome = event.outcome
@@ -294,6 +299,7 @@ RENDERERS: Mapping[type[Event], Callable[[View, Any], Rendered]] = {
     events.ContextTrimmed: _context_trimmed,
     events.ContextCompacted: _context_trimmed,
     events.WarningRaised: _warning_raised,
+    events.ToolWeakened: _tool_weakened,
     events.TurnFinished: _turn_finished,
 }
 """Every event there is; a test compares it with ``interpreters.events``."""

@@ -280,6 +280,8 @@ class Narrowing:
             self._into.patterns[pattern] = None
         if isinstance(shape, str):
             self._into.formats[shape] = None
+        elif shape is not None:
+            self.refuse(f"'format' has to be a text, not {shown(shape)}")
         self._sizes(schema, "minLength", "maxLength")
 
     def _number(self, schema: dict[str, Any]) -> None:

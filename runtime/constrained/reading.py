@@ -225,9 +225,11 @@ class Reader:
         if "$ref" in told:
             pointer = told["$ref"]
             found = self._target(pointer, path)
-            if pointer in through:
+            if found is ABSENT:  # refused, also where it is no text
+                pass
+            elif pointer in through:
                 self.weaken(path, "$ref", "it leads back to the schema that it is a part of")
-            elif found is not ABSENT:
+            else:
                 self._narrow(known, found, pointer, through | {pointer})
         if "allOf" in told:
             parts = told["allOf"]

@@ -10,7 +10,6 @@ import pytest
 
 from cognition import ConfigError, Failure, GenerationOptions
 from interpreters import Agent, AnswerError, AsyncAgent, StructuredResult, Tool, TurnFailedError, fakes, tool
-from runtime.constrained.schema import SchemaError
 
 
 @attrs.frozen
@@ -133,10 +132,8 @@ def odd_tool() -> Tool[..., Any]:
     return odd
 
 
-def test_a_tool_that_calls_can_not_be_held_to_is_refused_when_it_is_registered() -> None:
-    """With its name, the place in its schema, and what to do."""
-    with pytest.raises(
-        SchemaError, match=r"tool 'odd': 'not' is not supported.* @ \$\.properties\.a .*constrain=False"
-    ):
-        Agent(fakes.ScriptedModel([]), [odd_tool()])
+def test_a_tool_that_no_arguments_fit_is_told_and_stops_no_agent() -> None:
+    """With its name and the place in its schema; the others are offered as ever."""
+    with Agent(fakes.ScriptedModel([]), [odd_tool()]) as agent:
+        assert [one.path for one in agent.describe().weakened["odd"]][:1] == ["$.properties.a"]
     Agent(fakes.ScriptedModel([]), [odd_tool()], options=GenerationOptions(constrain=False)).close()
