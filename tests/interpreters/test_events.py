@@ -11,7 +11,7 @@ from attrs import fields
 
 from cognition import Completed, Failure, MalformedToolCall, Plan, Policy, Question, Rule, Usage
 from cognition.features import Task, WorkerSpec
-from interpreters import HookAnswer, HookRequest, PlanAnswer, ToolContext, events, fakes, tool
+from interpreters import HookAnswer, HookRequest, PlanAnswer, Tool, ToolContext, events, fakes, tool
 from interpreters.approvals import Approval
 from interpreters.cli.jsonl import TAGS, event_line
 from interpreters.events import Event
@@ -294,7 +294,14 @@ def test_warnings_are_told(talk: Way) -> None:
     assert warnings(talk).of(events.WarningRaised) == [{"message": "a note could not be saved: the disk is full"}]
 
 
-SCENES = (calls_and_approvals, questions, plans, hooks_and_notes, workers, troubles, overflow, warnings)
+def strangers(talk: Way) -> Session:
+    tags = {"type": "object", "properties": {"tags": {"type": "array", "uniqueItems": True}}}
+    return Session(
+        talk, ScriptedModel(["Hi."]), "Hi!", tools=[Tool.from_schema(name="tag", parameters=tags, function=print)]
+    )
+
+
+SCENES = (calls_and_approvals, questions, plans, hooks_and_notes, workers, troubles, overflow, warnings, strangers)
 
 
 @every_way
