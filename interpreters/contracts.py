@@ -217,6 +217,8 @@ def _recorded(path: Path) -> Iterator[Message]:
 
 def _is_cassette(path: Path) -> bool:
     try:
+        if not path.is_file():  # a pipe would be waited for
+            return False
         with path.open("rb") as file:
             return FORMAT.encode() in file.read(200)
     except OSError:

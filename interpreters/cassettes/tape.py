@@ -69,13 +69,15 @@ def read_tape(path: Path) -> Tape:
     Raises:
         CassetteError: there is none, or it can't be read.
     """
+    if path.exists() and not path.is_file():  # a pipe would be waited for
+        raise CassetteError("can't be read: it is no file", path=path)
     try:
-        data = read_strictly(path.read_text("utf-8"))
+        data = json.loads(path.read_text("utf-8"))
     except FileNotFoundError:
         raise CassetteError(
             "there is no such cassette yet; record it with pytest --cassette=record", path=path
         ) from None
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise CassetteError(f"can't be read: {error}", path=path) from error
     if not isinstance(data, dict) or data.get("format") != FORMAT:
         raise CassetteError("this is no cassette", path=path)
@@ -86,12 +88,12 @@ def read_tape(path: Path) -> Tape:
         )
     try:
         return Tape(_models(data["models"]), _exchanges(data["exchanges"]))
-    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError, RecursionError) as error:
         raise CassetteError(f"it is damaged ({type(error).__name__}: {error}); record it again", path=path) from error
 
 
 def _models(data: Any) -> dict[str, dict[str, Any]]:
-    models: dict[str, dict[str, Any]] = from_data(data, dict[str, dict[str, Any]])
+    models: dict[str, dict[str, Any]] = from_data(read_strictly(json.dumps(data)), dict[str, dict[str, Any]])
     for info in models.values():
         from_data(info.get("name", ""), str)
         from_data(info.get("features", []), tuple[str, ...])
@@ -188,6 +190,8 @@ def reply_of_data(data: dict[str, Any]) -> tuple[Done, int]:
         raise ValueError(f"a reply has no {', '.join(sorted(unknown))}")
     if data["finish_reason"] not in get_args(FinishReason):
         raise ValueError(f"a reply doesn't end by {data['finish_reason']!r}")
+    # Arguments are the model's, and may hold any number. These are reckoned with.
+    read_strictly(json.dumps([data.get("usage"), data.get("failure"), data.get("pieces")]))
     try:
         return Done(
             from_data(data.get("text", ""), str),

@@ -152,12 +152,7 @@ class JournalReader:
 
     def _open(self) -> BinaryIO:
         try:
-            mode = os.stat(self.path).st_mode  # beforehand: to open a pipe would wait for somebody who writes to it
-            if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
-                raise JournalError(
-                    "a recording is read from a file, and this is a pipe or a device; save it to a file first",
-                    path=self.path,
-                )
+            check_is_file(self.path)
             return self.path.open("rb")
         except OSError as error:
             reason = "there is no such file" if isinstance(error, FileNotFoundError) else error.strerror
@@ -248,6 +243,20 @@ class JournalReader:
     def _damaged(self, what: str, number: int, record: Record | None = None) -> JournalDamagedError:
         message = f"{what}; the journal is damaged here"
         return JournalDamagedError(message, path=self.path, line=number, record=record)
+
+
+def check_is_file(path: Path) -> None:
+    """Asked before a recording is opened: to open a pipe would wait for who is at its other end.
+
+    Raises:
+        JournalError: it is a pipe or a device.
+        OSError: it is nothing that can be looked at.
+    """
+    mode = os.stat(path).st_mode
+    if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+        raise JournalError(
+            "a recording is read from a file, and this is a pipe or a device; save it to a file first", path=path
+        )
 
 
 def _hidden(data: dict[str, Any]) -> tuple[Any, ...]:

@@ -28,7 +28,7 @@ from interpreters.journal.format import ENGINES, FORMAT, DecisionWriter, Origin,
 from interpreters.journal.lines import LONGEST, decoded
 from interpreters.journal.locking import LockedFile
 from interpreters.journal.payloads import LARGE, Payloads, force_directory
-from interpreters.journal.reading import JournalReader
+from interpreters.journal.reading import JournalReader, check_is_file
 
 if TYPE_CHECKING:
     from interpreters.veil import Redacted, Veil
@@ -112,6 +112,8 @@ class Journal:
             JournalError: it can't be read or written, or another session is writing it.
         """
         path = Path(path)
+        with contextlib.suppress(OSError):  # which opening it tells better
+            check_is_file(path)
         journal = cls(path, _open_for_writing(path, 0), fsync)
         try:
             journal._lock("another session is writing this journal; wait for its end")

@@ -33,7 +33,7 @@ def run_tools_again(path: Path) -> None:
 
 def resume(path: Path) -> None:
     """And go on: what was read must be fit to work with."""
-    before = path.read_bytes()
+    before = path.read_bytes() if path.is_file() else None
     try:
         with Agent.resume(
             path, ScriptedModel(iter(lambda: "Well.", None), context_tokens=10**6), TOOLS, **options()
@@ -43,7 +43,8 @@ def resume(path: Path) -> None:
             agent.run("And now?")
         replay(path).raise_for_divergence()
     finally:
-        path.write_bytes(before)
+        if before is not None:
+            path.write_bytes(before)
 
 
 def fork(path: Path) -> None:

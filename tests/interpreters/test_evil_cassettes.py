@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -63,3 +64,10 @@ def test_any_text_that_is_no_cassette_is_an_error(tmp_path: Path, text: str) -> 
 
     with pytest.raises(CassetteError, match=str(path)):
         say(Cassette(path))
+
+
+def test_what_is_no_file_is_no_cassette(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path / "pipe", tmp_path, Path("/dev/zero")):
+        with pytest.raises(CassetteError, match="it is no file"):
+            say(Cassette(path))
