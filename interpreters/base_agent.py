@@ -122,7 +122,9 @@ class BaseAgent(ABC):
 
     def __del__(self) -> None:
         """Dropped without ``close``: the recording is let go of at once, and not when the garbage is collected."""
-        journal = self.__dict__.get("_journal")  # the constructor may have failed before
+        # The constructor may have failed before. Not by way of `__dict__`: made only now, it would be nothing that the
+        # garbage collector knows, and keep what it refers to for another round.
+        journal = getattr(self, "_journal", None)
         if journal is not None:
             journal.close()
 

@@ -310,7 +310,7 @@ class AgentHost:
 
     def __del__(self) -> None:
         """Dropped without ``close``: its sessions end, and whoever wants to write their recordings waits for that."""
-        reader: threading.Thread | None = self.__dict__.get("_reader")  # the constructor may have failed before
+        reader: threading.Thread | None = getattr(self, "_reader", None)  # the constructor may have failed before
         if reader is not None and self.ended is None:
             released_by(reader)
             self.send(say.Shutdown())
