@@ -35,7 +35,9 @@ def test_every_text_is_read_as_it_was_written(said: str, answer: str, thought: s
     """Half a character, and both halves apart: the fold is the live state, and the requests' digests are the same."""
     with TemporaryDirectory() as folder:
         path = Path(folder) / "s.jsonl"
-        model = ScriptedModel([Reply(answer or ".", reasoning=thought), "Done."], context_tokens=10**6)
+        model = ScriptedModel(
+            [Reply(answer if answer.strip() else f".{answer}", reasoning=thought), "Done."], context_tokens=10**6
+        )
         with Agent(model, system=said, journal=path, fsync="never", redact=None) as agent:
             agent.run(said)
             agent.run("And now?")
@@ -65,6 +67,9 @@ class Given(Tool[..., str]):
         self.spec = ToolSpec("theirs", "", parameters)
         self.timeout = None
         self.is_async = False
+
+    def prepare(self) -> None:
+        """It is never called, so nothing has to be checked."""
 
 
 @pytest.mark.parametrize(
