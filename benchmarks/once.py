@@ -32,6 +32,7 @@ ONCE: Mapping[str, Sequence[str]] = {
     "parsing": ("--lengths", "200,400", "--rounds", "1"),
     "prove": ("--states", "2000"),
     "constrained": ("--calls", "4", "--rounds", "1"),
+    "json_grammars": ("--schemas", "4"),
     "drafting": ("--rounds", "1", "--model", str(SHIPPED)),
     "mlx_server": (
         *("--rounds", "1", "--agents", "2", "--steps", "1"),

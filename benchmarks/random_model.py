@@ -91,7 +91,7 @@ def write_random_model(folder: Path, shape: Shape = SMALL, *, mlx: bool = True) 
         if mlx:
             for_mlx[theirs] = array.astype(np.float16)
         kept[ours] = array if array.ndim == 1 else gguf.quants.quantize(array, gguf.GGMLQuantizationType.Q8_0)
-    tokenizer = _tokenizer(shape.vocabulary)
+    tokenizer = tokenizer_of(shape.vocabulary)
     template = json.loads((SMALL_MODEL / "mlx" / "tokenizer_config.json").read_text("utf-8"))["chat_template"]
     file = folder / "random-q8_0.gguf"
     _write_gguf(file, shape, kept, tokenizer, template)
@@ -116,7 +116,7 @@ def _weights(shape: Shape) -> Iterator[tuple[str, str, Any]]:
     yield "model.norm.weight", "output_norm.weight", np.ones(shape.dim, np.float32)
 
 
-def _tokenizer(size: int) -> dict[str, Any]:
+def tokenizer_of(size: int) -> dict[str, Any]:
     """The shipped model's, with words that no merge makes up to the size of the vocabulary."""
     tokenizer: dict[str, Any] = json.loads((SMALL_MODEL / "mlx" / "tokenizer.json").read_text("utf-8"))
     vocabulary = tokenizer["model"]["vocab"]
