@@ -13,6 +13,8 @@ from runtime import Done
 from runtime.handles import LocalRuntime
 
 pytest.importorskip("llguidance")
+from runtime.constrained.replies import weakened_tools
+from tests.runtime.constrained.test_mcp_tool_lists import LISTS, judge, tools_of
 
 ROUTE = ToolSpec(
     "route",
@@ -50,6 +52,22 @@ def test_sampled_calls_of_random_schemas_are_valid(runtime: LocalRuntime) -> Non
             assert (len(done.calls), done.malformed) == (1, ())
             judge = Draft202012Validator(schema, format_checker=Draft202012Validator.FORMAT_CHECKER)
             judge.validate(json.loads(done.calls[0].arguments_json))
+    assert complete
+
+
+@pytest.mark.slow
+def test_a_tool_of_each_list_of_others_is_called(runtime: LocalRuntime) -> None:
+    """Forced, each is called once, and with what fits its schema, unless that is weakened."""
+    complete = 0
+    for path in LISTS:
+        first = tools_of(path)[0]
+        done = sample(runtime, (first,), tool_choice=first.name, parallel_calls=False, max_tokens=80, seed=3)
+        assert done.failure is None
+        if done.finish_reason != "length":
+            complete += 1
+            assert ([call.name for call in done.calls], done.malformed) == ([first.name], ())
+            if not weakened_tools((first,), runtime.describe().format):
+                judge(first).validate(json.loads(done.calls[0].arguments_json))
     assert complete
 
 
