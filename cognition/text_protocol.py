@@ -45,6 +45,7 @@ MOST_OBJECTS = 64
 TAGGED = re.compile(r"<tool>\s*(.*?)\s*</tool>(?:\s*<args>(.*?)</args>)?", re.DOTALL)
 CUT_INPUT = re.compile(r"\s*(?:<args>|(?:<|<a|<ar|<arg|<args)\Z)")
 """Behind a call without input: the beginning of one. It has no end, or ``TAGGED`` would have found it."""
+BEGUN_OBJECT = re.compile(r"\s*\{\s*[\"']")
 RESPONSE = re.compile(r"<response>(.*?)(?:</response>|\Z)", re.DOTALL)
 
 RETRY_NOTE = "Your reply could not be read: {reason}. Reply again in the agreed form."
@@ -216,6 +217,8 @@ def _arguments(name: str, value: Any, tools: Mapping[str, ToolSpec]) -> tuple[di
         mended = _mended(value) if value.lstrip().startswith("{") else None
         if isinstance(mended, dict):
             return mended, ""
+        if BEGUN_OBJECT.match(value):  # it would be the text that a tool runs, such as a command
+            return None, f"the input of {name!r} begins like a JSON object and is none"
         properties = tools[name].parameters.get("properties", {}) if name in tools else {}
         # a schema may also be a plain true or false
         texts = [key for key, one in properties.items() if isinstance(one, dict) and one.get("type") == "string"]
@@ -234,7 +237,8 @@ def _read_tags(text: str, tools: Mapping[str, ToolSpec], *, cut: bool) -> Readin
         name, raw = match.group(1), match.group(2)
         if raw is None and (CUT_INPUT.match(text, match.end()) or (cut and not text[match.end() :].strip())):
             malformed.append(MalformedToolCall(text[match.start() :], f"the input of {name!r} is not complete"))
-            continue
+            text = text[: match.start()]  # what stands behind it, stands in its input
+            break
         arguments, problem = ({}, "") if raw is None or not raw.strip() else _arguments(name, raw.strip(), tools)
         if arguments is None:
             malformed.append(MalformedToolCall(match.group(0), problem))

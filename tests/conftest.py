@@ -31,7 +31,9 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 @pytest.fixture(autouse=True)
 def _no_converter_from_before() -> None:
-    """Under mutation the codec's converter is built in each test: one built before the mutation knows nothing of it."""
+    """Under mutation the codec's converter and hooks are made in each test: older ones know nothing of the mutation."""
     mutant = os.environ.get("MUTANT_UNDER_TEST", "")  # set by mutmut; "stats" while it learns which test reaches what
     if mutant == "stats" or mutant.startswith("cognition.codec."):
-        codec._converter.cache_clear()
+        for kept in vars(codec).values():
+            if hasattr(kept, "cache_clear"):
+                kept.cache_clear()

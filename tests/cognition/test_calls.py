@@ -126,9 +126,17 @@ def test_of_a_reply_that_was_cut_the_whole_calls_run_and_the_cut_one_is_told() -
     assert "the reply reached the token limit inside the call" in note.text
 
 
-@pytest.mark.parametrize("text", ['{"a": 1, "a": 2}', '{"a": {"b": 1, "b": 1}}', '{"a": NaN}', '{"a": -Infinity}'])
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ('{"a": 1, "a": 2}', "the key 'a' is given twice"),
+        ('{"a": {"b": 1, "b": 1}}', "the key 'b' is given twice"),
+        ('{"a": NaN}', "NaN is no JSON number"),
+        ('{"a": -Infinity}', "-Infinity is no JSON number"),
+    ],
+)
 @pytest.mark.behaviour("P13d")
-def test_a_call_that_gives_a_key_twice_is_told_whoever_proposed_it(text: str) -> None:
+def test_a_call_that_gives_a_key_twice_is_told_whoever_proposed_it(text: str, told: str) -> None:
     """Which value counts differs from reader to reader; what is no JSON number is none."""
     session = Session(engine_with(WRITE))
     session(UserSpoke("Go"))
@@ -136,6 +144,9 @@ def test_a_call_that_gives_a_key_twice_is_told_whoever_proposed_it(text: str) ->
 
     assert isinstance(again, CallModel)
     assert again.purpose == "repair"
+    note = again.request.messages[-1]
+    assert isinstance(note, UserMessage)
+    assert told in note.text
 
 
 def test_a_refusal_from_now_on_keeps_its_reason() -> None:

@@ -264,3 +264,11 @@ def test_a_fold_over_recorded_inputs_gives_the_live_state() -> None:
 
     assert live == fold(engine, recorded)
     assert live == fold(engine, recorded[1:], fold(engine, recorded[:1]))
+
+
+def test_pairs_are_written_as_arrays() -> None:
+    """Each item by its own type."""
+    options = GenerationOptions(logit_bias=((3, 1.5), (4, -2.0)))
+
+    assert to_data(options)["logit_bias"] == [[3, 1.5], [4, -2.0]]
+    assert to_data(AgentConfig(options=options))["options"]["logit_bias"] == [[3, 1.5], [4, -2.0]]

@@ -124,3 +124,12 @@ def test_every_class_is_defined_once_and_every_reference_leads_somewhere(kind: A
 
     assert set(definitions) == references
     assert all(definition["additionalProperties"] is False for definition in definitions.values())
+
+
+@pytest.mark.parametrize(
+    ("pairs", "right"),
+    [([], True), ([[3, 1.5]], True), ([[3]], False), ([[3, 1.5, 2]], False), ([["3", 1.5]], False), ([{}], False)],
+)
+def test_pairs_have_two_items_of_their_own_types(pairs: Any, right: bool) -> None:
+    """The biases of tokens are the only ones so far."""
+    assert right == VALIDATORS[AgentConfig].is_valid({"options": {"logit_bias": pairs}})

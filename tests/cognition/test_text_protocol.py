@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -42,8 +43,6 @@ LS = [("shell", {"command": "ls"})]
 
 
 def calls(reading: Reading) -> list[tuple[str, dict[str, Any]]]:
-    import json
-
     return [(call.name, json.loads(call.arguments_json)) for call in reading.calls]
 
 
@@ -334,3 +333,65 @@ def test_a_missing_brace_is_mended_where_the_text_has_an_end_of_its_own() -> Non
     assert calls(read_text("short_keys", '```\n{"a": "shell", "i": {"command": "ls"}\n```', TOOLS)) == LS
     assert calls(read_text("tool_tags", '<tool>shell</tool><args>{"command": "ls"</args>', TOOLS)) == LS
     assert read_text("short_keys", 'Use {"t": {"a": 1', TOOLS).answer == 'Use {"t": {"a": 1'
+
+
+@pytest.mark.parametrize(
+    ("protocol", "text", "malformed"),
+    [
+        ("short_keys", '{"a": "shell", "i": {"command": "l', ['{"a": "shell", "i": {"command": "l']),
+        ("short_keys", '{"a": "shell"', ['{"a": "shell"']),
+        ("short_keys", 'So: {"a": "shell", "i": {"c', ['{"a": "shell", "i": {"c']),
+        ("short_keys", '{"a": "move"} {"a": "shell", "i": {"c', ['{"a": "shell", "i": {"c']),
+        ("short_keys", 'So: {"a": "move"} {"a": "nothing", "i": {"c', ['{"a": "nothing", "i": {"c']),
+        ("short_keys", 'So: {"a": "move", "a": "x"} or {"t": {"b', ['{"a": "move", "a": "x"} or {"t": {"b']),
+        ("short_keys", 'It has {"a": "shell", "b": 1} and {"t": ["x', ['{"a": "shell", "b": 1}']),
+        ("tool_tags", 'Hm.<tool>shell</tool><args>{"command": "l', ['<tool>shell</tool><args>{"command": "l']),
+        ("tool_tags", "<tool>move</tool><args>{}</args>so <tool>a<tool>b", ["<tool>a<tool>b"]),
+    ],
+)
+def test_what_is_told_of_is_the_text_itself(protocol: TextProtocol, text: str, malformed: list[str]) -> None:
+    """From where it begins: the model reads it, and nothing of what stands before it."""
+    assert malformed == [one.raw for one in read_text(protocol, text, TOOLS, "length").malformed]
+
+
+@pytest.mark.behaviour("P13a")
+@pytest.mark.parametrize("reason", ["stop", "length"])
+@pytest.mark.parametrize("inner", ["<tool>now</tool>", "<tool>now</tool><args>{}</args>"])
+def test_a_call_within_the_input_of_another_is_none(inner: str, reason: FinishReason) -> None:
+    """Neither where the outer one's input was cut, nor where the inner one's end is taken for the outer one's."""
+    reading = read_text("tool_tags", f'<tool>shell</tool><args>{{"command": "{inner} and', TOOLS, reason)
+
+    assert calls(reading) == []
+    assert len(reading.malformed) == 1
+
+
+def test_a_call_in_tags_without_any_input_ends_no_search() -> None:
+    """White space is none."""
+    reading = read_text("tool_tags", "<tool>now</tool><args> </args><tool>shell</tool><args>ls</args>", TOOLS)
+
+    assert (calls(reading), reading.malformed) == ([("now", {}), *LS], ())
+
+
+@pytest.mark.parametrize("protocol", ["short_keys", "tool_tags"])
+def test_broken_json_is_no_plain_input(protocol: TextProtocol) -> None:
+    """A command may stand there as it is, in braces too; what was to be an object is not run as one."""
+    written = {"short_keys": '{{"a": "shell", "i": {}}}', "tool_tags": "<tool>shell</tool><args>{}</args>"}[protocol]
+
+    def read(text: str) -> Reading:
+        return read_text(protocol, written.format(json.dumps(text) if protocol == "short_keys" else text), TOOLS)
+
+    assert calls(read("{ ls; }")) == [("shell", {"command": "{ ls; }"})]
+    assert calls(read('{"command": "ls"}')) == LS
+    assert (calls(read('{"command" "ls}')), len(read('{"command" "ls}').malformed)) == ([], 1)
+    assert (calls(read("{ 'command: ls")), len(read("{ 'command: ls").malformed)) == ([], 1)
+
+
+@pytest.mark.behaviour("P13a")
+def test_a_name_in_tags_at_the_token_limit_is_no_call_of_the_turn() -> None:
+    """What it was to be called with is not known; the model is asked again, and nothing runs."""
+    session = Session(engine_with(SHELL, protocol="tool_tags"))
+    session(UserSpoke("What is here?"))
+
+    again = session(replied("1.1.0", "<tool>shell</tool>", finish_reason="length"))
+
+    assert [CallModel] == [type(decision) for decision in again]
