@@ -7,6 +7,7 @@ from typing import Any
 
 from attrs import Attribute, field, frozen
 
+from cognition.checking import checked
 from cognition.engine_tools import engine_tools
 from cognition.errors import ConfigError
 from cognition.features import Feature, HookPoint
@@ -17,7 +18,7 @@ from cognition.tools import ToolSpec
 
 
 def _positive(instance: object, attribute: Attribute[Any], value: float | None) -> None:
-    if value is not None and value <= 0:
+    if value is not None and not value > 0:  # said so that NaN is refused too
         raise ConfigError(f"{type(instance).__name__}.{attribute.name} must be above 0, not {value!r}")
 
 
@@ -44,6 +45,7 @@ TOOL_CHOICES = ("auto", "none", "required")
 """Beside the names of tools. A tool of such a name can be called, and can't be the one that is asked for."""
 
 
+@checked
 @frozen
 class GenerationOptions:
     """How a reply is sampled. Runtimes honour what they support and say what they do not."""
@@ -92,6 +94,7 @@ class GenerationOptions:
     """Only tokens at least this many times as likely as the likeliest; 0 is off. (https://arxiv.org/abs/2407.01082)"""
 
 
+@checked
 @frozen
 class Limits:
     """Budgets of one turn. None is no limit. Each has an outcome of its own (``LimitReached``)."""
@@ -113,6 +116,7 @@ class Limits:
     """How often a hook may ask a turn that would complete to go on."""
 
 
+@checked
 @frozen
 class RetryPolicy:
     """How often and when a failed model call is tried again."""
@@ -125,6 +129,7 @@ class RetryPolicy:
     """No wait is longer, Retry-After included."""
 
 
+@checked
 @frozen
 class AgentConfig:
     """Everything an ``LLMEngine`` is made from. Plain values: it is written into a session's header."""

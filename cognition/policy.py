@@ -11,6 +11,7 @@ from typing import Literal
 
 from attrs import Attribute, field, frozen
 
+from cognition.checking import checked
 from cognition.errors import ConfigError
 from cognition.features import Mode
 from cognition.messages import ToolCall
@@ -21,6 +22,7 @@ Action = Literal["allow", "ask", "deny"]
 SEVERITY: dict[Action, int] = {"allow": 0, "ask": 1, "deny": 2}
 
 
+@checked
 @frozen
 class Rule:
     """What to do with calls of the tools that a pattern names."""
@@ -52,6 +54,7 @@ BY_DEFAULT: Mapping[Action, Verdict] = {action: Verdict(action) for action in SE
 BY_TOOL = Verdict("ask", "the tool asks for approval")
 
 
+@checked
 @frozen
 class Policy:
     """The embedding program's rules. What the user grants or refuses "from now on" is judged by the same words."""

@@ -9,6 +9,7 @@ from typing import Any
 
 from attrs import Attribute, field, frozen
 
+from cognition.checking import checked
 from cognition.errors import ConfigError
 
 NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
@@ -31,6 +32,7 @@ def _plain_schema(value: Mapping[str, Any]) -> dict[str, Any]:
     return schema
 
 
+@checked
 @frozen
 class ToolSpec:
     """One tool as the model sees it, with what policy and recovery need to know of it."""

@@ -8,11 +8,13 @@ from concurrent.futures import Future
 from attrs import field, frozen
 
 from cognition import ApprovalGiven, ApprovalRefused, AskApproval, ConfigError, EffectId, ToolCall
+from cognition.checking import checked
 
 NOBODY = "nobody is here to approve it"
 NOT_ASKED = "the user could not be asked"
 
 
+@checked
 @frozen
 class Approval:
     """An answer in full; a plain True or False will do where there is no more to say."""
@@ -41,7 +43,7 @@ class ApprovalRequest:
 
 
 Answer = bool | Approval
-Approve = Callable[[ApprovalRequest], "Answer | Future[Answer] | Awaitable[Answer]"]
+Approve = Callable[[ApprovalRequest], Answer | Future[Answer] | Awaitable[Answer]]
 """Asks the user. It runs on the session's own thread, so that it may simply read from the terminal. A program that asks
 elsewhere (a window, a chat message) returns a ``Future`` and completes it when the answer is there; a cancellation then
 ends the turn without waiting for it. For an ``AsyncAgent`` it may be an ``async def``; a plain one runs on a thread."""

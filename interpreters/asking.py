@@ -13,6 +13,7 @@ from typing import Any, Literal
 from attrs import field, frozen
 
 from cognition import ConfigError, Plan, Question, ToolCall
+from cognition.checking import checked
 from cognition.features import HookPoint
 
 
@@ -47,6 +48,7 @@ class PlanRequest(Request):
     plan: Plan
 
 
+@checked
 @frozen
 class PlanAnswer:
     """An answer in full; a plain True or False will do where there is no more to say."""
@@ -67,6 +69,7 @@ class HookRequest(Request):
     """The call that it is about."""
 
 
+@checked
 @frozen
 class HookAnswer:
     """What a hook wants; None in its place means: go on as if there were no hook."""
@@ -84,9 +87,9 @@ Chosen = Sequence[str | Sequence[str]] | None
 """For each question the chosen option, or options where several are allowed. None: the user will not answer, and the
 turn is cancelled."""
 
-AskQuestions = Callable[[QuestionRequest], "Chosen | Future[Chosen] | Awaitable[Chosen]"]
-ReviewPlans = Callable[[PlanRequest], "bool | PlanAnswer | Future[bool | PlanAnswer] | Awaitable[bool | PlanAnswer]"]
-Hook = Callable[[HookRequest], "HookAnswer | Future[HookAnswer | None] | Awaitable[HookAnswer | None] | None"]
+AskQuestions = Callable[[QuestionRequest], Chosen | Future[Chosen] | Awaitable[Chosen]]
+ReviewPlans = Callable[[PlanRequest], bool | PlanAnswer | Future[bool | PlanAnswer] | Awaitable[bool | PlanAnswer]]
+Hook = Callable[[HookRequest], HookAnswer | Future[HookAnswer | None] | Awaitable[HookAnswer | None] | None]
 Hooks = Mapping[HookPoint, Hook]
 
 

@@ -15,6 +15,7 @@ from cognition import (
     AgentState,
     CognitiveEngine,
     CogstepError,
+    ConfigError,
     GenerationOptions,
     Limits,
     LLMEngine,
@@ -24,6 +25,7 @@ from cognition import (
     UserMessage,
     UserSpoke,
 )
+from cognition.checking import shown
 from cognition.features import Feature
 from cognition.text_protocol import TextProtocol
 from interpreters.answers import StructuredResult, answer_schema
@@ -36,7 +38,7 @@ from interpreters.journal import Fsync, Journal, Origin
 from interpreters.program import WORKER_PATIENCE, Program
 from interpreters.redaction import Redaction
 from interpreters.results import RunResult
-from interpreters.tools import Tool
+from interpreters.tools import Tool, Usable, as_tools
 from interpreters.veil import Redacted, Veil
 from runtime.constrained.calls import read_tools
 from runtime.constrained.nodes import Weakened
@@ -127,7 +129,7 @@ class Parts:
 
 def assemble(
     model: Runtime,
-    tools: Iterable[Tool[..., Any]],
+    tools: Iterable[Usable],
     system: str,
     given: AgentOptions,
     start: AgentState | None = None,
@@ -140,7 +142,7 @@ def assemble(
         ConfigError: the configuration contradicts itself.
         JournalError: the recording can't begin.
     """
-    tools = tuple(tools)
+    tools = as_tools(tools)
     config = AgentConfig(
         system,
         tuple(tool.spec for tool in tools),
@@ -227,6 +229,8 @@ def make_parts(
 
 def said(text: str, returns: Any) -> UserSpoke:
     """A message of the user's, with what its answer has to be; raises ConfigError for a type JSON has no form for."""
+    if not isinstance(text, str):
+        raise ConfigError(f"run: text must be a text, not {shown(text)}")
     return UserSpoke(text) if returns is NO_TYPE else UserSpoke(text, answer_schema(returns))
 
 

@@ -26,7 +26,8 @@ from interpreters.errors import AgentClosedError
 from interpreters.interpreter import Interpreter
 from interpreters.results import RunResult
 from interpreters.resuming import fork_parts, reopen, take_up
-from interpreters.tools import Tool
+from interpreters.tools import Usable
+from runtime.checking import checked_call
 from runtime.protocol import Runtime
 
 LOG = logging.getLogger("cogstep")
@@ -40,17 +41,19 @@ class BaseAgent(ABC):
 
     _interpreter: Interpreter
 
+    @checked_call
     def __init__(
-        self, model: Runtime, tools: Iterable[Tool[..., Any]] = (), system: str = "", **given: Unpack[AgentOptions]
+        self, model: Runtime, tools: Iterable[Usable] = (), system: str = "", **given: Unpack[AgentOptions]
     ) -> None:
         self._begin(assemble(model, tools, system, given))
 
     @classmethod
+    @checked_call
     def resume(
         cls,
         path: str | os.PathLike[str],
         model: Runtime,
-        tools: Iterable[Tool[..., Any]] = (),
+        tools: Iterable[Usable] = (),
         **given: Unpack[ProgramOptions],
     ) -> Self:
         """Go on with a recorded session in its own journal, also after a crash: see ``unfinished`` and ``go_on``.
@@ -77,11 +80,12 @@ class BaseAgent(ABC):
         return agent
 
     @classmethod
+    @checked_call
     def fork(
         cls,
         path: str | os.PathLike[str],
         model: Runtime,
-        tools: Iterable[Tool[..., Any]] = (),
+        tools: Iterable[Usable] = (),
         system: str | None = None,
         *,
         turn: int | None = None,
@@ -154,6 +158,7 @@ class BaseAgent(ABC):
         """
         return self._interpreter.cancel(reason)
 
+    @checked_call
     def set_mode(self, mode: Mode) -> None:
         """Let more or less happen without being asked: from now on, in the turn under way too, from any thread."""
         self._check_open()

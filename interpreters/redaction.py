@@ -15,6 +15,7 @@ from typing import Any
 from attrs import Attribute, field, frozen
 
 from cognition import ConfigError
+from cognition.checking import checked
 
 NAME = re.compile(r"[A-Za-z0-9_.-]+")
 """What a kind of secret, or a secret, can be named: it stands in the placeholder."""
@@ -37,6 +38,7 @@ class Found:
 Find = Callable[[str], Iterable[Found]]
 
 
+@checked
 @frozen
 class Shape:
     """A kind of secret that shows by how it is written."""
@@ -135,6 +137,7 @@ def _checked(patterns: Mapping[str, str]) -> tuple[Shape, ...]:
     return tuple(_shape(kind, pattern) for kind, pattern in patterns.items())
 
 
+@checked
 @frozen(eq=False)
 class Redaction:
     """What is not to stand in a recording. The running session goes on with the real texts.

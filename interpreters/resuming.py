@@ -28,7 +28,7 @@ from interpreters.driver import Driver, follower
 from interpreters.journal import DecisionWriter, Header, Journal, JournalReader, Origin, Record
 from interpreters.journal.format import ENCODE
 from interpreters.replaying import ReplayDivergedError, compare, engine_of
-from interpreters.tools import Tool
+from interpreters.tools import Usable, as_tools
 from interpreters.veil import looks_like
 from runtime.protocol import Runtime
 
@@ -43,16 +43,14 @@ class Reopened:
     warnings: tuple[str, ...]
 
 
-def reopen(
-    path: str | os.PathLike[str], model: Runtime, tools: Iterable[Tool[..., Any]], given: ProgramOptions
-) -> Reopened:
+def reopen(path: str | os.PathLike[str], model: Runtime, tools: Iterable[Usable], given: ProgramOptions) -> Reopened:
     """The parts of a session that goes on in its own journal, which is locked from here on.
 
     Raises:
         JournalError: it can't be read or written, is damaged, or another session writes it.
         ConfigError: the tools are not those that it was recorded with.
     """
-    tools = tuple(tools)
+    tools = as_tools(tools)
     journal, reader = Journal.reopen(path, fsync=given.get("fsync", "turn"))
     try:
         with reader:
@@ -97,7 +95,7 @@ def take_up(reopened: Reopened, driver: Driver) -> None:
 def fork_parts(
     path: str | os.PathLike[str],
     model: Runtime,
-    tools: Iterable[Tool[..., Any]],
+    tools: Iterable[Usable],
     system: str | None,
     turn: int | None,
     given: AgentOptions,
@@ -108,7 +106,7 @@ def fork_parts(
         JournalError: the recorded one can't be read, or the new one's recording can't begin.
         CogstepError: there is no such turn.
     """
-    tools = tuple(tools)
+    tools = as_tools(tools)
     header, state, turn, secrets = state_after(path, turn)
     veil = make_veil(given, tools, secrets)
     recorded = veil.reveal(header.config or AgentConfig())

@@ -19,7 +19,7 @@ import inspect
 import json
 import operator
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import date, datetime
 from decimal import Decimal
 from enum import Enum
@@ -34,6 +34,7 @@ from attrs import frozen
 from cognition import CallTool, ConfigError, ToolFailed, ToolReturned, ToolSpec
 from interpreters.context import ToolCancelled, ToolContext
 from interpreters.schema import UNIONS, Schema, accepts, problems, schema_of
+from runtime.checking import checked_call
 
 if TYPE_CHECKING:
     from cattrs import Converter
@@ -81,6 +82,7 @@ class Tool(Generic[P, R]):
         timeout: seconds after which a call counts as failed; None for no limit. What runs on is left alone.
     """
 
+    @checked_call
     def __init__(
         self,
         function: Callable[P, R],
@@ -116,6 +118,7 @@ class Tool(Generic[P, R]):
         functools.update_wrapper(self, function)
 
     @staticmethod
+    @checked_call
     def from_schema(
         *,
         name: str,
@@ -223,6 +226,19 @@ class Tool(Generic[P, R]):
         if found:
             raise ToolError(f"wrong arguments for {self.spec.name}: {'; '.join(found)}")
         return values
+
+
+Usable = Tool[..., Any] | Callable[..., Any]
+"""What an agent takes for a tool: one that ``@tool`` made, or a plain function, which is then made one."""
+
+
+def as_tools(usable: Iterable[Usable]) -> tuple[Tool[..., Any], ...]:
+    """Tools of whatever an agent was given.
+
+    Raises:
+        ConfigError: a function has a parameter without a type, or with one that JSON has no form for.
+    """
+    return tuple(one if isinstance(one, Tool) else Tool(one) for one in usable)
 
 
 @overload

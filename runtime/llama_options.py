@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 from attrs import Attribute, field, frozen
 
+from cognition.checking import checked
 from runtime.errors import ModelOptionsError
 
 CacheType = Literal["f32", "f16", "bf16", "q8_0", "q5_1", "q5_0", "q4_1", "q4_0", "iq4_nl"]
@@ -63,6 +64,7 @@ def _name(options: Any, attribute: Attribute[Any]) -> str:
     return f"{type(options).__name__}.{attribute.name}"
 
 
+@checked
 @frozen(kw_only=True)
 class Rope:
     """How positions are encoded, where the model's own way is not what is wanted: mostly for longer contexts.
@@ -89,6 +91,7 @@ class Rope:
     """``yarn_beta_slow``: rotations up to which a dimension is interpolated fully."""
 
 
+@checked
 @frozen
 class Adapter:
     """A LoRA adapter: a GGUF file made for the model (``convert_lora_to_gguf.py`` of llama.cpp makes one)."""
@@ -98,6 +101,7 @@ class Adapter:
     """What its change is multiplied by; 0 switches it off, 1 is as it was trained."""
 
 
+@checked
 @frozen(kw_only=True)
 class LlamaOptions:
     """Options of llama.cpp. Every default is what most programs want.

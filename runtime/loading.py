@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack, overload
 
 from attrs import frozen
 
+from runtime.checking import checked_call
 from runtime.errors import LoadCancelledError, ModelOptionsError, ModelSpecError
 from runtime.isolated.frozen import FLAG
 from runtime.isolated.settings import Isolation
@@ -67,6 +68,7 @@ def load_model(
 ) -> LocalRuntime | IsolatedRuntime: ...
 
 
+@checked_call
 def load_model(
     spec: str | Path | None = None,
     *,

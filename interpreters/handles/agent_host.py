@@ -26,7 +26,8 @@ from interpreters.handles.handle import AgentHandle, HandleOptions
 from interpreters.handles.host import Host
 from interpreters.handles.messages import ModelChoice, line_of, read_notice
 from interpreters.journal.locking import released_by
-from interpreters.tools import Tool
+from interpreters.tools import Usable
+from runtime.checking import checked_call
 from runtime.protocol import Runtime
 
 CLOSE_SECONDS = 10.0
@@ -88,6 +89,7 @@ class AgentHost:
         self._reader.start()
 
     @classmethod
+    @checked_call
     def in_thread(
         cls,
         model: Runtime,
@@ -121,6 +123,7 @@ class AgentHost:
         return here._start(None, answer_wait)
 
     @classmethod
+    @checked_call
     def in_process(
         cls,
         model: str | ModelChoice | None = None,
@@ -190,10 +193,11 @@ class AgentHost:
 
     # ------------------------------------------------------------------------------------------------------- sessions
 
+    @checked_call
     def open(
         self,
         key: str,
-        tools: Iterable[Tool[..., Any] | ToolSpec] = (),
+        tools: Iterable[Usable | ToolSpec] = (),
         system: str = "",
         **given: Unpack[HandleOptions],
     ) -> AgentHandle:

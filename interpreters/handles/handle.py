@@ -31,7 +31,7 @@ from interpreters.journal import Fsync
 from interpreters.observers import Observers
 from interpreters.redaction import Redaction
 from interpreters.results import RunResult
-from interpreters.tools import Tool
+from interpreters.tools import Tool, Usable, as_tools
 
 if TYPE_CHECKING:
     from interpreters.handles.agent_host import AgentHost
@@ -92,9 +92,7 @@ class HandleObservers(Observers):
 class AgentHandle:
     """One session. Made by ``AgentHost.open``; used from one thread at a time, apart from ``cancel``."""
 
-    def __init__(
-        self, host: AgentHost, key: str, tools: Iterable[Tool[..., Any] | ToolSpec], given: HandleOptions
-    ) -> None:
+    def __init__(self, host: AgentHost, key: str, tools: Iterable[Usable | ToolSpec], given: HandleOptions) -> None:
         self.key = key
         self.unfinished = False
         """Whether a crash interrupted a turn of this resumed session: ``go_on`` ends it."""
@@ -104,6 +102,7 @@ class AgentHandle:
             if isinstance(tool, ToolSpec):  # its calls come in the stream, and the program answers them by hand
                 self.offers.append(say.ToolOffer(tool))
             else:
+                (tool,) = as_tools((tool,))
                 self.tools[tool.spec.name] = tool
                 self.offers.append(say.ToolOffer(tool.spec, tool.timeout))
         self.approve = given.get("approve")

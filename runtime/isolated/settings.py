@@ -6,6 +6,7 @@ from typing import Any
 
 from attrs import Attribute, field, frozen
 
+from cognition.checking import checked
 from runtime.errors import ModelSpecError
 
 
@@ -19,6 +20,7 @@ def _not_negative(_settings: Isolation, attribute: Attribute[Any], value: float)
         raise ModelSpecError(f"Isolation.{attribute.name} must not be negative, but is {value!r}")
 
 
+@checked
 @frozen(kw_only=True)
 class Isolation:
     """For ``load_model(isolate=...)``. All times are seconds, and count only while the child has something to do.

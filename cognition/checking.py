@@ -1,0 +1,335 @@
+"""Checks what a program hands in against the types that it is declared with, where it comes in.
+
+A misspelt name, a word that is none of the allowed ones, a value of another type: each is a ``ConfigError`` that names
+what is meant, since an option that is not understood must never count as one that was not given. ``checked`` is for
+attrs classes; ``runtime.checking`` has the same for functions. Both read the declaration that is there anyway.
+
+    >>> from cognition import Limits
+    >>> Limits(step=3)
+    Traceback (most recent call last):
+    ...
+    cognition.errors.ConfigError: Limits has no option 'step'; did you mean 'steps'?
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from difflib import get_close_matches
+from functools import wraps
+from types import BuiltinFunctionType, FunctionType, MethodType, UnionType
+from typing import (
+    Annotated,
+    Any,
+    Literal,
+    NoReturn,
+    TypeVar,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
+
+from attrs import NOTHING, fields, frozen
+
+from cognition.errors import ConfigError
+
+T = TypeVar("T")
+
+Check = Callable[[Any], Any]
+"""Gives the value, or what it stands for (a tuple for a list); raises ``MismatchError``."""
+
+LONGEST = 60
+"""Characters of a value that a message shows."""
+
+SCALARS: Mapping[Any, tuple[str, tuple[type, ...]]] = {
+    bool: ("True or False", (bool,)),
+    int: ("a whole number", (int,)),
+    float: ("a number", (int, float)),
+    str: ("a text", (str,)),
+    bytes: ("bytes", (bytes,)),
+    type(None): ("None", (type(None),)),
+}
+
+
+class MismatchError(Exception):
+    """What is wrong with a value, to stand behind its name: ``"must be a text, not 3"``."""
+
+
+def nearest(name: object, known: Iterable[str]) -> str:
+    """``; did you mean 'steps'?``, or all that there is: to stand behind what is wrong with a name."""
+    listed = list(known)
+    near = get_close_matches(str(name), listed, n=1, cutoff=0.5)
+    if near:
+        return f"; did you mean {near[0]!r}?"
+    return f"; there are {', '.join(listed)}" if listed else ""
+
+
+def shown(value: object) -> str:
+    """A value in a message: itself if it is a plain one, else its kind."""
+    if value is None or type(value) in (bool, int, float, str, bytes):
+        try:
+            text = repr(value)
+        except ValueError:  # an integer of thousands of digits
+            return "a number of thousands of digits"
+        return text if len(text) <= LONGEST else f"{text[:LONGEST]}..."
+    if isinstance(value, type):
+        return f"the class {value.__name__}"
+    if isinstance(value, FunctionType | MethodType | BuiltinFunctionType):
+        return "a function"
+    name = type(value).__name__
+    return f"{'an' if name[:1].lower() in 'aeiou' else 'a'} {name}"
+
+
+# ------------------------------------------------------------------------------------------------------ types as checks
+
+
+def described(hint: Any) -> str:
+    """A type in words."""
+    origin, arguments = get_origin(hint), get_args(hint)
+    if hint in SCALARS:
+        return SCALARS[hint][0]
+    if origin is Annotated:
+        return next((one for one in arguments[1:] if isinstance(one, str)), described(arguments[0]))
+    if origin is Literal:
+        return f"{'one of ' if len(arguments) > 1 else ''}{', '.join(map(repr, arguments))}"
+    if origin in (Union, UnionType):
+        return " or ".join(dict.fromkeys(map(described, arguments)))
+    if Callable in (origin, hint):
+        return "a function"
+    if origin is tuple and (len(arguments) < 2 or arguments[-1] is ...):
+        return f"a list of which each is {described(arguments[0])}"
+    if origin is tuple:
+        return f"{len(arguments)} values"
+    if isinstance(origin, type) and issubclass(origin, Mapping):
+        return "a mapping"
+    if isinstance(origin, type) and issubclass(origin, Iterable) and origin.__module__ == "collections.abc":
+        return f"a list of which each is {described(arguments[0])}"
+    name = getattr(origin or hint, "__name__", str(hint))
+    return f"{'an' if name[:1] in 'AEIOU' else 'a'} {name}"
+
+
+def check_of(hint: Any) -> Check | None:
+    """How values are checked against a type; None where there is nothing to check."""
+    origin, arguments = get_origin(hint), get_args(hint)
+    if hint is Any or hint is object or isinstance(hint, TypeVar):
+        return None
+    if origin is Annotated:
+        return _worded(check_of(arguments[0]), described(hint))
+    if hint in SCALARS:
+        return _scalar(*SCALARS[hint])
+    if origin is Literal:
+        return _word(arguments)
+    if origin in (Union, UnionType):
+        return _union(hint, arguments)
+    if Callable in (origin, hint):
+        return _instance(described(hint), callable)
+    if origin is tuple:
+        return _row(arguments)
+    if isinstance(origin, type) and issubclass(origin, Mapping):
+        return _mapping(*arguments)
+    if origin is not None and origin in (Iterable, Collection):
+        return _items(check_of(arguments[0]))
+    kind = origin or hint
+    if getattr(kind, "_is_protocol", False):
+        members = [name for one in kind.__mro__[:-1] if getattr(one, "_is_protocol", False) for name in vars(one)]
+        wanted = [name for name in members if not name.startswith("_")]
+        return _instance(described(hint), lambda value: _has_all(value, wanted))
+    return _instance(described(hint), lambda value: isinstance(value, kind)) if isinstance(kind, type) else None
+
+
+def _has_all(value: Any, names: Iterable[str]) -> bool:
+    return not isinstance(value, type) and all(hasattr(value, name) for name in names)
+
+
+def _refuse(words: str, value: object) -> NoReturn:
+    raise MismatchError(f"must be {words}, not {shown(value)}")
+
+
+def _scalar(words: str, kinds: tuple[type, ...]) -> Check:
+    def check(value: Any) -> Any:
+        if type(value) in kinds or (isinstance(value, kinds) and not isinstance(value, bool)):
+            return value
+        _refuse(words, value)
+
+    return check
+
+
+def _instance(words: str, holds: Callable[[Any], bool]) -> Check:
+    def check(value: Any) -> Any:
+        return value if holds(value) else _refuse(words, value)
+
+    return check
+
+
+def _worded(check: Check | None, words: str) -> Check | None:
+    def worded(value: Any) -> Any:
+        try:
+            return check(value) if check is not None else value
+        except MismatchError:
+            _refuse(words, value)
+
+    return None if check is None else worded
+
+
+def _word(words: tuple[Any, ...]) -> Check:
+    def check(value: Any) -> Any:
+        if any(type(value) is type(word) and value == word for word in words):
+            return value
+        near = get_close_matches(value, map(str, words), n=1) if isinstance(value, str) else []
+        hint = f"; did you mean {near[0]!r}?" if near else ""
+        listed = f"one of {', '.join(map(repr, words))}" if len(words) > 1 else repr(words[0])
+        raise MismatchError(f"must be {listed}, not {shown(value)}{hint}")
+
+    return check
+
+
+def _union(hint: Any, members: tuple[Any, ...]) -> Check | None:
+    found = [check_of(member) for member in members if member is not type(None)]
+    checks = [check for check in found if check is not None]
+    if len(checks) < len(found):
+        return None
+    optional = type(None) in members
+
+    def check(value: Any) -> Any:
+        if value is None and optional:
+            return None
+        for one in checks:
+            try:
+                return one(value)
+            except MismatchError as problem:
+                if len(checks) == 1:
+                    told = str(problem)
+                    raise MismatchError(told.replace(", not ", " or None, not ", 1) if optional else told) from None
+        _refuse(described(hint), value)
+
+    return check
+
+
+def _each(values: Iterable[Any], check: Check | None) -> tuple[Any, ...]:
+    if check is None:
+        return tuple(values)
+    found = []
+    for place, value in enumerate(values):
+        try:
+            found.append(check(value))
+        except MismatchError as problem:
+            raise MismatchError(f"[{place}] {problem}") from None
+    return tuple(found)
+
+
+def _items(check: Check | None) -> Check:
+    def items(value: Any) -> Any:
+        if isinstance(value, str | bytes | Mapping) or not isinstance(value, Iterable):
+            _refuse("a list", value)
+        return _each(value, check)
+
+    return items
+
+
+def _row(arguments: tuple[Any, ...]) -> Check:
+    if arguments[-1] is ...:
+        return _items(check_of(arguments[0]))
+    checks = [check_of(one) for one in arguments]
+
+    def row(value: Any) -> Any:
+        if not isinstance(value, tuple | list) or len(value) != len(checks):
+            _refuse(f"{len(checks)} values", value)
+        return tuple(one if check is None else check(one) for one, check in zip(value, checks, strict=True))
+
+    return row
+
+
+def _mapping(key: Any = Any, of: Any = Any) -> Check:
+    keys, values = check_of(key), check_of(of)
+
+    def check(value: Any) -> Any:
+        if not isinstance(value, Mapping):
+            _refuse("a mapping", value)
+        for name, one in value.items():
+            try:
+                if keys is not None:
+                    keys(name)
+            except MismatchError as problem:
+                raise MismatchError(f"has the key {shown(name)}; each {problem}") from None
+            try:
+                if values is not None:
+                    values(one)
+            except MismatchError as problem:
+                raise MismatchError(f"[{name!r}] {problem}") from None
+        return value
+
+    return check
+
+
+# --------------------------------------------------------------------------------------------------- classes, functions
+
+
+@frozen
+class Declared:
+    """What may be handed in: the names in order, with their checks."""
+
+    checks: Mapping[str, Check | None]
+    positional: tuple[str, ...]
+    """The names of those that may be given by their place."""
+    required: tuple[str, ...] = ()
+    more: bool = False
+    """Whether other names may come too, which somebody else checks."""
+
+    def read(self, subject: str, args: tuple[Any, ...], given: Mapping[str, Any]) -> dict[str, Any]:
+        """Everything by its name; ``subject`` is how messages call what it is given to, such as ``Limits``.
+
+        Raises:
+            ConfigError: a name is not known, is missing or given twice, or its value is none that it may have.
+        """
+        if len(args) > len(self.positional):
+            raise ConfigError(
+                f"{subject} takes at most {len(self.positional)} values by their place, and got {len(args)}; "
+                "write the others as name=value"
+            )
+        values = dict(zip(self.positional, args, strict=False))
+        for name, value in given.items():
+            if name in values:
+                raise ConfigError(f"{subject} was given {name!r} twice, by its place and by its name")
+            if name not in self.checks and not self.more:
+                raise ConfigError(f"{subject} has no option {name!r}{nearest(name, self.checks)}")
+            values[name] = value
+        missing = [name for name in self.required if name not in values]
+        if missing:
+            raise ConfigError(f"{subject} needs {', '.join(missing)}")
+        for name, value in values.items():
+            check = self.checks.get(name)
+            if check is not None:
+                try:
+                    values[name] = check(value)
+                except MismatchError as problem:
+                    told = str(problem)
+                    raise ConfigError(f"{subject}: {name}{'' if told[:1] == '[' else ' '}{told}") from None
+        return values
+
+
+def checked(cls: type[T]) -> type[T]:
+    """A class made with attrs whose constructor takes nothing that its fields don't say. Stands above ``@frozen``.
+
+    A list stands for a tuple. What has a converter is left to that.
+    """
+    init = cls.__init__
+    declared: list[Declared] = []
+
+    @wraps(init)
+    def construct(self: Any, *args: Any, **given: Any) -> None:
+        if not declared:  # at the first use: types may be named before they are there
+            declared.append(_of_class(cls))
+        init(self, **declared[0].read(cls.__name__, args, given))
+
+    cls.__init__ = construct  # type: ignore[method-assign]  # it takes what the other one takes
+    return cls
+
+
+def _of_class(cls: type[Any]) -> Declared:
+    hints = get_type_hints(cls, include_extras=True)
+    own = [one for one in fields(cls) if one.init]
+    return Declared(
+        {one.alias: None if one.converter else check_of(hints[one.name]) for one in own},
+        tuple(one.alias for one in own if not one.kw_only),
+        tuple(one.alias for one in own if one.default is NOTHING),
+    )

@@ -1,0 +1,56 @@
+"""``cognition.checking`` for functions: what they are called with is checked against their own signature."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from functools import wraps
+from types import SimpleNamespace
+from typing import Any, ParamSpec, TypeVar, Unpack, get_args, get_origin, get_type_hints
+
+from cognition.checking import Check, Declared, check_of
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def checked_call(function: Callable[P, R]) -> Callable[P, R]:
+    """A function that takes nothing that its signature doesn't say; ``Unpack`` of a TypedDict is part of it.
+
+    It raises ConfigError for anything else, and calls a constructor by the name of its class.
+    """
+    declared: list[Declared] = []
+    bound = int(next(iter(inspect.signature(function).parameters), "") in ("self", "cls"))
+
+    @wraps(function)
+    def call(*args: Any, **given: Any) -> R:
+        if not declared:
+            declared.append(_of_function(function, bound))
+        subject = function.__name__
+        if bound:
+            owner = args[0] if isinstance(args[0], type) else type(args[0])
+            subject = owner.__name__ if subject == "__init__" else f"{owner.__name__}.{subject}"
+        return function(*args[:bound], **declared[0].read(subject, args[bound:], given))
+
+    return call
+
+
+def _of_function(function: Callable[..., Any], bound: int) -> Declared:
+    named = {name: hint for name, hint in function.__annotations__.items() if name != "return"}
+    hints = get_type_hints(SimpleNamespace(__annotations__=named), function.__globals__, include_extras=True)
+    checks: dict[str, Check | None] = {}
+    positional, required, more = list[str](), list[str](), False
+    for name, one in list(inspect.signature(function).parameters.items())[bound:]:
+        if one.kind is one.VAR_KEYWORD:
+            options = get_args(hints[name])[0] if get_origin(hints[name]) is Unpack else None
+            if options is None:
+                more = True
+            else:
+                checks |= {key: check_of(hint) for key, hint in get_type_hints(options, include_extras=True).items()}
+            continue
+        checks[name] = check_of(hints.get(name, Any))
+        if one.kind is one.POSITIONAL_OR_KEYWORD:
+            positional.append(name)
+        if one.default is one.empty:
+            required.append(name)
+    return Declared(checks, tuple(positional), tuple(required), more)
