@@ -29,7 +29,7 @@ from typing import (
     get_type_hints,
 )
 
-from attrs import NOTHING, fields, frozen
+from attrs import NOTHING, fields, fields_dict, frozen, has
 
 from cognition.errors import ConfigError
 
@@ -58,7 +58,7 @@ class MismatchError(Exception):
 def nearest(name: object, known: Iterable[str]) -> str:
     """``; did you mean 'steps'?``, or all that there is: to stand behind what is wrong with a name."""
     listed = list(known)
-    near = get_close_matches(str(name), listed, n=1, cutoff=0.5)
+    near = get_close_matches(str(name), listed, n=1)
     if near:
         return f"; did you mean {near[0]!r}?"
     return f"; there are {', '.join(listed)}" if listed else ""
@@ -134,7 +134,21 @@ def check_of(hint: Any) -> Check | None:
         members = [name for one in kind.__mro__[:-1] if getattr(one, "_is_protocol", False) for name in vars(one)]
         wanted = [name for name in members if not name.startswith("_")]
         return _instance(described(hint), lambda value: _has_all(value, wanted))
+    if isinstance(kind, type) and has(kind):
+        return _part(kind)
     return _instance(described(hint), lambda value: isinstance(value, kind)) if isinstance(kind, type) else None
+
+
+def _part(kind: type) -> Check:
+    def check(value: Any) -> Any:
+        if isinstance(value, kind):
+            return value
+        if isinstance(value, Mapping):
+            inside = ", ".join(f"{name}=..." for name in value)
+            raise MismatchError(f"must be {described(kind)}, not a mapping; write {kind.__name__}({inside})")
+        _refuse(described(kind), value)
+
+    return check
 
 
 def _has_all(value: Any, names: Iterable[str]) -> bool:
@@ -274,6 +288,15 @@ class Declared:
     required: tuple[str, ...] = ()
     more: bool = False
     """Whether other names may come too, which somebody else checks."""
+    parts: Mapping[str, type] = {}
+    """The attrs classes among their types."""
+
+    def _elsewhere(self, name: str) -> str:
+        """Where an option may be that is not here: its nearest name, or the part that has it."""
+        for own, part in self.parts.items():
+            if name in fields_dict(part):
+                return f"; write {own}={part.__name__}({name}=...)"
+        return nearest(name, self.checks)
 
     def read(self, subject: str, args: tuple[Any, ...], given: Mapping[str, Any]) -> dict[str, Any]:
         """Everything by its name; ``subject`` is how messages call what it is given to, such as ``Limits``.
@@ -291,7 +314,7 @@ class Declared:
             if name in values:
                 raise ConfigError(f"{subject} was given {name!r} twice, by its place and by its name")
             if name not in self.checks and not self.more:
-                raise ConfigError(f"{subject} has no option {name!r}{nearest(name, self.checks)}")
+                raise ConfigError(f"{subject} has no option {name!r}{self._elsewhere(name)}")
             values[name] = value
         missing = [name for name in self.required if name not in values]
         if missing:
@@ -332,4 +355,15 @@ def _of_class(cls: type[Any]) -> Declared:
         {one.alias: None if one.converter else check_of(hints[one.name]) for one in own},
         tuple(one.alias for one in own if not one.kw_only),
         tuple(one.alias for one in own if one.default is NOTHING),
+        parts=parts_of({one.alias: hints[one.name] for one in own}),
     )
+
+
+def parts_of(hints: Mapping[str, Any]) -> dict[str, type]:
+    """Those of these types that are an attrs class, or one or None."""
+    found = {}
+    for name, hint in hints.items():
+        for one in get_args(hint) or (hint,):
+            if isinstance(one, type) and has(one):
+                found[name] = one
+    return found

@@ -143,6 +143,7 @@ def assemble(
         JournalError: the recording can't begin.
     """
     tools = as_tools(tools)
+    context_tokens = given.get("context_tokens")
     config = AgentConfig(
         system,
         tuple(tool.spec for tool in tools),
@@ -150,7 +151,7 @@ def assemble(
         given.get("limits") or USUAL.limits,
         given.get("policy") or USUAL.policy,
         given.get("retry") or USUAL.retry,
-        given.get("context_tokens") or model.describe().context_tokens,
+        model.describe().context_tokens if context_tokens is None else context_tokens,
         tuple(given.get("features", ())),
         given.get("protocol", "native"),
         tuple(given.get("hooks", {})),

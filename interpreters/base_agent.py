@@ -8,7 +8,7 @@ import os
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
-from typing import Any, Self, Unpack
+from typing import Annotated, Any, Self, Unpack
 
 from cognition import AgentState, CogstepError
 from cognition.features import Mode
@@ -30,6 +30,8 @@ from interpreters.tools import Usable
 from runtime.checking import checked_call
 from runtime.protocol import Runtime
 
+Model = Annotated[Runtime, "a Runtime, such as load_model() gives"]
+
 LOG = logging.getLogger("cogstep")
 
 CLOSE_SECONDS = 5.0
@@ -43,7 +45,7 @@ class BaseAgent(ABC):
 
     @checked_call
     def __init__(
-        self, model: Runtime, tools: Iterable[Usable] = (), system: str = "", **given: Unpack[AgentOptions]
+        self, model: Model, tools: Iterable[Usable] = (), system: str = "", **given: Unpack[AgentOptions]
     ) -> None:
         self._begin(assemble(model, tools, system, given))
 
@@ -52,7 +54,7 @@ class BaseAgent(ABC):
     def resume(
         cls,
         path: str | os.PathLike[str],
-        model: Runtime,
+        model: Model,
         tools: Iterable[Usable] = (),
         **given: Unpack[ProgramOptions],
     ) -> Self:
@@ -84,7 +86,7 @@ class BaseAgent(ABC):
     def fork(
         cls,
         path: str | os.PathLike[str],
-        model: Runtime,
+        model: Model,
         tools: Iterable[Usable] = (),
         system: str | None = None,
         *,

@@ -8,7 +8,7 @@ from functools import wraps
 from types import SimpleNamespace
 from typing import Any, ParamSpec, TypeVar, Unpack, get_args, get_origin, get_type_hints
 
-from cognition.checking import Check, Declared, check_of
+from cognition.checking import Check, Declared, check_of, parts_of
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -39,6 +39,7 @@ def _of_function(function: Callable[..., Any], bound: int) -> Declared:
     named = {name: hint for name, hint in function.__annotations__.items() if name != "return"}
     hints = get_type_hints(SimpleNamespace(__annotations__=named), function.__globals__, include_extras=True)
     checks: dict[str, Check | None] = {}
+    parts = parts_of(hints)
     positional, required, more = list[str](), list[str](), False
     for name, one in list(inspect.signature(function).parameters.items())[bound:]:
         if one.kind is one.VAR_KEYWORD:
@@ -46,11 +47,13 @@ def _of_function(function: Callable[..., Any], bound: int) -> Declared:
             if options is None:
                 more = True
             else:
-                checks |= {key: check_of(hint) for key, hint in get_type_hints(options, include_extras=True).items()}
+                within = get_type_hints(options, include_extras=True)
+                checks |= {key: check_of(hint) for key, hint in within.items()}
+                parts |= parts_of(within)
             continue
         checks[name] = check_of(hints.get(name, Any))
         if one.kind is one.POSITIONAL_OR_KEYWORD:
             positional.append(name)
         if one.default is one.empty:
             required.append(name)
-    return Declared(checks, tuple(positional), tuple(required), more)
+    return Declared(checks, tuple(positional), tuple(required), more, parts)
