@@ -392,6 +392,8 @@ class TurnStream:
         task = asyncio.ensure_future(self._awaited(asked, answer))
         self._asking.add(task)
         task.add_done_callback(partial(self._answered, asked))
+        if iscoroutine(answer):  # of a task that was cancelled before its first step nobody else would close it
+            task.add_done_callback(lambda _: answer.close())
 
     async def _awaited(self, asked: say.Asked, answer: Awaitable[Any]) -> Any:
         """What is asked by an ``async def`` begins here, and not where it was called."""
