@@ -100,12 +100,17 @@ def described(hint: Any) -> str:
         return f"a list of which each is {described(arguments[0])}"
     if origin is tuple:
         return f"{len(arguments)} values"
-    if isinstance(origin, type) and issubclass(origin, Mapping):
+    if _is_mapping(hint):
         return "a mapping"
     if isinstance(origin, type) and issubclass(origin, Iterable) and origin.__module__ == "collections.abc":
         return f"a list of which each is {described(arguments[0])}"
     name = getattr(origin or hint, "__name__", str(hint))
     return f"{'an' if name[:1] in 'AEIOU' else 'a'} {name}"
+
+
+def _is_mapping(hint: Any) -> bool:
+    kind = get_origin(hint) or hint
+    return isinstance(kind, type) and issubclass(kind, Mapping)
 
 
 def check_of(hint: Any) -> Check | None:
@@ -125,7 +130,7 @@ def check_of(hint: Any) -> Check | None:
         return _instance(described(hint), callable)
     if origin is tuple:
         return _row(arguments)
-    if isinstance(origin, type) and issubclass(origin, Mapping):
+    if _is_mapping(hint):
         return _mapping(*arguments)
     if origin is not None and origin in (Iterable, Collection):
         return _items(check_of(arguments[0]))
@@ -269,7 +274,7 @@ def _mapping(key: Any = Any, of: Any = Any) -> Check:
                 if values is not None:
                     values(one)
             except MismatchError as problem:
-                raise MismatchError(f"[{name!r}] {problem}") from None
+                raise MismatchError(f"[{shown(name)}] {problem}") from None
         return value
 
     return check

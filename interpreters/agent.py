@@ -58,7 +58,7 @@ class Agent(BaseAgent):
         return SyncInterpreter(
             parts.engine,
             parts.program,
-            observers=Observers(parts.observers, self.session, weakened=parts.weakened),
+            observers=Observers(parts.observers, self.session, weakened=parts.weakened, warnings=parts.warnings),
             recorder=parts.journal,
             state=state,
             clock=parts.clock,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from secrets import token_hex
 from typing import Any, TypedDict
 
@@ -25,7 +25,7 @@ from cognition import (
     UserMessage,
     UserSpoke,
 )
-from cognition.checking import shown
+from cognition.checking import nearest, shown
 from cognition.features import Feature
 from cognition.text_protocol import TextProtocol
 from interpreters.answers import StructuredResult, answer_schema
@@ -125,6 +125,8 @@ class Parts:
     clock: Clock | None
     weakened: Mapping[str, tuple[Weakened, ...]]
     """Of each tool whose calls are not held to all of its schema: what is left to the check after the call."""
+    warnings: tuple[str, ...]
+    """What may be a mistake and is no error, one sentence each."""
 
 
 def assemble(
@@ -225,7 +227,16 @@ def make_parts(
         given.get("owns_model", True),
         given.get("clock"),
         weakened_tools(config.offered, program.model.describe().format) if config.options.constrain else {},
+        tuple(_idle_rules(config)),
     )
+
+
+def _idle_rules(config: AgentConfig) -> Iterator[str]:
+    """The rules that judge no tool, as a misspelt one does."""
+    names = [tool.name for tool in config.offered]
+    for rule in config.policy.rules:
+        if rule.tool != "*" and not any(map(rule.matches, names)):
+            yield f"a rule of the policy is for {rule.tool!r}, and no tool has such a name{nearest(rule.tool, names)}"
 
 
 def said(text: str, returns: Any) -> UserSpoke:

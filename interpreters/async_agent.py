@@ -57,7 +57,12 @@ class AsyncAgent(BaseAgent):
 
     def _interpret(self, parts: Parts, state: AgentState | None) -> AsyncInterpreter:
         self._observers = Observers(
-            parts.observers, self.session, weakened=parts.weakened, threads=OBSERVER_THREADS, tasks=Tasks
+            parts.observers,
+            self.session,
+            weakened=parts.weakened,
+            warnings=parts.warnings,
+            threads=OBSERVER_THREADS,
+            tasks=Tasks,
         )
         return AsyncInterpreter(
             parts.engine,

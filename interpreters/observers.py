@@ -78,6 +78,7 @@ class Observers:
             only watch.
         threads: where observers are called; None for threads of their own.
         weakened: tools with what of their schemas calls are not held to, which is told first.
+        warnings: what else is told first; it goes to the log at once.
         tasks: makes what calls ``async def`` observers, once there is one; None where there is no event loop.
 
     Raises:
@@ -91,6 +92,7 @@ class Observers:
         *,
         shown: bool | None = None,
         weakened: Mapping[str, tuple[Weakened, ...]] | None = None,
+        warnings: tuple[str, ...] = (),
         threads: Workers | None = None,
         tasks: Callable[[], Tasks] | None = None,
     ) -> None:
@@ -106,7 +108,10 @@ class Observers:
         )
         self._shown = shown
         self._weakened = dict(weakened or {})
-        """What is yet to be told."""
+        """What is yet to be told; and the warnings that are."""
+        self._untold = warnings
+        for message in warnings:
+            LOG.warning("%s", message)
         self._session = session
         self._sequence = 0
         self._place = (0, 0, 1)
@@ -225,6 +230,10 @@ class Observers:
         while self._weakened:
             tool = next(iter(self._weakened))
             self.emit(events.ToolWeakened, tool=tool, keywords=self._weakened.pop(tool))
+        while self._untold:
+            message, *rest = self._untold
+            self._untold = tuple(rest)
+            self.emit(events.WarningRaised, message=message)
         after, decisions = transition.next_state, transition.decisions
         if decisions and isinstance(decisions[0], Rejected):  # it changed nothing, and what is open stays open
             return

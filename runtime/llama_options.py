@@ -8,12 +8,13 @@ What is left out follows from the model and the machine. Context length and thre
 from __future__ import annotations
 
 import math
+from os import PathLike
 from pathlib import Path
 from typing import Any, Literal
 
 from attrs import Attribute, field, frozen
 
-from cognition.checking import checked
+from cognition.checking import checked, shown
 from runtime.errors import ModelOptionsError
 
 CacheType = Literal["f32", "f16", "bf16", "q8_0", "q5_1", "q5_0", "q4_1", "q4_0", "iq4_nl"]
@@ -91,12 +92,18 @@ class Rope:
     """``yarn_beta_slow``: rotations up to which a dimension is interpolated fully."""
 
 
+def _as_path(value: object) -> Path:
+    if not isinstance(value, str | PathLike):
+        raise ModelOptionsError(f"Adapter: path must be a file, not {shown(value)}")
+    return Path(value)
+
+
 @checked
 @frozen
 class Adapter:
     """A LoRA adapter: a GGUF file made for the model (``convert_lora_to_gguf.py`` of llama.cpp makes one)."""
 
-    path: Path = field(converter=Path)
+    path: Path = field(converter=_as_path)
     scale: float = field(default=1.0, validator=_at_least(-math.inf))
     """What its change is multiplied by; 0 switches it off, 1 is as it was trained."""
 
@@ -148,7 +155,7 @@ class LlamaOptions:
     drafting: bool | None = None
     """Whether the next tokens of a reply are guessed from what the context holds, and evaluated together
     (``docs/scheduler.md#drafting``): the reply is the same. None: where it was found to help."""
-    adapters: tuple[Adapter, ...] = field(default=(), converter=tuple)
+    adapters: tuple[Adapter, ...] = ()
     """LoRA adapters, added to the weights in the order given."""
 
     def __attrs_post_init__(self) -> None:
@@ -156,6 +163,3 @@ class LlamaOptions:
             raise ModelOptionsError(
                 f"LlamaOptions.value_type={self.value_type!r} needs flash attention; leave flash_attention out"
             )
-        for adapter in self.adapters:
-            if not isinstance(adapter, Adapter):
-                raise ModelOptionsError(f"LlamaOptions.adapters holds {adapter!r}; write Adapter(path, scale)")
