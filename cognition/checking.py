@@ -303,8 +303,11 @@ class Declared:
                 return f"; write {own}={part.__name__}({name}=...)"
         return nearest(name, self.checks)
 
-    def read(self, subject: str, args: tuple[Any, ...], given: Mapping[str, Any]) -> dict[str, Any]:
-        """Everything by its name; ``subject`` is how messages call what it is given to, such as ``Limits``.
+    def read(self, subject: str, sign: str, args: tuple[Any, ...], given: Mapping[str, Any]) -> dict[str, Any]:
+        """Everything by its name.
+
+        ``subject`` is how messages call what it is given to, such as ``Limits``, and ``sign`` stands between that and a
+        name.
 
         Raises:
             ConfigError: a name is not known, is missing or given twice, or its value is none that it may have.
@@ -331,7 +334,7 @@ class Declared:
                     values[name] = check(value)
                 except MismatchError as problem:
                     told = str(problem)
-                    raise ConfigError(f"{subject}: {name}{'' if told[:1] == '[' else ' '}{told}") from None
+                    raise ConfigError(f"{subject}{sign}{name}{'' if told[:1] == '[' else ' '}{told}") from None
         return values
 
 
@@ -340,6 +343,19 @@ def checked(cls: type[T]) -> type[T]:
 
     A list stands for a tuple. What has a converter is left to that.
     """
+    return checked_with(ConfigError)(cls)
+
+
+def checked_with(error: type[Exception]) -> Callable[[type[T]], type[T]]:
+    """``checked``, and mistakes are errors of another class, made of the message."""
+
+    def decorated(cls: type[T]) -> type[T]:
+        return _checked(cls, error)
+
+    return decorated
+
+
+def _checked(cls: type[T], error: type[Exception]) -> type[T]:
     init = cls.__init__
     declared: list[Declared] = []
 
@@ -347,7 +363,11 @@ def checked(cls: type[T]) -> type[T]:
     def construct(self: Any, *args: Any, **given: Any) -> None:
         if not declared:  # at the first use: types may be named before they are there
             declared.append(_of_class(cls))
-        init(self, **declared[0].read(cls.__name__, args, given))
+        try:
+            values = declared[0].read(cls.__name__, ".", args, given)
+        except ConfigError as mistake:
+            raise error(str(mistake)) from None
+        init(self, **values)
 
     cls.__init__ = construct  # type: ignore[method-assign]  # it takes what the other one takes
     return cls

@@ -30,7 +30,7 @@ def checked_call(function: Callable[P, R]) -> Callable[P, R]:
         if bound:
             owner = args[0] if isinstance(args[0], type) else type(args[0])
             subject = owner.__name__ if subject == "__init__" else f"{owner.__name__}.{subject}"
-        return function(*args[:bound], **declared[0].read(subject, args[bound:], given))
+        return function(*args[:bound], **declared[0].read(subject, ": ", args[bound:], given))
 
     return call
 

@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from attrs import Attribute, field, frozen
 
-from cognition.checking import checked, shown
+from cognition.checking import checked_with, shown
 from runtime.errors import ModelOptionsError
 
 CacheType = Literal["f32", "f16", "bf16", "q8_0", "q5_1", "q5_0", "q4_1", "q4_0", "iq4_nl"]
@@ -26,7 +26,6 @@ WHOLE_TYPES: tuple[CacheType | None, ...] = ("f32", "f16", "bf16", None)
 """Those that are not quantised; None for a default."""
 
 Scaling = Literal["none", "linear", "yarn", "longrope"]
-SCALINGS: tuple[Scaling, ...] = ("none", "linear", "yarn", "longrope")
 
 MOST_SEQUENCES = 255
 """One less than llama.cpp's ``LLAMA_MAX_SEQ``: the last one is for saving a part of another."""
@@ -34,8 +33,7 @@ MOST_SEQUENCES = 255
 
 def _at_least(least: float) -> Any:
     def check(options: Any, attribute: Attribute[Any], value: Any) -> None:
-        number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-        if value is not None and not (number and value >= least):
+        if value is not None and not (math.isfinite(value) and value >= least):
             span = f" of at least {least}" if math.isfinite(least) else ""
             raise ModelOptionsError(f"{_name(options, attribute)} must be a number{span}, not {value!r}")
 
@@ -44,19 +42,9 @@ def _at_least(least: float) -> Any:
 
 def _whole(least: int, most: int | None = None) -> Any:
     def check(options: Any, attribute: Attribute[Any], value: Any) -> None:
-        if value is None:
-            return
-        if not isinstance(value, int) or isinstance(value, bool) or value < least or (most or value) < value:
+        if value is not None and (value < least or (most or value) < value):
             span = f"of at least {least}" if most is None else f"from {least} to {most}"
             raise ModelOptionsError(f"{_name(options, attribute)} must be a whole number {span}, not {value!r}")
-
-    return check
-
-
-def _one_of(*choices: str) -> Any:
-    def check(options: Any, attribute: Attribute[Any], value: Any) -> None:
-        if value is not None and value not in choices:
-            raise ModelOptionsError(f"{_name(options, attribute)} must be one of {', '.join(choices)}, not {value!r}")
 
     return check
 
@@ -65,7 +53,7 @@ def _name(options: Any, attribute: Attribute[Any]) -> str:
     return f"{type(options).__name__}.{attribute.name}"
 
 
-@checked
+@checked_with(ModelOptionsError)
 @frozen(kw_only=True)
 class Rope:
     """How positions are encoded, where the model's own way is not what is wanted: mostly for longer contexts.
@@ -74,7 +62,7 @@ class Rope:
     https://arxiv.org/abs/2309.00071.
     """
 
-    scaling: Scaling | None = field(default=None, validator=_one_of(*SCALINGS))
+    scaling: Scaling | None = None
     """``rope_scaling_type``."""
     base: float | None = field(default=None, validator=_at_least(1))
     """``rope_freq_base``, such as 10000."""
@@ -94,11 +82,11 @@ class Rope:
 
 def _as_path(value: object) -> Path:
     if not isinstance(value, str | PathLike):
-        raise ModelOptionsError(f"Adapter: path must be a file, not {shown(value)}")
+        raise ModelOptionsError(f"Adapter.path must be a file, not {shown(value)}")
     return Path(value)
 
 
-@checked
+@checked_with(ModelOptionsError)
 @frozen
 class Adapter:
     """A LoRA adapter: a GGUF file made for the model (``convert_lora_to_gguf.py`` of llama.cpp makes one)."""
@@ -108,7 +96,7 @@ class Adapter:
     """What its change is multiplied by; 0 switches it off, 1 is as it was trained."""
 
 
-@checked
+@checked_with(ModelOptionsError)
 @frozen(kw_only=True)
 class LlamaOptions:
     """Options of llama.cpp. Every default is what most programs want.
@@ -136,11 +124,11 @@ class LlamaOptions:
     """``flash_attn_type``. None: where the device has it, but on a processor only in a pool, with quantised values, or
     with a context of at most 512 tokens and heads of at most 64 numbers, since it is slower there for short prompts
     behind long ones."""
-    key_type: CacheType | None = field(default=None, validator=_one_of(*CACHE_TYPES))
+    key_type: CacheType | None = None
     """How the cache keeps keys (``type_k``). ``q8_0`` halves their memory at nearly no loss. None: ``bf16``, which most
     models were trained in, without flash attention on a processor that multiplies it (AVX-512 BF16), since that is up
     to a tenth faster; else ``f16``."""
-    value_type: CacheType | None = field(default=None, validator=_one_of(*CACHE_TYPES))
+    value_type: CacheType | None = None
     """How the cache keeps values (``type_v``). A quantised one needs flash attention. None: as for keys."""
     batch_threads: int | None = field(default=None, validator=_whole(1))
     """Threads for batches of many tokens (``n_threads_batch``). None: as many as for one token, which are the physical

@@ -79,12 +79,12 @@ def test_the_nearest_name_is_told(kind: type, data: st.DataObject) -> None:
 @pytest.mark.parametrize(
     ("make", "told"),
     [
-        (lambda: Rule("forbid", "delete"), "Rule: action must be one of 'allow', 'ask', 'deny', not 'forbid'"),  # type: ignore[arg-type]
+        (lambda: Rule("forbid", "delete"), "Rule.action must be one of 'allow', 'ask', 'deny', not 'forbid'"),  # type: ignore[arg-type]
         (lambda: Rule("allowed", "x"), "not 'allowed'; did you mean 'allow'?"),  # type: ignore[arg-type]
-        (lambda: Policy((Rule("delete", "deny"),)), "Rule: action must be one of"),  # type: ignore[arg-type]
-        (lambda: Policy((Rule("deny", "x"), "x")), "Policy: rules[1] must be a Rule, not 'x'"),  # type: ignore[arg-type]
-        (lambda: Policy("deny"), "Policy: rules must be a list, not 'deny'"),  # type: ignore[arg-type]
-        (lambda: Limits(steps=True), "Limits: steps must be a whole number, not True"),
+        (lambda: Policy((Rule("delete", "deny"),)), "Rule.action must be one of"),  # type: ignore[arg-type]
+        (lambda: Policy((Rule("deny", "x"), "x")), "Policy.rules[1] must be a Rule, not 'x'"),  # type: ignore[arg-type]
+        (lambda: Policy("deny"), "Policy.rules must be a list, not 'deny'"),  # type: ignore[arg-type]
+        (lambda: Limits(steps=True), "Limits.steps must be a whole number, not True"),
         (lambda: Limits(steps=10**5000, cost=-1), "Limits.cost must be above 0, not -1"),
         (lambda: Limits(cost="1" * 100), f"must be a number or None, not '{'1' * 59}..."),  # type: ignore[arg-type]
         (lambda: Limits(seconds=float("nan")), "Limits.seconds must be above 0, not nan"),
@@ -206,7 +206,7 @@ def test_a_class_of_a_program_can_be_checked_too() -> None:
         name: str = field(converter=str, default="", kw_only=True)
 
     assert Seat(3, name=5).name == "5"
-    with pytest.raises(ConfigError, match="Seat: row must be a whole number, not 'x'"):
+    with pytest.raises(ConfigError, match=r"Seat\.row must be a whole number, not 'x'"):
         Seat("x")  # type: ignore[arg-type]  # that is the point
     with pytest.raises(ConfigError, match="Seat takes at most 1 values"):
         Seat(1, "x")  # type: ignore[call-arg]  # as above

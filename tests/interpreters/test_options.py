@@ -122,7 +122,7 @@ class Odd:
 @given(st.sampled_from(list(DOORS)), st.text(min_size=1, max_size=12), ODD)
 def test_an_unknown_name_is_refused_everywhere(door: Callable[..., Any], name: str, value: object) -> None:
     if name not in DOORS[door] and name not in ("model", "tools", "system"):
-        with pytest.raises(ConfigError, match="has no option"):
+        with pytest.raises(CogstepError, match="has no option"):
             door(**{**BASE.get(door, {}), name: value})
 
 
