@@ -119,7 +119,8 @@ def check_of(hint: Any) -> Check | None:
     if hint is Any or hint is object or isinstance(hint, TypeVar):
         return None
     if origin is Annotated:
-        return _worded(check_of(arguments[0]), described(hint))
+        worded = any(isinstance(one, str) for one in arguments[1:])
+        return _worded(check_of(arguments[0]), described(hint)) if worded else check_of(arguments[0])
     if hint in SCALARS:
         return _scalar(*SCALARS[hint])
     if origin is Literal:
@@ -388,7 +389,8 @@ def parts_of(hints: Mapping[str, Any]) -> dict[str, type]:
     """Those of these types that are an attrs class, or one or None."""
     found = {}
     for name, hint in hints.items():
-        for one in get_args(hint) or (hint,):
+        bare = get_args(hint)[0] if get_origin(hint) is Annotated else hint
+        for one in get_args(bare) or (bare,):
             if isinstance(one, type) and has(one):
                 found[name] = one
     return found

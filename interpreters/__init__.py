@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from interpreters.answers import AnswerError, StructuredResult
     from interpreters.approvals import Approval, ApprovalRequest
     from interpreters.asking import HookAnswer, HookRequest, PlanAnswer, PlanRequest, QuestionRequest
-    from interpreters.assembly import AgentOptions, ProgramOptions
     from interpreters.async_agent import AsyncAgent
     from interpreters.context import ToolContext
     from interpreters.errors import AgentClosedError, BusyError, TurnFailedError
     from interpreters.handles import AgentHandle, AgentHost, HostDiedError, HostError, HostTimeoutError, ModelChoice
+    from interpreters.options import AgentOptions, ProgramOptions
     from interpreters.redaction import Found, Redaction
     from interpreters.rehearsing import rehearse
     from interpreters.replaying import ReplayDivergedError, replay
@@ -69,7 +69,7 @@ HOMES = {
     "AgentClosedError": "errors",
     "AgentHandle": "handles",
     "AgentHost": "handles",
-    "AgentOptions": "assembly",
+    "AgentOptions": "options",
     "AnswerError": "answers",
     "Approval": "approvals",
     "ApprovalRequest": "approvals",
@@ -84,7 +84,7 @@ HOMES = {
     "ModelChoice": "handles",
     "PlanAnswer": "asking",
     "PlanRequest": "asking",
-    "ProgramOptions": "assembly",
+    "ProgramOptions": "options",
     "QuestionRequest": "asking",
     "Redaction": "redaction",
     "ReplayDivergedError": "replaying",

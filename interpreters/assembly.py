@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from secrets import token_hex
-from typing import Any, TypedDict
+from typing import Any
 
 from attrs import evolve, frozen
 
@@ -16,27 +15,18 @@ from cognition import (
     CognitiveEngine,
     CogstepError,
     ConfigError,
-    GenerationOptions,
-    Limits,
-    LLMEngine,
-    Policy,
-    RetryPolicy,
     TurnFinished,
     UserMessage,
     UserSpoke,
 )
 from cognition.checking import nearest, shown
-from cognition.features import Feature
-from cognition.text_protocol import TextProtocol
 from interpreters.answers import StructuredResult, answer_schema
-from interpreters.approvals import Approve
-from interpreters.asking import AskQuestions, Hooks, ReviewPlans
 from interpreters.clock import Clock
 from interpreters.driver import Driver
 from interpreters.events import Observer
-from interpreters.journal import Fsync, Journal, Origin
-from interpreters.program import WORKER_PATIENCE, Program
-from interpreters.redaction import Redaction
+from interpreters.journal import Journal, Origin
+from interpreters.options import AgentOptions, ProgramOptions, filled
+from interpreters.program import Program
 from interpreters.results import RunResult
 from interpreters.tools import Tool, Usable, as_tools
 from interpreters.veil import Redacted, Veil
@@ -44,7 +34,6 @@ from runtime.constrained.calls import read_tools
 from runtime.constrained.nodes import Weakened
 from runtime.constrained.replies import weakened_tools
 from runtime.constrained.schema import read_schema
-from runtime.memory import Memory
 from runtime.protocol import Runtime
 
 NO_TYPE: Any = object()
@@ -52,64 +41,6 @@ NO_TYPE: Any = object()
 
 USUAL = AgentConfig()
 """What holds where nothing else is said; immutable, and shared by all sessions."""
-
-EngineFactory = Callable[[AgentConfig], CognitiveEngine]
-
-
-class ProgramOptions(TypedDict, total=False):
-    """How a session is carried out. None of it is recorded: it may be another at each resume."""
-
-    approve: Approve | None
-    """Asked for calls that need an approval; without it they are refused."""
-    ask: AskQuestions | None
-    """Answers the model's questions to the user; needed with the feature ``questions``."""
-    review: ReviewPlans | None
-    """Judges the model's plans; needed with the feature ``plan``."""
-    memory: Memory | None
-    """Keeps the model's notes; needed with the feature ``memory`` and with ``recall_first``."""
-    hooks: Hooks
-    """Asked at the points that are its keys."""
-    observers: Iterable[Observer]
-    """Told of every event."""
-    fsync: Fsync
-    """When the recording is forced to the disk: at every ``"record"``, every ``"turn"`` (default), or ``"never"``."""
-    deps: Any
-    """Handed to tools as ``ToolContext.deps``."""
-    owns_model: bool
-    """False: somebody else closes the model. Agents that share one need that."""
-    clock: Clock | None
-    """Where time comes from; tests give a ``fakes.FakeClock``."""
-    engine: EngineFactory
-    """Makes the agent's logic of its configuration; ``LLMEngine`` if not given."""
-    redact: Redaction | None
-    """What is kept out of the recording: by default what looks like a secret; None for nothing."""
-    worker_patience: float | None
-    """Seconds without a sign of life after which a worker is given up; None waits for ever. Default: 300."""
-
-
-class AgentOptions(ProgramOptions, total=False):
-    """Everything that may be said of a new session beside its model, tools and system prompt."""
-
-    options: GenerationOptions | None
-    """How replies are sampled."""
-    limits: Limits | None
-    """The budgets of a turn."""
-    policy: Policy | None
-    """Which calls may run."""
-    retry: RetryPolicy | None
-    """When failed model calls are made again."""
-    context_tokens: int | None
-    """For less context than the model has."""
-    features: Iterable[Feature]
-    """What the agent may do beside calling tools: ``questions``, ``tasks``, ``plan``, ``memory``, ``workers``."""
-    protocol: TextProtocol
-    """How a model without native tool calls writes them."""
-    recall_first: bool
-    """Whether the notes are searched for each message of the user's."""
-    journal: str | os.PathLike[str] | None
-    """A file that must not exist yet, for the recording."""
-    session: str | None
-    """The session's name; a new one if not given."""
 
 
 @frozen(eq=False)
@@ -145,19 +76,20 @@ def assemble(
         JournalError: the recording can't begin.
     """
     tools = as_tools(tools)
-    context_tokens = given.get("context_tokens")
+    given = filled(given, AgentOptions)
+    context_tokens = given["context_tokens"]
     config = AgentConfig(
         system,
         tuple(tool.spec for tool in tools),
-        given.get("options") or USUAL.options,
-        given.get("limits") or USUAL.limits,
-        given.get("policy") or USUAL.policy,
-        given.get("retry") or USUAL.retry,
+        given["options"] or USUAL.options,
+        given["limits"] or USUAL.limits,
+        given["policy"] or USUAL.policy,
+        given["retry"] or USUAL.retry,
         model.describe().context_tokens if context_tokens is None else context_tokens,
-        tuple(given.get("features", ())),
-        given.get("protocol", "native"),
-        tuple(given.get("hooks", {})),
-        given.get("recall_first", False),
+        tuple(given["features"]),
+        given["protocol"],
+        tuple(given["hooks"]),
+        given["recall_first"],
     )
     for tool in tools:  # what can't be checked or sampled is better known now than at a call
         tool.prepare()
@@ -165,8 +97,8 @@ def assemble(
         read_tools(config.offered)
         if config.options.response_format:
             read_schema(json.loads(config.options.response_format), "the response_format")
-    program = make_program(model, tools, given.get("session") or token_hex(16), given)
-    path = given.get("journal")
+    program = make_program(model, tools, given["session"] or token_hex(16), given)
+    path = given["journal"]
     redacted: tuple[Redacted, ...] = ()
     if path is not None:  # what is recorded is what the engine works with
         veil = veil or make_veil(given, tools)
@@ -176,13 +108,13 @@ def assemble(
     journal = None
     if path is not None:
         program.check(engine)  # before the recording begins: no file is left behind by a mistake
-        clock = given.get("clock")
+        clock = given["clock"]
         journal = Journal.create(
             path,
             session=program.session,
             engine=engine,
             config=config,
-            fsync=given.get("fsync", "turn"),
+            fsync=given["fsync"],
             created=None if clock is None else clock.time(),
             start=start,
             origin=origin,
@@ -195,37 +127,39 @@ def assemble(
 def make_veil(given: ProgramOptions, tools: Iterable[Tool[..., Any]], after: int = 0) -> Veil:
     """What hides secrets from a recording that has so many placeholders already."""
     names = frozenset(tool.spec.name for tool in tools)
-    return Veil(given.get("redact", Redaction()), after=after, keep=names)
+    return Veil(filled(given, ProgramOptions)["redact"], after=after, keep=names)
 
 
 def make_program(model: Runtime, tools: Iterable[Tool[..., Any]], session: str, given: ProgramOptions) -> Program:
     """What the embedding program brings, as one value."""
+    full = filled(given, ProgramOptions)
     return Program(
         model,
         {tool.spec.name: tool for tool in tools},
-        given.get("approve"),
-        given.get("ask"),
-        given.get("review"),
-        given.get("memory"),
-        given.get("hooks", {}),
-        given.get("deps"),
+        full["approve"],
+        full["ask"],
+        full["review"],
+        full["memory"],
+        full["hooks"],
+        full["deps"],
         session,
-        given.get("engine", LLMEngine),
-        given.get("worker_patience", WORKER_PATIENCE),
+        full["engine"],
+        full["worker_patience"],
     )
 
 
 def make_parts(
     config: AgentConfig, engine: CognitiveEngine, program: Program, journal: Journal | None, given: ProgramOptions
 ) -> Parts:
+    full = filled(given, ProgramOptions)
     return Parts(
         config,
         engine,
         program,
-        tuple(given.get("observers", ())),
+        tuple(full["observers"]),
         journal,
-        given.get("owns_model", True),
-        given.get("clock"),
+        full["owns_model"],
+        full["clock"],
         weakened_tools(config.offered, program.model.describe().format) if config.options.constrain else {},
         tuple(_idle_rules(config)),
     )

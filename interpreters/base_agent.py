@@ -14,9 +14,7 @@ from cognition import AgentState, CogstepError
 from cognition.features import Mode
 from interpreters.assembly import (
     NO_TYPE,
-    AgentOptions,
     Parts,
-    ProgramOptions,
     assemble,
     start_of_turn,
     turn_result,
@@ -24,6 +22,7 @@ from interpreters.assembly import (
 from interpreters.describing import AgentInfo
 from interpreters.errors import AgentClosedError
 from interpreters.interpreter import Interpreter
+from interpreters.options import AgentOptions, ProgramOptions
 from interpreters.results import RunResult
 from interpreters.resuming import fork_parts, reopen, take_up
 from interpreters.tools import Usable

@@ -15,10 +15,7 @@ from attrs import evolve, frozen
 from cognition import AgentConfig, AgentState, CallModel, CogstepError, ConfigError, Idle, TurnFinished, to_data
 from cognition.tools import ToolSpec
 from interpreters.assembly import (
-    AgentOptions,
-    EngineFactory,
     Parts,
-    ProgramOptions,
     assemble,
     make_parts,
     make_program,
@@ -27,6 +24,7 @@ from interpreters.assembly import (
 from interpreters.driver import Driver, follower
 from interpreters.journal import DecisionWriter, Header, Journal, JournalReader, Origin, Record
 from interpreters.journal.format import ENCODE
+from interpreters.options import AgentOptions, EngineFactory, ProgramOptions, filled
 from interpreters.replaying import ReplayDivergedError, compare, engine_of
 from interpreters.tools import Usable, as_tools
 from interpreters.veil import looks_like
@@ -51,7 +49,7 @@ def reopen(path: str | os.PathLike[str], model: Runtime, tools: Iterable[Usable]
         ConfigError: the tools are not those that it was recorded with.
     """
     tools = as_tools(tools)
-    journal, reader = Journal.reopen(path, fsync=given.get("fsync", "turn"))
+    journal, reader = Journal.reopen(path, fsync=filled(given, ProgramOptions)["fsync"])
     try:
         with reader:
             records = tuple(reader)

@@ -14,7 +14,6 @@ from typing import Any
 from cognition import Cancelled, Completed, GenerationOptions, Limits, Outcome
 from interpreters.agent import Agent
 from interpreters.approvals import Approval, ApprovalRequest, Approve
-from interpreters.assembly import ProgramOptions
 from interpreters.cli.errors import ANSWERED, INTERRUPTED, UNANSWERED, CommandError, Terminated, reason_of
 from interpreters.cli.interrupts import Interrupts
 from interpreters.cli.model_options import load_options
@@ -22,6 +21,7 @@ from interpreters.cli.render import call_text
 from interpreters.cli.screen import JsonLines, Output, Screen
 from interpreters.cli.terminal import Terminal, bar
 from interpreters.events import Inline
+from interpreters.options import ProgramOptions
 from interpreters.results import RunResult
 from interpreters.tools import Tool
 from runtime import LoadProgress, Runtime, load_model

@@ -3,10 +3,11 @@
 from interpreters.handles.agent_host import AgentHost
 from interpreters.handles.channels import Channel, PipeChannel, QueueChannel
 from interpreters.handles.errors import HostDiedError, HostError, HostTimeoutError
-from interpreters.handles.handle import AgentHandle, HandleOptions
+from interpreters.handles.handle import AgentHandle
 from interpreters.handles.host import Host
 from interpreters.handles.messages import ModelChoice, ProtocolError
 from interpreters.handles.turns import ToolWait, TurnStream
+from interpreters.options import HandleOptions
 
 __all__ = [
     "AgentHandle",

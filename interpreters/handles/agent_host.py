@@ -22,10 +22,11 @@ from interpreters.clock import Clock
 from interpreters.handles import messages as say
 from interpreters.handles.channels import Channel, PipeChannel, QueueChannel
 from interpreters.handles.errors import HostDiedError, HostError, HostTimeoutError
-from interpreters.handles.handle import AgentHandle, HandleOptions
+from interpreters.handles.handle import AgentHandle
 from interpreters.handles.host import Host
 from interpreters.handles.messages import ModelChoice, line_of, read_notice
 from interpreters.journal.locking import released_by
+from interpreters.options import HandleOptions
 from interpreters.tools import Usable
 from runtime.checking import checked_call
 from runtime.protocol import Runtime
@@ -219,15 +220,15 @@ class AgentHost:
             if known is not None:
                 return known
             handle = AgentHandle(self, key, tools, given)
-            journal = given.get("journal")
+            journal = handle.given["journal"]
             init = say.Init(
                 "",
                 key,
                 handle.settings(system),
                 tuple(handle.offers),
                 None if journal is None else os.fspath(journal),
-                given.get("fsync", "turn"),
-                given.get("resume", False),
+                handle.given["fsync"],
+                handle.given["resume"],
             )
             self._handles[key] = handle
         return self._ready(handle, init)
@@ -235,8 +236,8 @@ class AgentHost:
     def branch(self, origin: AgentHandle, key: str, after: int | None, system: str, journal: str | None) -> AgentHandle:
         """See ``AgentHandle.fork``."""
         tools = [origin.tools.get(offer.spec.name, offer.spec) for offer in origin.offers]
-        handle = AgentHandle(self, key, tools, origin._given)
-        fsync = origin._given.get("fsync", "turn")
+        handle = AgentHandle(self, key, tools, origin.given)
+        fsync = origin.given["fsync"]
         offers = tuple(handle.offers)
         fork = say.Fork("", origin.key, key, handle.settings(system), offers, after, journal, fsync)
         with self._lock:

@@ -12,24 +12,19 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any
 
 from attrs import fields
 
-from cognition import CogstepError, ConfigError, GenerationOptions, Limits, Policy, RetryPolicy, ToolSpec
-from cognition.features import Feature, Mode
-from cognition.text_protocol import TextProtocol
-from interpreters.approvals import Approve
-from interpreters.asking import AskQuestions, Hooks, ReviewPlans
+from cognition import CogstepError, ConfigError, ToolSpec
+from cognition.features import Mode
 from interpreters.base_agent import LOG, loop_runs_here
 from interpreters.errors import AgentClosedError, BusyError
-from interpreters.events import Observer
 from interpreters.handles import messages as say
 from interpreters.handles.errors import HostDiedError, HostError, HostTimeoutError
 from interpreters.handles.turns import End, TurnStream
-from interpreters.journal import Fsync
 from interpreters.observers import Observers
-from interpreters.redaction import Redaction
+from interpreters.options import HandleOptions, filled
 from interpreters.results import RunResult
 from interpreters.tools import Tool, Usable, as_tools
 
@@ -45,40 +40,6 @@ IN_A_LOOP = (
     "reading a turn by `for`, as AgentHandle.run does, blocks the event loop that runs on this thread until it ends; "
     "in async code, use run_async() or `async for`"
 )
-
-
-class HandleOptions(TypedDict, total=False):
-    """What may be said of a session beside its tools and system prompt; as ``AgentOptions`` where the names are."""
-
-    approve: Approve | None
-    ask: AskQuestions | None
-    review: ReviewPlans | None
-    hooks: Hooks
-    observers: Iterable[Observer]
-    deps: Any
-    options: GenerationOptions
-    limits: Limits
-    policy: Policy
-    retry: RetryPolicy
-    context_tokens: int | None
-    features: Iterable[Feature]
-    protocol: TextProtocol
-    recall_first: bool
-    worker_patience: float | None
-    notes: str
-    """The file of the model's notes, on the host's side; ``":memory:"`` keeps them as long as the session."""
-    tool_wait: float
-    """Seconds after which a call that got no result has failed. Default: 300."""
-    redact: Redaction | None
-    """What is kept out of the recording, as for an ``Agent``; without ``find=``, since a function can't cross."""
-    window: int | None
-    """How many events of a turn may be unread before the session waits for the reader of its stream; None for any
-    number. Default: 256."""
-    journal: str | os.PathLike[str] | None
-    """A file on the host's side."""
-    fsync: Fsync
-    resume: bool
-    """Go on with the session in ``journal``."""
 
 
 class HandleObservers(Observers):
@@ -105,20 +66,22 @@ class AgentHandle:
                 (tool,) = as_tools((tool,))
                 self.tools[tool.spec.name] = tool
                 self.offers.append(say.ToolOffer(tool.spec, tool.timeout))
-        self.approve = given.get("approve")
-        self.ask = given.get("ask")
-        self.review = given.get("review")
-        self.hooks = given.get("hooks", {})
-        self.deps = given.get("deps")
-        self.window = given.get("window", WINDOW)
-        self._secrets = _secrets(given)
-        features = tuple(given.get("features", ()))
+        full = filled(given, HandleOptions)
+        self.approve = full["approve"]
+        self.ask = full["ask"]
+        self.review = full["review"]
+        self.hooks = full["hooks"]
+        self.deps = full["deps"]
+        self.window = full["window"]
+        redact = full["redact"]
+        self._secrets = None if redact is None else say.Secrets.of(redact)
+        features = tuple(full["features"])
         for feature, asker in (("questions", "ask"), ("plan", "review")):
             if feature in features and given.get(asker) is None:
                 raise ConfigError(f"the agent is missing {asker}=, which the feature {feature!r} needs")
-        self.observers = HandleObservers(given.get("observers", ()), key)
+        self.observers = HandleObservers(full["observers"], key)
         self._host = host
-        self._given = given
+        self.given = full
         self._turn: TurnStream | None = None
         self._lock = threading.Lock()
         self._closed = False
@@ -285,23 +248,20 @@ class AgentHandle:
             turn.end(End(error=error))
 
     def settings(self, system: str) -> say.Settings:
-        given: Any = self._given
+        given: Any = self.given
         names = {one.name for one in fields(say.Settings)} - SAID_APART
         return say.Settings(
             system,
-            features=tuple(given.get("features", ())),
+            features=tuple(given["features"]),
             hooks=tuple(self.hooks),
             approvals=self.approve is not None,
             redact=self._secrets,
-            window=self.window,
-            **{name: given[name] for name in names if name in given},
+            **{name: given[name] for name in names if given[name] is not None or name in MAY_BE_NONE},
         )
 
 
-SAID_APART = {"system", "approvals", "hooks", "features", "redact", "window"}
+SAID_APART = {"system", "approvals", "hooks", "features", "redact"}
 """The settings that are not simply those given."""
 
-
-def _secrets(given: HandleOptions) -> say.Secrets | None:
-    redact = given.get("redact", Redaction())
-    return None if redact is None else say.Secrets.of(redact)
+MAY_BE_NONE = {"context_tokens", "worker_patience", "window"}
+"""The settings of which None says something; elsewhere it stands for what is usual."""

@@ -24,8 +24,8 @@ from cognition import (
 from interpreters import Agent, AsyncAgent, Tool, events, fakes, tool
 from interpreters.approvals import Approval
 from interpreters.asking import HookAnswer, PlanAnswer
-from interpreters.assembly import AgentOptions, ProgramOptions
-from interpreters.handles import AgentHost, HandleOptions
+from interpreters.handles import AgentHost
+from interpreters.options import AgentOptions, HandleOptions, ProgramOptions
 from interpreters.redaction import Redaction
 from runtime import Adapter, Isolation, LlamaOptions, load_model
 from runtime.loading import LoadOptions
