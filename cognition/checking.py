@@ -86,6 +86,8 @@ def shown(value: object) -> str:
 def described(hint: Any) -> str:
     """A type in words."""
     origin, arguments = get_origin(hint), get_args(hint)
+    if hint is Any:
+        return "anything"
     if hint in SCALARS:
         return SCALARS[hint][0]
     if origin is Annotated:

@@ -106,8 +106,11 @@ class Limits:
     refusals: int = field(default=3, validator=_positive)
     """Tool calls in a row that policy or the user refused."""
     input_tokens: int | None = field(default=None, validator=_positive)
+    """Tokens of prompts, over all model calls of the turn."""
     output_tokens: int | None = field(default=None, validator=_positive)
+    """Tokens of replies, likewise."""
     cost: float | None = field(default=None, validator=_positive)
+    """What the model calls cost together, in the unit of ``Usage.cost``."""
     seconds: float | None = field(default=None, validator=_positive)
     """Wall time from the user's message, by the inputs' ``at``."""
     workers: int | None = field(default=8, validator=_positive)

@@ -28,6 +28,7 @@ class Rule:
     """What to do with calls of the tools that a pattern names."""
 
     action: Action
+    """Whether they run, the user is asked, or they are refused."""
     tool: str = field()
     """A tool's name; a ``*`` at its end stands for any rest (``mcp.files.*``), alone for every tool."""
     reason: str = ""
@@ -60,6 +61,7 @@ class Policy:
     """The embedding program's rules. What the user grants or refuses "from now on" is judged by the same words."""
 
     rules: tuple[Rule, ...] = ()
+    """The most severe of those that match a call decides: deny, then ask, then allow."""
     default: Action = field(default="allow")
     """For calls that no rule matches, of tools that don't ask for approval themselves."""
 

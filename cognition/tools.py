@@ -38,7 +38,9 @@ class ToolSpec:
     """One tool as the model sees it, with what policy and recovery need to know of it."""
 
     name: str = field(validator=_check_name)
+    """By which the model calls it."""
     description: str = ""
+    """For the model: what it does, and when to use it."""
     parameters: dict[str, Any] = field(factory=lambda: {"type": "object", "properties": {}}, converter=_plain_schema)
     """A JSON Schema of an object: a copy of what was given, as plain JSON data. Not to be changed."""
     read_only: bool = False

@@ -20,6 +20,7 @@ class Approval:
     """An answer in full; a plain True or False will do where there is no more to say."""
 
     allowed: bool
+    """Whether the call may run."""
     reason: str = ""
     """Told to the model when the call is refused."""
     always: bool = field(default=False, kw_only=True)

@@ -54,6 +54,7 @@ class PlanAnswer:
     """An answer in full; a plain True or False will do where there is no more to say."""
 
     approved: bool
+    """Whether the model may carry the plan out."""
     feedback: str = ""
     """Told to the model."""
 
@@ -77,6 +78,7 @@ class HookAnswer:
     verdict: Literal["continue", "refuse", "go_on"] = "continue"
     """``refuse`` stops the message or the call, ``go_on`` (at ``stop``) has the turn go on."""
     reason: str = ""
+    """Told to the model, or to the user whose message is refused."""
     arguments: Mapping[str, Any] | None = field(default=None, kw_only=True)
     """Before a tool: what to run it with instead; judged anew."""
     context: str = field(default="", kw_only=True)

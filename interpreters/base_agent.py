@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import inspect
 import logging
 import os
 import sys
@@ -22,7 +23,7 @@ from interpreters.assembly import (
 from interpreters.describing import AgentInfo
 from interpreters.errors import AgentClosedError
 from interpreters.interpreter import Interpreter
-from interpreters.options import AgentOptions, ProgramOptions
+from interpreters.options import AgentOptions, ProgramOptions, as_help
 from interpreters.results import RunResult
 from interpreters.resuming import fork_parts, reopen, take_up
 from interpreters.tools import Usable
@@ -41,6 +42,10 @@ class BaseAgent(ABC):
     """A session and its interpreter. How a turn is waited for is the subclass's matter."""
 
     _interpreter: Interpreter
+
+    def __init_subclass__(cls) -> None:
+        if cls.__doc__ and "Options:" not in cls.__doc__:  # what `help` shows; none under python -OO
+            cls.__doc__ = f"{inspect.cleandoc(cls.__doc__)}\n\nOptions:\n{as_help(AgentOptions)}"
 
     @checked_call
     def __init__(

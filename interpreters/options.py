@@ -8,6 +8,7 @@ and for sessions of a host stands here once.
 from __future__ import annotations
 
 import os
+import textwrap
 from collections.abc import Callable, Iterable
 from types import MappingProxyType
 from typing import Annotated, Any, TypedDict, TypeVar, cast, get_args, get_type_hints
@@ -150,6 +151,14 @@ def declared(kind: type) -> dict[str, Option]:
 
 _DECLARED: dict[type, dict[str, Option]] = {}
 """Read once: types are slow to look at."""
+
+
+def as_help(kind: type) -> str:
+    """The options as a section of a docstring."""
+    return "\n".join(
+        textwrap.fill(f"{name}: {one.meaning}", 110, initial_indent="    ", subsequent_indent="        ")
+        for name, one in declared(kind).items()
+    )
 
 
 def filled(given: Options, kind: type[Options]) -> Options:

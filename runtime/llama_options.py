@@ -92,6 +92,7 @@ class Adapter:
     """A LoRA adapter: a GGUF file made for the model (``convert_lora_to_gguf.py`` of llama.cpp makes one)."""
 
     path: Path = field(converter=_as_path)
+    """The file."""
     scale: float = field(default=1.0, validator=_at_least(-math.inf))
     """What its change is multiplied by; 0 switches it off, 1 is as it was trained."""
 

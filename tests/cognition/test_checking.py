@@ -67,7 +67,7 @@ def test_a_name_that_is_none_is_refused(kind: type, name: str, value: object) ->
 @given(st.sampled_from(list(KINDS)), st.data())
 def test_the_nearest_name_is_told(kind: type, data: st.DataObject) -> None:
     """A letter left out."""
-    name = data.draw(st.sampled_from([name for name in NAMES[kind] if len(name) > 4]))
+    name = data.draw(st.sampled_from([name for name in NAMES[kind] if len(name) > 5]))
     place = data.draw(st.integers(0, len(name) - 1))
     wrong = name[:place] + name[place + 1 :]
 
@@ -167,6 +167,10 @@ def test_types_are_checked_as_they_read(hint: Any, right: list[Any], wrong: list
 @pytest.mark.parametrize("hint", [Any, object, Any_, int | Any, Annotated[Any, "whatever"], "odd"], ids=str)
 def test_what_may_be_anything_is_not_checked(hint: Any) -> None:
     assert check_of(hint) is None
+
+
+def test_anything_is_called_so() -> None:
+    assert described(Any) == "anything"
 
 
 def test_a_tuple_of_anything_is_one() -> None:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import importlib.util
+import inspect
 import logging
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any, get_type_hints
 
 import pytest
@@ -25,11 +28,13 @@ from interpreters import Agent, AsyncAgent, Tool, events, fakes, tool
 from interpreters.approvals import Approval
 from interpreters.asking import HookAnswer, PlanAnswer
 from interpreters.handles import AgentHost
-from interpreters.options import AgentOptions, HandleOptions, ProgramOptions
+from interpreters.options import AgentOptions, HandleOptions, ProgramOptions, declared
 from interpreters.redaction import Redaction
 from runtime import Adapter, Isolation, LlamaOptions, load_model
 from runtime.loading import LoadOptions
 from tests.cognition.test_checking import ODD
+
+DOCS = Path(__file__).resolve().parent.parent.parent / "docs"
 
 DENY = Policy((Rule("deny", "*"),))
 
@@ -190,6 +195,25 @@ def test_the_message_says_what_to_write(make: Callable[[], object], told: str) -
     with pytest.raises(ConfigError) as caught:
         make()
     assert told in str(caught.value)
+
+
+def test_the_page_of_options_is_current() -> None:
+    """``python docs/print_options.py > docs/options.md`` brings it up to date. Every option has a meaning there."""
+    spec = importlib.util.spec_from_file_location("print_options", DOCS / "print_options.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+
+    assert module.page() == (DOCS / "options.md").read_text("utf-8")
+
+
+@pytest.mark.parametrize("kind", [Agent, AsyncAgent])
+def test_help_lists_every_option(kind: type) -> None:
+    text = inspect.getdoc(kind) or ""
+
+    for name, option in declared(AgentOptions).items():
+        assert f"{name}: {option.meaning}" in " ".join(text.split())
 
 
 def test_a_plain_function_is_a_tool() -> None:
