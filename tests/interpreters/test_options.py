@@ -124,6 +124,7 @@ class Odd:
     """Nothing that any option means."""
 
 
+@pytest.mark.behaviour("O14a")
 @given(st.sampled_from(list(DOORS)), st.text(min_size=1, max_size=12), ODD)
 def test_an_unknown_name_is_refused_everywhere(door: Callable[..., Any], name: str, value: object) -> None:
     if name not in DOORS[door] and name not in ("model", "tools", "system"):
@@ -131,6 +132,7 @@ def test_an_unknown_name_is_refused_everywhere(door: Callable[..., Any], name: s
             door(**{**BASE.get(door, {}), name: value})
 
 
+@pytest.mark.behaviour("O14a")
 @pytest.mark.parametrize(
     ("door", "name"),
     [(door, name) for door, names in DOORS.items() for name in names if name not in ANYTHING],
@@ -144,6 +146,7 @@ def test_a_value_of_no_such_type_is_refused(door: Callable[..., Any], name: str)
     assert "Odd" in str(caught.value)
 
 
+@pytest.mark.behaviour("O14a")
 @given(st.sampled_from(QUICK), st.data())
 def test_nothing_raw_comes_of_any_value(door: Callable[..., Any], data: st.DataObject) -> None:
     """A value is right, or there is a CogstepError."""
@@ -197,6 +200,7 @@ def test_the_message_says_what_to_write(make: Callable[[], object], told: str) -
     assert told in str(caught.value)
 
 
+@pytest.mark.behaviour("O14b")
 def test_the_page_of_options_is_current() -> None:
     """``python docs/print_options.py > docs/options.md`` brings it up to date. Every option has a meaning there."""
     spec = importlib.util.spec_from_file_location("print_options", DOCS / "print_options.py")
@@ -208,6 +212,7 @@ def test_the_page_of_options_is_current() -> None:
     assert module.page() == (DOCS / "options.md").read_text("utf-8")
 
 
+@pytest.mark.behaviour("O14b")
 @pytest.mark.parametrize("kind", [Agent, AsyncAgent])
 def test_help_lists_every_option(kind: type) -> None:
     text = inspect.getdoc(kind) or ""
@@ -247,6 +252,7 @@ def test_an_answer_that_is_none_allows_nothing() -> None:
     assert ran == []
 
 
+@pytest.mark.behaviour("O14c")
 @pytest.mark.parametrize("kind", ["sync", "asyncio"])
 def test_a_rule_for_no_tool_is_told(kind: str, caplog: pytest.LogCaptureFixture) -> None:
     """Once, before the first turn, to the observers and to the log: a misspelt rule protects nothing."""
