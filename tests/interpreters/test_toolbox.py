@@ -1,6 +1,7 @@
 """The command line's tools: what they give, what they refuse, and that nothing leads out of their directory."""
 
 import ast
+import math
 import os
 import re
 import time
@@ -10,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from cognition import ConfigError
@@ -101,10 +102,13 @@ expressions = st.recursive(
 
 
 @given(expression=expressions)
+@example(expression="4 / 2.2250738585072014e-308")
 def test_arithmetic_is_python_s(expression: str) -> None:
     """To ten digits, whole numbers in full; what has no value there has none here."""
     try:
         value = eval(compile(ast.parse(expression, mode="eval"), "", "eval"), {"abs": abs, "max": max})
+        if not math.isfinite(value):  # a quotient overflows without an error
+            raise OverflowError
     except ArithmeticError:
         with pytest.raises(ToolError):
             evaluate(expression)
