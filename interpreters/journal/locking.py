@@ -84,11 +84,14 @@ class LockedFile:
 
     def close(self) -> None:
         """Close it, which unlocks it, also where a child of this process has a copy. A second call does nothing."""
-        descriptor, self.descriptor = self.descriptor, -1
+        descriptor = self.descriptor
         if descriptor >= 0:
-            with contextlib.suppress(OSError):
-                fcntl.flock(descriptor, fcntl.LOCK_UN)
-            os.close(descriptor)
+            try:  # an interrupt between these lines leaves it unlocked, or open for another call
+                with contextlib.suppress(OSError):
+                    fcntl.flock(descriptor, fcntl.LOCK_UN)
+            finally:
+                self.descriptor = -1
+                os.close(descriptor)
 
     def _try(self, how: int) -> bool:
         try:

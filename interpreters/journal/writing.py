@@ -49,7 +49,7 @@ class Journal:
         self._fsync = fsync
         self._writing = threading.Lock()
         """Held while a record is written: by then the file is not closed, since its descriptor may be another's next.
-        Nobody waits for it: what can't be done now is left to who holds it."""
+        What can't be done now is left to who holds it: a signal's handler may have come in the midst of a write."""
         self._closed = False
         self._end = Place(0, -1, 0)
         """Where the last whole line ends: one value, which no interrupt halves."""
@@ -200,11 +200,10 @@ class Journal:
         self._close_if_nobody_writes()
 
     def _close_if_nobody_writes(self) -> None:
-        if self._writing.acquire(blocking=False):
-            try:
+        # Looked at, not tried: an interrupt between a lock that was taken and the line that notes it leaves it taken.
+        if not self._writing.locked():
+            with self._writing:
                 self._file.close()
-            finally:
-                self._writing.release()
 
     def __enter__(self) -> Journal:
         return self
