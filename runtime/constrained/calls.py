@@ -30,14 +30,16 @@ from runtime.constrained.nodes import (
     Text,
     Weakened,
 )
+from runtime.constrained.patterns import literal
 from runtime.constrained.rules import Rules, quoted, regex, without
 from runtime.constrained.schema import SchemaError, any_object, read_loosely
 from runtime.constrained.values import PYTHON_LETTER, PYTHONIC, WORD, Notation, ValueWriter, bare, raw_text
 
 SPACE = "[ \\n]{0,2}"
 ID = "[A-Za-z0-9_]{1,40}"
-READ_OVER = '[A-Za-z0-9_ .:="<>\\n/-]{0,80}'
-"""What may stand where the parser reads over an id: the ids themselves, types, and Muse's second naming of the tool."""
+READ_OVER = "[A-Za-z0-9_ .:=<>\\n/-]{0,80}"
+"""What may stand where the parser reads over an id: the ids themselves, types, and tags. Nothing that could be an
+argument in the wrong place."""
 COUNT = "[0-9]{1,4}"
 """An id behind a plain sign: Kimi K2 counts its calls, ``functions.NAME:0``."""
 ATTRIBUTES = '(?: index="[0-9]{1,4}")?'
@@ -284,18 +286,18 @@ class CallWriter:
         if (
             not self._named and self._is_sign(calls.name_start) and calls.shape == "named_json"
         ):  # an id may stand before it
-            before = self.rules.until(self._read_over(), calls.name_start)
+            before = self.rules.until(self._read_over(tool), calls.name_start)
         starts = [start for start in (calls.id_start, *calls.more_id_starts) if start]
         told = self.rules.marker(calls.name_end) or '""'
         if starts:
             blank = self.rules.terminal(regex(" ?"))
             marks = " | ".join(self.rules.marker(start) for start in starts)
-            read_over = self._read_over()
+            read_over = self._read_over(tool)
             if not self._is_sign(calls.id_start):  # ids without a marker of their own are short, or models babble
                 read_over = regex(ATTRIBUTES if calls.id_start.endswith('"') else COUNT)
             last = f"{blank} ({marks}) {self.rules.until(read_over, calls.name_end)}"
             if self._is_sign(calls.id_start):  # it may be left out, or there may be several (Harmony)
-                more = self.rules.rule(f"{blank} ({marks}) {self.rules.terminal(self._read_over())}")
+                more = self.rules.rule(f"{blank} ({marks}) {self.rules.terminal(self._read_over(tool))}")
                 told = " | ".join((told, last, *([f"{more} {last}"] if len(starts) > 1 else [])))
             else:
                 told = last
@@ -321,10 +323,13 @@ class CallWriter:
         """Whether a text of the format is a marker of its own and not only a quotation mark or a word."""
         return self.rules.begins_special(text) or text.strip()[:1] in ("<", "[")
 
-    def _read_over(self) -> str:
+    def _read_over(self, tool: Tool) -> str:
         told = tuple(text for text in (*self._in_call, self.calls.name_end, self.calls.name_start) if text)
         plain = tuple(text for text in told if not self.rules.begins_special(text))
-        return regex(READ_OVER) + without(plain)
+        again = ""
+        if self.calls.name_end.startswith('"'):  # Muse names the tool a second time, in an attribute
+            again = ' name="' + (literal(self._escaped(tool.spec.name)) if tool.offered else OWN_NAME)
+        return regex(READ_OVER + again) + without(plain)
 
     # ------------------------------------------------------------------------------------------------------- tagging
 

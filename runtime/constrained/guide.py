@@ -4,6 +4,7 @@
 
     free ── a token begins a call ──▶ held ── the call is complete ──▶ free, or over
     held ── the reply is complete ──▶ over: only what ends the reply
+    held ── a key would be given twice ──▶ held: another token is sampled in its place
     held ── the engine can't go on ──▶ free: the parser and the check of the arguments judge the rest
 
 Outside of calls nothing is masked, so that a reply without calls costs nothing.
@@ -20,7 +21,9 @@ from attrs import define, field
 
 from cognition import GenerationOptions, ToolSpec
 from cognition.parsing import FormatSpec
+from cognition.parsing.typed import ParameterTypes, types_of
 from runtime.constrained.calls import Tool, loosely, read_tools
+from runtime.constrained.keys import KeyWatch
 from runtime.constrained.masks import Matcher, TokenMasks
 from runtime.constrained.replies import Entry, begun, reply
 from runtime.constrained.watch import CallWatch
@@ -42,6 +45,7 @@ class Guide:
         masks: of the vocabulary.
         grammar: gives the matcher of what begins; without a watch, that of the reply.
         watch: looks for calls; None for a reply that is held from its first token on.
+        keys: follows what is held.
         parallel: whether the reply may go on after a call.
         checked: somebody checks what comes, so that it may be let go where the engine can't go on.
     """
@@ -51,6 +55,7 @@ class Guide:
         masks: TokenMasks,
         grammar: Callable[[Entry], Matcher],
         watch: CallWatch | None,
+        keys: KeyWatch,
         *,
         parallel: bool,
         checked: bool = True,
@@ -58,6 +63,9 @@ class Guide:
         self._masks = masks
         self._grammar = grammar
         self._watch = watch
+        self._keys = keys
+        self._any_key = False
+        """The grammar leaves no other key here than one that was given before."""
         self._parallel = parallel
         self._matcher = grammar("section") if watch is None else None
         self._checked = checked
@@ -92,6 +100,9 @@ class Guide:
         marks = bytearray(mask)
         for token in self._refused:
             marks[token // 8] &= ~(1 << token % 8)
+        if self._matcher is not None and not any(marks):
+            self._any_key = True
+            return mask
         return bytes(marks)
 
     def accept(self, token: int, piece: bytes) -> bool:
@@ -103,7 +114,14 @@ class Guide:
         if self._over:
             raise ConstraintError("a token came after the end of the reply")
         if self._matcher is not None:
+            if not (self._keys.look(piece) or self._any_key):
+                self._refused.add(token)
+                self._refused |= self._masks.beginning_with(self._keys.closer())
+                return False
             self._matcher.accept(token)
+            self._keys.take()
+            self._refused.clear()
+            self._any_key = False
             if self._watch is not None:
                 self._watch.look(piece)
                 self._watch.take(known=True)
@@ -117,6 +135,7 @@ class Guide:
             matcher = self._grammar(found.entry)
             if not found.text or matcher.accepts(self._masks.tokens(found.text)):
                 self._matcher = matcher
+                self._keys.begin(found.text)
             elif len(self._refused) < MOST_REFUSALS:
                 self._refused.add(token)
                 return False
@@ -140,6 +159,7 @@ class _Grammars:
 
     tools: tuple[ToolSpec, ...]
     read: tuple[Tool, ...]
+    types: ParameterTypes
     texts: dict[tuple[object, ...], str] = field(factory=dict)
 
 
@@ -192,13 +212,14 @@ class Guides:
             self._masks,
             lambda entry: self._begun(grammars, spec, entry, parallel),
             CallWatch(spec),
+            KeyWatch(spec, grammars.types, whole=False),
             parallel=parallel,
         )
 
     def _grammars(self, tools: tuple[ToolSpec, ...]) -> _Grammars:
         found = next((one for one in self._kept if one.tools is tools or one.tools == tools), None)
         if found is None:
-            found = _Grammars(tools, read_tools(tools))
+            found = _Grammars(tools, read_tools(tools), types_of(tools))
         self._kept = [found, *(one for one in self._kept if one is not found)][:KEPT_SETS]
         return found
 
@@ -222,7 +243,10 @@ class Guides:
 
             grammars.texts[key] = self._that_compiles(tools, written)
         text = grammars.texts[key]
-        return Guide(self._masks, lambda _: self._masks.matcher(text), None, parallel=parallel, checked=not answer)
+        keys = KeyWatch(spec, grammars.types, whole=True)
+        return Guide(
+            self._masks, lambda _: self._masks.matcher(text), None, keys, parallel=parallel, checked=not answer
+        )
 
     def _begun(self, grammars: _Grammars, spec: FormatSpec, entry: Entry, parallel: bool) -> Matcher:
         key: tuple[object, ...] = (spec, entry, parallel)

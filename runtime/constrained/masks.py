@@ -82,7 +82,10 @@ class TokenMasks:
         defined = {text: token for text, token in backend.special.defined.items() if text in set(markers)}
         special = {**defined, **backend.special.control}
         ends = [token for token in range(count) if backend.is_end(token)]
-        wrapper = llguidance.TokenizerWrapper(_Tokens(backend, count, special, ends))
+        tokens = _Tokens(backend, count, special, ends)
+        wrapper = llguidance.TokenizerWrapper(tokens)
+        self._pieces = tokens.tokens
+        self._beginning: dict[bytes, frozenset[int]] = {b"": frozenset()}
         self._tokenizer = llguidance.LLTokenizer(wrapper, n_vocab=count, eos_token=ends or None)
         self._compiled: OrderedDict[str, Any] = OrderedDict()
         self.vocabulary = Vocabulary(special, frozenset(text for text, token in special.items() if token in ends))
@@ -111,6 +114,13 @@ class TokenMasks:
                 self._compiled.popitem(last=False)
         self._compiled.move_to_end(grammar)
         return Matcher(compiled.deep_copy())
+
+    def beginning_with(self, sign: bytes) -> frozenset[int]:
+        """The tokens whose text begins with this; none for an empty one."""
+        if sign not in self._beginning:
+            found = (token for token, piece in enumerate(self._pieces) if piece.startswith(sign))
+            self._beginning[sign] = frozenset(found)
+        return self._beginning[sign]
 
     def tokens(self, text: str) -> list[int]:
         """Tokens of a text, none of them special."""

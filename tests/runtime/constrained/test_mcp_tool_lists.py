@@ -69,9 +69,10 @@ def test_what_is_sampled_is_what_the_check_lets_through(spec: ToolSpec) -> None:
         written = sampled(grammar, Random(f"{spec.name} {seed}"), limit=1500)
         if written is None:
             continue
-        (call,) = parse_reply(HERMES, f"<tool_call>{written}", tools=(spec,)).tool_calls or (None,)
-        if call is None:
-            continue
+        read = parse_reply(HERMES, f"<tool_call>{written}", tools=(spec,))
+        if any("is given twice" in one.reason for one in read.malformed):
+            continue  # of keys that are open, which the guide looks after and not the grammar
+        (call,) = read.tool_calls
         arguments = json.loads(call.arguments_json)
         right = not list(judge(spec).iter_errors(arguments))
         assert right or not whole, written

@@ -49,7 +49,7 @@ def silent(spec: FormatSpec) -> FormatSpec:
 
 
 def repeats_a_key(read: Reply) -> bool:
-    """Whether an object with free keys has one of them twice, as random bytes may: no grammar remembers its keys."""
+    """Whether an object with free keys has one of them twice: it is the guide that remembers keys, not the grammar."""
     return any("is given twice" in one.reason for one in read.malformed)
 
 

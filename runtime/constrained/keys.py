@@ -1,0 +1,243 @@
+"""Keeps a key from being given twice in one object: a grammar forgets which keys it has let through.
+
+It matters only where a schema leaves keys open (``additionalProperties``, ``patternProperties``, any object). What is
+written is followed from the call's beginning on, in the notation of the format; a token that would complete a key for
+the second time is refused, and another one sampled in its place.
+"""
+
+from __future__ import annotations
+
+import codecs
+import contextlib
+import json
+from copy import copy
+
+from attrs import define, field
+
+from cognition.parsing import FormatSpec, ParameterMarkers, advance, start
+from cognition.parsing.literals import CLOSERS
+from cognition.parsing.markers import Markers
+from cognition.parsing.state import InCall, InReasoning, InSection, ParserState
+from cognition.parsing.typed import ANY_TYPE, ParameterTypes
+
+CLOSING = frozenset(CLOSERS.values())
+
+
+@define
+class Brackets:
+    """Reads JSON, Python's values, and Gemma's objects: what brackets, commas and quotes tell of their keys."""
+
+    quotes: tuple[str, ...] = ('"',)
+    """What stands around strings."""
+    escapes: bool = True
+    """A backslash in a string changes what follows it."""
+    repeated: bool = False
+    """A key was given twice."""
+    _objects: tuple[frozenset[str] | None, ...] = ()
+    """The keys of each object that is open; None for a list."""
+    _key: str | None = None
+    """What has come of the key at hand; None where none is awaited."""
+    _quote: str = ""
+    """What ends the string at hand."""
+    _escaped: bool = False
+    """A backslash stands before what comes next."""
+    _held: str = ""
+    """The end of the text, which may be the beginning of a quotation mark of several signs."""
+    _free: Markers = field(init=False)
+    _quoted: dict[str, Markers] = field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._free = Markers((*CLOSERS, *CLOSING, ",", ":", "=", *self.quotes))
+        self._quoted = {quote: Markers((quote, "\\") if self.escapes else (quote,)) for quote in self.quotes}
+
+    @property
+    def closer(self) -> str:
+        """What would end the key at hand; empty where none is."""
+        return "" if self._key is None or self._escaped else self._quote[len(self._held) :] or ":"
+
+    def read(self, text: str) -> None:
+        """Read on."""
+        text, at = self._held + text, 0
+        while at < len(text):
+            if self._escaped:
+                self._add(text[at])
+                self._escaped, at = False, at + 1
+                continue
+            end, sign = (self._quoted[self._quote] if self._quote else self._free).next(text, at)
+            self._add(text[at:end])
+            at = end + len(sign)
+            if not sign:
+                break
+            self._take(sign)
+        self._held = text[at:]
+
+    def _add(self, text: str) -> None:
+        if self._key is not None:
+            self._key += text
+
+    def _take(self, sign: str) -> None:
+        if self._quote:
+            if sign != self._quote:  # a backslash
+                self._add(sign)
+                self._escaped = True
+            else:
+                self._quote = ""
+                self._end_key(unescaped=True)
+        elif sign in self._quoted:
+            if self._objects:  # else it stands in text around the call
+                self._quote, self._key = sign, None if self._key is None else ""
+        elif sign in CLOSERS:
+            in_list = sign == "["
+            self._objects, self._key = (*self._objects, None if in_list else frozenset()), None if in_list else ""
+        elif sign in CLOSING:
+            self._objects, self._key = self._objects[:-1], None
+        elif sign == ",":
+            self._key = "" if self._objects and self._objects[-1] is not None else None
+        else:  # behind a key without quotes
+            self._end_key(unescaped=False)
+
+    def _end_key(self, *, unescaped: bool) -> None:
+        if self._key is None:
+            return
+        key, keys = self._key if unescaped else self._key.strip(), self._objects[-1] or frozenset()
+        if "\\" in key and self.escapes:
+            with contextlib.suppress(ValueError):  # one of Python's escapes, which stays as it is written
+                key = json.loads(f'"{key}"')
+        self.repeated = self.repeated or key in keys
+        self._objects, self._key = (*self._objects[:-1], keys | {key}), None
+
+
+@define
+class Tags:
+    """Reads parameters between markers, whose values may be JSON with keys of its own."""
+
+    markers: ParameterMarkers
+    end: str
+    """Of a call."""
+    types: ParameterTypes
+    """Of the parameters of the tools that are offered."""
+    repeated: bool = False
+    """A key was given twice."""
+    _keys: frozenset[str] = frozenset()
+    _role: str = "outside"
+    """Of what comes: ``outside`` of parameters, a ``key``, or a ``value``."""
+    _held: str = ""
+    """What has come of a key, or the end of the text, which may be the beginning of a marker."""
+    _value: Brackets | None = None
+    """A value in JSON; None for one that is text, or may be."""
+    _outside: Markers = field(init=False)
+    _inside: Markers = field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._outside, self._inside = Markers((self.markers.key_start, self.end)), Markers((self.markers.value_end,))
+
+    @property
+    def closer(self) -> str:
+        """What would end the key at hand; empty where none is."""
+        if self._role == "key":
+            return self.markers.key_end
+        return "" if self._value is None else self._value.closer
+
+    def read(self, text: str) -> None:
+        """Read on."""
+        text, at = self._held + text, 0
+        self._value = copy(self._value)
+        while True:
+            if self._role == "key":
+                end = text.find(self.markers.key_end, at)
+                if end < 0:
+                    break
+                key, at = text[at:end].strip(), end + len(self.markers.key_end)
+                self.repeated = self.repeated or key in self._keys
+                self._keys |= {key}
+                self._role, self._value = "value", Brackets() if self._is_json(key) else None
+                continue
+            end, marker = (self._inside if self._role == "value" else self._outside).next(text, at)
+            if self._value is not None:
+                self._value.read(text[at:end])
+                self.repeated = self.repeated or self._value.repeated
+            at = end + len(marker)
+            if not marker:
+                break
+            if self._role == "value":
+                self._role, self._value = "outside", None
+            elif marker == self.end:
+                self._keys = frozenset()
+            else:
+                self._role = "key"
+        self._held = text[at:]
+
+    def _is_json(self, key: str) -> bool:
+        """A parameter of this name is JSON in every tool that has one."""
+        found = [types[key] for types in self.types.values() if key in types]
+        return bool(found) and not any(not types or types & ANY_TYPE or "string" in types for types in found)
+
+
+class KeyWatch:
+    """Follows what is written under a grammar. A token is looked at first and then taken, or refused.
+
+    Args:
+        spec: the format.
+        types: of the parameters of the tools that are offered.
+        whole: the reply is followed from its first token on, with its reasoning and with an answer in JSON; otherwise
+            one call at a time, each from its beginning on.
+    """
+
+    def __init__(self, spec: FormatSpec, types: ParameterTypes, *, whole: bool) -> None:
+        calls = spec.calls
+        self._spec = spec
+        self._fresh: Brackets | Tags = Brackets()
+        self._calls_too = calls is None or calls.shape != "nested_tags"  # no grammar of these leaves a key open
+        if calls is not None and calls.parameters is not None:
+            self._fresh = Tags(calls.parameters, calls.end, types)
+        elif calls is not None and calls.shape in ("pythonic", "named_object"):
+            self._fresh = Brackets(calls.quotes, escapes=calls.shape == "pythonic")
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        parsed: ParserState | None = start(spec) if whole else None
+        self._taken = self._looked = (self._fresh, Brackets(), parsed, self._decoder.getstate())
+
+    def begin(self, text: str) -> None:
+        """A call begins, and this has come of it."""
+        call = copy(self._fresh)
+        if self._calls_too:
+            call.read(text)
+        self._decoder.reset()
+        self._taken = (call, *self._taken[1:3], self._decoder.getstate())
+
+    def look(self, piece: bytes) -> bool:
+        """Whether no key would be given twice with this token."""
+        call, answer, parsed, decoded = self._taken
+        self._decoder.setstate(decoded)
+        text = self._decoder.decode(piece)
+        before, after = parsed, None
+        if before is not None:
+            after, _ = advance(self._spec, before, text)
+        if before is None or after is None or _in_call(before) or _in_call(after):
+            if self._calls_too:
+                call = copy(call)
+                call.read(text)
+        elif not isinstance(after.phase, InReasoning):
+            answer = copy(answer)
+            answer.read(text)
+        self._looked = (call, answer, after, self._decoder.getstate())
+        return not (call.repeated or answer.repeated)
+
+    def take(self) -> None:
+        """Go on by the token looked at last, be it that a key was given twice with it."""
+        for one in self._looked[:2]:
+            one.repeated = False
+        self._taken = self._looked
+
+    def closer(self) -> bytes:
+        """What no token may begin with now, since it would end a key that was given before; empty where all may."""
+        for one in self._taken[:2]:
+            closer, ended = one.closer, copy(one)
+            if closer:
+                ended.read(closer)
+                if ended.repeated:
+                    return closer.encode()
+        return b""
+
+
+def _in_call(state: ParserState) -> bool:
+    return isinstance(state.phase, InSection | InCall)
