@@ -30,10 +30,10 @@ from interpreters.program import Program
 from interpreters.results import RunResult
 from interpreters.tools import Tool, Usable, as_tools
 from interpreters.veil import Redacted, Veil
-from runtime.constrained.calls import read_tools
 from runtime.constrained.nodes import Weakened
 from runtime.constrained.replies import weakened_tools
 from runtime.constrained.schema import read_schema
+from runtime.constrained.tools import read_tools
 from runtime.protocol import Runtime
 
 NO_TYPE: Any = object()

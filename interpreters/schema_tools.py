@@ -9,7 +9,7 @@ from cognition import ConfigError, ToolSpec
 from interpreters.context import ToolContext
 from interpreters.full_check import FullCheck
 from interpreters.tools import Tool, ToolError, is_async
-from runtime.constrained.calls import read_tool
+from runtime.constrained.tools import read_tool
 
 
 class SchemaTool(Tool[..., Any]):

@@ -15,8 +15,8 @@ from interpreters.cli.render import Style
 from interpreters.cli.terminal import Terminal
 from interpreters.listings import Listed
 from interpreters.tools import Tool
-from runtime.constrained.calls import read_tool
 from runtime.constrained.nodes import Weakened
+from runtime.constrained.tools import read_tool
 
 
 @frozen

@@ -6,12 +6,11 @@ White space around markers is the template's, so up to two blanks or line breaks
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from attrs import evolve, frozen
+from attrs import evolve
 
-from cognition import ToolSpec
 from cognition.parsing import CallFormat, FormatSpec, ParameterMarkers, types_of
 from cognition.parsing.typed import typed
 from runtime.constrained.elements import RAW_LETTERS, ElementWriter, no_other, readable
@@ -32,7 +31,7 @@ from runtime.constrained.nodes import (
 )
 from runtime.constrained.patterns import literal
 from runtime.constrained.rules import Rules, quoted, regex, without
-from runtime.constrained.schema import SchemaError, any_object, read_loosely
+from runtime.constrained.tools import NOT_OFFERED, OWN_NAME, Tool
 from runtime.constrained.values import PYTHON_LETTER, PYTHONIC, WORD, Notation, ValueWriter, bare, raw_text
 
 SPACE = "[ \\n]{0,2}"
@@ -47,74 +46,6 @@ ATTRIBUTES = '(?: index="[0-9]{1,4}")?'
 
 RAW_EDGES = regex("(?:[^\\n](?s:.*)[^\\n]|[^\\n]?)")
 """One line break on either side of a value is the template's, so the value itself has none there."""
-
-OWN_NAME = "[A-Za-z_][A-Za-z0-9_.-]{0,63}"
-"""The names of tools that a model may call though nobody offers them."""
-
-
-@frozen
-class Tool:
-    """A tool with the tree of its parameters."""
-
-    spec: ToolSpec
-    schema: Schema
-    offered: bool = True
-    """False: any tool of another name."""
-
-    @property
-    def weakened(self) -> tuple[Weakened, ...]:
-        """What of its schema is left to the check after the call."""
-        return self.schema.weakened
-
-    @property
-    def options(self) -> list[Members]:
-        """The objects that its arguments may be."""
-        return _objects(self.schema, self.schema.root)
-
-
-def read_tools(tools: Iterable[ToolSpec]) -> tuple[Tool, ...]:
-    """The tools, their schemas read as far as sampling can be held to them.
-
-    Raises:
-        SchemaError: the parameters of a tool are no JSON Schema of an object; names every place in them.
-    """
-    return tuple(map(read_tool, tools))
-
-
-def read_tool(tool: ToolSpec) -> Tool:
-    """The tool, its schema read as far as sampling can be held to it; raises as ``read_tools``."""
-    subject = f"the parameters of tool {tool.name!r}"
-    read = Tool(tool, read_loosely(tool.parameters, subject))
-    if not read.options:
-        raise SchemaError((("$", "arguments are an object: the type has to be 'object'"),), subject)
-    return read
-
-
-def loosely(tool: Tool) -> Tool:
-    """The tool, held to an object and to no more."""
-    return evolve(tool, schema=any_object(*tool.weakened, Weakened("$", "the schema", "it is too much for a grammar")))
-
-
-def _objects(schema: Schema, node: Node) -> list[Members]:
-    """The objects that a node may be."""
-    match schema.resolve(node):
-        case Members() as members:
-            return [members]
-        case Either(options=options):
-            return [one for option in options for one in _objects(schema, option)]
-        case Anything():
-            return [Members(rest=Anything())]
-        case Choice(texts=texts):
-            return [_members_of(value) for value in map(json.loads, texts) if isinstance(value, dict)]
-        case _:
-            return []
-
-
-def _members_of(value: dict[str, Any]) -> Members:
-    return Members(tuple(Member(key, Choice((_string(one),)), True) for key, one in value.items()))
-
-
-NOT_OFFERED = Tool(ToolSpec("any"), any_object(), offered=False)
 
 
 class CallWriter:

@@ -22,10 +22,10 @@ from attrs import define, field
 from cognition import GenerationOptions, ToolSpec
 from cognition.parsing import FormatSpec
 from cognition.parsing.typed import ParameterTypes, types_of
-from runtime.constrained.calls import Tool, loosely, read_tools
 from runtime.constrained.keys import KeyWatch
 from runtime.constrained.masks import Matcher, TokenMasks
 from runtime.constrained.replies import Entry, begun, reply
+from runtime.constrained.tools import Tool, loosely, read_tools
 from runtime.constrained.watch import CallWatch
 from runtime.errors import ConstraintError
 

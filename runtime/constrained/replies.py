@@ -9,10 +9,11 @@ from attrs import frozen
 
 from cognition import ToolSpec
 from cognition.parsing import FormatSpec
-from runtime.constrained.calls import CallWriter, Tool, read_tools
+from runtime.constrained.calls import CallWriter
 from runtime.constrained.nodes import Weakened
 from runtime.constrained.rules import Rules, regex, without
 from runtime.constrained.schema import read_schema
+from runtime.constrained.tools import Tool, read_tools
 from runtime.constrained.values import ValueWriter
 
 Entry = Literal["section", "call", "named"]

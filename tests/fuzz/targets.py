@@ -42,9 +42,9 @@ from cognition.parsing.literals import Unreadable
 from cognition.parsing.repair import repair_json
 from cognition.parsing.typed import read_literal
 from cognition.strict_json import DECODER
-from runtime.constrained.calls import read_tools
 from runtime.constrained.replies import Vocabulary, begun
 from runtime.constrained.schema import SchemaError
+from runtime.constrained.tools import read_tools
 from runtime.errors import ConstraintError, TemplateError
 from runtime.templates import ChatTemplate
 from tests.cognition.parsing.replies import inner_markers_of, markers_of, merged, pieces, read, shown_markers

@@ -15,10 +15,10 @@ from jsonschema import Draft7Validator, Draft202012Validator
 from benchmarks.random_schemas import random_foreign
 from cognition import ToolSpec
 from cognition.parsing import FORMATS, parse_reply
-from runtime.constrained.calls import read_tools
 from runtime.constrained.replies import Vocabulary, reply, weakened_tools
 from runtime.constrained.rules import Rules
 from runtime.constrained.schema import SchemaError, read_loosely, read_schema
+from runtime.constrained.tools import read_tools
 from runtime.constrained.values import ValueWriter
 
 pytest.importorskip("llguidance")

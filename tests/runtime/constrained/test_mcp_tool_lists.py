@@ -17,8 +17,8 @@ from interpreters import Agent, Tool, ToolContext, ToolError, fakes
 from interpreters.listings import read_listing
 
 pytest.importorskip("llguidance")
-from runtime.constrained.calls import read_tool
 from runtime.constrained.replies import Vocabulary, begun
+from runtime.constrained.tools import read_tool
 from tests.runtime.constrained.byte_sampling import sampled
 
 LISTS = sorted((Path(__file__).parent / "mcp_tool_lists").glob("*.json"))

@@ -10,9 +10,9 @@ from jsonschema import Draft202012Validator
 from cognition import ToolSpec
 from cognition.parsing import FORMATS, HERMES, PLAIN, FormatSpec, Reply, parse_reply
 from cognition.parsing.formats import LLAMA3
-from runtime.constrained.calls import read_tools
 from runtime.constrained.replies import Vocabulary, begun, reply, weakened_tools
 from runtime.constrained.schema import SchemaError
+from runtime.constrained.tools import read_tools
 
 pytest.importorskip("llguidance")
 from benchmarks.random_schemas import random_parameters
