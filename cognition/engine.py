@@ -27,10 +27,10 @@ from cognition.errors import CogstepError
 from cognition.handlers.rejection import reject
 from cognition.inputs import Input
 from cognition.messages import ToolCall
-from cognition.phases import Thinking, Waiting
+from cognition.phases import PHASE_TYPES, Closed, Thinking, Waiting
 from cognition.requests import ModelRequest
 from cognition.state import AgentState
-from cognition.table import TABLE, Dead
+from cognition.table import CLOSED, TABLE
 from cognition.transition import Transition
 
 
@@ -69,16 +69,16 @@ class LLMEngine:
         """
         if input is None:
             return Transition(state)
-        try:
-            cell = TABLE[type(state.phase)][type(input)]
-        except KeyError:
+        row, phase = TABLE.get(type(input)), type(state.phase)
+        if row is None or phase not in PHASE_TYPES:
             raise CogstepError(
-                f"step takes a state and an input, not {type(state.phase).__name__} and {type(input).__name__}; "
+                f"step takes a state and an input, not {phase.__name__} and {type(input).__name__}; "
                 "the inputs are in cognition.inputs"
-            ) from None
-        if isinstance(cell, Dead):
-            return reject(state, input, cell.detail)
-        return cell(self._setup, state, input)
+            )
+        cell = row.live.get(phase)
+        if cell is None:
+            return reject(state, input, CLOSED if phase is Closed else row.otherwise)
+        return cell.handler(self._setup, state, input)
 
     @property
     def effects(self) -> tuple[type[Effect], ...]:

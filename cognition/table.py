@@ -1,8 +1,9 @@
-"""The transition table: for each phase and each input, what handles it, or why nothing does.
+"""The transition table: for each input, the phases in which it is handled, by what, and which phases may follow.
 
-This is the whole shape of the agent's logic. Rows are phases, columns are inputs, and every cell is written out: a cell
-is either a handler or ``Dead(reason)``, so that a missing row is visibly a bug. The diagrams in ``docs/`` are printed
-from it. A handler may still reject an input that answers another effect than the one in flight.
+This is the whole shape of the agent's logic. Each input has one row; in a phase that its row does not name, it is
+rejected, for the one reason that the row gives. A handler may still reject an answer to another effect than the one in
+flight. ``docs/state-machine.md`` is printed from this table, and exploration holds the engine to it: a test fails for
+a phase that follows undeclared, and for a declared one that never does.
 """
 
 from __future__ import annotations
@@ -53,182 +54,66 @@ from cognition.state import AgentState
 from cognition.transition import Transition
 
 Handler = Callable[[Setup, AgentState, Any], Transition]
-"""Takes the one input type of its column, which the type system can't say of a table."""
+"""Takes the one input type of its row, which the type system can't say of a table."""
 
 
 @frozen
-class Dead:
-    """A cell in which nothing can happen; the input is rejected with this detail."""
+class Live:
+    """One input in one phase."""
 
-    detail: str
+    handler: Handler
+    to: tuple[type[Phase], ...]
+    """The phases that may follow. A rejected input leaves the phase as it is."""
 
 
-NO_MODEL_CALL = Dead("no model call is in flight")
-NO_TOOL = Dead("no tool is running")
-NO_APPROVAL = Dead("no call awaits an approval")
-NO_QUESTION = Dead("no question awaits an answer")
-NO_PLAN = Dead("no plan awaits a review")
-NO_RECALL = Dead("nothing is being recalled")
-NO_WORKER = Dead("no worker is at work")
-NO_HOOK = Dead("no hook is running")
-NO_TIMER = Dead("no timer is running")
-NO_TURN = Dead("no turn is under way")
-BUSY = Dead("a turn is under way; cancel it or wait for its end")
-CLOSED = Dead("the session is closed")
+@frozen
+class Row:
+    """One input in every phase."""
 
-TABLE: Mapping[type[Phase], Mapping[type[Input], Handler | Dead]] = {
-    Idle: {
-        UserSpoke: on_user_spoke,
-        ModelReplied: NO_MODEL_CALL,
-        ModelFailed: NO_MODEL_CALL,
-        ModelInterrupted: NO_MODEL_CALL,
-        ToolReturned: NO_TOOL,
-        ToolFailed: NO_TOOL,
-        ApprovalGiven: NO_APPROVAL,
-        ApprovalRefused: NO_APPROVAL,
-        QuestionAnswered: NO_QUESTION,
-        PlanReviewed: NO_PLAN,
-        MemoryRecalled: NO_RECALL,
-        WorkerFinished: NO_WORKER,
-        WorkerFailed: NO_WORKER,
-        WorkerStalled: NO_WORKER,
-        HookReturned: NO_HOOK,
-        TimerFired: NO_TIMER,
-        CancelAsked: NO_TURN,
-        ModeChanged: on_mode_changed,
-        SessionReset: on_reset,
-        ShutdownAsked: on_shutdown,
-    },
-    Hooked: {
-        UserSpoke: BUSY,
-        ModelReplied: NO_MODEL_CALL,
-        ModelFailed: NO_MODEL_CALL,
-        ModelInterrupted: NO_MODEL_CALL,
-        ToolReturned: NO_TOOL,
-        ToolFailed: NO_TOOL,
-        ApprovalGiven: NO_APPROVAL,
-        ApprovalRefused: NO_APPROVAL,
-        QuestionAnswered: NO_QUESTION,
-        PlanReviewed: NO_PLAN,
-        MemoryRecalled: NO_RECALL,
-        WorkerFinished: NO_WORKER,
-        WorkerFailed: NO_WORKER,
-        WorkerStalled: NO_WORKER,
-        HookReturned: on_hook_returned,
-        TimerFired: NO_TIMER,
-        CancelAsked: on_cancel,
-        ModeChanged: on_mode_changed,
-        SessionReset: on_reset,
-        ShutdownAsked: on_shutdown,
-    },
-    Recalling: {
-        UserSpoke: BUSY,
-        ModelReplied: NO_MODEL_CALL,
-        ModelFailed: NO_MODEL_CALL,
-        ModelInterrupted: NO_MODEL_CALL,
-        ToolReturned: NO_TOOL,
-        ToolFailed: NO_TOOL,
-        ApprovalGiven: NO_APPROVAL,
-        ApprovalRefused: NO_APPROVAL,
-        QuestionAnswered: NO_QUESTION,
-        PlanReviewed: NO_PLAN,
-        MemoryRecalled: on_memory_recalled,
-        WorkerFinished: NO_WORKER,
-        WorkerFailed: NO_WORKER,
-        WorkerStalled: NO_WORKER,
-        HookReturned: NO_HOOK,
-        TimerFired: NO_TIMER,
-        CancelAsked: on_cancel,
-        ModeChanged: on_mode_changed,
-        SessionReset: on_reset,
-        ShutdownAsked: on_shutdown,
-    },
-    Thinking: {
-        UserSpoke: BUSY,
-        ModelReplied: on_model_replied,
-        ModelFailed: on_model_failed,
-        ModelInterrupted: on_model_interrupted,
-        ToolReturned: NO_TOOL,
-        ToolFailed: NO_TOOL,
-        ApprovalGiven: NO_APPROVAL,
-        ApprovalRefused: NO_APPROVAL,
-        QuestionAnswered: NO_QUESTION,
-        PlanReviewed: NO_PLAN,
-        MemoryRecalled: NO_RECALL,
-        WorkerFinished: NO_WORKER,
-        WorkerFailed: NO_WORKER,
-        WorkerStalled: NO_WORKER,
-        HookReturned: NO_HOOK,
-        TimerFired: NO_TIMER,
-        CancelAsked: on_cancel,
-        ModeChanged: on_mode_changed,
-        SessionReset: on_reset,
-        ShutdownAsked: on_shutdown,
-    },
-    Waiting: {
-        UserSpoke: BUSY,
-        ModelReplied: NO_MODEL_CALL,
-        ModelFailed: NO_MODEL_CALL,
-        ModelInterrupted: NO_MODEL_CALL,
-        ToolReturned: NO_TOOL,
-        ToolFailed: NO_TOOL,
-        ApprovalGiven: NO_APPROVAL,
-        ApprovalRefused: NO_APPROVAL,
-        QuestionAnswered: NO_QUESTION,
-        PlanReviewed: NO_PLAN,
-        MemoryRecalled: NO_RECALL,
-        WorkerFinished: NO_WORKER,
-        WorkerFailed: NO_WORKER,
-        WorkerStalled: NO_WORKER,
-        HookReturned: NO_HOOK,
-        TimerFired: on_timer_fired,
-        CancelAsked: on_cancel,
-        ModeChanged: on_mode_changed,
-        SessionReset: on_reset,
-        ShutdownAsked: on_shutdown,
-    },
-    Acting: {
-        UserSpoke: BUSY,
-        ModelReplied: NO_MODEL_CALL,
-        ModelFailed: NO_MODEL_CALL,
-        ModelInterrupted: NO_MODEL_CALL,
-        ToolReturned: on_tool_returned,
-        ToolFailed: on_tool_failed,
-        ApprovalGiven: on_approval_given,
-        ApprovalRefused: on_approval_refused,
-        QuestionAnswered: on_question_answered,
-        PlanReviewed: on_plan_reviewed,
-        MemoryRecalled: on_memory_recalled,
-        WorkerFinished: on_worker_finished,
-        WorkerFailed: on_worker_failed,
-        WorkerStalled: on_worker_stalled,
-        HookReturned: on_hook_returned,
-        TimerFired: NO_TIMER,
-        CancelAsked: on_cancel,
-        ModeChanged: on_mode_changed,
-        SessionReset: on_reset,
-        ShutdownAsked: on_shutdown,
-    },
-    Closed: {
-        UserSpoke: CLOSED,
-        ModelReplied: CLOSED,
-        ModelFailed: CLOSED,
-        ModelInterrupted: CLOSED,
-        ToolReturned: CLOSED,
-        ToolFailed: CLOSED,
-        ApprovalGiven: CLOSED,
-        ApprovalRefused: CLOSED,
-        QuestionAnswered: CLOSED,
-        PlanReviewed: CLOSED,
-        MemoryRecalled: CLOSED,
-        WorkerFinished: CLOSED,
-        WorkerFailed: CLOSED,
-        WorkerStalled: CLOSED,
-        HookReturned: CLOSED,
-        TimerFired: CLOSED,
-        CancelAsked: CLOSED,
-        ModeChanged: CLOSED,
-        SessionReset: CLOSED,
-        ShutdownAsked: CLOSED,
-    },
+    otherwise: str
+    """Why it is rejected in an open phase that is not in ``live``."""
+    live: Mapping[type[Phase], Live]
+
+
+NO_MODEL_CALL = "no model call is in flight"
+NO_TOOL = "no tool is running"
+NO_APPROVAL = "no call awaits an approval"
+NO_WORKER = "no worker is at work"
+NO_TURN = "no turn is under way"
+BUSY = "a turn is under way; cancel it or wait for its end"
+CLOSED = "the session is closed"
+"""Why every input is rejected in the phase ``Closed``."""
+
+OPEN: tuple[type[Phase], ...] = (Idle, Hooked, Recalling, Thinking, Waiting, Acting)
+IN_A_TURN = OPEN[1:]
+AFTER_A_CALL: tuple[type[Phase], ...] = (Idle, Thinking, Acting)
+"""The turn ends, the model is called with all results, or other calls of the same reply are still at work."""
+
+TABLE: Mapping[type[Input], Row] = {
+    UserSpoke: Row(BUSY, {Idle: Live(on_user_spoke, (Idle, Hooked, Recalling, Thinking))}),
+    ModelReplied: Row(NO_MODEL_CALL, {Thinking: Live(on_model_replied, (Idle, Hooked, Thinking, Acting))}),
+    ModelFailed: Row(NO_MODEL_CALL, {Thinking: Live(on_model_failed, (Idle, Thinking, Waiting))}),
+    ModelInterrupted: Row(NO_MODEL_CALL, {Thinking: Live(on_model_interrupted, (Idle,))}),
+    ToolReturned: Row(NO_TOOL, {Acting: Live(on_tool_returned, AFTER_A_CALL)}),
+    ToolFailed: Row(NO_TOOL, {Acting: Live(on_tool_failed, AFTER_A_CALL)}),
+    ApprovalGiven: Row(NO_APPROVAL, {Acting: Live(on_approval_given, AFTER_A_CALL)}),
+    ApprovalRefused: Row(NO_APPROVAL, {Acting: Live(on_approval_refused, AFTER_A_CALL)}),
+    QuestionAnswered: Row("no question awaits an answer", {Acting: Live(on_question_answered, AFTER_A_CALL)}),
+    PlanReviewed: Row("no plan awaits a review", {Acting: Live(on_plan_reviewed, AFTER_A_CALL)}),
+    MemoryRecalled: Row(
+        "nothing is being recalled",
+        {Recalling: Live(on_memory_recalled, (Idle, Thinking)), Acting: Live(on_memory_recalled, AFTER_A_CALL)},
+    ),
+    WorkerFinished: Row(NO_WORKER, {Acting: Live(on_worker_finished, AFTER_A_CALL)}),
+    WorkerFailed: Row(NO_WORKER, {Acting: Live(on_worker_failed, AFTER_A_CALL)}),
+    WorkerStalled: Row(NO_WORKER, {Acting: Live(on_worker_stalled, AFTER_A_CALL)}),
+    HookReturned: Row(
+        "no hook is running",
+        {Hooked: Live(on_hook_returned, (Idle, Recalling, Thinking)), Acting: Live(on_hook_returned, AFTER_A_CALL)},
+    ),
+    TimerFired: Row("no timer is running", {Waiting: Live(on_timer_fired, (Idle, Thinking))}),
+    CancelAsked: Row(NO_TURN, {phase: Live(on_cancel, (Idle,)) for phase in IN_A_TURN}),
+    ModeChanged: Row(CLOSED, {phase: Live(on_mode_changed, (phase,)) for phase in OPEN}),
+    SessionReset: Row(CLOSED, {phase: Live(on_reset, (Idle,)) for phase in OPEN}),
+    ShutdownAsked: Row(CLOSED, {phase: Live(on_shutdown, (Closed,)) for phase in OPEN}),
 }

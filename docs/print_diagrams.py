@@ -2,8 +2,8 @@
 
     python docs/print_diagrams.py > docs/state-machine.md
 
-The table says which inputs a phase has a use for. Where they lead is seen by exploring: from the beginning of a
-session, breadth-first, with a configuration for each part of the table, until every live cell was taken.
+The table says where each input leads. ``explored`` sees for itself, breadth-first from the beginning of a session, with
+configurations that switch on each part of the table; another test compares the two.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from attrs import evolve  # noqa: E402 - as below
 from cognition import AgentConfig, Limits, LLMEngine, ModeChanged, RetryPolicy, ToolSpec, UserSpoke  # noqa: E402 - after the path is set
 from cognition.inputs import INPUT_TYPES, Input  # noqa: E402 - as above
 from cognition.phases import PHASE_TYPES, Phase  # noqa: E402 - as above
-from cognition.table import TABLE, Dead  # noqa: E402 - as above
+from cognition.table import TABLE  # noqa: E402 - as above
 from cognition.testing import World, default_alphabet, moves  # noqa: E402 - as above
 from cognition.testing.situations import situation  # noqa: E402 - as above
 from cognition.testing.world import is_rejected, take  # noqa: E402 - as above
@@ -34,13 +34,15 @@ CONFIGS = (
     AgentConfig(tools=TOOLS[:1], limits=MINUTE, features=("plan", "questions")),
     AgentConfig(tools=TOOLS[:1], limits=MINUTE, features=("memory",), hooks=("before_tool",)),
     AgentConfig(limits=MINUTE, features=("workers",)),
+    AgentConfig(tools=TOOLS[:1], limits=MINUTE, recall_first=True, hooks=("user_message", "stop")),
+    AgentConfig(limits=MINUTE, features=("memory", "plan", "questions"), hooks=("after_tool",)),
 )
 LATE = 100.0
 """Seconds after which every input is tried a second time: the turn's time is then over."""
 TOO_LONG = UserSpoke("long " * 5000)
 """More than the context holds: the turn ends before the model is called."""
-SITUATIONS = 200
-"""For each configuration, and 300 show no other arrow."""
+SITUATIONS = 300
+"""For each configuration, and 1,200 show no other arrow."""
 
 EVERYWHERE = {"ShutdownAsked", "SessionReset", "ModeChanged"}
 """Left out of the diagram, since they would lead from everywhere to the same phase; the table has them."""
@@ -48,8 +50,8 @@ EVERYWHERE = {"ShutdownAsked", "SessionReset", "ModeChanged"}
 Targets = dict[tuple[type[Phase], type[Input]], set[type[Phase]]]
 
 
-def targets() -> Targets:
-    """For each live cell of the table the phases that it was seen to lead to."""
+def explored() -> Targets:
+    """For each phase and input the phases that were seen to follow."""
     found: Targets = defaultdict(set)
     for config in CONFIGS:
         engine, letters = LLMEngine(config), (*default_alphabet(config), ModeChanged("careful"), TOO_LONG)
@@ -68,10 +70,10 @@ def targets() -> Targets:
                         seen.add(mark)
                         following.append(edge.after)
             level = following
-    return found
+    return dict(found)
 
 
-def diagram(found: Targets) -> str:
+def diagram() -> str:
     """The phases as a Mermaid diagram; an arrow for each pair, labelled with the inputs that lead there."""
     lines = ["stateDiagram-v2", "    [*] --> Idle"]
     for source in PHASE_TYPES:
@@ -79,34 +81,33 @@ def diagram(found: Targets) -> str:
             names = [
                 event.__name__
                 for event in INPUT_TYPES
-                if target in found.get((source, event), ()) and event.__name__ not in EVERYWHERE
+                if event.__name__ not in EVERYWHERE
+                and source in (live := TABLE[event].live)
+                and target in live[source].to
             ]
             if names:
                 lines.append(f"    {source.__name__} --> {target.__name__}: {'<br/>'.join(names)}")
     return "\n".join([*lines, "    Closed --> [*]"])
 
 
-def table(found: Targets) -> str:
-    """Every cell: where it leads, or why it is dead."""
+def table() -> str:
+    """Every input: where it leads, or why it is rejected."""
     phases = [phase for phase in PHASE_TYPES if phase.__name__ != "Closed"]
     lines = [
-        "| input | " + " | ".join(phase.__name__ for phase in phases) + " |",
-        "|---" * (len(phases) + 1) + "|",
+        "| input | " + " | ".join(phase.__name__ for phase in phases) + " | elsewhere |",
+        "|---" * (len(phases) + 2) + "|",
     ]
-    for event in INPUT_TYPES:
-        cells = []
-        for phase in phases:
-            cell = TABLE[phase][event]
-            names = [target.__name__ for target in PHASE_TYPES if target in found.get((phase, event), ())]
-            cells.append(f"*{cell.detail}*" if isinstance(cell, Dead) else ", ".join(names))
-        lines.append(f"| `{event.__name__}` | " + " | ".join(cells) + " |")
+    for event, row in TABLE.items():
+        cells = [", ".join(to.__name__ for to in row.live[phase].to) if phase in row.live else "" for phase in phases]
+        elsewhere = "" if all(cells) else f"*{row.otherwise}*"
+        lines.append(f"| `{event.__name__}` | " + " | ".join([*cells, elsewhere]) + " |")
     return "\n".join(lines)
 
 
 PAGE = """# The state machine
 
-Printed from the transition table (`cognition/table.py`) by `docs/print_diagrams.py`; where an input leads was seen by
-exploring. A test says so when this page is out of date.
+Printed from the transition table (`cognition/table.py`) by `docs/print_diagrams.py`. Tests say so when this page is out
+of date, and when the engine goes anywhere else than the table says.
 
 ```mermaid
 {diagram}
@@ -117,16 +118,15 @@ no phase.
 
 ## Every cell
 
-Where an input leads from each phase; in italics, why it has no place there and is rejected. In `Closed` every input is
-rejected. An answer to another effect than the one in flight is rejected in every phase.
+Where an input may lead from each phase. Elsewhere it is rejected, for the reason in the last column; in `Closed` every
+input is. An answer to another effect than the one in flight is rejected in every phase.
 
 {table}
 """
 
 
 def page() -> str:
-    found = targets()
-    return PAGE.format(diagram=diagram(found), table=table(found))
+    return PAGE.format(diagram=diagram(), table=table())
 
 
 if __name__ == "__main__":

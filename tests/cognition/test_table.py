@@ -1,4 +1,4 @@
-"""The transition table is complete: every phase and input has a written cell, and dead cells change nothing."""
+"""The transition table is complete: every input has a row, and where none handles it, it changes nothing."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from cognition import (
 )
 from cognition.inputs import INPUT_TYPES
 from cognition.phases import PHASE_TYPES, Acting, Closed, Hooked, Idle, Phase, Recalling, Thinking, Waiting
-from cognition.table import TABLE, Dead
+from cognition.table import CLOSED, TABLE
 
 ENGINE = LLMEngine(AgentConfig(tools=(ToolSpec("work"),)))
 HELLO = UserSpoke("Hello")
@@ -99,28 +99,36 @@ ANOTHER = {
 """What a live cell says to the answer of another effect than the one in flight."""
 
 
-def test_the_table_has_a_row_for_each_phase_and_a_cell_for_each_input() -> None:
-    assert list(PHASE_TYPES) == list(TABLE)
+def test_the_table_has_a_row_for_each_input_and_handles_none_in_a_closed_session() -> None:
+    """A row names phases in their order, and what may follow too."""
+    assert list(INPUT_TYPES) == list(TABLE)
     for row in TABLE.values():
-        assert list(INPUT_TYPES) == list(row)
+        assert row.live
+        assert Closed not in row.live
+        for phases in (row.live, *(set(live.to) for live in row.live.values())):
+            assert set(phases) <= set(PHASE_TYPES)
+        assert all(live.to for live in row.live.values())
 
 
 @pytest.mark.parametrize(("phase", "event"), list(product(PHASE_TYPES, INPUT_TYPES)))
-def test_every_cell_gives_a_transition_and_dead_cells_change_nothing(phase: type[Phase], event: type[Input]) -> None:
+def test_every_cell_gives_a_transition_and_where_nothing_handles_an_input_nothing_changes(
+    phase: type[Phase], event: type[Input]
+) -> None:
     """A dead cell, and a live one for another effect, leave the state equal and say why in one decision."""
     state, value = STATES[phase], INPUTS[event]
     assert isinstance(state.phase, phase)
 
     transition = ENGINE.step(state, value)
 
-    cell, identity = TABLE[phase][event], getattr(value, "effect_id", None)
-    if isinstance(cell, Dead) or identity is not None:
+    live, identity = TABLE[event].live.get(phase), getattr(value, "effect_id", None)
+    if live is None or identity is not None:
         reason = "closed" if phase is Closed else "foreign" if identity else "out_of_phase"
-        detail = cell.detail if isinstance(cell, Dead) else ANOTHER[event]
+        detail = ANOTHER[event] if live else CLOSED if phase is Closed else TABLE[event].otherwise
         assert (Rejected(reason, event.__name__, detail, identity),) == transition.decisions  # type: ignore[arg-type]
         assert state == transition.next_state
     else:
         assert [d for d in transition.decisions if isinstance(d, Rejected)] == []
+        assert type(transition.next_state.phase) in live.to
 
 
 @pytest.mark.parametrize(
