@@ -43,6 +43,14 @@ IMPURE_BUILTINS = {
     "hash": "of a text differs from one process to the next, so a replay would too; only __hash__ may ask for it",
 }
 
+CHANGERS = frozenset(
+    {
+        "add", "append", "appendleft", "clear", "discard", "extend", "extendleft", "insert", "intersection_update",
+        "pop", "popitem", "popleft", "remove", "reverse", "rotate", "setdefault", "sort", "update",
+    }
+)  # fmt: skip
+"""Methods that change the value they are called on."""
+
 BACKENDS = frozenset(
     {"huggingface_hub", "jinja2", "llama_cpp", "mlx", "mlx_lm", "numpy", "tokenizers", "torch", "transformers"}
 )
@@ -104,6 +112,42 @@ def names_bound_in(scope: ast.AST) -> set[str]:
     }
 
 
+def changed_globals(tree: ast.Module) -> Iterator[ast.expr]:
+    """Where a function changes a value that its module holds, so that the next call may answer otherwise."""
+    held = {name for node in tree.body if not isinstance(node, ast.FunctionDef | ast.ClassDef) for name in stored(node)}
+    functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.Lambda)]
+    for function in functions:
+        known = held - names_bound_in(function)
+        for node in ast.walk(function):
+            match node:
+                case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr=method)) if method in CHANGERS:
+                    found = name
+                case ast.Subscript(value=ast.Name(id=name), ctx=ast.Store() | ast.Del()):
+                    found = name
+                case _:
+                    continue
+            if found in known:
+                assert isinstance(node, ast.expr)
+                yield node
+
+
+def stored(node: ast.AST) -> set[str]:
+    return {one.id for one in ast.walk(node) if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store)}
+
+
+def loaded_by_name(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """Modules that are imported by a text; only the core's own may be, and the text has to say so."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.Call(func=ast.Name(id="import_module") | ast.Attribute(attr="import_module"), args=[named, *_]):
+                parts = named.values if isinstance(named, ast.JoinedStr) else [named]
+                text = parts[0].value if parts and isinstance(parts[0], ast.Constant) else ""
+                if not (isinstance(text, str) and f"{text}.".startswith("cognition.")):
+                    yield node.lineno, ast.unparse(named)
+            case _:
+                pass
+
+
 def impurities(source: str, *, package: str = "cognition", extra: frozenset[str] = frozenset()) -> list[str]:
     """What a module of the core must not do, one line for each place where it does."""
     tree = ast.parse(source)
@@ -112,6 +156,11 @@ def impurities(source: str, *, package: str = "cognition", extra: frozenset[str]
         f"line {line}: imports {name}"
         for line, name in imported_modules(tree, package)
         if name.split(".")[0] not in allowed
+    ]
+    found += [f"line {line}: imports {text} by name" for line, text in loaded_by_name(tree)]
+    found += [
+        f"line {node.lineno}: changes what the module holds, so the same input may give another answer"
+        for node in changed_globals(tree)
     ]
     found += [f"line {name.lineno}: {name.id} {IMPURE_BUILTINS[name.id]}" for name in impure_builtins(tree)]
     for node in ast.walk(tree):
@@ -214,6 +263,14 @@ def test_importing_the_core_loads_nothing_that_could_make_it_impure() -> None:
         ("def f(input):\n    return input\ninput()", "line 3: input reads from the terminal"),
         ("async def f(): pass", "line 1: is asynchronous"),
         ("count = 0\ndef f():\n    global count\n    count += 1", "line 3: changes a global"),
+        ("from importlib import import_module\nimport_module('time')", "line 2: imports 'time' by name"),
+        ("import importlib\ndef f(x):\n    importlib.import_module(x)", "line 3: imports x by name"),
+        ("seen = []\ndef f(x):\n    seen.append(x)", "line 3: changes what the module holds"),
+        (
+            "seen: dict = {}\nclass A:\n    def f(self, x):\n        seen[x] = 1",
+            "line 4: changes what the module holds",
+        ),
+        ("a, seen = 1, set()\nf = lambda x: seen.add(x)", "line 2: changes what the module holds"),
         ("def jitter(x):\n    return hash(x) % 7", "line 2: hash of a text differs"),
     ],
 )
@@ -234,6 +291,8 @@ def test_the_proof_finds_what_is_impure(source: str, expected: str) -> None:
         "def f(policy):\n    return policy.open, policy.input()",
         "def step(state, input):\n    return [input for id in state if id]",
         "def step(state, event):\n    match event:\n        case object(id=id):\n            return id",
+        "from importlib import import_module\ndef f(x):\n    return import_module(f'cognition.{x}')",
+        "seen = {}\nseen['x'] = 1\ndef f(seen):\n    seen.append(1)\n    kept = []\n    kept.append(seen)",
         'def f():\n    """Docstrings may say print(), open() and await."""',
     ],
 )
