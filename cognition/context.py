@@ -12,6 +12,7 @@ import json
 from cognition.config import AgentConfig
 from cognition.history import History
 from cognition.messages import AssistantMessage, Message, ToolMessage, UserMessage
+from cognition.outcomes import Failure
 from cognition.state import Window
 
 CHARS_PER_TOKEN = 3.0
@@ -19,11 +20,15 @@ CHARS_PER_TOKEN = 3.0
 MESSAGE_TOKENS = 8
 """Role markers and line breaks around a message."""
 TRIM_TO = 0.75
-"""When turns have to go, so many that this share of the budget is left in use."""
+"""Whole turns are left out until at most this share of the budget is in use."""
 RESULT_SHARE = 0.25
 """No single tool result takes more than this share of the prompt budget."""
 SCALE_RANGE = (0.2, 5.0)
 """A measured size outside of this range of the estimate is a reporting error rather than a tokenizer."""
+OVERFLOW_GUESS = 1.5
+"""Of the budget: how long a prompt is taken to be that was too long, where nobody says how long it was."""
+MOST_TOKENS = 10**12
+"""No prompt has more: a greater number is a reporting error, and may be too large to compute with."""
 
 
 def message_size(message: Message) -> float:
@@ -75,10 +80,30 @@ def next_turn(history: History, first: int) -> int | None:
     return None
 
 
-def measured_scale(estimate: float, tokens: int) -> float:
-    """The correction of estimates after a prompt of this unscaled estimate was really ``tokens`` long."""
+def scale_measured(estimate: float, tokens: int) -> float:
+    """The scale after the runtime counted ``tokens`` in a prompt of this unscaled estimate."""
     low, high = SCALE_RANGE
-    return min(max(tokens / estimate, low), high)
+    if tokens >= high * estimate:  # compared first: a reported count may be too large for a division
+        return high
+    return max(tokens / estimate, low)
+
+
+def scale_overflowed(scale: float, estimate: float, budget: int, failure: Failure) -> float:
+    """The scale after the runtime refused a prompt of this unscaled estimate as too long; never a smaller one.
+
+    Where it names the sizes, a prompt that fits the budget by this scale fits its room too. Where it doesn't, the
+    prompt is taken for half as long again as the budget, within which it was by the estimate.
+    """
+    needed = min(failure.needed_tokens, MOST_TOKENS) if failure.needed_tokens else OVERFLOW_GUESS * budget
+    room = min(failure.available_tokens, budget) if failure.available_tokens else budget
+    return max(needed / estimate / (room / budget), scale)
+
+
+def scale_trusted(scale: float) -> float:
+    """The scale after a turn that ended because no prompt got through: a correction that makes prompts look longer is
+    forgotten, since no reply can put it right.
+    """
+    return min(scale, 1.0)
 
 
 def fit(history: History, window: Window, fixed: float, budget: int) -> Window | None:

@@ -7,7 +7,7 @@ from functools import lru_cache
 from attrs import evolve
 
 from cognition.config import AgentConfig, GenerationOptions
-from cognition.context import fit, fixed_size, message_size, prompt_budget, result_limit, shorten
+from cognition.context import fit, fixed_size, message_size, prompt_budget, result_limit, scale_trusted, shorten
 from cognition.decisions import CallModel, ContextAssembled, Decision, LimitHit, RunHook, TurnFinished
 from cognition.engine_tools import engine_tools
 from cognition.history import History
@@ -190,8 +190,8 @@ class Draft:
         self.phase = Thinking(identity, attempt)
 
     def trust_estimates(self) -> None:
-        """Forget a correction that makes prompts look longer: no prompt got through, so none can put it right."""
-        self.scale = min(self.scale, 1.0)
+        """No prompt of this turn got through."""
+        self.scale = scale_trusted(self.scale)
 
     def prompt_tokens(self) -> int:
         """Estimated tokens of a prompt that shows the whole window."""

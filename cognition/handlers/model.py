@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from attrs import evolve
 
-from cognition.context import measured_scale
+from cognition.context import scale_measured, scale_overflowed
 from cognition.decisions import Remember, RetryPlanned, StartTimer
 from cognition.draft import Draft, Setup
 from cognition.guards import fingerprint
@@ -107,7 +107,7 @@ def _count_reply(draft: Draft, usage: Usage, *, calibrate: bool) -> None:
     draft.steps += 1
     draft.usage += usage
     if calibrate and usage.input_tokens > 0:
-        draft.scale = measured_scale(draft.setup.fixed + draft.size, usage.input_tokens)
+        draft.scale = scale_measured(draft.setup.fixed + draft.size, usage.input_tokens)
 
 
 def _as_calls(draft: Draft, event: ModelReplied) -> ModelReplied:
@@ -172,11 +172,8 @@ def _trim_and_retry(draft: Draft, attempt: ModelAttempt, event: ModelFailed) -> 
     if exhausted is not None:
         draft.stop_at(exhausted)
         return
-    failure = event.failure
-    budget, estimate = draft.setup.budget, draft.setup.fixed + draft.size
-    needed = failure.needed_tokens or 1.5 * budget  # the prompt was sent, so by the estimate it was within the budget
-    share = failure.available_tokens / budget if failure.available_tokens else 1.0
-    draft.scale = max(needed / estimate / min(share, 1.0), draft.scale)
+    setup, failure = draft.setup, event.failure
+    draft.scale = scale_overflowed(draft.scale, setup.fixed + draft.size, setup.budget, failure)
     draft.decide(RetryPlanned("context_overflow", failure.message, attempt.number + 1, 0.0))
     draft.ask_model(evolve(attempt, number=attempt.number + 1, trimmed=True), new_step=False)
 

@@ -81,7 +81,7 @@ arguments: SearchStrategy[str] = _picked(
 ) | _picked(("", "{", "[1]", "null", "7", '{"n": NaN}', '{"n": 1, "n": 2}', '{"a":' * 2000, "1" * 5000))
 """Arguments of calls, as a model writes them: good ones, and ones that are no JSON object."""
 
-tokens: SearchStrategy[int] = st.sampled_from((0, 1, 10, 1000, 10**9))
+tokens: SearchStrategy[int] = st.sampled_from((0, 1, 10, 1000, 10**9, 10**400))
 usages: SearchStrategy[Usage] = st.just(Usage()) | st.builds(
     Usage, tokens, tokens, tokens, st.sampled_from((0.0, 0.001, 5.0))
 )
@@ -96,7 +96,7 @@ def failures() -> SearchStrategy[Failure]:
         st.just("failed"),
         st.sampled_from(kinds),
         retry_after=st.sampled_from((None, -1.0, 0.0, 2.0, 1e9)),
-        needed_tokens=st.sampled_from((None, 0, 1, 5000, 10**9)),
+        needed_tokens=st.sampled_from((None, 0, 1, 5000, 10**9, 10**400)),
         available_tokens=st.sampled_from((None, 0, 1, 100, 10**9)),
     )
     reported = st.builds(

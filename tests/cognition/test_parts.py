@@ -23,7 +23,7 @@ from cognition import (
     Usage,
     UserMessage,
 )
-from cognition.context import fit, measured_scale, message_size, next_turn, shorten
+from cognition.context import fit, message_size, next_turn, scale_measured, shorten
 from cognition.guards import cycle_length, fingerprint, remember
 from cognition.ids import parse_effect_id
 from cognition.policy import SEVERITY
@@ -227,9 +227,10 @@ def test_trimming_drops_whole_turns_and_never_the_last(
 
 
 def test_a_measured_prompt_corrects_the_estimate_within_reason() -> None:
-    assert measured_scale(100.0, 150) == 1.5
-    assert measured_scale(100.0, 1) == 0.2
-    assert measured_scale(100.0, 10_000) == 5.0
+    assert scale_measured(100.0, 150) == 1.5
+    assert scale_measured(100.0, 1) == 0.2
+    assert scale_measured(100.0, 10_000) == 5.0
+    assert scale_measured(100.0, 10**400) == 5.0
 
 
 @given(st.dictionaries(st.text(), st.text()))
