@@ -73,6 +73,7 @@ class Draft:
         "_messages",
         "_step",
         "_turn",
+        "called",
         "decisions",
         "first",
         "history",
@@ -120,7 +121,7 @@ class Draft:
         self.started_at, self.steps, self.tool_calls = spent.started_at, spent.steps, spent.tool_calls
         self.refusals, self.nudges, self.repairs = spent.refusals, spent.nudges, spent.repairs
         self.workers, self.hook_continuations = spent.workers, spent.hook_continuations
-        self.usage, self.recent = spent.usage, spent.recent
+        self.usage, self.recent, self.called = spent.usage, spent.recent, spent.called
 
     @property
     def turn(self) -> int:
@@ -181,9 +182,7 @@ class Draft:
         if new_step:
             self._step, self._index = self._step + 1, 0
         identity = self.new_effect()
-        request = setup.request(
-            self.history, self.first, attempt.purpose, called=bool(self.recent), returns=self.returns
-        )
+        request = setup.request(self.history, self.first, attempt.purpose, called=self.called, returns=self.returns)
         shown = len(request.messages)
         self.decisions.append(ContextAssembled(shown, self.first, self.prompt_tokens(), setup.budget))
         self.decisions.append(CallModel(identity, attempt.purpose, request))
@@ -267,6 +266,7 @@ class Draft:
             self.hook_continuations,
             self.usage,
             self.recent,
+            self.called,
         )
         window = Window(self.first, self.size, self.scale)
         state = AgentState(

@@ -102,8 +102,7 @@ class LLMEngine:
         setup, phase = self._setup, state.phase
         purpose = phase.attempt.purpose if isinstance(phase, Thinking | Waiting) else "answer"
         window = fit(state.history, state.window, setup.fixed, setup.budget) or state.window
-        called = bool(state.spent.recent)
-        return setup.request(state.history, window.first, purpose, called=called, returns=state.returns)
+        return setup.request(state.history, window.first, purpose, called=state.spent.called, returns=state.returns)
 
     def requires_approval(self, call: ToolCall, state: AgentState | None = None) -> bool:
         """Whether the user would be asked before this call runs."""

@@ -126,6 +126,10 @@ class CallSlot:
     confirm: bool = False
     """The model itself wants the user to be asked."""
 
+    def now(self, status: CallStatus) -> CallSlot:
+        """The same call, further on."""
+        return CallSlot(self.call, status, self.context, self.confirm)
+
 
 @frozen
 class Acting:

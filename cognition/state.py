@@ -41,6 +41,8 @@ class Spent:
     """Of the turn's own model calls and of its workers."""
     recent: tuple[str, ...] = ()
     """Fingerprints of the latest calls, oldest first; for the loop guard."""
+    called: bool = False
+    """A reply of this turn has held a call: later ones need not, where ``tool_choice`` forces one."""
 
 
 @frozen

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from difflib import get_close_matches
 from functools import lru_cache
+from typing import NamedTuple
 
 from cognition.context import shorten
 from cognition.decisions import AskApproval, CallTool, RunHook
@@ -57,22 +58,33 @@ def begin_calls(
     slots: list[CallSlot] = []
     limit: LimitKind | None = draft.exhausted(now)
     for call, mark, confirm in calls:
-        draft.recent = remember(draft.recent, mark)
+        draft.recent, draft.called = remember(draft.recent, mark), True
         status: CallStatus = PROPOSED
         if limit is None and cycle_length(draft.recent):
             limit = "loop"
         if limit is not None:
             status = not_run(draft, limit)
-        slots.append(CallSlot(call, status, "", confirm))
+        slots.append(CallSlot(call, status, confirm=confirm))
     advance(draft, Acting(tuple(slots), malformed, limit, answer), now)
 
 
-def find(phase: Phase, status: Open, identity: EffectId) -> tuple[Acting, int] | None:
-    """The batch, and the position of the call that waits for this effect in this status."""
+class Found(NamedTuple):
+    """The call that an input answers, in its batch."""
+
+    phase: Acting
+    position: int
+
+    @property
+    def slot(self) -> CallSlot:
+        return self.phase.slots[self.position]
+
+
+def find(phase: Phase, status: Open, identity: EffectId) -> Found | None:
+    """The call that waits for this effect in this status."""
     if isinstance(phase, Acting):
         for position, slot in enumerate(phase.slots):
             if isinstance(slot.status, status) and slot.status.effect_id == identity:
-                return phase, position
+                return Found(phase, position)
     return None
 
 
@@ -92,7 +104,7 @@ def settle(draft: Draft, phase: Acting, position: int, result: ToolResult, now: 
         identity = draft.new_effect()
         draft.decide(RunHook(identity, point, result.content, slot.call))
         status = AwaitingHook(identity, result)
-    advance(draft, with_slot(phase, position, CallSlot(slot.call, status, slot.context, slot.confirm)), now)
+    advance(draft, with_slot(phase, position, slot.now(status)), now)
 
 
 def advance(draft: Draft, phase: Acting, now: float) -> None:
@@ -118,7 +130,7 @@ def advance(draft: Draft, phase: Acting, now: float) -> None:
                 continue
             else:
                 status = _begin(draft, tuple(slots), position)
-            slots[position] = slot = CallSlot(slot.call, status, slot.context, slot.confirm)
+            slots[position] = slot = slot.now(status)
         if not isinstance(slot.status, Settled):
             open_call = slot.call
     results = [slot.status.result for slot in slots if isinstance(slot.status, Settled)]

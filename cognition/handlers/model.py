@@ -40,21 +40,22 @@ def on_model_replied(setup: Setup, state: AgentState, event: ModelReplied) -> Tr
         return draft.seal()
     if setup.config.options.tool_choice == "none":  # nor do they where the program wants none
         event = evolve(event, calls=(), malformed=())
-    said = event if setup.config.protocol == "native" else _as_calls(draft, event)
-    calls, malformed = _readable(draft, said)
+    native = setup.config.protocol == "native"
+    reply = event if native else _as_calls(draft, event)
+    calls, malformed = _readable(draft, reply)
     if calls:
         draft.repairs = 0
         asked = tuple([call for call, _, _ in calls])
-        draft.append(AssistantMessage(draft.new_message_id(), event.text, said.reasoning, asked))
-        beside = "" if said is event else said.text
-        begin_calls(draft, calls, malformed, beside, event.at)
+        draft.append(AssistantMessage(draft.new_message_id(), event.text, reply.reasoning, asked))
+        answer = "" if native else reply.text  # a text protocol may give one beside its calls
+        begin_calls(draft, calls, malformed, answer, event.at)
     elif malformed:
-        _send_back(draft, said, malformed)
-    elif said.text.strip():
-        draft.append(AssistantMessage(draft.new_message_id(), event.text, said.reasoning))
-        draft.complete(Completed(said.text, event.finish_reason))
+        _send_back(draft, reply, malformed)
+    elif reply.text.strip():
+        draft.append(AssistantMessage(draft.new_message_id(), event.text, reply.reasoning))
+        draft.complete(Completed(reply.text, event.finish_reason))
     else:
-        _nudge(draft, said)
+        _nudge(draft, reply)
     return draft.seal()
 
 

@@ -32,7 +32,7 @@ def on_approval_given(setup: Setup, state: AgentState, event: ApprovalGiven) -> 
     draft.refusals = 0
     limit = reached(draft, slot.call, event.at)
     status = _run_as_approved(draft, phase.slots, position) if limit is None else not_run(draft, limit)
-    advance(draft, with_slot(phase, position, CallSlot(slot.call, status, slot.context, slot.confirm), limit), event.at)
+    advance(draft, with_slot(phase, position, slot.now(status), limit), event.at)
     return draft.seal()
 
 
@@ -45,7 +45,7 @@ def on_approval_refused(setup: Setup, state: AgentState, event: ApprovalRefused)
     if event.always:
         draft.remembered = (*draft.remembered, Rule("deny", slot.call.name, event.reason))
     status = refuse(draft, "the user refused this call", event.reason)
-    advance(draft, with_slot(phase, position, CallSlot(slot.call, status, slot.context, slot.confirm)), event.at)
+    advance(draft, with_slot(phase, position, slot.now(status)), event.at)
     return draft.seal()
 
 
@@ -62,7 +62,7 @@ def _settle_running(
     setup: Setup, state: AgentState, event: ToolReturned | ToolFailed, result: ToolResult
 ) -> Transition:
     found = find(state.phase, Running, event.effect_id)
-    if found is None or found[0].slots[found[1]].call.name in setup.engine_tools:
+    if found is None or found.slot.call.name in setup.engine_tools:
         return reject(state, event, "no tool runs under this id")
     draft = Draft(setup, state)
     settle(draft, *found, result, event.at)
