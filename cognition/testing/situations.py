@@ -44,6 +44,7 @@ from cognition.state import AgentState
 from cognition.testing.moves import ANY
 from cognition.testing.subject import UNREADABLE
 from cognition.testing.world import World
+from cognition.text_protocol import TextProtocol
 
 
 def default_alphabet(config: AgentConfig | None = None) -> tuple[Input, ...]:
@@ -51,7 +52,8 @@ def default_alphabet(config: AgentConfig | None = None) -> tuple[Input, ...]:
 
     A reply with text, with nothing, with each tool called alone, with each two called together, with an unknown and an
     unreadable call; failures that are waited out, trimmed for, given up on or cut short; results good and bad;
-    approvals given and refused, once and for all; timers; cancel, reset and shutdown.
+    approvals given and refused, once and for all; timers; cancel, reset and shutdown. In a text protocol, calls stand
+    in the text: one that asks for a confirmation, and one beside an answer, too.
     """
     tools = config.tools if config is not None else ()
     calls = [ProposedCall(tool.name) for tool in tools]
@@ -71,6 +73,11 @@ def default_alphabet(config: AgentConfig | None = None) -> tuple[Input, ...]:
     ]
     if len(engine_calls) > 1:
         replies.append(ModelReplied(ANY, calls=tuple(engine_calls[-2:])))
+    if config is not None and config.protocol != "native":
+        confirmed = [ProposedCall(tool.name, confirm=True) for tool in tools[:1]]
+        replies += [ModelReplied(ANY, calls=(call,)) for call in confirmed]
+        replies += [ModelReplied(ANY, "Done.", calls=(call,)) for call in calls[:1]]
+        replies = [_in_text(reply, config.protocol) for reply in replies]
     failures = [
         ModelFailed(ANY, Failure("busy", kind="rate_limit", retry_after=1.0)),
         ModelFailed(ANY, Failure("too long", kind="context_overflow"), usage=Usage(0, 5)),
@@ -102,6 +109,24 @@ def default_alphabet(config: AgentConfig | None = None) -> tuple[Input, ...]:
         SessionReset(),
         ShutdownAsked(),
     )
+
+
+def _in_text(reply: ModelReplied, protocol: TextProtocol) -> ModelReplied:
+    """A reply whose calls are written as a text protocol has them."""
+    if not reply.calls and not reply.malformed:
+        return reply
+    if protocol == "tool_tags":
+        written = [f"<tool>{call.name}</tool><args>{call.arguments_json}</args>" for call in reply.calls]
+        text = "".join(written) + (f"<response>{reply.text}</response>" if reply.text else "")
+    else:
+        objects = [_short_keys(call) for call in reply.calls]
+        text = f"[{', '.join([*objects, *([json.dumps({'f': reply.text})] if reply.text else [])])}]"
+    return ModelReplied(reply.effect_id, text if reply.calls else '{"a": ', usage=reply.usage)
+
+
+def _short_keys(call: ProposedCall) -> str:
+    confirm = ', "c": true' if call.confirm else ""
+    return f'{{"a": {json.dumps(call.name)}, "i": {call.arguments_json}{confirm}}}'
 
 
 ENGINE_ARGUMENTS: Mapping[str, tuple[str, ...]] = {
