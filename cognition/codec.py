@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import cache
 from types import GenericAlias
-from typing import TYPE_CHECKING, Any, get_args, get_origin
+from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
 
 from cognition import decisions, inputs, messages, outcomes, phases
 from cognition.errors import CodecError
@@ -164,7 +164,7 @@ def _read_carefully(data: Any, kind: Any) -> Any:
     """
     try:
         return _converter().structure(data, kind)
-    except Exception as error:  # also what has no better class: cattrs has none for what is no value of a Literal
+    except Exception as error:
         raise CodecError(*_problems(error, "$")) from error
 
 
@@ -217,6 +217,22 @@ def _strict_row(converter: Converter, kinds: tuple[Any, ...]) -> Callable[[Any, 
         return tuple([converter.structure(one, kind) for one, kind in zip(items, kinds, strict=True)])
 
     return read
+
+
+def _is_literal(kind: Any) -> bool:
+    return get_origin(kind) is Literal
+
+
+def _strict_literal(kind: Any) -> Callable[[Any, Any], Any]:
+    """Reads one of certain words."""
+    words = get_args(kind)
+
+    def check(value: Any, _type: Any) -> Any:
+        if type(value) is str and value in words:
+            return value
+        raise ValueError(f"{value!r} is none of: {', '.join(words)}")
+
+    return check
 
 
 def _is_row(kind: Any) -> bool:
@@ -275,6 +291,7 @@ def _converter(detailed: bool = True) -> Converter:
     converter.register_structure_hook_factory(has, lambda kind: _strict_class(converter, kind))
     converter.register_structure_hook_factory(_is_tuple, lambda kind: _strict_tuple(converter, kind))
     converter.register_unstructure_hook_factory(_is_row, lambda kind: _row_writer(converter, kind))
+    converter.register_structure_hook_factory(_is_literal, _strict_literal)
     for kind in (str, int, bool):
         converter.register_structure_hook(kind, _exactly(kind))
     converter.register_structure_hook(float, _exactly(float, int))

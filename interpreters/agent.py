@@ -86,9 +86,8 @@ class Agent(BaseAgent):
         """
         self._check_open()
         self._look_for_loop()
-        began = len(self.state.history)
         self._interpreter.run(said(text, returns))
-        return self._result(began, returns)
+        return self._result(self._interpreter.began, returns)
 
     def go_on(self) -> RunResult:
         """Carry the interrupted turn to its end; raises as ``run`` does, and CogstepError if there is none.

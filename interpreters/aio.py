@@ -72,6 +72,9 @@ class AsyncInterpreter(Interpreter):
         self.room = room
         self._group: asyncio.TaskGroup | None = None
         """Of the run under way."""
+        self._driving = False
+        """A run is under way and its turn not closed on file yet, where it did not fail to: from before its first input
+        on, which may be long on its way to the disk."""
         self._mailbox = Mailbox()
         self._tasks: dict[EffectId, asyncio.Task[None]] = {}
         """Each carries an effect out."""
@@ -108,7 +111,7 @@ class AsyncInterpreter(Interpreter):
         error: BaseException | None = None
         try:
             async with asyncio.TaskGroup() as group:
-                self._group = group
+                self._group, self._driving = group, True
                 try:
                     for first in self._first(event, turn):
                         await self.driver.advance_async(first, to_its_end)
@@ -120,6 +123,7 @@ class AsyncInterpreter(Interpreter):
                     await self._break_off(describe(caught))
                     error = caught  # raised outside, since a group would wrap it
                 finally:
+                    self._driving = False
                     self._tell(self._rest)
             if error is not None:
                 raise error
@@ -144,7 +148,7 @@ class AsyncInterpreter(Interpreter):
 
     async def rested(self, seconds: float) -> None:
         """Until the turn under way stands closed on file, or so long; its run may still wait for tasks to end."""
-        if self._turn is not None and self._is_open():
+        if self._driving:
             await self._hear(self._rest, seconds)
 
     @staticmethod

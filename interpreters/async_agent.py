@@ -97,9 +97,8 @@ class AsyncAgent(BaseAgent):
             JournalWriteError: the recording can't go on.
         """
         self._check_open()
-        began = len(self.state.history)
         await self._interpreter.run(said(text, returns))
-        return self._result(began, returns)
+        return self._result(self._interpreter.began, returns)
 
     async def go_on(self) -> RunResult:
         """Carry the interrupted turn to its end, as ``Agent.go_on`` does."""

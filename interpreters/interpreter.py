@@ -96,6 +96,8 @@ class Interpreter(ABC):
         self.observers = Observers((), program.session) if observers is None else observers
         self.finished: TurnFinished | None = None
         """How the latest turn ended."""
+        self.began = 0
+        """How many messages there were before the latest turn."""
         self._clock = clock or SYSTEM_CLOCK
         self._turn: Turn | None = None
         """The run under way."""
@@ -154,6 +156,7 @@ class Interpreter(ABC):
         yield from self._closing("the turn before was broken off")
         self._latest = turn
         self.driver.lost.clear()
+        self.began, self.finished = len(self.driver.state.history), None  # after what closed the turn before
         yield event
 
     def cancel(self, reason: str = "") -> bool:

@@ -32,9 +32,14 @@ class Terminated(BaseException):
     """SIGTERM arrived. Raised by the signal's handler, like KeyboardInterrupt, and so no ``Exception``."""
 
 
+LONGEST = 2000
+"""Characters of a line: what a message repeats of a file or of an option may be of any length."""
+
+
 def one_line(message: str) -> str:
     """The message with every run of white space made one blank, so that it is one line on any terminal."""
-    return " ".join(message.split())
+    line = " ".join(message.split())
+    return line if len(line) <= LONGEST else f"{line[:LONGEST]} ..."
 
 
 def reason_of(error: OSError) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
@@ -16,7 +15,7 @@ from cognition.parsing import CallFormat, FormatSpec
 from cognition.tools import ToolSpec
 from interpreters.cli.errors import ANSWERED
 from interpreters.cli.render import Style
-from interpreters.cli.terminal import Terminal
+from interpreters.cli.terminal import Terminal, json_text
 from runtime.errors import TemplateError
 from runtime.template_files import TemplateFile, find_template, open_template
 
@@ -62,7 +61,7 @@ def show_format(options: argparse.Namespace) -> int:
     notes = (NO_TEMPLATE,) if file.source is None else ()
     sample = _sample(template)
     if options.json:
-        print(json.dumps(format_data(file, template, sample, notes), ensure_ascii=False, indent=2))
+        print(json_text(format_data(file, template, sample, notes), indent=2))
     else:
         out = Terminal(sys.stdout)
         for text, style in format_lines(file, template, sample, notes):

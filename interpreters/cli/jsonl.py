@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,6 +10,7 @@ from attrs import fields, has
 from cognition.codec import UNIONS
 from cognition.outcomes import Outcome
 from interpreters import events
+from interpreters.cli.terminal import json_text
 from interpreters.events import Event
 
 TAGS: Mapping[type[Event], str] = {
@@ -61,7 +61,7 @@ OUTCOME_TAGS: Mapping[type, str] = next(tags for union, tags in UNIONS if union 
 def event_line(event: Event) -> str:
     """One event as one line without its end; ``type`` comes first, every field is there, defaults too."""
     data = {"type": TAGS[type(event)], **_fields(event)}
-    return json.dumps(data, ensure_ascii=False, separators=(",", ":"))
+    return json_text(data, separators=(",", ":"))
 
 
 def _fields(value: Any) -> dict[str, Any]:

@@ -22,6 +22,7 @@ from interpreters.cli.errors import (
     reason_of,
 )
 from interpreters.cli.options import parser
+from interpreters.cli.terminal import visible
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -111,7 +112,7 @@ def _dispatch(options: argparse.Namespace) -> int:
 def _complain(message: str, code: int = UNUSABLE) -> int:
     # Nobody may be there to read it either.
     with contextlib.suppress(OSError):
-        print(f"cogstep: {one_line(message)}", file=sys.stderr, flush=True)
+        print(f"cogstep: {visible(one_line(message))}", file=sys.stderr, flush=True)
     return code
 
 

@@ -19,7 +19,7 @@ from cognition.parsing import FORMATS, CallFinished, CallMalformed, FormatSpec, 
 from cognition.tools import ToolSpec
 from interpreters.cli.errors import ANSWERED, UNANSWERED, CommandError, reason_of
 from interpreters.cli.render import Style
-from interpreters.cli.terminal import Terminal
+from interpreters.cli.terminal import Terminal, json_text
 from interpreters.listings import Listed, read_listing
 from runtime.template_files import find_template, open_template
 
@@ -45,7 +45,7 @@ def parse(options: argparse.Namespace) -> int:
     tools = None if options.tools is None else read_tools(options.tools)
     parsed = parse_text(spec, read_text(options.file), tools, options.finish_reason)
     if options.json:
-        print(json.dumps(parsed_data(parsed), ensure_ascii=False))
+        print(json_text(parsed_data(parsed)))
     else:
         out = Terminal(sys.stdout)
         for text, style in parsed_lines(parsed):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from functools import partial
 from typing import Any
@@ -11,6 +10,7 @@ from typing import Any
 from interpreters.cli.errors import ANSWERED, UNANSWERED
 from interpreters.cli.resume import recorded_tools
 from interpreters.cli.session import directory
+from interpreters.cli.terminal import json_text, visible
 from interpreters.rehearsing import RehearsalReport
 from interpreters.rehearsing import rehearse as run_again
 
@@ -20,16 +20,16 @@ def rehearse(options: argparse.Namespace) -> int:
     cwd = None if options.cwd is None else directory(options)
     report = run_again(options.file, partial(recorded_tools, options.file), cwd=cwd)
     if options.json:
-        print(json.dumps(report_data(report), ensure_ascii=False))
+        print(json_text(report_data(report)))
     else:
         for warning in report.warnings:
-            print(f"cogstep: warning: {warning}", file=sys.stderr)
+            print(visible(f"cogstep: warning: {warning}"), file=sys.stderr)
         for difference in report.differences:
-            print(difference)
+            print(visible(str(difference)))
         count = f"{report.calls} call{'' if report.calls == 1 else 's'}"
         verdict = "every result is the same" if report.same else f"{len(report.differences)} results differ"
         skipped = f"; {report.skipped} not run, for want of a secret" if report.skipped else ""
-        print(f"{report.path}: {verdict} ({count}{skipped})")
+        print(visible(f"{report.path}: {verdict} ({count}{skipped})"))
     return ANSWERED if report.same else UNANSWERED
 
 

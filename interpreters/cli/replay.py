@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from cognition import to_data
 from interpreters.cli.errors import ANSWERED, UNANSWERED, CommandError
+from interpreters.cli.terminal import json_text, visible
 from interpreters.replaying import replay as fold_recording
 
 if TYPE_CHECKING:
@@ -20,13 +20,13 @@ def replay(options: argparse.Namespace) -> int:
     """Compare, say what was found, and return the exit code."""
     report = fold_recording(options.file, load_engine(options.engine), to=options.to)
     if options.to is not None and report.same:
-        print(json.dumps(to_data(report.state), ensure_ascii=False))
+        print(json_text(to_data(report.state)))
     elif options.json:
-        print(json.dumps(report_data(report), ensure_ascii=False))
+        print(json_text(report_data(report)))
     else:
         for warning in report.warnings:
-            print(f"cogstep: warning: {warning}", file=sys.stderr)
-        print(report_text(report))
+            print(visible(f"cogstep: warning: {warning}"), file=sys.stderr)
+        print(visible(report_text(report)))
     return ANSWERED if report.same else UNANSWERED
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
@@ -14,7 +13,7 @@ from attrs import asdict
 
 from interpreters.cli.errors import ANSWERED, UNANSWERED, CommandError, reason_of
 from interpreters.cli.replay import load_engine
-from interpreters.cli.terminal import visible
+from interpreters.cli.terminal import Terminal, json_text, visible
 from interpreters.sessions import (
     BadFile,
     Hit,
@@ -100,14 +99,14 @@ def _export(options: argparse.Namespace) -> int:
         raise CommandError("--reasoning is for --format openai; the other formats always have it")
     transcript = _read(options)
     if options.format == "json":
-        text = _json(as_data(transcript)) + "\n"
+        text = json_text(as_data(transcript)) + "\n"
     elif options.format == "markdown":
         text = as_markdown(transcript)
     else:
-        text = "".join(f"{_json(body)}\n" for body in as_openai(transcript, reasoning=options.reasoning))
+        text = "".join(f"{json_text(body)}\n" for body in as_openai(transcript, reasoning=options.reasoning))
     content = text.encode("utf-8", "replace")  # half a surrogate pair has no form in UTF-8
     if options.output is None:
-        sys.stdout.write(content.decode())
+        Terminal(sys.stdout).write(content.decode())
         return ANSWERED
     try:
         with Path(options.output).open("xb") as file:
@@ -168,11 +167,7 @@ def _plain(value: Any) -> dict[str, Any]:
 
 
 def _print_data(data: dict[str, Any]) -> None:
-    print(_json(data))
-
-
-def _json(data: Any) -> str:
-    return json.dumps(data, ensure_ascii=False)
+    print(json_text(data))
 
 
 def _when(seconds: float) -> str:

@@ -7,11 +7,12 @@ them, that would move the cursor or rename the window; on a terminal they are sh
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import re
 import threading
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 if TYPE_CHECKING:
     from interpreters.cli.render import Style
@@ -37,6 +38,17 @@ BAR_WIDTH = 30
 def visible(text: str) -> str:
     r"""The text with control characters written out, such as ``\x1b``; the carriage return of CRLF goes."""
     return CONTROLS.sub(lambda match: f"\\x{ord(match[0]):02x}", text.replace("\r\n", "\n"))
+
+
+def json_text(data: Any, **how: Any) -> str:
+    r"""JSON that steers no terminal either, and has a form in UTF-8: the control characters that JSON leaves as they
+    are, and halves of surrogate pairs, are escaped. It stands for the same data. ``how`` is as for ``json.dumps``.
+    """
+    text = json.dumps(data, ensure_ascii=False, **how)
+    return LEFT_BY_JSON.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
+
+
+LEFT_BY_JSON = re.compile("[\x7f-\x9f\ud800-\udfff]")
 
 
 def bar(label: str, done: float) -> str:

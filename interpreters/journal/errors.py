@@ -11,6 +11,15 @@ if TYPE_CHECKING:
     from interpreters.journal.format import Record
 
 
+LONGEST = 1000
+"""Characters of what an error says: it may repeat what stands in a file, where anything may stand."""
+
+
+def shortened(message: str) -> str:
+    """A message that somebody can read; of a longer one, both ends."""
+    return message if len(message) <= LONGEST else f"{message[: LONGEST // 2]} ... {message[-LONGEST // 2 :]}"
+
+
 class JournalError(CogstepError):
     """A journal can't be read or written.
 
@@ -20,7 +29,7 @@ class JournalError(CogstepError):
     """
 
     def __init__(self, message: str, *, path: Path, line: int | None = None) -> None:
-        super().__init__(f"{path}{f', line {line}' if line is not None else ''}: {message}")
+        super().__init__(f"{path}{f', line {line}' if line is not None else ''}: {shortened(message)}")
         self.path = path
         self.line = line
 

@@ -47,6 +47,8 @@ EVIL: dict[str, Any] = {
     "a text": "x",
     "half a character": "\ud83d",
     "a zero byte": "\0",
+    "orders to a terminal": "\x1b]0;x\x07\x9b31m\x7f",
+    "a long text": "x" * 10_000,
     "a tag": "user_spoke",
     "a secret": f"[redacted:x:{'9' * 18}]",
     "a list": [],

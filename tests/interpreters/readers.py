@@ -11,6 +11,7 @@ from typing import Any
 
 from interpreters import Agent, rehearse, replay
 from interpreters.cli.main import main
+from interpreters.cli.terminal import CONTROLS
 from interpreters.contracts import calls_of
 from interpreters.fakes import ScriptedModel
 from interpreters.journal import JournalReader
@@ -77,7 +78,7 @@ def hold_to_a_contract(path: Path) -> None:
 
 
 def command(*arguments: str) -> Callable[[Path], None]:
-    """A command, which says in one line what is wrong, and never shows a traceback."""
+    """A command, which says in one line what is wrong, never shows a traceback, and gives a terminal no orders."""
 
     def run(path: Path) -> None:
         said, complained = io.StringIO(), io.StringIO()
@@ -85,6 +86,8 @@ def command(*arguments: str) -> Callable[[Path], None]:
             code = main([one.format(path=path) for one in arguments])
         assert code in (0, 1, 2), (code, complained.getvalue())
         assert "Traceback" not in complained.getvalue()
+        assert len(complained.getvalue()) < 3000
+        assert not CONTROLS.search(said.getvalue() + complained.getvalue())
 
     run.__name__ = "cogstep " + " ".join(arguments[:2])
     return run
@@ -105,10 +108,15 @@ LIBRARY: list[Callable[[Path], None]] = [
 COMMANDS = [
     command("replay", "{path}"),
     command("replay", "{path}", "--json"),
+    command("replay", "{path}", "--to", "2"),
+    command("rehearse", "{path}"),
+    command("rehearse", "{path}", "--json"),
     command("sessions", "list", "{path}"),
+    command("sessions", "list", "{path}", "--json"),
     command("sessions", "show", "{path}"),
     command("sessions", "search", "e", "{path}"),
     command("sessions", "export", "{path}", "--format", "openai"),
+    command("sessions", "export", "{path}", "--format", "json"),
     command("sessions", "prune", "{path}", "--keep", "0", "--dry-run"),
 ]
 EVERY: list[Any] = [*LIBRARY, *COMMANDS]

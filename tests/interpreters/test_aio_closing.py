@@ -157,6 +157,51 @@ def test_a_close_that_is_cancelled_does_not_wait_for_a_task_that_heeds_nothing(t
 
 
 @pytest.mark.behaviour("C13c")
+@pytest.mark.parametrize("times", [1, 3])
+@pytest.mark.parametrize("record", [1, 2, 3, 4])
+def test_a_close_that_is_cancelled_while_a_record_is_written_closes_the_turn(
+    record: int, times: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whichever it is: with the first one the turn stands on file, and has not begun anywhere else."""
+
+    async def main() -> None:
+        @tool(read_only=True)
+        async def look() -> str:
+            return "seen"
+
+        path = tmp_path / "s.jsonl"
+        agent = AsyncAgent(ScriptedModel(iter([call("look"), "Done."])), [look], journal=path, fsync="record")
+        loop, written = asyncio.get_running_loop(), 0
+        under_way, release = asyncio.Event(), threading.Event()
+
+        def slow_disk(descriptor: int) -> None:
+            nonlocal written
+            written += 1
+            if written == record:
+                loop.call_soon_threadsafe(under_way.set)
+                assert release.wait(PATIENCE)
+
+        monkeypatch.setattr("interpreters.journal.writing.os.fsync", slow_disk)
+        turn = asyncio.create_task(agent.run("Go!"))
+        await under_way.wait()
+        closing = asyncio.create_task(agent.close())
+        for _ in range(times):
+            await asyncio.sleep(0.01)
+            closing.cancel()
+        await asyncio.sleep(0.01)
+        release.set()
+        with pytest.raises(asyncio.CancelledError):
+            await closing
+        await turn
+        assert Idle() == agent.state.phase
+        assert not is_being_written(path)
+        report = replay(path).raise_for_divergence()
+        assert (1, agent.state) == (report.turns, report.state)
+
+    run(main())
+
+
+@pytest.mark.behaviour("C13c")
 def test_a_cancelled_close_whose_turn_can_t_be_written_lets_go_all_the_same(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

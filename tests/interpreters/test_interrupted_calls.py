@@ -27,9 +27,11 @@ from interpreters import Agent, AsyncAgent, replay, tool
 from interpreters.fakes import ScriptedModel, call
 from interpreters.journal import Journal, JournalWriteError
 from tests.cognition.told import MAY_HAVE_HAPPENED, NOT_RUN, RAN, STOPPED
+from tests.interpreters.journals import lines_of, record_session
 from tests.interpreters.loops import run
 from tests.interpreters.signs import PATIENCE
 from tests.interpreters.test_workers import Cast, spawn
+from tests.interpreters.tools import multiply
 from tests.interpreters.ways import resumed_in_asyncio, resumed_in_sync
 
 
@@ -102,6 +104,24 @@ def test_a_session_that_was_killed_and_goes_on_with_a_new_message_tells_what_may
     assert [Completed("Well.")] == [result.outcome for result in said.results]
     assert [(text, "cancelled") for text in expected] == said.tool_results
     assert replay(path).raise_for_divergence().state == said.state
+
+
+@pytest.mark.parametrize("resumed", [resumed_in_sync, resumed_in_asyncio])
+def test_a_turn_s_result_holds_nothing_of_the_one_that_was_interrupted(resumed: Any, tmp_path: Path) -> None:
+    """Wherever a crash came: what closes the interrupted turn is none of the new one's messages and calls."""
+    whole = tmp_path / "whole.jsonl"
+    record_session(whole, turns=2)
+    lines = lines_of(whole)
+    for count in range(1, len(lines) + 1):
+        path = tmp_path / f"{count}.jsonl"
+        path.write_bytes(b"".join(lines[:count]))
+        model = ScriptedModel([call("multiply", a=5, b=7), "It is 35."])
+
+        (result,) = resumed(path, model, "What is 5 * 7?", tools=[multiply]).results
+
+        assert getattr(result.messages[0], "text", "") == "What is 5 * 7?", count
+        assert [(one.arguments, one.content) for one in result.calls] == [({"a": 5, "b": 7}, "35")], count
+        assert len(result.messages) == 4
 
 
 class FullDisk:
