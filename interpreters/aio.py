@@ -82,8 +82,10 @@ class AsyncInterpreter(Interpreter):
         self._modes: tuple[Mode, ...] = ()
         """Set between turns, and not on the disk yet."""
         self._setting: asyncio.Task[None] | None = None
+        self._rests = True
+        """The turn under way, if there is one, stands closed on file."""
         self._rest: set[asyncio.Future[None]] = set()
-        """Who waits until the turn under way stands closed on file."""
+        """Who waits until it does."""
         self._end: set[asyncio.Future[None]] = set()
         """Who waits until its run has ended."""
         super().__init__(engine, program, observers=observers, recorder=recorder, state=state, clock=clock)
@@ -100,11 +102,11 @@ class AsyncInterpreter(Interpreter):
             BusyError: another run is under way.
             CogstepError: the embedding program's own fault, such as a journal that can't be written.
         """
-        if self._modes:
-            await self._modes_set()
+        await self.ready()
         if self._turn is not None:
             raise BusyError(BUSY)
         self._mailbox.belongs_to(asyncio.get_running_loop())
+        self._rests = False
         error: BaseException | None = None
         try:
             async with asyncio.TaskGroup() as group:
@@ -120,6 +122,7 @@ class AsyncInterpreter(Interpreter):
                     await self._break_off(describe(caught))
                     error = caught  # raised outside, since a group would wrap it
                 finally:
+                    self._rests = True
                     self._tell(self._rest)
             if error is not None:
                 raise error
@@ -131,6 +134,11 @@ class AsyncInterpreter(Interpreter):
                 self._end_run()
                 self._group = None
                 self._tell(self._end)
+
+    async def ready(self) -> None:
+        """Until what was set between turns is on the disk."""
+        if self._modes:
+            await self._modes_set()
 
     async def ended(self) -> None:
         """Until the run under way has ended."""
@@ -144,7 +152,7 @@ class AsyncInterpreter(Interpreter):
 
     async def rested(self, seconds: float) -> None:
         """Until the turn under way stands closed on file, or so long; its run may still wait for tasks to end."""
-        if self._turn is not None and self._is_open():
+        if self._turn is not None and not self._rests:
             await self._hear(self._rest, seconds)
 
     @staticmethod
@@ -162,8 +170,7 @@ class AsyncInterpreter(Interpreter):
 
     async def settle(self, reason: str) -> None:
         """A run that an exception ended may have left its turn open: close it."""
-        if self._modes:
-            await self._modes_set()
+        await self.ready()
         for event in self._closing(reason):
             await self.driver.advance_async(event, to_its_end)
 
