@@ -50,6 +50,9 @@ from runtime.awaiting import reading
 Work = Callable[[], Coroutine[Any, Any, Input | None]]
 """Carries an effect out. Called by its task, since one that is cancelled before it begins would leave it unawaited."""
 
+SAVE_SECONDS = 5.0
+"""How long a turn that was cancelled waits for its notes to be saved."""
+
 
 class AsyncInterpreter(Interpreter):
     """An ``Interpreter`` in the task that awaits ``run``.
@@ -75,6 +78,8 @@ class AsyncInterpreter(Interpreter):
         self._mailbox = Mailbox()
         self._tasks: dict[EffectId, asyncio.Task[None]] = {}
         """Each carries an effect out."""
+        self._saves: set[asyncio.Task[None]] = set()
+        """Each saves a note. No part of the group, which would cancel them: the model was told that it is saved."""
         self._reader: asyncio.Task[None] | None = None
         """Reads what the model writes, where something else goes on beside it."""
         self._alone: Reply | None = None
@@ -128,6 +133,8 @@ class AsyncInterpreter(Interpreter):
                 raise error
         finally:
             try:
+                if self._saves:
+                    await self._saved()
                 if self.observers.deliveries:
                     await await_all(self.observers.deliveries)
             finally:
@@ -384,14 +391,34 @@ class AsyncInterpreter(Interpreter):
 
     def _remember(self, decision: Remember) -> None:
         if self.program.memory is not None:  # the short-key protocol has a field for notes, used or not
-            self._in_group(self._save(partial(self.program.memory.remember, decision.text)))
+            saving = asyncio.create_task(self._save(partial(self.program.memory.remember, decision.text)))
+            self._saves.add(saving)
+            saving.add_done_callback(self._saves.discard)
 
     async def _save(self, save: Callable[[], object]) -> None:
         try:
             async with self._notes:
-                await asyncio.shield(awaited(save))  # the model was told that it is saved
+                await awaited(save)
         except Exception as error:
             self.observers.warn(f"a note could not be saved: {describe(error)}")
+
+    async def _saved(self) -> None:
+        """Until the notes of the turn are saved. One that was cancelled does not wait for ever."""
+        loop = asyncio.get_running_loop()
+        deadline: float | None = None
+        cancelled: asyncio.CancelledError | None = None
+        while self._saves:
+            if deadline is None and (cancelled is not None or self._at_work_for().is_cancelled()):
+                deadline = loop.time() + SAVE_SECONDS
+            left = None if deadline is None else deadline - loop.time()
+            if left is not None and left <= 0.0:
+                break
+            try:
+                await asyncio.wait(self._saves, timeout=left)
+            except asyncio.CancelledError as error:
+                cancelled = error
+        if cancelled is not None:
+            raise cancelled
 
     # -------------------------------------------------------------------------------------------------- the workers
 
