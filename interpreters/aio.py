@@ -50,6 +50,9 @@ from runtime.awaiting import reading
 Work = Callable[[], Coroutine[Any, Any, Input | None]]
 """Carries an effect out. Called by its task, since one that is cancelled before it begins would leave it unawaited."""
 
+SAVE_SECONDS = 5.0
+"""How long a turn that was cancelled waits for its notes to be saved."""
+
 
 class AsyncInterpreter(Interpreter):
     """An ``Interpreter`` in the task that awaits ``run``.
@@ -78,6 +81,8 @@ class AsyncInterpreter(Interpreter):
         self._mailbox = Mailbox()
         self._tasks: dict[EffectId, asyncio.Task[None]] = {}
         """Each carries an effect out."""
+        self._saves: set[asyncio.Task[None]] = set()
+        """Each saves a note. No part of the group, which would cancel them: the model was told that it is saved."""
         self._reader: asyncio.Task[None] | None = None
         """Reads what the model writes, where something else goes on beside it."""
         self._alone: Reply | None = None
@@ -86,7 +91,7 @@ class AsyncInterpreter(Interpreter):
         """Set between turns, and not on the disk yet."""
         self._setting: asyncio.Task[None] | None = None
         self._rest: set[asyncio.Future[None]] = set()
-        """Who waits until the turn under way stands closed on file."""
+        """Who waits until it does."""
         self._end: set[asyncio.Future[None]] = set()
         """Who waits until its run has ended."""
         super().__init__(engine, program, observers=observers, recorder=recorder, state=state, clock=clock)
@@ -103,8 +108,7 @@ class AsyncInterpreter(Interpreter):
             BusyError: another run is under way.
             CogstepError: the embedding program's own fault, such as a journal that can't be written.
         """
-        if self._modes:
-            await self._modes_set()
+        await self.ready()
         if self._turn is not None:
             raise BusyError(BUSY)
         self._mailbox.belongs_to(asyncio.get_running_loop())
@@ -129,12 +133,19 @@ class AsyncInterpreter(Interpreter):
                 raise error
         finally:
             try:
+                if self._saves:
+                    await self._saved()
                 if self.observers.deliveries:
                     await await_all(self.observers.deliveries)
             finally:
                 self._end_run()
                 self._group = None
                 self._tell(self._end)
+
+    async def ready(self) -> None:
+        """Until what was set between turns is on the disk."""
+        if self._modes:
+            await self._modes_set()
 
     async def ended(self) -> None:
         """Until the run under way has ended."""
@@ -166,8 +177,7 @@ class AsyncInterpreter(Interpreter):
 
     async def settle(self, reason: str) -> None:
         """A run that an exception ended may have left its turn open: close it."""
-        if self._modes:
-            await self._modes_set()
+        await self.ready()
         for event in self._closing(reason):
             await self.driver.advance_async(event, to_its_end)
 
@@ -381,14 +391,34 @@ class AsyncInterpreter(Interpreter):
 
     def _remember(self, decision: Remember) -> None:
         if self.program.memory is not None:  # the short-key protocol has a field for notes, used or not
-            self._in_group(self._save(partial(self.program.memory.remember, decision.text)))
+            saving = asyncio.create_task(self._save(partial(self.program.memory.remember, decision.text)))
+            self._saves.add(saving)
+            saving.add_done_callback(self._saves.discard)
 
     async def _save(self, save: Callable[[], object]) -> None:
         try:
             async with self._notes:
-                await asyncio.shield(awaited(save))  # the model was told that it is saved
+                await awaited(save)
         except Exception as error:
             self.observers.warn(f"a note could not be saved: {describe(error)}")
+
+    async def _saved(self) -> None:
+        """Until the notes of the turn are saved. One that was cancelled does not wait for ever."""
+        loop = asyncio.get_running_loop()
+        deadline: float | None = None
+        cancelled: asyncio.CancelledError | None = None
+        while self._saves:
+            if deadline is None and (cancelled is not None or self._at_work_for().is_cancelled()):
+                deadline = loop.time() + SAVE_SECONDS
+            left = None if deadline is None else deadline - loop.time()
+            if left is not None and left <= 0.0:
+                break
+            try:
+                await asyncio.wait(self._saves, timeout=left)
+            except asyncio.CancelledError as error:
+                cancelled = error
+        if cancelled is not None:
+            raise cancelled
 
     # -------------------------------------------------------------------------------------------------- the workers
 

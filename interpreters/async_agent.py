@@ -96,12 +96,13 @@ class AsyncAgent(BaseAgent):
             AgentClosedError: after ``close()``.
             JournalWriteError: the recording can't go on.
         """
-        self._check_open()
+        await self._ready()
         await self._interpreter.run(said(text, returns))
         return self._result(self._interpreter.began, returns)
 
     async def go_on(self) -> RunResult:
         """Carry the interrupted turn to its end, as ``Agent.go_on`` does."""
+        await self._ready()
         began = self._interrupted_at()
         await self._interpreter.run(None)
         return self._result(began)
@@ -120,8 +121,14 @@ class AsyncAgent(BaseAgent):
 
     async def reset(self) -> None:
         """Forget the conversation. What the user allowed or refused "from now on" stays."""
-        self._check_open()
+        await self._ready()
         await self._interpreter.run(SessionReset())
+
+    async def _ready(self) -> None:
+        """What was set between turns may have to wait for the disk, and the agent may be closed meanwhile."""
+        self._check_open()
+        await self._interpreter.ready()
+        self._check_open()
 
     async def close(self) -> None:
         """Cancel what runs, end the recording, and close the model if it is the agent's. A second call does nothing.

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
+from _thread import start_new_thread
 from collections import deque
 from collections.abc import Callable
 from queue import Empty, SimpleQueue
@@ -93,15 +94,28 @@ class Workers:
                 inbox.put(job)
 
     def _begin(self, job: Job) -> None:
+        """Run a job on a new thread, which another one starts.
+
+        Interrupts come to the main thread alone. One in the middle of ``Thread.start`` would leave a lock of the thread
+        behind, at which that thread would then wait for ever.
+        """
         inbox: Inbox = SimpleQueue()
-        thread = threading.Thread(target=self._work, args=(inbox, [job]), name="cogstep tool", daemon=True)
+        started: SimpleQueue[BaseException | None] = SimpleQueue()
+        start_new_thread(self._start_thread, (inbox, [job], started))
+        error = started.get()
+        if error is not None:
+            raise error
+
+    def _start_thread(self, inbox: Inbox, first: list[Job], started: SimpleQueue[BaseException | None]) -> None:
+        thread = threading.Thread(target=self._work, args=(inbox, first), name="cogstep tool", daemon=True)
+        self._threads[thread] = inbox
         try:
-            self._threads[thread] = inbox
             thread.start()
-        except BaseException:  # there can be no more threads, or an interrupt came
-            if thread.ident is None:
-                self._threads.pop(thread, None)
-            raise
+        except BaseException as error:  # there can be no more threads
+            self._threads.pop(thread, None)
+            started.put(error)
+        else:
+            started.put(None)
 
     def _work(self, inbox: Inbox, first: list[Job]) -> None:
         job: Job | None = first.pop()
@@ -151,5 +165,12 @@ def _nothing() -> None:
 
 
 def _join(thread: threading.Thread, seconds: float) -> None:
-    if thread.ident is not None:  # else an interrupt came before it could start
-        thread.join(seconds)
+    deadline = time.monotonic() + seconds
+    while True:
+        try:
+            thread.join(max(0.0, deadline - time.monotonic()))
+        except RuntimeError:  # it is about to be started; whoever wanted it was interrupted
+            if time.monotonic() < deadline:
+                time.sleep(0.001)
+                continue
+        return

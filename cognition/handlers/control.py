@@ -24,6 +24,11 @@ MAY_HAVE_HAPPENED = ToolResult(
 RAN = ToolResult(
     "The call ran to its end, and its result was lost by a cancellation. Look before you call it again.", "cancelled"
 )
+FAILED = ToolResult(
+    "The call failed, and its error was lost by a cancellation. It may have happened in part: look before you call "
+    "it again.",
+    "cancelled",
+)
 UNSPENT = Spent()
 NOTHING_KNOWN = CancelAsked()
 
@@ -106,6 +111,6 @@ def _result(setup: Setup, slot: CallSlot, known: CancelAsked) -> ToolResult:
                 return STOPPED
             return RAN if identity in known.returned else MAY_HAVE_HAPPENED
         case AwaitingHook(result=result) if result is not None:  # and the hook has not let it be shown
-            return RAN
+            return RAN if result.status == "ok" else FAILED
         case _:
             return NOT_RUN

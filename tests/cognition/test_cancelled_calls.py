@@ -19,12 +19,13 @@ from cognition import (
     ProposedCall,
     SessionReset,
     ShutdownAsked,
+    ToolFailed,
     ToolMessage,
     ToolReturned,
     UserSpoke,
 )
 from tests.cognition.session import DELETE, MULTIPLY, WRITE, Session, effect, engine_with, replied
-from tests.cognition.told import MAY_HAVE_HAPPENED, NOT_RUN, RAN, STOPPED
+from tests.cognition.told import FAILED, MAY_HAVE_HAPPENED, NOT_RUN, RAN, STOPPED
 
 FIRST = effect("1.1.1")
 WORKER = ProposedCall("spawn_worker", {"name": "a", "objective": "x"})
@@ -84,6 +85,15 @@ def test_a_call_at_its_hook_has_run_or_has_not() -> None:
     session(ToolReturned(effect("1.1.2"), "the secret"))
     session(CancelAsked())
     assert session.results == [(RAN, "cancelled")]
+
+
+@pytest.mark.behaviour("C13a")
+def test_a_call_that_failed_is_not_said_to_have_run_to_its_end() -> None:
+    """Its arguments may have been wrong, so that it never began; the hook after it has not let that be shown."""
+    session = calling(ProposedCall("write"), hooks=("after_tool",))
+    session(ToolFailed(FIRST, "wrong arguments for write: n must be a number"))
+    session(CancelAsked())
+    assert session.results == [(FAILED, "cancelled")]
 
 
 def test_a_reset_leaves_no_result_behind() -> None:

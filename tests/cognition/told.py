@@ -6,3 +6,7 @@ MAY_HAVE_HAPPENED = (
     "The call was cancelled while it ran. It may have happened, in part or in whole: look before you call it again."
 )
 RAN = "The call ran to its end, and its result was lost by a cancellation. Look before you call it again."
+FAILED = (
+    "The call failed, and its error was lost by a cancellation. It may have happened in part: look before you call "
+    "it again."
+)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import itertools
 import signal
 import threading
+import time
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from typing import Any, get_args
@@ -278,3 +280,48 @@ def test_cancel_at_every_await_of_a_turn(how: str, fsync: Any, tmp_path: Any, mo
         thread.join(PATIENCE)
     assert set(threading.enumerate()) <= before
     assert (strangers(tmp_path), any(tmp_path.glob("*.payloads/*")), open_files() <= files) == ([], True, True)
+
+
+@pytest.mark.behaviour("C13b")
+@pytest.mark.parametrize("native", [False, True])
+@pytest.mark.parametrize("worker", [False, True])
+@pytest.mark.parametrize("how", ["agent.cancel", "task.cancel", "twice"])
+def test_notes_that_the_model_was_told_are_saved_are_saved(how: str, worker: bool, native: bool) -> None:
+    """Whatever is cancelled then, and though the second one has not begun."""
+    saved: list[str] = []
+
+    class Slow:
+        def remember(self, text: str) -> None:
+            time.sleep(0.01)
+            saved.append(text)
+
+        def recall(self, query: str) -> list[str]:
+            return []
+
+    class Awaited(Slow):
+        async def remember(self, text: str) -> None:  # type: ignore[override]  # as an AsyncAgent may have it
+            await asyncio.sleep(0.01)
+            saved.append(text)
+
+    async def main() -> None:
+        told: list[str] = []
+
+        def watch(event: Event) -> None:
+            if isinstance(event, events.NoteTaken):
+                told.append(event.text)
+                if len(told) == 2:
+                    agent.cancel() if how == "agent.cancel" else turn.cancel()
+                    if how == "twice":
+                        asyncio.get_running_loop().call_later(0.005, turn.cancel)
+
+        both = [call("remember", text="a"), call("remember", text="b"), call("recall", query="c")]
+        script = [call("spawn_worker", name="ann", objective="work"), both] if worker else [both]
+        memory: Any = Awaited() if native else Slow()
+        model = ScriptedModel(itertools.chain(script, itertools.repeat("Done.")))
+        features: Any = ["memory", "workers"]
+        async with AsyncAgent(model, memory=memory, features=features, observers=[events.Inline(watch)]) as agent:
+            turn = asyncio.ensure_future(agent.run("Go!"))
+            await asyncio.wait([turn])
+            assert (told, saved) == (["a", "b"], ["a", "b"])
+
+    run(main())

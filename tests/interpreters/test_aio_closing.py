@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import itertools
 import threading
 from pathlib import Path
 from typing import Any
@@ -10,7 +12,7 @@ from typing import Any
 import pytest
 
 from cognition import Cancelled, Idle, ToolMessage
-from interpreters import AsyncAgent, replay, tool
+from interpreters import AgentClosedError, AsyncAgent, replay, tool
 from interpreters.fakes import ScriptedModel, call
 from interpreters.journal import Journal, JournalWriteError
 from interpreters.journal.locking import is_being_written
@@ -229,3 +231,64 @@ def test_a_cancelled_close_whose_turn_can_t_be_written_lets_go_all_the_same(
 
     run(main())
     assert "while closing the agent, which was cancelled" in caplog.text
+
+
+@pytest.mark.behaviour("C13c")
+@pytest.mark.parametrize("fsync", ["never", "record"])
+def test_a_close_that_begins_at_any_await_of_a_turn_and_is_cancelled_closes_it(
+    fsync: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where the turn's first record is still on its way to the disk, or a mode that was set before it."""
+    monkeypatch.setattr("interpreters.journal.writing.os.fsync", lambda descriptor: None)
+
+    @tool
+    def note() -> str:
+        return "noted"
+
+    async def turn(stop: int | None, again: bool) -> int:
+        journal = tmp_path / f"{stop} {again}.jsonl"
+        loop, points = asyncio.get_running_loop(), 0
+        ending: list[asyncio.Task[None]] = []
+
+        async def close() -> None:
+            closing = loop.create_task(agent.close())
+            for _ in range(2 if again else 1):
+                await asyncio.sleep(0)
+                closing.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await closing
+
+        def tick() -> None:
+            nonlocal points
+            points += 1
+            if points == stop:
+                loop.call_soon(lambda: ending.append(loop.create_task(close())))
+
+        model = ScriptedModel(itertools.cycle([call("note"), "Noted."]))
+        hooks: Any = {"session_start": lambda request: None, "stop": lambda request: None}
+        agent = AsyncAgent(model, [note], journal=journal, session="s", fsync=fsync, hooks=hooks)
+        agent.set_mode("careful")
+        count_suspensions(loop, tick)
+        running = loop.create_task(agent.run("Go!"))
+        await asyncio.wait([running])
+        loop.set_task_factory(None)
+        if stop is None:
+            await agent.close()
+        while stop is not None and not ending:
+            await asyncio.sleep(0)
+        for task in ending:
+            await task
+        where = f"closed at {stop}, cancelled {'twice' if again else 'once'}"
+        error = running.exception()
+        assert error is None or isinstance(error, AgentClosedError), where
+        assert Idle() == agent.state.phase, where
+        assert not is_being_written(journal), where
+        report = replay(journal).raise_for_divergence()
+        assert report.state == agent.state, where
+        return points
+
+    total = run(turn(None, False))
+    assert total > 5
+    for stop in range(1, total + 1):
+        for again in (False, True):
+            run(turn(stop, again))
