@@ -91,7 +91,7 @@ class AsyncInterpreter(Interpreter):
         """Set between turns, and not on the disk yet."""
         self._setting: asyncio.Task[None] | None = None
         self._rest: set[asyncio.Future[None]] = set()
-        """Who waits until it does."""
+        """Who waits until the turn under way stands closed on file."""
         self._end: set[asyncio.Future[None]] = set()
         """Who waits until its run has ended."""
         super().__init__(engine, program, observers=observers, recorder=recorder, state=state, clock=clock)
@@ -368,7 +368,7 @@ class AsyncInterpreter(Interpreter):
 
     @cached_property
     def _notes(self) -> asyncio.Lock:
-        """The memory is used by one at a time, in the order of the decisions."""
+        """The memory is used by one at a time, workers included, in the order of the decisions."""
         return asyncio.Lock()
 
     def _consult(self, effect: Consulted) -> None:
@@ -426,6 +426,7 @@ class AsyncInterpreter(Interpreter):
         child = AsyncInterpreter(
             worker.engine, worker.program, observers=observers, state=worker.state, clock=self._clock, room=self.room
         )
+        child._notes = self._notes
         own = self._crew.add(effect, child)
         lost = partial(WorkerFailed, effect.effect_id, f"it was cancelled; {IN_PART}")
         self._start(effect.effect_id, partial(self._work, child, effect, worker.task, own, turn), lost)

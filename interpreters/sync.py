@@ -11,6 +11,7 @@ interrupt its own ``get``, and flags are plain attributes.
 from __future__ import annotations
 
 import contextlib
+import threading
 from collections.abc import Callable
 from concurrent.futures import CancelledError, Future
 from functools import partial
@@ -27,6 +28,7 @@ from cognition import (
     EffectId,
     Input,
     ModeChanged,
+    Recall,
     Remember,
     SpawnWorker,
     ToolFailed,
@@ -66,6 +68,8 @@ class SyncInterpreter(Interpreter):
         parent: Callable[[Callable[[], Any]], Future[Any]] | None = None,
     ) -> None:
         self._parent = parent
+        self._notes = threading.Lock()
+        """The memory is used by one at a time, workers included."""
         self._threads = Workers()
         self._holders: dict[None, Turn] = {}
         """Who drives the session, if anybody does: see ``_alone``."""
@@ -294,7 +298,8 @@ class SyncInterpreter(Interpreter):
         asked = self._consultation(effect)
         if isinstance(effect, ASKS_THE_USER) and self._parent is None:
             self.observers.wait()
-        ask = partial(turn.begin, effect.effect_id, asked.ask)
+        question = partial(self._alone_with_notes, asked.ask) if isinstance(effect, Recall) else asked.ask
+        ask = partial(turn.begin, effect.effect_id, question)
         try:
             answer = ask() if self._parent is None else self._parent(ask)
             if not isinstance(answer, Future):
@@ -326,9 +331,13 @@ class SyncInterpreter(Interpreter):
         if self.program.memory is None:  # the short-key protocol has a field for notes, used or not
             return
         try:
-            self.program.memory.remember(decision.text)
+            self._alone_with_notes(partial(self.program.memory.remember, decision.text))
         except Exception as error:
             self.observers.warn(f"a note could not be saved: {describe(error)}")
+
+    def _alone_with_notes(self, use: Callable[[], Any]) -> Any:
+        with self._notes:
+            return use()
 
     # -------------------------------------------------------------------------------------------------- the workers
 
@@ -341,6 +350,7 @@ class SyncInterpreter(Interpreter):
             clock=self._clock,
             parent=partial(self._errand, turn),
         )
+        child._notes = self._notes
         own = self._crew.add(effect, child)
         self._threads.start(partial(self._work, child, effect, worker.task, own, turn))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from typing import Any
 
 import pytest
@@ -81,6 +82,42 @@ def test_workers_work_at_the_same_time_and_report(talk: Way) -> None:
     assert done.tool_results == [("Ann is done.", "ok"), ("Bob is done.", "ok")]
     own = [request for request in model.requests if task_of(request) == "ann works"]
     assert [[tool.name for tool in request.tools] for request in own] == [["meet"]] * 2
+
+
+@every_way
+def test_the_notes_are_used_by_one_at_a_time(talk: Way) -> None:
+    """By workers and their parent: a memory is a plain object of the program's, which need not lock."""
+
+    class Memory:
+        def __init__(self) -> None:
+            self.notes: list[str] = []
+            self.users = self.most = 0
+
+        def _use(self) -> None:
+            self.users += 1
+            self.most = max(self.most, self.users)
+            time.sleep(0.01)
+            self.users -= 1
+
+        def remember(self, text: str) -> None:
+            self._use()
+            self.notes.append(text)
+
+        def recall(self, query: str) -> list[str]:
+            self._use()
+            return self.notes[:1]
+
+    def part(name: str) -> list[Script]:
+        used = [[call("remember", text=f"{name} {number}"), call("recall", query=name)] for number in range(3)]
+        return [*used, f"{name} is done."]
+
+    memory = Memory()
+    model = Cast(
+        Go=[[spawn(name) for name in ("ann", "bob", "cid")], "Done."], ann=part("ann"), bob=part("bob"), cid=part("cid")
+    )
+    talk(model, "Go!", features=["workers", "memory"], memory=memory)
+
+    assert (memory.most, len(memory.notes)) == (1, 9)
 
 
 @every_way
