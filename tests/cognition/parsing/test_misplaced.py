@@ -175,7 +175,7 @@ MEANT = [
 @pytest.mark.parametrize("spec", CALLING.values(), ids=list(CALLING))
 @pytest.mark.behaviour("P13c")
 def test_no_argument_vanishes_wherever_in_a_call_it_stands(spec: FormatSpec) -> None:
-    """At every place of a call: it is among the arguments, in the text, or told. As a part of a name it is no tool's."""
+    """At every place of a call: it is among the arguments, in the text or told. As a part of a name it is no tool's."""
     raw = reply_of(spec, [Call("wipe", {"n": 1})]).raw
     for meant in MEANT:
         for place in range(len(raw) + 1):
