@@ -24,7 +24,18 @@ from attrs import evolve, frozen
 from cognition.parsing import PLAIN, CallFormat, FormatSpec, JsonFields, ReasoningMarkers, parse_reply
 from cognition.parsing.formats import FORMATS
 from runtime.conversation import NoTools, Shape
-from runtime.probing import MARKER, PROBES, PROOFS, REASONING_KEYS, Apply, Probe, Prober, holds_probes, opened_for
+from runtime.probing import (
+    MARKER,
+    PROBES,
+    PROOFS,
+    REASONING_KEYS,
+    Apply,
+    Probe,
+    Prober,
+    holds_probes,
+    opened_for,
+    reasoning_keys,
+)
 from runtime.switches import Switch, find_switch
 
 TOLD: Mapping[str, tuple[str, ...]] = {
@@ -66,6 +77,8 @@ class Derived:
     """The template wants content as a list of parts."""
     shows_calls: bool = False
     """The template writes a reply's calls into the conversation."""
+    reasons: bool = False
+    """The template knows of reasoning, even where how it writes reasoning was not recognised."""
 
     @property
     def thinking_option(self) -> bool:
@@ -114,11 +127,12 @@ class _Shown:
 def derive(apply: Apply, source: str) -> Derived:
     """Everything that can be found out about a template. Never raises: what is not found is a warning."""
     prober = Prober(apply)
-    shown = _show(prober)
+    keys = reasoning_keys(source)
+    shown = _show(prober, keys)
     if shown is None:
         warning = "the chat template refuses a plain answer in the conversation: output is shown as it comes"
         return Derived(PLAIN, (), (warning,), no_tools=prober.no_tools, parts=prober.parts)
-    shown = evolve(shown, other=_show(Prober(apply, PROOFS, prober)))
+    shown = evolve(shown, other=_show(Prober(apply, PROOFS, prober), keys))
     spec, evidence = _compared(prober, shown, source)
     if not shown.proves(spec) or (shown.one and spec.calls is None):
         written = _written(shown, spec, source)
@@ -154,6 +168,7 @@ def derive(apply: Apply, source: str) -> Derived:
         prober.no_tools,
         prober.parts,
         shown.one is not None,
+        spec.reasoning is not None or shown.thinking is not None,
     )
 
 
@@ -201,7 +216,7 @@ def _within_reasoning(plain: Probe, spec: FormatSpec) -> bool:
     )
 
 
-def _show(prober: Prober) -> _Shown | None:
+def _show(prober: Prober, keys: tuple[str, ...]) -> _Shown | None:
     words = prober.words
     plain = prober.reply(words.text) or prober.reply(words.text, tools=True)
     if plain is None or not plain.shows(words.text):
@@ -220,7 +235,7 @@ def _show(prober: Prober) -> _Shown | None:
             break
         one = None
     as_text = as_text and one is not None
-    for key in REASONING_KEYS:
+    for key in keys:
         thinking = prober.reply(words.text, reasoning={key: words.reasoning})
         if thinking is None or not thinking.shows(words.reasoning, words.text):
             thinking = prober.reply(

@@ -20,6 +20,18 @@ Apply = Callable[..., str]
 REASONING_KEYS = ("reasoning_content", "reasoning", "thinking")
 """Under which templates look for a message's reasoning; the first is the usual one."""
 
+OTHER_KEYS = re.compile(r"""(?:\.|\[\s*['"]|get\(\s*['"])(\w*(?:think|thought|reason)\w*)""", re.IGNORECASE)
+"""What a template reads of a value under a name that speaks of reasoning."""
+
+
+MOST_NAMES = 16
+"""So many names of a template's own are tried. Each takes some renderings, and there might be thousands."""
+
+
+def reasoning_keys(source: str) -> tuple[str, ...]:
+    """The keys under which this template may look for a message's reasoning: the usual ones, and its own."""
+    return tuple(dict.fromkeys((*REASONING_KEYS, *OTHER_KEYS.findall(source))))[: len(REASONING_KEYS) + MOST_NAMES]
+
 
 @frozen
 class Words:
@@ -160,19 +172,30 @@ class Prober:
     def __init__(self, apply: Apply, words: Words = PROBES, like: Prober | None = None) -> None:
         self._apply = apply
         self.words = words
+        self._led: bool = like is not None and like._led
+        """It takes no conversation that does not begin with a system prompt: each has one."""
         self.parts: bool = self._wants_parts() if like is None else like.parts
         """The template wants content as a list of parts."""
         self.no_tools: NoTools | None = self._find_no_tools() if like is None else like.no_tools
         """How it is told that there are no tools; None where it takes no conversation without them."""
 
     def _wants_parts(self) -> bool:
-        """Whether it shows content in parts, and none that is a text."""
+        """Whether it shows content in parts, and none that is a text; and whether it wants a system prompt first."""
+        for self._led in (False, True):
+            found = self._parts_shown()
+            if found is not None:
+                return found
+        self._led = False
+        return False
+
+    def _parts_shown(self) -> bool | None:
+        """None: it takes a message of the user in neither form."""
         for tools in ([self.words.tool()], *NO_TOOLS.values()):
             for parts in (False, True):
                 messages = in_parts([self.user()]) if parts else [self.user()]
                 if self.words.user in (self._rendered(messages, tools) or ""):
                     return parts
-        return False
+        return None
 
     def _find_no_tools(self) -> NoTools | None:
         for form, value in NO_TOOLS.items():
@@ -182,6 +205,10 @@ class Prober:
         return "none" if refuses_all else None
 
     def _rendered(self, messages: list[Entry], tools: Any, **options: Any) -> str | None:
+        if self._led and messages[0]["role"] != "system":
+            system: list[Entry] = [{"role": "system", "content": self.words.system}]
+            listed = isinstance(messages[0]["content"], list)
+            messages = [*(in_parts(system) if listed else system), *messages]
         try:
             return self._apply(messages, tools, **{"add_generation_prompt": True, **options})
         except TemplateError:
@@ -313,14 +340,17 @@ def continuation(before: str, prompt: str, after: str, question: str = "") -> tu
         prompt: what asks for a reply.
         after: the conversation with the message.
         question: the last that the user said. A template may write it otherwise where it is the last of all (vLLM's for
-            Mistral, with instructions before it): then what was added begins behind it.
+            Mistral, with instructions before it; others, with some behind it): what was added begins behind it, and
+            behind what closes it.
     """
     start = _shared_start(before, after)
-    place = after.find(question, start) if question else -1
+    asked = before.rfind(question) if question else -1
+    shared = asked >= 0 and asked + len(question) <= start
+    place = asked if shared else after.find(question, start) if question else -1
     if place >= 0:
         tail = before.rpartition(question)[2]
         start = place + len(question)
-        start += _shared_start(tail, after[start:])
+        start += _closed_by(tail, after[start:])
     whole = after[_at_marker(after, start) :]
     if whole.startswith(prompt):
         return whole, whole[len(prompt) :]
@@ -329,6 +359,12 @@ def continuation(before: str, prompt: str, after: str, question: str = "") -> tu
         starts = [match.start() for match in MARKER.finditer(prompt)]
         size = next((len(prompt) - at for at in starts if whole.startswith(prompt[at:])), 0)
     return whole, whole[size:]
+
+
+def _closed_by(tail: str, rest: str) -> int:
+    """How much of a text is what ends the user's message, which stands in ``tail``, maybe behind words of its own."""
+    ends = (size for size in range(min(len(tail), len(rest)), 0, -1) if tail.endswith(rest[:size]))
+    return max(_shared_start(tail, rest), next(ends, 0))
 
 
 def _at_marker(text: str, place: int) -> int:

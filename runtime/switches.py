@@ -11,6 +11,7 @@ Templates agree on no name for it. Each that is known is tried, and counts only 
 ``thinking_budget=0``               Seed-OSS
 ``reasoning_effort="none"``         Mistral Small 4; ``"no_think"``: Hunyuan 3
 ``/no_think`` in the system prompt  Nemotron Nano v2
+any other that speaks of it         ``no_thinking=True``, ``show_thoughts=False``
 ==================================  ===============================================
 
 Some can only be asked to reason less (gpt-oss, Muse): there, that is asked for, and said.
@@ -25,7 +26,7 @@ from typing import Any
 from attrs import frozen
 
 from cognition.parsing import FormatSpec
-from runtime.probing import Prober, opened_as
+from runtime.probing import MOST_NAMES, Prober, opened_as
 
 
 @frozen
@@ -63,6 +64,11 @@ NAMED: Mapping[str, tuple[Any, Any]] = {
     "thinking_budget": (0, -1),
 }
 """Variables whose values for off and on say what they mean."""
+
+OTHER_NAMES = re.compile(r"(?<![\w.'\"])[a-z_]*(?:think|thought|reason)[a-z_]*")
+OTHER_VALUES: tuple[tuple[Any, Any], ...] = ((False, True), (True, False), ("off", "on"), ("none", "high"))
+"""What variables of other names that speak of reasoning are tried with (``no_thinking=True``). One counts only where
+the reasoning ends with it, as what its values mean is not known."""
 
 LEVELS = ("reasoning_effort", "thinking_effort", "reasoning_strength")
 """Variables that hold how much reasoning is wanted."""
@@ -125,6 +131,12 @@ def _candidates(trial: _Trial, source: str) -> Iterator[Switch]:
     for name in LEVELS:
         if name in source:
             yield from _levels(trial, name)
+    for name in list(dict.fromkeys(OTHER_NAMES.findall(source)))[:MOST_NAMES]:
+        if name not in NAMED and name not in LEVELS:
+            for off, on in OTHER_VALUES:
+                without, with_it = trial.prompt(**{name: off}), trial.prompt(**{name: on})
+                if trial.ends_reasoning(without, with_it):
+                    yield Switch(name, off, None if with_it == trial.plain else on)
     for off, on in WORDS:
         if off in source:
             without, with_it, plain = trial.prompt(off), trial.prompt(on), trial.prompt("…")

@@ -262,7 +262,7 @@ class ChatTemplate:
 
 def _unheard(thinking: bool | None, found: Derived, *, heard: bool) -> tuple[str, ...]:
     """What a user should know who asked for reasoning or for none."""
-    switch, reasons = found.switch, found.spec.reasoning is not None
+    switch, reasons = found.switch, found.reasons
     if switch is None:
         if thinking is False and reasons:
             return ("the chat template has no switch for reasoning that is known: thinking=False changes nothing",)

@@ -46,6 +46,8 @@ MISSING_END = "missing end of the call"
 MISSING_NAME_END = "missing marker after the name"
 NAME = re.compile(r"[\w.-]+")
 """A name that nothing marks the end of."""
+DATA = re.compile(r"[{\[]")
+"""An object or a list, written as text: no id, index or type has one in it."""
 MISSING_PARAMETER_END = "missing end of a parameter"
 
 NO_TYPE: frozenset[str] = frozenset()
@@ -171,7 +173,8 @@ def _from_members(
 
 def _read_over(key: str, value: Any, parameters: Collection[str]) -> bool:
     """Whether a member beside the name is one that families write. ``parameters``: what it could be meant for."""
-    if key not in READ_OVER or isinstance(value, dict | list):
+    data = isinstance(value, dict | list) or (isinstance(value, str) and DATA.search(value) is not None)
+    if key not in READ_OVER or data:
         return False
     return key not in parameters or (key, value) == ("type", "function")
 
@@ -226,7 +229,7 @@ def _tagged(calls: CallFormat, raw: str, terminated: bool, passed: bool, types: 
         )
         if markers.value_start:
             gap, at = _until(raw, at, markers.value_start, NOT_CLOSED, start, doubt=Doubt(here, open=True))
-            if gap.strip() and not markers.string_mark:
+            if gap.strip() and not _says_type(gap, markers.string_mark):
                 raise Unreadable(NOT_CLOSED.format(start), Doubt(here))
         else:
             gap = ""
@@ -260,6 +263,15 @@ def _tagged(calls: CallFormat, raw: str, terminated: bool, passed: bool, types: 
     if inner:
         values, repairs = inner, (*repairs, ARGUMENTS_IN_A_PARAMETER)
     return Decoding([call_of(name, Value(values, None), repairs)], doubt)
+
+
+def _says_type(gap: str, string_mark: str) -> bool:
+    """Whether what stands between a key and its value says of what type the value is, and nothing else.
+
+    ``string_mark`` is the attribute that does so, as it is where the value is text; elsewhere it has another value.
+    """
+    attribute, _, _ = string_mark.partition("=")
+    return bool(string_mark) and re.fullmatch(rf'\s*{re.escape(attribute)}="\w*"\s*', gap) is not None
 
 
 def _with(repairs: tuple[str, ...], *more: str) -> tuple[str, ...]:

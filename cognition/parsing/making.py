@@ -19,10 +19,13 @@ SURROGATE = re.compile("[\ud800-\udfff]")
 
 READ_OVER = frozenset({"id", "type", "tool_call_id", "call_id", "index"})
 """What families write beside a call's name and arguments. Anything else there may be meant as an argument."""
-LOST = re.compile(r"""[{\[]|\s([\w-]+)\s*=\s*["']""")
-"""What could be arguments in a place where an id stands: an object, a list, or an attribute, which has its name."""
-ATTRIBUTES = READ_OVER | {"name", "to"}
-SECOND_NAME = re.compile(r'\bname="([^"]*)')
+ATTRIBUTE = rf"\b(?:{'|'.join(sorted(READ_OVER | {'name', 'to'}))})="
+WORD = r"\b[\w.-]++(?::[\w.-]++)*+"
+ID = re.compile(
+    rf"""(?:\s++|{WORD}(?!\s*+[=:])|{ATTRIBUTE}(?:{WORD}|"[\w.:-]*+"?)|<[\w:]++(?=[\s>])|>(?=\s*+(?:<|$)))*+"""
+)
+"""What may stand where an id does: words, attributes and the opening of tags. Anything else may be arguments."""
+SECOND_NAME = re.compile(r'\b(?:name="|to=)([\w.:-]*)')
 
 Decoded = ProposedCall | MalformedToolCall
 
@@ -96,27 +99,26 @@ def checked_name(calls: CallFormat, head: str) -> str:
         Unreadable: it may hold some; the call without them would be another one than was meant.
     """
     name, *others = _parts(calls, head)
-    for other in filter(None, others):
-        for found in LOST.finditer(other):
-            if found[1] not in ATTRIBUTES:
-                raise Unreadable(f"no arguments can stand in {other.strip()[:40]!r}: they have a place of their own")
-        second = SECOND_NAME.search(other)
-        if second and second[1] != name:
-            raise Unreadable(f"the call names two tools, {name!r} and {second[1]!r}")
+    for other in others:
+        if not ID.fullmatch(other):
+            raise Unreadable(f"no arguments can stand in {other.strip()[:40]!r}: they have a place of their own")
+        for second in SECOND_NAME.finditer(other):
+            if second[1].removeprefix(calls.name_start.strip()) != name:
+                raise Unreadable(f"the call names two tools, {name!r} and {second[1]!r}")
     return name
 
 
-def _parts(calls: CallFormat, head: str) -> tuple[str, str, str]:
-    """The name, and what is read over before and behind it."""
-    before, rest = "", ""
+def _parts(calls: CallFormat, head: str) -> list[str]:
+    """The name, and all that is read over before and behind it."""
+    others: list[str] = []
     if calls.name_start.strip():
         first, found, last = head.partition(calls.name_start.strip())
-        before, head = (first, last) if found else ("", first)
+        others, head = ([first], last) if found else ([], first)
     for id_start in (calls.id_start, *calls.more_id_starts):
         if id_start:
             head, _, more = head.partition(id_start)
-            rest = more or rest
-    return unescaped(calls, head.strip()), before, rest
+            others.append(more)
+    return [unescaped(calls, head.strip()), *others]
 
 
 def unescaped(calls: CallFormat, name: str) -> str:

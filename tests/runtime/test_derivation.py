@@ -303,3 +303,42 @@ def test_what_comes_back_in_the_simple_case_only_is_told(reply: str, warning: st
 
     assert template.format_spec().calls is not None
     assert warning in " ".join(template.warnings)
+
+
+QUIRKS = {
+    "words behind the last question": ("{{ ' Be brief.' if loop.last }}", "", ""),
+    "words before the last question": ("", "{{ 'Be brief. ' if loop.last }}", ""),
+    "a system prompt is wanted": (
+        "",
+        "",
+        "{% if messages[0].role != 'system' %}{{ raise_exception('no') }}{% endif %}",
+    ),
+    "all of them": (
+        "{{ ' Be brief.' if loop.last }}",
+        "{{ 'Be brief. ' if loop.last }}",
+        "{% if messages[0].role != 'system' %}{{ raise_exception('no') }}{% endif %}",
+    ),
+}
+"""What stands behind the question and before it, and before the conversation."""
+TURNS = (("<|im_start|>ROLE\n", "<|im_end|>\n"), ("### ROLE:\n", "\n\n"), ("[|ROLE|]", "[|endofturn|]\n"))
+OPENED = ("", "<think>\n")
+
+
+@pytest.mark.parametrize("prompted", OPENED)
+@pytest.mark.parametrize("turn", TURNS)
+@pytest.mark.parametrize("quirk", QUIRKS)
+def test_what_closes_a_question_is_no_part_of_a_marker(quirk: str, turn: tuple[str, str], prompted: str) -> None:
+    """A call is written behind the generation prompt, however the last question is written and whatever comes first."""
+    behind, before, first = QUIRKS[quirk]
+    (start, end), calls = turn, "[CALLS][{% for c in m.tool_calls %}{{ ', ' if not loop.first }}"
+    calls += """{"name": "{{ c.function.name }}", "arguments": {{ c.function.arguments | tojson }}}{% endfor %}]"""
+    source = first + "{% if tools %}{{ tools | tojson }}\n{% endif %}{% for m in messages %}"
+    source += start.replace("ROLE", "{{ m.role }}") + "{% if m.role == 'user' %}" + before + "{{ m.content }}" + behind
+    source += "{% else %}{{ m.content.split('</think>')[-1] }}{% endif %}{% if m.tool_calls %}" + calls + "{% endif %}"
+    source += end + "{% endfor %}{% if add_generation_prompt %}" + start.replace("ROLE", "assistant") + prompted
+    template = ChatTemplate(source + "{% endif %}")
+    thought = "</think>" if prompted else ""
+    reply = parse_reply(template.format_spec(), thought + '[CALLS][{"name": "wipe", "arguments": {"a": 1}}]')
+
+    assert [call.name for call in reply.tool_calls] == ["wipe"]
+    assert template.warnings == ()

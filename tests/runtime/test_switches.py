@@ -38,6 +38,13 @@ SWITCHES = {
         CLOSES,
         NOTHING,
     ),
+    "a name of the template's own, turned the other way round": (
+        "{{ CLOSES if no_thinking else OPENS }}",
+        OPENS,
+        CLOSES,
+        OPENS,
+    ),
+    "a name of the template's own": ("{{ CLOSES if show_thoughts is false }}", NOTHING, CLOSES, NOTHING),
     "a word in the system prompt": (
         "{{ CLOSES if '/no_think' in messages[0].content else OPENS }}",
         OPENS,
@@ -128,3 +135,19 @@ def test_the_word_for_none_is_no_part_of_a_conversation_without_it() -> None:
 
     assert "system\n/no_think<|im_end|>" in template.render(request).text
     assert request.system == ""
+
+
+UNREAD = """\
+{%- for m in messages %}<|{{ m.role }}|>
+{% if m.role == 'assistant' and m.reasoning %}Thought: {{ m.reasoning }} Answer: {% endif %}{{ m.content }}<|end|>
+{% endfor %}{% if add_generation_prompt %}<|assistant|>
+{% endif %}"""
+
+
+@pytest.mark.behaviour("T13_3")
+def test_no_reasoning_is_told_in_vain_too_where_how_it_is_written_was_not_recognised() -> None:
+    """The template shows reasoning, so the model may well reason, whatever was asked for."""
+    template = ChatTemplate(UNREAD)
+
+    assert template.format_spec().reasoning is None
+    assert "thinking=False changes nothing" in " ".join(asked(template, False).warnings)

@@ -158,6 +158,34 @@ def test_arguments_in_another_place_are_told(spec: FormatSpec, raw: str) -> None
     assert (reply.tool_calls, len(reply.malformed)) == ((), 1)
 
 
+CANARY = "okapi-7"
+MEANT = [
+    f'{{"folder": "{CANARY}"}}',
+    f', "folder": "{CANARY}"',
+    f'"input": "{CANARY}", ',
+    f' folder="{CANARY}"',
+    f" folder={CANARY} ",
+    f'(folder="{CANARY}")',
+    f"<folder>{CANARY}</folder>",
+    f', "id": "{{\\"folder\\": \\"{CANARY}\\"}}"',
+]
+"""Arguments as models write them, in all notations but the one that has a place there."""
+
+
+@pytest.mark.parametrize("spec", CALLING.values(), ids=list(CALLING))
+@pytest.mark.behaviour("P13c")
+def test_no_argument_vanishes_wherever_in_a_call_it_stands(spec: FormatSpec) -> None:
+    """At every place of a call: it is among the arguments, in the text or told. As a part of a name it is no tool's."""
+    raw = reply_of(spec, [Call("wipe", {"n": 1})]).raw
+    for meant in MEANT:
+        for place in range(len(raw) + 1):
+            written = raw[:place] + meant + raw[place:]
+            reply = parse_reply(spec, written)
+            made = [call.arguments_json for call in reply.tool_calls if call.name == "wipe"]
+            told = [malformed.raw for malformed in reply.malformed]
+            assert not made or CANARY in "\n".join((*made, *told, reply.text, reply.reasoning)), written
+
+
 def test_bare_json_with_another_key_beside_the_name_is_text() -> None:
     """Without markers an object is a call by its first keys; another one behind these makes it one that is told."""
     for spec in (LLAMA3, BARE_JSON):
