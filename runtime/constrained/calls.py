@@ -36,9 +36,11 @@ from runtime.constrained.values import PYTHON_LETTER, PYTHONIC, WORD, Notation, 
 
 SPACE = "[ \\n]{0,2}"
 ID = "[A-Za-z0-9_]{1,40}"
-READ_OVER = "[A-Za-z0-9_ .:=<>\\n/-]{0,80}"
-"""What may stand where the parser reads over an id: the ids themselves, types, and tags. Nothing that could be an
-argument in the wrong place."""
+READ_OVER = "(?:[ \\n]?[A-Za-z0-9_.-]{1,40}){0,4}[ \\n]?"
+"""What may stand where the parser reads over an id: the ids themselves, and types. Nothing that could be an argument in
+the wrong place."""
+NAMED_AGAIN = "(?:<[a-z_:]{1,40}>[ \\n]?){0,2}<[a-z_:]{1,40}"
+"""Muse's tags, the last of which names the tool a second time."""
 COUNT = "[0-9]{1,4}"
 """An id behind a plain sign: Kimi K2 counts its calls, ``functions.NAME:0``."""
 ATTRIBUTES = '(?: index="[0-9]{1,4}")?'
@@ -226,10 +228,14 @@ class CallWriter:
             read_over = self._read_over(tool)
             if not self._is_sign(calls.id_start):  # ids without a marker of their own are short, or models babble
                 read_over = regex(ATTRIBUTES if calls.id_start.endswith('"') else COUNT)
-            last = f"{blank} ({marks}) {self.rules.until(read_over, calls.name_end)}"
-            if self._is_sign(calls.id_start):  # it may be left out, or there may be several (Harmony)
-                more = self.rules.rule(f"{blank} ({marks}) {self.rules.terminal(self._read_over(tool))}")
-                told = " | ".join((told, last, *([f"{more} {last}"] if len(starts) > 1 else [])))
+            behind = self.rules.until(read_over, calls.name_end)
+            last = f"{blank} ({marks}) {behind}"
+            if self._is_sign(calls.id_start):  # it may be left out
+                told = f"{told} | {last}"
+                if len(starts) > 1:  # there may be two, in this order: Harmony's channel, and the type
+                    first = " | ".join(self.rules.marker(start) for start in calls.more_id_starts)
+                    short = self.rules.terminal(regex(ID))
+                    told += f" | {blank} ({first}) {short} {blank} {self.rules.marker(calls.id_start)} {behind}"
             else:
                 told = last
         return self.rules.rule(f"{before} {self._name(tool)} ({told})")
@@ -257,10 +263,11 @@ class CallWriter:
     def _read_over(self, tool: Tool) -> str:
         told = tuple(text for text in (*self._in_call, self.calls.name_end, self.calls.name_start) if text)
         plain = tuple(text for text in told if not self.rules.begins_special(text))
-        again = ""
-        if self.calls.name_end.startswith('"'):  # Muse names the tool a second time, in an attribute
-            again = ' name="' + (literal(self._escaped(tool.spec.name)) if tool.offered else OWN_NAME)
-        return regex(READ_OVER + again) + without(plain)
+        read_over = READ_OVER
+        if self.calls.name_end.startswith('"'):
+            name = literal(self._escaped(tool.spec.name)) if tool.offered else OWN_NAME
+            read_over = f'{NAMED_AGAIN} name="{name}'
+        return regex(read_over) + without(plain)
 
     # ------------------------------------------------------------------------------------------------------- tagging
 
