@@ -412,7 +412,7 @@ class Reader:
         if verdict != "fits" and (shortest or longest is not None):
             any_size = _text_of(patterns, 0, None, known)
             if text_verdict(any_size) == "fits":
-                for keyword in sizes:
+                for keyword in sizes.keys() & {"minLength", "maxLength"}:
                     self.weaken(
                         path, keyword, f"beside {shown(' and '.join(patterns))} it is too complex for the engine"
                     )
