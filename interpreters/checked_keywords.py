@@ -7,6 +7,7 @@ Those that match patterns are written anew, since the package matches with ``re`
 from __future__ import annotations
 
 import re
+import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextvars import ContextVar
@@ -23,6 +24,11 @@ from interpreters.ecma import Pattern
 
 MOST_STEPS = 50_000
 """Keywords looked at in one check, about a quarter of a second."""
+
+DEEPEST_STACK = 0.7
+"""The part of Python's stack that a check goes down into, that of its callers included. The package's own data
+structures, which are native, end the process where the stack ends within them.
+"""
 
 PATTERN_SECONDS = 0.5
 """For all patterns of one check."""
@@ -53,6 +59,8 @@ class Budget:
         self.steps -= 1
         if self.steps < 0:
             raise SpentError("they can't be checked: the schema has too many alternatives for them")
+        if _deep():
+            raise SpentError("they are nested too deeply to be checked, or the schema refers to itself without end")
 
     def matches(self, pattern: str, text: str) -> bool:
         """Whether a pattern matches anywhere in a text; one that can't be told in time ends the check."""
@@ -60,7 +68,7 @@ class Budget:
         if known is None:
             began = time.monotonic()
             try:
-                known = self.patterns[pattern].found_in(text, max(self.seconds, 0.001))
+                known = self._compiled(pattern).found_in(text, max(self.seconds, 0.001))
             except TimeoutError:
                 raise SpentError(
                     f"they can't be checked: it takes too long to match a text with {pattern[:80]!r}"
@@ -68,6 +76,18 @@ class Budget:
             self.seconds -= time.monotonic() - began
             self.found[pattern, text] = known
         return known
+
+    def _compiled(self, pattern: str) -> Pattern:
+        return self.patterns.get(pattern) or Pattern(pattern)
+
+
+def _deep() -> bool:
+    """Whether the stack is nearly used up."""
+    try:
+        sys._getframe(int(sys.getrecursionlimit() * DEEPEST_STACK))
+    except ValueError:
+        return False
+    return True
 
 
 BUDGET: ContextVar[Budget] = ContextVar("budget")

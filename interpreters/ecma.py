@@ -2,25 +2,47 @@ r"""Patterns of JSON Schema, which are ECMA 262's, matched with a time limit.
 
 The standard library's ``re`` backtracks without end on patterns such as ``(a|aa)+$``, and the arguments come from a
 model. So the ``regex`` package matches, which takes a time limit; a text that it can't decide on in time does not fit.
-``\d``, ``\w`` and ``\s`` mean ASCII and ``$`` the very end, as ECMA 262 has them.
+What a pattern means is read by ``runtime.constrained.ecma``, for sampling and for this check alike. One that is none of
+ECMA 262, such as ``(?i)a``, is matched as the package reads it; sampling is then not held to it.
 """
 
 from __future__ import annotations
 
+import math
 import re
 from typing import Any
+
+from runtime.constrained.ecma import (
+    Back,
+    EcmaError,
+    Edge,
+    Group,
+    Look,
+    Options,
+    Piece,
+    Repeated,
+    Row,
+    Signs,
+    read_pattern,
+    written,
+)
 
 LONGEST = 2000
 """Characters of a pattern; compiling one takes longer than in proportion."""
 
-MOST_REPEATS = 20_000
-"""Counted repetitions within each other, multiplied: compiling writes them out."""
+LONGEST_WRITTEN = 200_000
+"""Characters of what is compiled, where classes of Unicode are written out."""
 
-INSIDE = {"d": "0-9", "w": "A-Za-z0-9_"}
-OUTSIDE = {"d": "[0-9]", "w": "[A-Za-z0-9_]", "D": "[^0-9]", "W": "[^A-Za-z0-9_]", "/": "/", "-": "\\-"}
-KNOWN = frozenset("bBdDfnrsStvwWpP0123456789xu")
-"""Letters and digits that mean something behind a backslash; any other stands for itself."""
-COUNTED = re.compile(r"\{([0-9]*),?([0-9]*)\}")
+MOST_REPEATS = 20_000
+"""Pieces of a pattern with all counted repetitions of groups written out, as compiling does."""
+
+WORD = "[0-9A-Za-z_]"
+EDGES = {
+    "^": "\\A",
+    "$": "\\Z",
+    "b": f"(?:(?<={WORD})(?!{WORD})|(?<!{WORD})(?={WORD}))",
+    "B": f"(?:(?<={WORD})(?={WORD})|(?<!{WORD})(?!{WORD}))",
+}
 
 
 class UnreadablePatternError(ValueError):
@@ -39,10 +61,14 @@ class Pattern:
 
         if len(pattern) > LONGEST:
             raise UnreadablePatternError(f"it has {len(pattern)} characters, of at most {LONGEST}")
-        if _repeats(pattern) > MOST_REPEATS:
+        tree, size = _read(pattern)
+        if size > MOST_REPEATS:
             raise UnreadablePatternError(f"repetitions within each other make more than {MOST_REPEATS}")
+        translated = pattern if tree is None else _translated(tree)
+        if len(translated) > LONGEST_WRITTEN:
+            raise UnreadablePatternError("its classes are too many")
         try:
-            self._compiled: Any = regex.compile(_translated(pattern))
+            self._compiled: Any = regex.compile(translated)
         except (regex.error, RecursionError, OverflowError, ValueError, IndexError) as error:
             raise UnreadablePatternError(f"it is no regular expression ({error})") from None
 
@@ -55,64 +81,47 @@ class Pattern:
         return self._compiled.search(text, timeout=seconds, concurrent=True) is not None
 
 
-def _translated(pattern: str) -> str:
-    made: list[str] = []
-    at, inside = 0, False
-    while at < len(pattern):
-        sign = pattern[at]
-        if sign == "\\" and at + 1 < len(pattern):
-            text, at = _escape(pattern, at + 1, inside)
-            made.append(text)
-            continue
-        if inside:
-            inside = sign != "]"
-            made.append("\\[" if sign == "[" else sign)
-        elif pattern.startswith(("[]", "[^]"), at):  # nothing, and everything
-            made.append("(?!)" if pattern[at + 1] == "]" else "[\\s\\S]")
-            at += 1 if pattern[at + 1] == "]" else 2
-        else:
-            inside = sign == "["
-            made.append("\\Z" if sign == "$" else sign)
-        at += 1
-    return "".join(made)
+def _read(pattern: str) -> tuple[Options | None, int]:
+    """The tree of a pattern, None where it is none of ECMA 262; and how many pieces it is written out."""
+    try:
+        tree = read_pattern(pattern)
+    except EcmaError:
+        counts = re.findall("[{,]([0-9]+)", pattern)
+        return None, math.prod(max(int(digits[:9]), 1) for digits in counts)
+    return tree, _size(tree)
 
 
-def _escape(pattern: str, at: int, inside: bool) -> tuple[str, int]:
-    """What stands for an escape, and the place behind it."""
-    sign = pattern[at]
-    if sign == "c" and pattern[at + 1 : at + 2].isalpha():
-        return re.escape(chr(ord(pattern[at + 1].upper()) - 64)), at + 2
-    if sign == "u" and (code := re.compile(r"\{([0-9a-fA-F]{1,6})\}").match(pattern, at + 1)) is not None:
-        return re.escape(chr(int(code[1], 16))), code.end()
-    if sign == "k" and (named := re.compile(r"<(\w+)>").match(pattern, at + 1)) is not None and not inside:
-        return f"(?P={named[1]})", named.end()
-    found = (INSIDE if inside else OUTSIDE).get(sign)
-    if found is None and sign.isalnum() and sign not in KNOWN:
-        found = sign
-    return (f"\\{sign}" if found is None else found), at + 1
+def _translated(piece: Piece) -> str:
+    match piece:
+        case Signs():
+            return written(piece)
+        case Row(items=items):
+            return "".join(map(_translated, items))
+        case Options(options=options):
+            return "|".join(map(_translated, options))
+        case Group(body=body, captures=captures):
+            return f"({'' if captures else '?:'}{_translated(body)})"
+        case Look(sign=sign, body=body):
+            return f"(?{sign}{_translated(body)})"
+        case Repeated(body=body, fewest=fewest, most=most, lazy=lazy):
+            return f"(?:{_translated(body)}){{{fewest},{'' if most is None else most}}}{'?' if lazy else ''}"
+        case Edge(kind=kind):
+            return EDGES[kind]
+        case Back(group=group):  # what a group has not taken is empty
+            return f"(?({group})\\{group})"
 
 
-def _repeats(pattern: str) -> int:
-    """The largest product of counted repetitions within each other."""
-    worst, levels, at = 1, [1], 0
-    last = 1  # what the piece before this place comes to
-    while at < len(pattern):
-        sign = pattern[at]
-        if sign == "\\":
-            last, at = 1, at + 2
-            continue
-        if sign == "(":
-            levels.append(1)
-        elif sign == ")" and len(levels) > 1:
-            last = levels.pop()
-            levels[-1] = max(levels[-1], last)
-        elif sign == "{" and (count := COUNTED.match(pattern, at)) is not None:
-            times = max(int(number[:9]) for number in (count[1] or "1", count[2] or "1"))
-            levels[-1] = max(levels[-1], last * max(times, 1))
-            at = count.end()
-            continue
-        else:
-            last = 1
-        worst = max(worst, *levels)
-        at += 1
-    return max(worst, *levels)
+def _size(piece: Piece) -> int:
+    match piece:
+        case Row(items=items):
+            return sum(map(_size, items))
+        case Options(options=options):
+            return sum(map(_size, options))
+        case Group(body=body) | Look(body=body):
+            return _size(body)
+        case Repeated(body=Signs()):
+            return 1
+        case Repeated(body=body, fewest=fewest, most=most):
+            return _size(body) * max(fewest, most or 0, 1)
+        case _:
+            return 1

@@ -25,6 +25,9 @@ MOST_PROBLEMS = 8
 LONGEST_PROBLEM = 240
 """Characters of one of them."""
 
+MOST_SCHEMA_STEPS = 2_000_000
+"""Keywords looked at to see whether a schema is one, some seconds' worth."""
+
 DRAFTS = ("Draft202012Validator", "Draft7Validator", "Draft4Validator")
 """Tried in turn for a schema that does not say which it is written in: what each calls a schema differs."""
 
@@ -126,21 +129,37 @@ def _draft_of(schema: Any, subject: str) -> Any:
         ConfigError: it is no schema of it.
     """
     import jsonschema
-    from jsonschema.validators import validator_for
 
-    named: Any = validator_for(schema, default=jsonschema.Draft202012Validator) if "$schema" in schema else None
-    drafts = [named] if named is not None else [getattr(jsonschema, name) for name in DRAFTS]
     told = ""
-    for draft in drafts:
-        check = draft(draft.META_SCHEMA, format_checker=None)
-        try:
-            problems = [_worded(error) for error in islice(check.iter_errors(schema), MOST_PROBLEMS)]
-        except RecursionError:
-            problems = ["it is nested too deeply"]
+    for draft in [_named_draft(schema)] if "$schema" in schema else [getattr(jsonschema, name) for name in DRAFTS]:
+        problems = _problems_of(draft, schema)
         if not problems:
             return draft
         told = told or "; ".join(problems)
     raise ConfigError(f"{subject} are no JSON Schema: {told}")
+
+
+def _named_draft(schema: Mapping[str, Any]) -> Any:
+    """The draft that a schema names; the newest for a name that nobody knows."""
+    import jsonschema
+    from jsonschema.validators import validator_for
+
+    try:
+        return validator_for(schema, default=jsonschema.Draft202012Validator)
+    except (TypeError, ValueError, AttributeError):  # what stands there is no address
+        return jsonschema.Draft202012Validator
+
+
+def _problems_of(draft: Any, schema: Any) -> list[str]:
+    """Why something is no schema of a draft."""
+    check = guarded(draft)(draft.META_SCHEMA, format_checker=None)
+    token = BUDGET.set(Budget({}, steps=MOST_SCHEMA_STEPS))
+    try:
+        return [_worded(error) for error in islice(check.iter_errors(schema), MOST_PROBLEMS)]
+    except (SpentError, RecursionError):
+        return ["it is nested too deeply, or has too many parts"]
+    finally:
+        BUDGET.reset(token)
 
 
 def _worded(error: Any) -> str:

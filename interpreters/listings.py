@@ -9,6 +9,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -31,6 +33,72 @@ class Listed:
     spec: ToolSpec | None
     problem: str = ""
     """Why there is no ``spec``."""
+
+
+@frozen
+class Unreadable:
+    """Stands in decoded data for what can't be read, so that only its own tool is lost."""
+
+    why: str
+
+
+DEEPEST = 150
+"""Levels of brackets that are decoded; no schema is read that has as many."""
+
+MOST_DIGITS = 1000
+"""Of a whole number; Python itself reads four times as many."""
+
+SIGNS = re.compile(r'"(?:[^"\\]|\\.)*"|[\[{]|[\]}]', re.DOTALL)
+"""Brackets, and strings, within which there are none."""
+
+TOO_DEEP = "-Infinity"
+"""Written in place of what is nested too deeply: no JSON, but read by Python's decoder and handed to a hook."""
+
+
+def decode_listing(text: str) -> Any:
+    """Decoded JSON, with ``Unreadable`` in place of what is too deep or too long, or is no JSON number.
+
+    Raises:
+        ValueError: it is no JSON.
+    """
+    return json.loads(_shallow(text), parse_int=_int, parse_constant=_constant)
+
+
+def _int(digits: str) -> int | Unreadable:
+    if len(digits) > MOST_DIGITS:
+        return Unreadable(f"it holds a number of {len(digits)} digits")
+    return int(digits)
+
+
+def _constant(text: str) -> Unreadable:
+    return Unreadable("it is nested too deeply" if text == TOO_DEEP else f"it holds {text}, which is no JSON")
+
+
+def _shallow(text: str) -> str:
+    """A text without what stands in more than so many brackets."""
+    kept, depth, begun = [], 0, 0
+    for sign in SIGNS.finditer(text):
+        if sign[0] in "[{":
+            depth += 1
+            if depth == DEEPEST:
+                kept.append(text[begun : sign.start()])
+        elif sign[0] in "]}":
+            depth -= 1
+            if depth == DEEPEST - 1:
+                kept.append(TOO_DEEP)
+                begun = sign.end()
+    return "".join([*kept, text[begun:]]) if depth < DEEPEST else text
+
+
+def _unreadable(data: Any) -> str:
+    """Why something in decoded data could not be read; empty if all could."""
+    waiting = [data]
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, Unreadable):
+            return one.why
+        waiting += one.values() if isinstance(one, dict) else one if isinstance(one, list) else ()
+    return ""
 
 
 def read_listing(data: Any) -> tuple[Listed, ...]:
@@ -59,7 +127,9 @@ def _listed(place: int, item: Any) -> Listed:
         schema = next((item[key] for key in SCHEMAS if item.get(key) is not None), {})
     if not isinstance(schema, dict) or not isinstance(name, str):
         return Listed(place, "", None, "it has to be an object with a name and, as parameters, a JSON Schema")
+    if why := _unreadable([schema, item.get("description")]):
+        return Listed(place, name[:80], None, f"it can't be read: {why}")
     try:
         return Listed(place, name, ToolSpec(name, str(item.get("description") or ""), schema))
     except ConfigError as error:
-        return Listed(place, name, None, str(error))
+        return Listed(place, name[:80], None, str(error)[:1000])

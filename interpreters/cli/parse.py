@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from cognition.tools import ToolSpec
 from interpreters.cli.errors import ANSWERED, UNANSWERED, CommandError, reason_of
 from interpreters.cli.render import Style
 from interpreters.cli.terminal import Terminal, json_text
-from interpreters.listings import Listed, read_listing
+from interpreters.listings import Listed, decode_listing, read_listing
 from runtime.template_files import find_template, open_template
 
 
@@ -105,14 +105,14 @@ def read_tools(path: str) -> tuple[ToolSpec, ...]:
 def list_tools(path: str) -> tuple[Listed, ...]:
     """The tools of a file, those that can't be used among them."""
     try:
-        return read_listing(_read_json(path))
+        return read_listing(_read_json(path, decode_listing))
     except ConfigError as error:
         raise CommandError(f"{path} holds {error}") from error
 
 
-def _read_json(path: str) -> Any:
+def _read_json(path: str, decode: Callable[[str], Any] = json.loads) -> Any:
     try:
-        return json.loads(_read(path))
+        return decode(_read(path).removeprefix("\ufeff"))  # which some editors put before a text
     except (ValueError, RecursionError) as error:
         raise CommandError(f"{path} is not valid JSON ({error})") from error
 

@@ -402,9 +402,10 @@ def _split(schema: Schema, node: Node) -> tuple[list[Text | Choice], list[Node]]
             texts.append(Text())
         case Choice(texts=values):
             strings = tuple(one for one in values if one.startswith('"') and _decoded(one).strip("\n") == _decoded(one))
-            rest = tuple(one for one in values if not one.startswith('"'))
             texts += [Choice(strings)] if strings else []
-            others += [Choice((one,)) for one in rest]
+            rest = [one for one in values if not one.startswith('"')]
+            for kind in dict.fromkeys(_json_type(schema, Choice((one,))) for one in rest):
+                others.append(Choice(tuple(one for one in rest if _json_type(schema, Choice((one,))) == kind)))
         case Either(options=options):
             for option in options:
                 more, further = _split(schema, option)

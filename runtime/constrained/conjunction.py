@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from attrs import define, evolve, field, frozen
@@ -59,6 +59,9 @@ SAYS_NOTHING: Mapping[str, tuple[Any, ...]] = {
     "unevaluatedItems": (True, {}),
 }
 """Values of these keywords that let everything through."""
+
+LARGEST_SIZE = 1_000_000
+"""Of texts, lists and objects: no reply is as long, and the engine counts no further than 32 bits."""
 
 ABSENT: Any = object()
 
@@ -170,11 +173,7 @@ class Narrowing:
     def _later(self, keyword: str, value: Any, reason: str) -> None:
         into = self._into
         if keyword in ("minProperties", "maxProperties"):
-            if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-                self.refuse(f"{keyword!r} has to be a whole number from 0 on, not {shown(value)}")
-            else:
-                tighter = max if keyword == "minProperties" else min
-                into.counts[keyword] = tighter(into.counts.get(keyword, value), value)
+            self._size(into.counts, keyword, value)
         elif keyword == "unevaluatedProperties" and self._top:
             into.closed = True  # so that there are none whose schema would have to be looked at
         elif keyword == "unevaluatedItems" and self._top and value is False and into.items is ABSENT:
@@ -258,17 +257,20 @@ class Narrowing:
         self._sizes(schema, "minItems", "maxItems")
 
     def _sizes(self, schema: dict[str, Any], low: str, high: str) -> None:
-        sizes = self._into.sizes
-        for keyword, tighter in ((low, max), (high, min)):
-            value = schema.get(keyword)
-            if value is None:  # a null says as little as no keyword
-                continue
-            if isinstance(value, float) and value.is_integer():
-                value = int(value)
-            if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-                self.refuse(f"{keyword!r} has to be a whole number from 0 on, not {shown(value)}")
-            else:
-                sizes[keyword] = tighter(sizes.get(keyword, value), value)
+        for keyword in (low, high):
+            if schema.get(keyword) is not None:  # a null says as little as no keyword
+                self._size(self._into.sizes, keyword, schema[keyword])
+
+    def _size(self, sizes: dict[str, int], keyword: str, value: Any) -> None:
+        if isinstance(value, float) and value.is_integer():
+            value = int(value)
+        if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+            self.refuse(f"{keyword!r} has to be a whole number from 0 on, not {shown(value)}")
+        elif value > LARGEST_SIZE:
+            self.weaken(keyword, f"sizes of up to {LARGEST_SIZE} are held to")
+        else:
+            tighter = max if keyword.startswith("min") else min
+            sizes[keyword] = tighter(sizes.get(keyword, value), value)
 
     # --------------------------------------------------------------------------------------------- texts and numbers
 
@@ -293,24 +295,21 @@ class Narrowing:
             else:
                 self._edge(plain, schema.get(plain), excluded=False)
                 self._edge(strict, exclusive, excluded=True)
-        step = schema.get("multipleOf")
-        if step is None:
+        if schema.get("multipleOf") is None:
             return
-        if isinstance(step, bool) or not isinstance(step, int | float) or not math.isfinite(step) or step <= 0:
-            self.refuse(f"'multipleOf' has to be a number above 0, not {shown(step)}")
-        elif step != int(step):
-            self.weaken("multipleOf", f"whole numbers are held to, not {shown(step)}")
+        step = _decimal(schema["multipleOf"])
+        if step is None or step <= 0:
+            self.refuse(f"'multipleOf' has to be a number above 0, not {shown(schema['multipleOf'])}")
+        elif step != step.to_integral_value():
+            self.weaken("multipleOf", f"whole numbers are held to, not {shown(schema['multipleOf'])}")
         else:
             into.step = math.lcm(into.step or 1, int(step))
 
     def _edge(self, keyword: str, value: Any, *, excluded: bool) -> None:
         if value is None:
             return
-        try:
-            number = Decimal(str(value))
-        except InvalidOperation:
-            number = Decimal("NaN")
-        if isinstance(value, bool) or not isinstance(value, int | float) or not number.is_finite():
+        number = _decimal(value)
+        if number is None:
             self.refuse(f"{keyword!r} has to be a number, not {shown(value)}")
             return
         into, bound = self._into, Bound(number, excluded)
@@ -320,6 +319,13 @@ class Narrowing:
             into.high = (
                 bound if into.high is None else min(into.high, bound, key=lambda one: (one.value, not one.excluded))
             )
+
+
+def _decimal(value: Any) -> Decimal | None:
+    """A finite number, exactly; None for anything else."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or value in (math.inf, -math.inf, math.nan):
+        return None
+    return Decimal(str(value))
 
 
 def both(one: Any, other: Any) -> Any:

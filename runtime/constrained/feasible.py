@@ -45,7 +45,8 @@ def _of_json(described: str) -> Verdict:
     limits = library.LLParserLimits(initial_lexer_fuel=FUEL)
     matcher = library.LLMatcher(tokenizer, grammar, log_level=0, limits=limits)
     if matcher.is_error():
-        return "empty" if "is empty" in matcher.get_error() else "too complex"
+        told = matcher.get_error()
+        return "empty" if "is empty" in told and "Unable to determine" not in told else "too complex"
     matcher.compute_bitmask()
     return "too complex" if matcher.is_error() else "fits"
 

@@ -1,13 +1,27 @@
 r"""Patterns of strings, as JSON Schema has them (ECMA 262), in the dialect of the engine (Rust's ``regex``).
 
 A pattern of JSON Schema may match anywhere in the text and anchors itself; one of the engine always covers all of it.
-``\d``, ``\w`` and ``\s`` mean ASCII, as in ECMA 262.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
+from functools import lru_cache
+
+from runtime.constrained.ecma import (
+    Back,
+    EcmaError,
+    Edge,
+    Group,
+    Look,
+    Options,
+    Piece,
+    Repeated,
+    Row,
+    Signs,
+    read_pattern,
+    written,
+)
 
 ANYTHING = "(?s:.*)"
 
@@ -37,15 +51,18 @@ FORMATS: Mapping[str, str] = {
 Dates leave out the 29th of February, which is not in every year.
 """
 
-CLASSES = {"d": "0-9", "w": "A-Za-z0-9_", "s": " \\t\\n\\r\\f\\v"}
-UNSUPPORTED_GROUP = re.compile(r"\(\?(?!:)")
-UNSUPPORTED_ESCAPE = re.compile(r"[1-9bBkpPAZzG]")
+MOST_ROWS = 64
+"""Alternatives that a pattern is taken apart into for its anchors."""
+
+LARGEST_COUNT = 1_000_000
+"""Of a repetition; the engine counts no further than 32 bits."""
 
 
 class PatternError(ValueError):
     """Says what in a pattern can't be held to."""
 
 
+@lru_cache(1024)
 def anchored(pattern: str) -> str:
     """A pattern of JSON Schema as one that covers the whole text.
 
@@ -53,90 +70,74 @@ def anchored(pattern: str) -> str:
         PatternError: lookarounds, back-references, anchors within the pattern and the like.
     """
     try:
-        re.compile(pattern)
-    except (re.error, OverflowError, RecursionError) as error:
-        raise PatternError(f"it is no regular expression ({error})") from None
-    except Exception as error:  # a TypeError for a pattern that is no text
-        raise PatternError(f"it has to be a text ({error})") from None
-    return "|".join(_whole(option) for option in _options(pattern))
+        tree = read_pattern(pattern)
+    except (EcmaError, TypeError) as error:
+        raise PatternError(f"it is no regular expression of ECMA 262 ({error})") from None
+    return "|".join(map(_whole, _rows(tree)))
 
 
-def _options(pattern: str) -> list[str]:
-    """What stands between the pattern's outermost ``|``."""
-    options, start, depth = [], 0, 0
-    for at, sign in _signs(pattern):
-        depth += {"(": 1, ")": -1}.get(sign, 0)
-        if sign == "|" and not depth:
-            options.append(pattern[start:at])
-            start = at + 1
-    return [*options, pattern[start:]]
-
-
-def _whole(option: str) -> str:
-    starts = option.startswith("^")
-    ends = option.endswith("$") and not re.search(r"(?<!\\)(?:\\\\)*\\\$$", option)
-    body = option[starts : len(option) - ends]
-    return f"{'' if starts else ANYTHING}(?:{_translated(body)}){'' if ends else ANYTHING}"
-
-
-def _signs(pattern: str) -> list[tuple[int, str]]:
-    """The signs that mean something where they stand: not escaped, and outside of character classes."""
-    found, inside, at = [], False, 0
-    while at < len(pattern):
-        sign = pattern[at]
-        if sign == "\\":
-            at += 1
-        elif inside:
-            inside = sign != "]" or pattern[at - 1] == "[" or pattern[at - 2 : at] == "[^"
+def _rows(options: Options) -> list[tuple[Piece, ...]]:
+    """The alternatives of a pattern, groups at their ends taken apart that hold anchors."""
+    rows: list[tuple[Piece, ...]] = []
+    waiting = [row.items for row in reversed(options.options)]
+    while waiting:
+        items = waiting.pop()
+        first, last = items[:1], items[-1:]
+        if first and isinstance(first[0], Group) and _has_edge(first[0]):
+            waiting += [(*row.items, *items[1:]) for row in reversed(first[0].body.options)]
+        elif last and isinstance(last[0], Group) and _has_edge(last[0]):
+            waiting += [(*items[:-1], *row.items) for row in reversed(last[0].body.options)]
         else:
-            inside = sign == "["
-            found.append((at, sign))
-        at += 1
-    return found
+            rows.append(items)
+        if len(rows) + len(waiting) > MOST_ROWS:
+            raise PatternError(f"its anchors stand in more than {MOST_ROWS} alternatives")
+    return rows
 
 
-def _translated(body: str) -> str:
-    for at, sign in _signs(body):
-        if sign in "^$":
-            raise PatternError(f"{sign!r} may only stand at its beginning and end")
-        if UNSUPPORTED_GROUP.match(body, at) and sign == "(":
-            raise PatternError(f"of groups, only (...) and (?:...), not {body[at : at + 4]!r}")
-    made, inside, at = [], False, 0
-    outside = {place for place, _ in _signs(body)}
-    while at < len(body):
-        sign = body[at]
-        inside = at not in outside
-        if sign == "\\":
-            following = body[at + 1]
-            if UNSUPPORTED_ESCAPE.match(following):
-                raise PatternError(f"the escape '\\{following}' is not supported")
-            if following in CLASSES:
-                in_class = _in_class(body, at)
-                made.append(CLASSES[following] if in_class else f"[{CLASSES[following]}]")
-            elif following == "/":
-                made.append("/")
-            else:
-                made.append(body[at : at + 2])
-            at += 2
-            continue
-        made.append("\\[" if sign == "[" and inside else sign)
-        at += 1
-    return "".join(made)
+def _has_edge(piece: Piece) -> bool:
+    match piece:
+        case Edge(kind=kind):
+            return kind in ("^", "$")
+        case Group(body=Options(options=options)):
+            return any(_has_edge(item) for row in options for item in row.items)
+        case _:
+            return False
 
 
-def _in_class(body: str, place: int) -> bool:
-    opened = False
-    at = 0
-    while at < place:
-        sign = body[at]
-        if sign == "\\":
-            at += 1
-        elif opened:
-            opened = sign != "]"
-        else:
-            opened = sign == "["
-        at += 1
-    return opened
+def _whole(items: tuple[Piece, ...]) -> str:
+    start, end = 0, len(items)
+    while start < end and items[start] == Edge("^"):
+        start += 1
+    while end > start and items[end - 1] == Edge("$"):
+        end -= 1
+    body = "".join(map(_translated, items[start:end]))
+    return f"{'' if start else ANYTHING}(?:{body}){ANYTHING if end == len(items) else ''}"
+
+
+def _translated(piece: Piece) -> str:
+    match piece:
+        case Signs(properties=()):
+            return written(piece, surrogates=False)
+        case Signs():
+            raise PatternError(f"the property {piece.properties[0]} is not supported")
+        case Row(items=items):
+            return "".join(map(_translated, items))
+        case Options(options=options):
+            return f"(?:{'|'.join(map(_translated, options))})"
+        case Group(body=body):
+            return _translated(body)
+        case Repeated(body=body, fewest=fewest, most=most):
+            if max(fewest, most or 0) > LARGEST_COUNT:
+                raise PatternError(f"repetitions of up to {LARGEST_COUNT} are held to")
+            return f"(?:{_translated(body)}){{{fewest},{'' if most is None else most}}}"
+        case Edge(kind="^" | "$" as kind):
+            raise PatternError(f"{kind!r} may only stand at its beginning and end")
+        case Edge(kind=kind):
+            raise PatternError(f"the escape '\\{kind}' is not supported")
+        case Back(group=group):
+            raise PatternError(f"the escape '\\{group}' is not supported")
+        case Look(sign=sign):
+            raise PatternError(f"of groups, only (...) and (?:...), not '(?{sign}'")
 
 
 def literal(text: str) -> str:

@@ -14,6 +14,8 @@ import re
 from decimal import Decimal
 from typing import Any
 
+from attrs import evolve
+
 from runtime.constrained.apart import apart, trimmed, types_of_value
 from runtime.constrained.conjunction import ABSENT, HELD, LATER, Alternatives, Bound, Conjunction, Narrowing, shown
 from runtime.constrained.feasible import text_verdict
@@ -44,6 +46,9 @@ READ = (
 """Keywords that say something of a value. All others are annotations."""
 
 SINGLE = {"boolean": Choice(("true", "false")), "null": Choice(("null",))}
+
+MOST_CHOICES = 10_000
+"""Values listed by one schema; each is written out in the grammar."""
 
 MOST_STEPS = 20_000
 """Schemas and options looked at, so that one whose parts multiply is given up and not waited for."""
@@ -284,6 +289,10 @@ class Reader:
         if known.types is not None:
             texts = [text for text in texts if types_of_value(json.loads(text)) & set(known.types)]
         kept = [text for text in texts if self._fits(json.loads(text), known)]
+        if len(kept) > MOST_CHOICES:
+            self.weaken(known.path, "enum", f"up to {MOST_CHOICES} values are held to, not {len(kept)}")
+            types = {min(types_of_value(json.loads(text))) for text in kept}  # of "integer" and "number", the first
+            return self._node(evolve(known, values=None, types=tuple(sorted(types))))
         return Choice(tuple(kept)) if kept else self._none(known, "enum", "no value is left")
 
     def _fits(self, value: Any, known: Conjunction) -> bool:
@@ -400,6 +409,14 @@ class Reader:
         if verdict == "empty":
             lengths = " of these lengths" if shortest or longest is not None else ""
             return self._none(known, "pattern", f"no text{lengths} fits {shown(' and '.join(patterns))}")
+        if verdict != "fits" and (shortest or longest is not None):
+            any_size = _text_of(patterns, 0, None, known)
+            if text_verdict(any_size) == "fits":
+                for keyword in sizes.keys() & {"minLength", "maxLength"}:
+                    self.weaken(
+                        path, keyword, f"beside {shown(' and '.join(patterns))} it is too complex for the engine"
+                    )
+                plain, shortest, longest, verdict = any_size, 0, None, "fits"
         if verdict != "fits":
             self.weaken(path, "pattern", f"the engine finds it too complex: {shown(' and '.join(patterns))}")
             plain, patterns = _text_of([], shortest, longest, known), []
@@ -416,7 +433,7 @@ class Reader:
     def _number(self, known: Conjunction, *, whole: bool) -> Node:
         whole = whole or known.step is not None
         if known.step is not None and known.step > LARGEST_STEP:
-            self.weaken(known.path, "multipleOf", f"steps of up to {LARGEST_STEP} are held to, not {known.step}")
+            self.weaken(known.path, "multipleOf", f"steps of up to {LARGEST_STEP} are held to")
             known.step = 1
         low, high = known.low, known.high
         if (

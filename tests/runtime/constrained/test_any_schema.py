@@ -105,6 +105,19 @@ def test_what_no_value_fits_is_told_with_its_place(schema: Any, place: str, told
 
 
 @pytest.mark.behaviour("S13a")
+@pytest.mark.parametrize(
+    "pattern", ["\\d", "(a*)*", "^(.{1,64}@.{1,255})$", "(x+x+)+y", "^[a-z]{1,63}( [a-z]{1,63}){0,20}$"]
+)
+@pytest.mark.parametrize("sizes", [{"minLength": 50}, {"minLength": 50, "maxLength": 2000}, {"maxLength": 500}])
+def test_what_the_engine_can_not_tell_is_not_taken_for_what_no_value_fits(pattern: str, sizes: Any) -> None:
+    """The pattern is held to, or the sizes are, and the rest is left to the check."""
+    tree = read_loosely({"type": "object", "properties": {"a": {"type": "string", "pattern": pattern, **sizes}}})
+
+    assert not any("no text" in one.reason for one in tree.weakened)
+    assert "pattern" not in {one.keyword for one in tree.weakened}
+
+
+@pytest.mark.behaviour("S13a")
 def test_a_schema_that_no_arguments_fit_is_told_and_not_held_to() -> None:
     """It is a JSON Schema: its tool is offered, and the check refuses each call."""
     tree = read_loosely({"type": "object", "properties": {"a": False}, "required": ["a"]})

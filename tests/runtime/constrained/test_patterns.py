@@ -3,9 +3,12 @@
 import re
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from interpreters.ecma import Pattern, UnreadablePatternError
+from runtime.constrained.feasible import text_verdict
+from runtime.constrained.nodes import Text
 from runtime.constrained.patterns import FORMATS, PatternError, anchored, literal
 
 PATTERNS = [
@@ -16,8 +19,11 @@ PATTERNS = [
     "^a\\$",
     "c$",
     "^(a|b)c",
-    "[]a]",
-    "[^]a]b$",
+    "[\\]a]",
+    "[^\\]a]b$",
+    "^(a|b$)",
+    "(^|x)a(b|$)",
+    "(?:^a|b)|(c$|^$)",
     "\\d-\\w",
     "[\\d\\s]x",
     "\\/",
@@ -44,8 +50,13 @@ def test_a_literal_covers_its_text(text: str) -> None:
         ("(a)\\1", "escape"),
         ("\\bword\\b", "escape"),
         ("a^b", "may only stand"),
-        ("^(a|b$)", "may only stand"),
+        ("^(a|b$)+", "may only stand"),
+        ("a{1,9999999}", "repetitions"),
+        ("(?i)a", "no regular expression of ECMA 262"),
+        ("\\p{Script=Greek}", "property"),
         ("(", "no regular expression"),
+        ("a++", "no regular expression"),
+        ("[b-a]", "no regular expression"),
     ],
 )
 def test_a_pattern_that_can_not_be_held_to_is_refused(pattern: str, told: str) -> None:
@@ -73,3 +84,86 @@ def test_formats(name: str, good: str, bad: str) -> None:
     """Each format with a text that is of it, and one that is not."""
     assert re.fullmatch(FORMATS[name], good)
     assert not re.fullmatch(FORMATS[name], bad)
+
+
+ATOMS = """
+a b A 0 _ - . é 😀 \\d \\w \\s \\D \\W \\S \\. \\/ \\n \\cJ \\x41 \\u0061 \\u{1F600} \\ud83d\\ude00 \\0
+\\p{L} \\P{L} \\p{Lu} ^ $ [ab] [^a] [^\\s] [^\\W] [\\w-] [\\d-x] [] [^] [&&] [a&&b] [a--b] [[a] [\\]a]
+[\\b] [\\p{L}0] [^\\p{L}] (?:a|b) (a) (a|) (^a|b$) (?:^|x)a(?:$|y) | { } a{,3} \\A \\Z \\_ ~ # -- && ( )
+(?: (?= (?! \\b \\1 (?<n>a) \\k<n>
+""".split()
+TEXTS = "abAB0_ -.\n/{},]xyz&~#|\x00\x08\r\x1c\x85\xa0\ufeff\u2028éßα😀٣K\u017f"
+
+
+@pytest.mark.behaviour("S13j")
+@settings(max_examples=500)
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(ATOMS), st.sampled_from(["", "", "", "?", "*", "+", "{2}", "{1,2}"])), max_size=6
+    ),
+    st.lists(st.text(TEXTS, max_size=4), min_size=1, max_size=8),
+)
+def test_a_pattern_means_the_same_to_sampling_and_to_the_check(pieces: list[tuple[str, str]], texts: list[str]) -> None:
+    """Whatever sampling is held to, the check after the call finds the pattern in just these texts."""
+    pattern = "".join(atom + times for atom, times in pieces)
+    try:
+        covering, found = re.compile(f"(?:{anchored(pattern)})"), Pattern(pattern)
+    except (PatternError, UnreadablePatternError):
+        return
+    for text in texts:
+        assert (covering.fullmatch(text) is not None) == found.found_in(text, 5)
+
+
+@pytest.mark.behaviour("S13j")
+@pytest.mark.parametrize(
+    ("pattern", "good", "bad"),
+    [
+        ("^(?:[]a]|b)$", "b", "a]"),
+        ("^(a\\1)$", "a", "aa"),
+        ("^[^]$", "\n", "ab"),
+        ("^\\s$", "\ufeff", "\x1c"),
+        ("^\\S$", "\x85", "\u2028"),
+        ("^.$", "\x85", "\r"),
+        ("^\\w$", "a", "é"),
+        ("^\\W$", "é", "a"),
+        ("^[^\\W]$", "a", "é"),
+        ("^\\d$", "3", "٣"),
+        ("^\\p{L}$", "é", "3"),
+        ("^\\P{L}$", "3", "é"),
+        ("^[\\p{Lu}-]+$", "É-", "é"),
+        ("^\\cA\\0$", "\x01\x00", "cA0"),
+        ("^(?<y>a)b$", "ab", "b"),
+        ("^\\u{1F600}|\\ud83d\\ude00x$", "😀x", "x"),
+        ("^a{,2}$", "a{,2}", "aa"),
+        ("^[a&&b]+$", "a&b", "c"),
+        ("^\\-\\_\\@$", "-_@", "a"),
+        ("a$", "ba", "a\n"),
+    ],
+)
+def test_patterns_are_those_of_ecma_262(pattern: str, good: str, bad: str) -> None:
+    """For sampling and for the check, whatever the engines' own dialects say."""
+    covering, found = re.compile(f"(?:{anchored(pattern)})"), Pattern(pattern)
+
+    assert found.found_in(good, 1)
+    assert covering.fullmatch(good) is not None
+    assert not found.found_in(bad, 1)
+    assert covering.fullmatch(bad) is None
+    assert text_verdict(Text(pattern)) == "fits"
+
+
+@pytest.mark.parametrize(
+    ("pattern", "good", "bad"),
+    [
+        ("^\\bé", None, "é"),
+        ("é\\B", "é", "éa"),
+        ("^(a)?\\1b$", "b", "ab"),
+        ("^(?=.*\\d)(?!x).{2,}$", "a1", "x1"),
+        ("^(?i)ab$", "AB", "c"),
+    ],
+)
+def test_what_only_the_check_can_match(pattern: str, good: str | None, bad: str) -> None:
+    """It is matched there, as the standard has it, and sampling is not held to it."""
+    with pytest.raises(PatternError):
+        anchored(pattern)
+    assert good is None or Pattern(pattern).found_in(good, 1)
+    assert not Pattern(pattern).found_in(bad, 1)

@@ -1,0 +1,414 @@
+r"""Regular expressions of ECMA 262, read once into a tree that sampling and the check after it write their own from.
+
+So a pattern means the same to both, whatever the dialects of their engines make of its letters. Read is what JSON
+Schema asks for, the mode with the flag ``u``, and where that has only errors, what browsers read without it: an escaped
+letter that means nothing stands for itself, and so does a brace that counts nothing.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from functools import cache
+
+from attrs import field, frozen
+
+LAST = 0x10FFFF
+DEEPEST = 60
+"""Groups within each other."""
+
+Ranges = tuple[tuple[int, int], ...]
+
+
+class EcmaError(ValueError):
+    """Says why a text is no regular expression of ECMA 262."""
+
+
+@frozen
+class Signs:
+    """One sign of these."""
+
+    ranges: Ranges
+    properties: tuple[str, ...] = ()
+    """Of Unicode, as they are written, which are no general categories: ``\\p{Script=Greek}``."""
+    negated: bool = False
+    """Any sign but these; only where there are properties."""
+
+
+@frozen
+class Row:
+    items: tuple[Piece, ...]
+
+
+@frozen
+class Options:
+    options: tuple[Row, ...]
+
+
+@frozen
+class Group:
+    body: Options
+    captures: bool
+
+
+@frozen
+class Repeated:
+    body: Piece
+    fewest: int
+    most: int | None
+    lazy: bool = False
+
+
+@frozen
+class Edge:
+    """A place and no sign: ``^``, ``$``, ``b`` or ``B``."""
+
+    kind: str
+
+
+@frozen
+class Look:
+    """What comes next, or came before, without taking it; ``sign`` is ``=``, ``!``, ``<=`` or ``<!``."""
+
+    sign: str
+    body: Options
+
+
+@frozen
+class Back:
+    """What a group has taken, or nothing where it has taken none; groups count from 1."""
+
+    group: int
+
+
+Piece = Signs | Row | Options | Group | Repeated | Edge | Look | Back
+
+
+def within(*edges: tuple[int, int]) -> Ranges:
+    """Ranges in order, those that touch put together."""
+    made: list[tuple[int, int]] = []
+    for low, high in sorted(edges):
+        if made and low <= made[-1][1] + 1:
+            made[-1] = (made[-1][0], max(high, made[-1][1]))
+        else:
+            made.append((low, high))
+    return tuple(made)
+
+
+def without(ranges: Ranges) -> Ranges:
+    """All other signs."""
+    made, start = [], 0
+    for low, high in ranges:
+        if low > start:
+            made.append((start, low - 1))
+        start = high + 1
+    return (*made, (start, LAST)) if start <= LAST else tuple(made)
+
+
+DIGITS: Ranges = ((48, 57),)
+WORDS: Ranges = ((48, 57), (65, 90), (95, 95), (97, 122))
+SPACES = within((9, 13), (32, 32), (160, 160), (0x1680, 0x1680), (0x2000, 0x200A), (0x2028, 0x2029), (0x202F, 0x202F),
+                (0x205F, 0x205F), (0x3000, 0x3000), (0xFEFF, 0xFEFF))  # fmt: skip
+DOT = without(within((10, 10), (13, 13), (0x2028, 0x2029)))
+CLASSES = {"d": DIGITS, "w": WORDS, "s": SPACES, "D": without(DIGITS), "W": without(WORDS), "S": without(SPACES)}
+CONTROLS = {"t": 9, "n": 10, "v": 11, "f": 12, "r": 13}
+CATEGORY = re.compile(r"(?:(?:gc|General_Category)=)?([CLMNPSZ][a-z]?|LC)")
+LONG_NAMES = {
+    "Letter": "L",
+    "Uppercase_Letter": "Lu",
+    "Lowercase_Letter": "Ll",
+    "Mark": "M",
+    "Number": "N",
+    "Decimal_Number": "Nd",
+    "Punctuation": "P",
+    "Symbol": "S",
+    "Separator": "Z",
+    "Other": "C",
+}
+COUNT = re.compile(r"\{([0-9]+)(?:(,)([0-9]*))?\}")
+NAME = re.compile(r"<([\w$]+)>")
+LARGEST_COUNT = 2**31 - 1
+"""No text is longer, so that larger ones say the same."""
+
+
+@cache
+def of_category(name: str) -> Ranges:
+    """The signs of a general category, or of a class of them, in the Unicode of this Python."""
+    wanted = ("Lu", "Ll", "Lt") if name == "LC" else (name,)
+    found = [code for code in range(LAST + 1) if unicodedata.category(chr(code)).startswith(wanted)]
+    return within(*((code, code) for code in found))
+
+
+def read_pattern(pattern: str) -> Options:
+    """The tree of a pattern.
+
+    Raises:
+        EcmaError: it is no regular expression of ECMA 262, or too deep.
+    """
+    return _Reader(pattern).whole()
+
+
+@frozen
+class _Escape:
+    """What stands behind a backslash: one sign, or several of which one may stand."""
+
+    signs: Signs
+    one: int | None = field(default=None)
+
+
+class _Reader:
+    def __init__(self, pattern: str) -> None:
+        self._text = pattern
+        self._at = 0
+        self._count = 0
+        self._open: list[int] = []
+        """Groups that are being read, by their numbers; 0 for those that capture nothing."""
+        self._all, named = _groups(pattern)
+        self._named = dict(named)
+
+    def whole(self) -> Options:
+        found = self._options()
+        if self._at < len(self._text):
+            raise EcmaError("a bracket is closed that was not opened")
+        return found
+
+    def _next(self, text: str) -> bool:
+        if self._text.startswith(text, self._at):
+            self._at += len(text)
+            return True
+        return False
+
+    def _options(self) -> Options:
+        options = [self._row()]
+        while self._next("|"):
+            options.append(self._row())
+        return Options(tuple(options))
+
+    def _row(self) -> Row:
+        items: list[Piece] = []
+        while self._at < len(self._text) and self._text[self._at] not in "|)":
+            one = self._piece()
+            items.append(self._repeated(one))
+        return Row(tuple(items))
+
+    def _repeated(self, one: Piece) -> Piece:
+        fewest, most = 0, None
+        if count := COUNT.match(self._text, self._at):
+            self._at = count.end()
+            fewest = min(_number(count[1]), LARGEST_COUNT)
+            most = fewest if not count[2] else min(_number(count[3]), LARGEST_COUNT) if count[3] else None
+            if most is not None and most < fewest:
+                raise EcmaError(f"numbers out of order in {count[0][:40]}")
+        elif self._next("+"):
+            fewest = 1
+        elif self._next("?"):
+            most = 1
+        elif not self._next("*"):
+            return one
+        if isinstance(one, Edge) or (isinstance(one, Look) and "<" in one.sign):
+            raise EcmaError("nothing to repeat")
+        return Repeated(one, fewest, most, self._next("?"))
+
+    def _piece(self) -> Piece:
+        sign = self._text[self._at]
+        if sign in "*+?" or COUNT.match(self._text, self._at):
+            raise EcmaError("nothing to repeat")
+        self._at += 1
+        match sign:
+            case "^" | "$":
+                return Edge(sign)
+            case ".":
+                return Signs(DOT)
+            case "[":
+                return self._class()
+            case "(":
+                return self._group()
+            case "\\":
+                if self._text[self._at : self._at + 1] in ("b", "B"):
+                    self._at += 1
+                    return Edge(self._text[self._at - 1])
+                return self._back() or self._escape().signs
+            case _:
+                return _sign(ord(sign))
+
+    def _group(self) -> Piece:
+        if len(self._open) == DEEPEST:
+            raise EcmaError(f"its groups are nested in more than {DEEPEST} levels")
+        captures, look = False, ""
+        if self._next("?"):
+            look = next((one for one in ("=", "!", "<=", "<!") if self._next(one)), "")
+            if not look and not self._next(":"):
+                if (name := NAME.match(self._text, self._at)) is None:
+                    raise EcmaError(f"a group begins with {self._text[self._at - 2 : self._at + 2]!r}")
+                self._at, captures = name.end(), True
+        else:
+            captures = True
+        self._count += captures
+        self._open.append(self._count if captures else 0)
+        body = self._options()
+        if not self._next(")"):
+            raise EcmaError("a bracket is not closed")
+        self._open.pop()
+        return Look(look, body) if look else Group(body, captures)
+
+    def _back(self) -> Piece | None:
+        """A reference to a group, behind a backslash; within the group itself that has taken nothing yet."""
+        if (told := re.compile("[1-9][0-9]{0,4}").match(self._text, self._at)) and int(told[0]) <= self._all:
+            self._at = told.end()
+            return self._taken(int(told[0]))
+        if self._named and self._next("k"):
+            name = NAME.match(self._text, self._at)
+            if name is None or name[1] not in self._named:
+                raise EcmaError("a reference to a group that there is not")
+            self._at = name.end()
+            return self._taken(self._named[name[1]])
+        return None
+
+    def _taken(self, group: int) -> Piece:
+        return Row(()) if group in self._open else Back(group)
+
+    def _class(self) -> Signs:
+        negated = self._next("^")
+        ranges: list[tuple[int, int]] = []
+        properties: list[str] = []
+        while not self._next("]"):
+            low = self._class_part()
+            high = low
+            if self._text.startswith("-", self._at) and not self._text.startswith("-]", self._at):
+                self._at += 1
+                high = self._class_part()
+                if low.one is None or high.one is None:  # no range, then: the sign stands for itself
+                    ranges.append((45, 45))
+                elif low.one > high.one:
+                    raise EcmaError("a range whose end comes before its beginning")
+                else:
+                    ranges.append((low.one, high.one))
+            for part in (low, high):
+                ranges += part.signs.ranges
+                properties += part.signs.properties
+        found = within(*ranges)
+        if properties:
+            return Signs(found, tuple(dict.fromkeys(properties)), negated)
+        return Signs(without(found) if negated else found)
+
+    def _class_part(self) -> _Escape:
+        if self._at >= len(self._text):
+            raise EcmaError("a class is not closed")
+        self._at += 1
+        sign = self._text[self._at - 1]
+        if sign != "\\":
+            return _Escape(_sign(ord(sign)), ord(sign))
+        for letter, code in (("b", 8), ("-", 45)):
+            if self._next(letter):
+                return _Escape(_sign(code), code)
+        return self._escape()
+
+    def _escape(self) -> _Escape:
+        if self._at >= len(self._text):
+            raise EcmaError("it ends with a backslash")
+        sign = self._text[self._at]
+        self._at += 1
+        if sign in CLASSES:
+            return _Escape(Signs(CLASSES[sign]))
+        if sign in "pP" and (told := re.compile(r"\{([\w=]+)\}").match(self._text, self._at)):
+            self._at = told.end()
+            return _Escape(_property(told[1], negated=sign == "P"))
+        code = self._code(sign)
+        return _Escape(_sign(code), code)
+
+    def _code(self, sign: str) -> int:
+        text, at = self._text, self._at
+        if sign in CONTROLS:
+            return CONTROLS[sign]
+        if sign == "c" and re.match("[A-Za-z]", text[at : at + 1]):
+            self._at += 1
+            return ord(text[at]) % 32
+        if sign == "c":  # the backslash stands for itself
+            self._at -= 1
+            return 92
+        if sign in "01234567" and (told := re.compile("[0-3][0-7]{0,2}|[4-7][0-7]?").match(text, at - 1)):
+            self._at = told.end()
+            return int(told[0], 8)
+        for letter, form in (("x", "([0-9a-fA-F]{2})"), ("u", "([0-9a-fA-F]{4})"), ("u", r"\{0*([0-9a-fA-F]{1,6})\}")):
+            if sign == letter and (told := re.compile(form).match(text, at)):
+                self._at = told.end()
+                code = int(told[1], 16)
+                if code > LAST:
+                    raise EcmaError(f"there is no sign {told[1]}")
+                low = re.compile(r"\\u([dD][c-fC-F][0-9a-fA-F]{2})").match(text, self._at)
+                if letter == "u" and 0xD800 <= code < 0xDC00 and low:
+                    self._at = low.end()
+                    return 0x10000 + ((code - 0xD800) << 10) + int(low[1], 16) - 0xDC00
+                return code
+        return ord(sign)
+
+
+def _number(digits: str) -> int:
+    return int(digits) if len(digits) < 12 else LARGEST_COUNT
+
+
+def _sign(code: int) -> Signs:
+    return Signs(((code, code),))
+
+
+def _property(name: str, *, negated: bool) -> Signs:
+    told = LONG_NAMES.get(name.rpartition("=")[2], name)
+    if name == "Any":
+        found: Ranges | None = ((0, LAST),)
+    elif name == "ASCII":
+        found = ((0, 127),)
+    else:
+        category = CATEGORY.fullmatch(told)
+        found = (category and of_category(category[1])) or None
+    if found is not None:
+        return Signs(without(found) if negated else found)
+    return Signs((), (f"\\{'P' if negated else 'p'}{{{name}}}",))
+
+
+def _groups(pattern: str) -> tuple[int, list[tuple[str, int]]]:
+    """How many groups take what they match, and the places of those that have a name."""
+    named: list[tuple[str, int]] = []
+    count, inside, at = 0, False, 0
+    while at < len(pattern):
+        sign = pattern[at]
+        if sign == "\\":
+            at += 1
+        elif inside:
+            inside = sign != "]"
+        elif sign == "[":
+            inside = True
+        elif sign == "(":
+            name = NAME.match(pattern, at + 2) if pattern.startswith("(?<", at) else None
+            if name is not None or not pattern.startswith("(?", at):
+                count += 1
+            if name is not None:
+                if name[1] in dict(named):
+                    raise EcmaError(f"two groups are called {name[1]!r}")
+                named.append((name[1], count))
+        at += 1
+    return count, named
+
+
+def written(piece: Signs, *, surrogates: bool = True) -> str:
+    """A class in a form that every dialect reads alike; ``surrogates`` False: without halves of signs."""
+    ranges = piece.ranges
+    if not surrogates:
+        ranges = tuple(
+            part
+            for low, high in ranges
+            for part in ((low, min(high, 0xD7FF)), (max(low, 0xE000), high))
+            if part[0] <= part[1]
+        )
+    if not piece.properties and len(ranges) == 1 and ranges[0][0] == ranges[0][1]:
+        return _code(ranges[0][0])
+    inside = "".join(_code(low) + (f"-{_code(high)}" if high > low else "") for low, high in ranges)
+    inside += "".join(piece.properties)
+    if not inside:
+        return f"[{'' if piece.negated else '^'}\\x00-\\U0010ffff]"
+    return f"[{'^' if piece.negated else ''}{inside}]"
+
+
+def _code(code: int) -> str:
+    if code < 128 and chr(code).isalnum():
+        return chr(code)
+    return f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}" if code < 65536 else f"\\U{code:08x}"
