@@ -323,9 +323,10 @@ class Narrowing:
 
 def _decimal(value: Any) -> Decimal | None:
     """A finite number, exactly; None for anything else."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or value in (math.inf, -math.inf, math.nan):
+    if isinstance(value, bool) or not isinstance(value, int | float):
         return None
-    return Decimal(str(value))
+    number = Decimal(str(value))
+    return number if number.is_finite() else None
 
 
 def both(one: Any, other: Any) -> Any:
