@@ -9,6 +9,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+import cogstep.packages  # noqa: F401 - says it when another file hides one of the packages
+
 if TYPE_CHECKING:
     from interpreters import events, fakes
     from interpreters.agent import Agent

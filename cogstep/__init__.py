@@ -1,0 +1,55 @@
+"""One name for what the three packages of cogstep offer.
+
+``cogstep.Agent`` is ``interpreters.Agent``, ``cogstep.load_model`` is ``runtime.load_model``, ``cogstep.LLMEngine`` is
+``cognition.LLMEngine``: every public name of the three, which share none. Each package is imported when one of its
+names is used.
+
+>>> import cogstep
+>>> cogstep.UserSpoke("Hello")
+UserSpoke(text='Hello', at=0.0, returns='')
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from cogstep.packages import NAMES, HiddenPackageError
+
+if TYPE_CHECKING:
+    __version__: str
+    from cognition import *  # noqa: F403 - their public names are the public names here
+    from interpreters import *  # noqa: F403 - as above
+    from runtime import *  # noqa: F403 - as above
+
+__all__ = ["HiddenPackageError", "__version__"]
+
+
+if not TYPE_CHECKING:  # else no type checker would find a name that is not there
+
+    def __getattr__(name: str) -> Any:
+        """A public name of one of the packages, at its first use."""
+        if name == "__version__":
+            return _version()
+        if name.startswith("_"):
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        for package in map(import_module, reversed(NAMES)):
+            if name in package.__all__:
+                value = getattr(package, name)
+                globals()[name] = value
+                return value
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def _version() -> str:
+    # Looking it up takes longer than importing all this.
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version("cogstep")
+    except PackageNotFoundError:  # a source tree on Python's path that was not installed
+        return "0"
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__, *(name for package in map(import_module, NAMES) for name in package.__all__)})

@@ -1,0 +1,55 @@
+"""Whether the packages that Python finds under our names are ours; importing this looks.
+
+``cognition``, ``runtime`` and ``interpreters`` are words that a program may have files of. Such a file stands before
+our package on Python's path, and what would come of it are errors that name neither.
+"""
+
+from __future__ import annotations
+
+import os.path
+import sys
+from importlib.util import find_spec
+
+NAMES = ("cognition", "runtime", "interpreters")
+"""The packages, from the bottom up."""
+
+HOME = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
+"""The folder in which all of them stand."""
+
+
+class HiddenPackageError(ImportError):
+    """Another file stands before one of our packages: says which, and what to do."""
+
+
+def check_packages() -> None:
+    """Look where Python finds our packages, without importing any.
+
+    Raises:
+        HiddenPackageError: it finds something else under one of their names.
+    """
+    for name in NAMES:
+        found = _file_of(name)
+        if os.path.realpath(found) != os.path.join(HOME, name, "__init__.py"):
+            what = f"{found} hides" if found else "Python does not find"
+            raise HiddenPackageError(
+                f"{what} cogstep's own package {name!r}, which is in {HOME}: rename the other one, or start Python "
+                "elsewhere or with -P, so that ours comes first on its path",
+                name=name,
+                path=found,
+            )
+
+
+def _file_of(name: str) -> str:
+    """The file that ``import`` takes for this name, or has taken; empty if there is none."""
+    try:
+        spec = find_spec(name)
+    except ValueError:  # it was imported without a specification
+        return getattr(sys.modules[name], "__file__", None) or ""
+    if spec is None:
+        return ""
+    if spec.origin is None:  # a folder without an __init__.py
+        return next(iter(spec.submodule_search_locations or ()), "")
+    return spec.origin
+
+
+check_packages()
