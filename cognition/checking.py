@@ -184,13 +184,16 @@ def _instance(words: str, holds: Callable[[Any], bool]) -> Check:
 
 
 def _worded(check: Check | None, words: str) -> Check | None:
+    if check is None:
+        return None
+
     def worded(value: Any) -> Any:
         try:
-            return check(value) if check is not None else value
+            return check(value)
         except MismatchError:
             _refuse(words, value)
 
-    return None if check is None else worded
+    return worded
 
 
 def _word(words: tuple[Any, ...]) -> Check:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from enum import IntEnum
 from typing import Annotated, Any, Literal, Protocol, TypeVar, get_type_hints
 
 import pytest
@@ -11,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cognition import AgentConfig, ConfigError, GenerationOptions, Limits, Policy, RetryPolicy, Rule, ToolSpec
-from cognition.checking import MismatchError, check_of, checked, described, shown
+from cognition.checking import MismatchError, check_of, checked, described, nearest, parts_of, shown
 from tests.cognition.session import has_type
 
 KINDS: Mapping[type, Mapping[str, Any]] = {
@@ -116,14 +117,31 @@ def test_lists_stand_for_tuples() -> None:
 
 class Talker(Protocol):
     volume: int
+    _mood: str
 
     def talk(self) -> None: ...
+
+
+class Singer(Talker, Protocol):
+    def sing(self) -> None: ...
 
 
 class Parrot:
     volume = 3
 
     def talk(self) -> None: ...
+
+
+class Mute:
+    def sing(self) -> None: ...
+
+
+class Canary(Parrot, Mute):
+    """It sings, too."""
+
+
+class Size(IntEnum):
+    SMALL = 1
 
 
 Any_ = TypeVar("Any_")
@@ -133,7 +151,12 @@ Any_ = TypeVar("Any_")
     ("hint", "right", "wrong", "words"),
     [
         (Talker, [Parrot()], [Parrot, 3, None], "a Talker"),
+        (Singer, [Canary()], [Parrot(), Mute(), Canary], "a Singer"),
         (Annotated[Talker, "somebody who talks"], [Parrot()], [3], "somebody who talks"),
+        (Annotated[Talker, 5, "somebody"], [Parrot()], [3], "somebody"),
+        (bool, [True, False], [1, "True", None], "True or False"),
+        (int, [3, Size.SMALL], [True, 3.0], "a whole number"),
+        (Iterable[str], [("a",)], [("a", 1)], "a list of which each is a text"),
         (Annotated[int, 5], [3], ["x"], "a whole number"),
         (Callable[[int], int], [print, int], [3], "a function"),
         (Mapping[str, int], [{}, {"a": 1}], [{"a": "b"}, {1: 1}, [("a", 1)]], "a mapping"),
@@ -164,6 +187,88 @@ def test_types_are_checked_as_they_read(hint: Any, right: list[Any], wrong: list
             check(one)
 
 
+ACTION = Literal["allow", "ask", "deny"]
+
+
+@pytest.mark.parametrize(
+    ("hint", "value", "told"),
+    [
+        (Talker, 3, "must be a Talker, not 3"),
+        (Annotated[Talker, "somebody who talks"], 3, "must be somebody who talks, not 3"),
+        (Annotated[int, 5], "x", "must be a whole number, not 'x'"),
+        (Callable[[int], int], 3, "must be a function, not 3"),
+        (Mapping[str, int], 3, "must be a mapping, not 3"),
+        (Mapping[str, int], {1: 1}, "has the key 1; each must be a text, not 1"),
+        (Mapping[str, int], {"a": "b"}, "['a'] must be a whole number, not 'b'"),
+        (Iterable[int], "12", "must be a list, not '12'"),
+        (Iterable[int], (1, "x"), "[1] must be a whole number, not 'x'"),
+        (tuple[int, ...], 3, "must be a list, not 3"),
+        (tuple[int, Any], (1,), "must be 2 values, not a tuple"),
+        (tuple[int, str], ["x", "y"], "must be a whole number, not 'x'"),
+        (ACTION, "alow", "must be one of 'allow', 'ask', 'deny', not 'alow'; did you mean 'allow'?"),
+        (ACTION, 3, "must be one of 'allow', 'ask', 'deny', not 3"),
+        (Literal["allow", "allows"], "allo", "must be one of 'allow', 'allows', not 'allo'; did you mean 'allow'?"),
+        (Literal["a"], "b", "must be 'a', not 'b'"),
+        (Literal["deny"], "denny", "must be 'deny', not 'denny'; did you mean 'deny'?"),
+        (int | str | None, 2.5, "must be a whole number or a text or None, not 2.5"),
+        (int | None, "x, not y", "must be a whole number or None, not 'x, not y'"),
+        (ACTION | None, "zz", "must be one of 'allow', 'ask', 'deny' or None, not 'zz'"),
+        (bool, 1, "must be True or False, not 1"),
+        (Exception, {}, "must be an Exception, not a dict"),
+        (Limits, {"steps": 3, "cost": 1}, "must be a Limits, not a mapping; write Limits(steps=..., cost=...)"),
+        (Limits, print, "must be a Limits, not a function"),
+        (Limits | None, 3, "must be a Limits or None, not 3"),
+        (Limits | str, 3, "must be a Limits or a text, not 3"),
+    ],
+)  # fmt: skip
+def test_a_problem_is_told_in_these_words(hint: Any, value: object, told: str) -> None:
+    """What was expected, what came, and what may have been meant; a second ``not`` stands in the value itself."""
+    check = check_of(hint)
+    assert check is not None
+
+    with pytest.raises(MismatchError) as caught:
+        check(value)
+    assert str(caught.value) == told
+
+
+def test_the_nearest_name_or_all_of_them() -> None:
+    assert nearest("stepz", ["stop", "step"]) == "; did you mean 'step'?"
+    assert nearest("zzz", ["a", "b"]) == "; there are a, b"
+    assert nearest("zzz", []) == ""
+
+
+def test_the_parts_among_the_types_of_options() -> None:
+    """An option that stands in one of them is told where it belongs."""
+    hints = {"a": Limits, "b": Limits | None, "c": Annotated[Rule, "a rule"], "d": int, "e": Annotated[int, Limits]}
+
+    assert parts_of(hints) == {"a": Limits, "b": Limits, "c": Rule}
+
+
+def test_what_a_class_declares() -> None:
+    """By place go those that are not keyword-only; aliases are the names; a word beside a type stands for it."""
+
+    @checked
+    @frozen
+    class Seat:
+        _row: Annotated[int, "a number of a row"]
+        limits: Limits = Limits()
+        side: str = field(default="left", kw_only=True)
+        made: str = field(default="", init=False)
+
+    by_place = "Seat takes at most 2 values by their place"
+    assert Seat(3).limits == Limits()
+    for make, told in (
+        (lambda: Seat("x"), "Seat.row must be a number of a row, not 'x'"),  # type: ignore[arg-type]  # that is the point
+        (lambda: Seat(), "Seat needs row"),  # type: ignore[call-arg]  # as above
+        (lambda: Seat(1, Limits(), "left"), f"{by_place}, and got 3; write the others as name=value"),  # type: ignore[misc]  # as above
+        (lambda: Seat(1, steps=3), "Seat has no option 'steps'; write limits=Limits(steps=...)"),  # type: ignore[call-arg]  # as above
+        (lambda: Seat(1, made="x"), "Seat has no option 'made'; there are row, limits, side"),  # type: ignore[call-arg]  # as above
+    ):
+        with pytest.raises(ConfigError) as caught:
+            make()
+        assert str(caught.value) == told
+
+
 @pytest.mark.parametrize("hint", [Any, object, Any_, int | Any, Annotated[Any, "whatever"], "odd"], ids=str)
 def test_what_may_be_anything_is_not_checked(hint: Any) -> None:
     assert check_of(hint) is None
@@ -184,6 +289,7 @@ def test_a_tuple_of_anything_is_one() -> None:
     ("value", "text"),
     [
         (3, "3"),
+        ("x" * 58, "'" + "x" * 58 + "'"),
         ("x" * 80, "'" + "x" * 59 + "..."),
         (10**5000, "a number of thousands of digits"),
         (int, "the class int"),

@@ -231,6 +231,7 @@ def test_a_measured_prompt_corrects_the_estimate_within_reason() -> None:
     assert scale_measured(100.0, 1) == 0.2
     assert scale_measured(100.0, 10_000) == 5.0
     assert scale_measured(100.0, 10**400) == 5.0
+    assert scale_measured(3.3, 16) == 16 / 3.3
 
 
 @given(st.dictionaries(st.text(), st.text()))

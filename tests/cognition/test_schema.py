@@ -17,6 +17,7 @@ from cognition import (
     ConfigError,
     Decision,
     EffectId,
+    GenerationOptions,
     History,
     Input,
     LLMEngine,
@@ -133,3 +134,14 @@ def test_every_class_is_defined_once_and_every_reference_leads_somewhere(kind: A
 def test_pairs_have_two_items_of_their_own_types(pairs: Any, right: bool) -> None:
     """The biases of tokens are the only ones so far."""
     assert right == VALIDATORS[AgentConfig].is_valid({"options": {"logit_bias": pairs}})
+
+
+def test_a_row_of_values_has_a_type_at_each_place() -> None:
+    """A tuple of a fixed length, as the biases of tokens are."""
+    biases = json_schema(GenerationOptions)["$defs"]["GenerationOptions"]["properties"]["logit_bias"]
+
+    row = [{"type": "integer"}, {"type": "number"}]
+    assert biases == {
+        "type": "array",
+        "items": {"type": "array", "prefixItems": row, "items": False, "minItems": 2},
+    }

@@ -395,3 +395,23 @@ def test_a_name_in_tags_at_the_token_limit_is_no_call_of_the_turn() -> None:
     again = session(replied("1.1.0", "<tool>shell</tool>", finish_reason="length"))
 
     assert [CallModel] == [type(decision) for decision in again]
+
+
+def test_what_is_told_in_these_words() -> None:
+    """With the whole text of what was meant as a call."""
+    tools = {"look": ToolSpec("look")}
+    unclosed = "<tool>look</tool>and <tool>look"
+    begun = '{"a": "nowhere", "i": {'
+
+    (call,) = read_text("tool_tags", unclosed, tools).calls
+    assert (call.name, call.arguments_json) == ("look", "{}")
+    (told,) = read_text("tool_tags", unclosed, tools).malformed
+    assert (told.raw, told.reason) == ("<tool>look", "<tool> is not closed")
+    (told,) = read_text("short_keys", begun, tools).malformed
+    assert (told.raw, told.reason) == (begun, "it begins like a call and is no complete JSON")
+    assert read_text("tool_tags", "<tool>look</tool>", tools) == read_text(
+        "tool_tags", "<tool>look</tool>", tools, "stop"
+    )
+    assert read_text("tool_tags", "<tool>look</tool>", tools) != read_text(
+        "tool_tags", "<tool>look</tool>", tools, "length"
+    )
