@@ -398,20 +398,15 @@ def test_a_name_in_tags_at_the_token_limit_is_no_call_of_the_turn() -> None:
 
 
 def test_what_is_told_in_these_words() -> None:
-    """With the whole text of what was meant as a call."""
+    """With the whole text of what was meant as a call; a reply ends by itself unless it is said that it was cut."""
     tools = {"look": ToolSpec("look")}
-    unclosed = "<tool>look</tool>and <tool>look"
-    begun = '{"a": "nowhere", "i": {'
+    begun, named = '{"a": "nowhere", "i": {', "<tool>look</tool>"
 
-    (call,) = read_text("tool_tags", unclosed, tools).calls
-    assert (call.name, call.arguments_json) == ("look", "{}")
-    (told,) = read_text("tool_tags", unclosed, tools).malformed
+    (told,) = read_text("tool_tags", f"{named}<args>{{}}</args>and <tool>look", tools, "length").malformed
     assert (told.raw, told.reason) == ("<tool>look", "<tool> is not closed")
     (told,) = read_text("short_keys", begun, tools).malformed
     assert (told.raw, told.reason) == (begun, "it begins like a call and is no complete JSON")
-    assert read_text("tool_tags", "<tool>look</tool>", tools) == read_text(
-        "tool_tags", "<tool>look</tool>", tools, "stop"
-    )
-    assert read_text("tool_tags", "<tool>look</tool>", tools) != read_text(
-        "tool_tags", "<tool>look</tool>", tools, "length"
-    )
+    whole = read_text("tool_tags", named, tools)
+    assert [(call.name, call.arguments_json) for call in whole.calls] == [("look", "{}")]
+    assert whole == read_text("tool_tags", named, tools, "stop")
+    assert whole != read_text("tool_tags", named, tools, "length")
