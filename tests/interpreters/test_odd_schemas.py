@@ -12,8 +12,8 @@ from cognition import ConfigError, ToolSpec
 from cognition.parsing import FORMATS
 from interpreters import Tool
 from interpreters.full_check import FullCheck
-from runtime.constrained.calls import read_tool, read_tools
 from runtime.constrained.replies import Vocabulary, reply
+from runtime.constrained.tools import read_tool, read_tools
 
 NO_TOKENS = Vocabulary({})
 
