@@ -117,11 +117,12 @@ def _in_text(reply: ModelReplied, protocol: TextProtocol) -> ModelReplied:
         return reply
     if protocol == "tool_tags":
         written = [f"<tool>{call.name}</tool><args>{call.arguments_json}</args>" for call in reply.calls]
-        text = "".join(written) + (f"<response>{reply.text}</response>" if reply.text else "")
+        text = "".join(written) + (f"<response>{reply.text}</response>" if reply.text else "") or "<tool>"
     else:
         objects = [_short_keys(call) for call in reply.calls]
-        text = f"[{', '.join([*objects, *([json.dumps({'f': reply.text})] if reply.text else [])])}]"
-    return ModelReplied(reply.effect_id, text if reply.calls else '{"a": ', usage=reply.usage)
+        objects += [json.dumps({"f": reply.text})] if reply.text else []
+        text = f"[{', '.join(objects)}]" if objects else '{"a": '
+    return ModelReplied(reply.effect_id, text, usage=reply.usage)
 
 
 def _short_keys(call: ProposedCall) -> str:
