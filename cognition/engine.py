@@ -70,15 +70,15 @@ class LLMEngine:
         if input is None:
             return Transition(state)
         row, phase = TABLE.get(type(input)), type(state.phase)
+        live = None if row is None else row.live.get(phase)
+        if live is not None:
+            return live.handler(self._setup, state, input)
         if row is None or phase not in PHASE_TYPES:
             raise CogstepError(
                 f"step takes a state and an input, not {phase.__name__} and {type(input).__name__}; "
                 "the inputs are in cognition.inputs"
             )
-        cell = row.live.get(phase)
-        if cell is None:
-            return reject(state, input, CLOSED if phase is Closed else row.otherwise)
-        return cell.handler(self._setup, state, input)
+        return reject(state, input, CLOSED if phase is Closed else row.otherwise)
 
     @property
     def effects(self) -> tuple[type[Effect], ...]:
