@@ -319,9 +319,9 @@ class Declared:
             ConfigError: a name is not known, is missing or given twice, or its value is none that it may have.
         """
         if len(args) > len(self.positional):
+            most = f"at most {len(self.positional)}" if self.positional else "no"
             raise ConfigError(
-                f"{subject} takes at most {len(self.positional)} values by their place, and got {len(args)}; "
-                "write the others as name=value"
+                f"{subject} takes {most} values by their place, and got {len(args)}; write the others as name=value"
             )
         values = dict(zip(self.positional, args, strict=False))
         for name, value in given.items():

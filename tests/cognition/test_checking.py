@@ -244,6 +244,17 @@ def test_the_parts_among_the_types_of_options() -> None:
     assert parts_of(hints) == {"a": Limits, "b": Limits, "c": Rule}
 
 
+def test_a_class_may_take_nothing_by_its_place() -> None:
+    @checked
+    @frozen(kw_only=True)
+    class Named:
+        row: int = 0
+
+    with pytest.raises(ConfigError) as caught:
+        Named(3)  # type: ignore[misc]  # that is the point
+    assert str(caught.value) == "Named takes no values by their place, and got 1; write the others as name=value"
+
+
 def test_what_a_class_declares() -> None:
     """By place go those that are not keyword-only; aliases are the names; a word beside a type stands for it."""
 
