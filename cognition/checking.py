@@ -222,9 +222,8 @@ def _union(hint: Any, members: tuple[Any, ...]) -> Check | None:
             try:
                 return one(value)
             except MismatchError as problem:
-                if len(checks) == 1:
-                    told = str(problem)
-                    raise MismatchError(told.replace(", not ", " or None, not ", 1) if optional else told) from None
+                if len(checks) == 1:  # and None
+                    raise MismatchError(str(problem).replace(", not ", " or None, not ", 1)) from None
         _refuse(described(hint), value)
 
     return check
