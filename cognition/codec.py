@@ -138,7 +138,7 @@ def from_data(data: Any, kind: Any) -> Any:
 
 @cache
 def reader_of(kind: Any) -> Callable[[Any], Any]:
-    """``from_data`` of one type, for who reads many values: to find out how a union is read takes as long as a read."""
+    """``from_data`` of one type, as a function to keep: finding out how a union is read costs as much as one read."""
     read = _converter(detailed=False).get_structure_hook(kind)
 
     def read_one(data: Any) -> Any:
@@ -208,7 +208,7 @@ def _strict_tuple(converter: Converter, kind: Any) -> Callable[[Any, Any], Any]:
 
 
 def _strict_row(converter: Converter, kinds: tuple[Any, ...]) -> Callable[[Any, Any], Any]:
-    """Reads an array of so many items, each of a type of its own."""
+    """Reads an array of a fixed length, each item of a type of its own."""
 
     def read(value: Any, _type: Any) -> Any:
         items = _array(value)
@@ -236,7 +236,7 @@ def _strict_literal(kind: Any) -> Callable[[Any, Any], Any]:
 
 
 def _is_row(kind: Any) -> bool:
-    """A tuple of so many items, each of a type of its own."""
+    """A tuple of a fixed length, each item of a type of its own."""
     return get_origin(kind) is tuple and get_args(kind)[1:] != (...,)
 
 

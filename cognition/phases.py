@@ -13,7 +13,7 @@ from cognition.requests import Purpose
 
 @frozen
 class ModelAttempt:
-    """One try at a model call: what for, the how manieth, and what was already done to make it fit."""
+    """One attempt at a model call: its purpose, its number, and whether history was trimmed for it."""
 
     purpose: Purpose = "answer"
     number: int = 1

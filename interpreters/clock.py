@@ -26,13 +26,13 @@ class Clock(Protocol):
         """Seconds since some moment; never goes back."""
 
     def receive(self, mailbox: SimpleQueue[Letter], seconds: float | None) -> Letter | None:
-        """The next letter, or None: at the latest after so many seconds, but whoever waits looks again anyway.
+        """The next letter, or None after ``seconds`` at the latest. Whoever waits looks again in any case.
 
         Without ``seconds`` there is no latest moment.
         """
 
     async def wait(self, wake: asyncio.Future[None], seconds: float | None) -> None:
-        """``receive`` under asyncio: until ``wake`` is done or so many seconds have passed; it is left as it is."""
+        """``receive`` under asyncio: waits until ``wake`` is done or ``seconds`` have passed. ``wake`` stays as it is."""
 
 
 class SystemClock:

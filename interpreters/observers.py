@@ -69,7 +69,7 @@ class Observers:
     """The observers of one session, and where it stands. Told by the thread or task that drives the session.
 
     An observer that raises, or falls too far behind, is dropped with a warning, to the others and to the log: it never
-    harms the run. How it is reached without waiting for it, says ``delivery``.
+    harms the run. ``delivery`` says how observers are called without waiting for them.
 
     Args:
         observers: who is told.

@@ -58,7 +58,7 @@ class Workers:
             inbox.put(None)
 
     def close(self, seconds: float) -> int:
-        """Send idle threads home and wait up to so many seconds for busy ones; how many still run after that."""
+        """End idle threads and wait up to ``seconds`` for busy ones. Returns how many still run after that."""
         deadline = time.monotonic() + seconds
         self._closed = True
         self.dismiss()

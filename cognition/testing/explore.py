@@ -74,7 +74,7 @@ def explore(
     Args:
         engine: Any engine; the search begins at ``AgentState()``.
         alphabet: Inputs, with ``ANY`` as the id of the effect that they answer. Without it ``default_alphabet``.
-        limit: After so many situations no new ones are taken up; all that were are held to the laws.
+        limit: Once this many situations are known, no new ones are taken up. All that are known are held to the laws.
         leave_out: Names of laws that need not hold, such as ``"L2"``.
         on_progress: Called now and then with what was seen so far.
         spread: Applies a function to parts of the work. A ``map`` over forked processes uses several cores; the

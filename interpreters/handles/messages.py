@@ -225,7 +225,6 @@ EVENTS: dict[str, type[Event]] = {
 
 EVENT_TAGS: dict[type[Event], str] = {kind: tag for tag, kind in EVENTS.items()}
 
-# JSON can't tell them apart from the numbers and texts around them, and nobody shall: they are what they are.
 WRITE = json.JSONEncoder(ensure_ascii=True, allow_nan=True, separators=(",", ":")).encode
 
 

@@ -6,7 +6,7 @@ import threading
 
 
 class Window:
-    """Lets a turn say so many events that are unread, and holds it up then until some were read.
+    """Backpressure: blocks the turn while ``size`` events are unread.
 
     Args:
         size: how many; None for any number.
