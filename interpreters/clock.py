@@ -32,7 +32,7 @@ class Clock(Protocol):
         """
 
     async def wait(self, wake: asyncio.Future[None], seconds: float | None) -> None:
-        """``receive`` under asyncio: waits until ``wake`` is done or ``seconds`` have passed. ``wake`` stays as it is."""
+        """``receive`` under asyncio: waits for ``wake``, which it does not change, or until ``seconds`` have passed."""
 
 
 class SystemClock:
