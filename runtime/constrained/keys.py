@@ -14,8 +14,9 @@ from copy import copy
 
 from attrs import define, field
 
-from cognition.parsing import FormatSpec, ParameterMarkers, advance, start
+from cognition.parsing import CallFormat, FormatSpec, ParameterMarkers, advance, start
 from cognition.parsing.literals import CLOSERS
+from cognition.parsing.making import name_in
 from cognition.parsing.markers import Markers
 from cognition.parsing.state import InCall, InReasoning, InSection, ParserState
 from cognition.parsing.typed import ANY_TYPE, ParameterTypes
@@ -111,25 +112,27 @@ class Brackets:
 class Tags:
     """Reads parameters between markers, whose values may be JSON with keys of its own."""
 
+    calls: CallFormat
     markers: ParameterMarkers
-    end: str
-    """Of a call."""
     types: ParameterTypes
     """Of the parameters of the tools that are offered."""
     repeated: bool = False
     """A key was given twice."""
     _keys: frozenset[str] = frozenset()
     _role: str = "outside"
-    """Of what comes: ``outside`` of parameters, a ``key``, or a ``value``."""
+    """Of what comes: ``outside`` of parameters, a ``key``, the ``type`` of a value, or a ``value``."""
+    _head: str = ""
+    """What stands before the parameters, the name in it."""
     _held: str = ""
-    """What has come of a key, or the end of the text, which may be the beginning of a marker."""
+    """What has come of a key or of a type, or the end of the text, which may be the beginning of a marker."""
     _value: Brackets | None = None
     """A value in JSON; None for one that is text, or may be."""
     _outside: Markers = field(init=False)
     _inside: Markers = field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        self._outside, self._inside = Markers((self.markers.key_start, self.end)), Markers((self.markers.value_end,))
+        self._outside = Markers((self.markers.key_start, self.calls.end))
+        self._inside = Markers((self.markers.value_end,))
 
     @property
     def closer(self) -> str:
@@ -150,26 +153,46 @@ class Tags:
                 key, at = text[at:end].strip(), end + len(self.markers.key_end)
                 self.repeated = self.repeated or key in self._keys
                 self._keys |= {key}
-                self._role, self._value = "value", Brackets() if self._is_json(key) else None
+                if self.markers.string_mark:
+                    self._role = "type"
+                else:
+                    self._role, self._value = "value", Brackets() if self._is_json(key) else None
+                continue
+            if self._role == "type":
+                end = text.find(self.markers.value_start, at)
+                if end < 0:
+                    break
+                is_text, at = self.markers.string_mark in text[at:end], end + len(self.markers.value_start)
+                self._role, self._value = "value", None if is_text else Brackets()
                 continue
             end, marker = (self._inside if self._role == "value" else self._outside).next(text, at)
             if self._value is not None:
                 self._value.read(text[at:end])
-                self.repeated = self.repeated or self._value.repeated
+                self.repeated, self._value.repeated = self.repeated or self._value.repeated, False
+            elif self._role == "outside" and not self._keys:
+                self._head += text[at:end]
             at = end + len(marker)
             if not marker:
                 break
             if self._role == "value":
                 self._role, self._value = "outside", None
-            elif marker == self.end:
-                self._keys = frozenset()
+            elif marker == self.calls.end:
+                self._keys, self._head = frozenset(), ""
             else:
                 self._role = "key"
         self._held = text[at:]
 
     def _is_json(self, key: str) -> bool:
-        """A parameter of this name is JSON in every tool that has one."""
-        found = [types[key] for types in self.types.values() if key in types]
+        """Whether a parameter is JSON in the tool that is called; where that is not known, in all that have it.
+
+        A start that came in many tokens may not be known whole here, so that its end stands before the name.
+        """
+        head = self._head.rpartition(self.calls.name_start or self.calls.start)[2]
+        head = head.partition(self.calls.name_end)[0] if self.calls.name_end else head
+        name = name_in(self.calls, head)
+        called = max((tool for tool in self.types if name.endswith(tool)), key=len, default=None)
+        known = self.types.values() if called is None else [self.types[called]]
+        found = [types[key] for types in known if key in types]
         return bool(found) and not any(not types or types & ANY_TYPE or "string" in types for types in found)
 
 
@@ -189,7 +212,7 @@ class KeyWatch:
         self._fresh: Brackets | Tags = Brackets()
         self._calls_too = calls is None or calls.shape != "nested_tags"  # no grammar of these leaves a key open
         if calls is not None and calls.parameters is not None:
-            self._fresh = Tags(calls.parameters, calls.end, types)
+            self._fresh = Tags(calls, calls.parameters, types)
         elif calls is not None and calls.shape in ("pythonic", "named_object"):
             self._fresh = Brackets(calls.quotes, escapes=calls.shape == "pythonic")
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
