@@ -19,6 +19,7 @@ pytest.importorskip("llguidance")
 from runtime.constrained.guide import Guide, Guides
 from runtime.constrained.keys import KeyWatch
 from runtime.constrained.masks import TokenMasks
+from runtime.errors import ConstraintError
 
 FLAG: dict[str, Any] = {"type": "boolean"}
 OPEN = {"type": "object", "additionalProperties": FLAG}
@@ -148,6 +149,54 @@ def test_an_answer_repeats_no_key() -> None:
     words = Words()
     guide = made(HERMES, words, (), response_format=json.dumps(OPEN))
     assert goes(guide, words, '{"a": true, "a": true}') == '": true}'
+
+
+def lead_of(spec: FormatSpec) -> str:
+    """What ends the marker that the prompt has begun, where it has begun one."""
+    rests = (marker.removeprefix(spec.prompted) for marker in spec.dropped if spec.prompted)
+    return next(filter(None, rests), "")
+
+
+@pytest.mark.behaviour("S13i")
+@pytest.mark.parametrize("tools", [(), TOOLS], ids=["alone", "beside tools"])
+@pytest.mark.parametrize("spec", CALLING, ids=lambda spec: spec.name)
+def test_an_answer_repeats_no_key_in_any_format(spec: FormatSpec, tools: tuple[ToolSpec, ...]) -> None:
+    """Nor is a key of an object within it taken for one of the object around, be it that it looks like a call."""
+    spec, words = silent(spec), Words()
+    lead = lead_of(spec)
+    bare = spec.calls is not None and not (spec.calls.start or spec.calls.section_start)
+    if tools and bare:
+        with pytest.raises(ConstraintError, match="beside tools"):
+            made(spec, words, tools, response_format="{}")
+        return
+    for first in ("a", "name"):
+        guide = made(spec, words, tools, response_format=json.dumps({"type": "object"}))
+        text = f'{lead}{{"{first}": "x", "{{": {{"{first}": "[", "b": 1}}, "b": "c", "{first}": 2}}'
+        assert goes(guide, words, text) == '": 2}'
+
+
+@pytest.mark.parametrize("spec", CALLING, ids=lambda spec: spec.name)
+def test_free_text_is_left_alone(spec: FormatSpec) -> None:
+    """Where no tool may be called, an object in a text is the model's own, and so are keys in code."""
+    spec, words = silent(spec), Words()
+    lead = lead_of(spec)
+    guide = made(spec, words, TOOLS, tool_choice="none")
+    assert goes(guide, words, f'{lead}Not {{"a": 1, "a": 2}} but {{case: 1, case: 2}}.') == ""
+
+
+@pytest.mark.parametrize("spec", CALLING, ids=lambda spec: spec.name)
+def test_an_answer_is_read_back_as_text(spec: FormatSpec) -> None:
+    """Where the prompt has begun a marker, it is finished before the answer."""
+    spec, words, whole = silent(spec), Words(), 0
+    for seed in range(20):
+        guide = made(spec, words, (), response_format=json.dumps(OPEN))
+        text = written(guide, words, Random(seed))
+        if text is not None:
+            whole += 1
+            read = parse_reply(spec, text)
+            assert (read.tool_calls, read.malformed) == ((), ()), text
+            assert isinstance(json.loads(read.text), dict)
+    assert whole
 
 
 EITHER = {"type": "object", "properties": {"m": {"type": ["object", "string"]}}, "required": ["m"]}
