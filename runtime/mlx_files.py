@@ -46,7 +46,7 @@ def check_mlx_directory(path: Path, *, spec: str) -> None:
         raise ModelNotFoundError(f"{path} holds no weights (model*.safetensors); fetch the whole directory", spec=spec)
     index = path / "model.safetensors.index.json"
     if index.is_file():
-        named = set(read_json(index, spec=spec).get("weight_map", {}).values())
+        named = _named_weights(index, spec)
         if missing := sorted(named - {file.name for file in weights}):
             raise ModelNotFoundError(f"{path} lacks {', '.join(missing)}; fetch the whole directory", spec=spec)
     for file in weights:
@@ -59,22 +59,25 @@ def read_mlx_directory(path: Path) -> MlxFiles:
     """What the files of a checked directory say.
 
     Raises:
-        ModelFileError: one of them is no JSON object.
+        ModelFileError: one of them is no JSON object, or says something else where a text or a number belongs.
     """
     config = read_json(path / "config.json")
     generation = read_json(path / "generation_config.json")
     tokenizer = read_json(path / "tokenizer_config.json")
     text_config = config.get("text_config") or {}
-    template, plain = named_templates(_templates(path, tokenizer))
-    ends = generation.get("eos_token_id") or config.get("eos_token_id") or text_config.get("eos_token_id")
+    if not isinstance(text_config, dict):
+        raise ModelFileError(f"text_config in {path / 'config.json'} is no JSON object; fetch it again")
+    template, plain = _chosen(path, _templates(path, tokenizer))
+    ends = generation.get("eos_token_id") or config.get("eos_token_id") or text_config.get("eos_token_id") or []
+    trained = config.get("max_position_embeddings") or text_config.get("max_position_embeddings")
     return MlxFiles(
         config=config,
         template=template,
         plain_template=plain,
         bos_text=_token_text(tokenizer.get("bos_token")),
         eos_text=_token_text(tokenizer.get("eos_token")),
-        end_tokens=frozenset([ends] if isinstance(ends, int) else ends or ()),
-        trained_context=config.get("max_position_embeddings") or text_config.get("max_position_embeddings"),
+        end_tokens=frozenset(_count(path, "eos_token_id", end) for end in (ends if isinstance(ends, list) else [ends])),
+        trained_context=_count(path, "max_position_embeddings", trained) if trained else None,
         weight_bytes=sum(file.stat().st_size for file in path.glob("model*.safetensors")),
     )
 
@@ -89,10 +92,25 @@ def read_json(path: Path, *, spec: str = "") -> dict[str, Any]:
         value = json.loads(path.read_text("utf-8"))
     except FileNotFoundError:
         return {}
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:  # the last where it is nested too deeply
         raise ModelFileError(f"{path} can't be read as JSON ({error}); fetch it again", spec=spec) from error
     if not isinstance(value, dict):
         raise ModelFileError(f"{path} holds no JSON object; fetch it again", spec=spec)
+    return value
+
+
+def _named_weights(index: Path, spec: str) -> set[str]:
+    """The files that the index of a model in several parts names."""
+    named = read_json(index, spec=spec).get("weight_map", {})
+    if not isinstance(named, dict) or not all(isinstance(name, str) for name in named.values()):
+        raise ModelFileError(f"weight_map in {index} names no files; fetch it again", spec=spec)
+    return set(named.values())
+
+
+def _count(path: Path, name: str, value: Any) -> int:
+    """A number of what is counted from zero on, in the files of a model's configuration."""
+    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+        raise ModelFileError(f"{name} in the configuration in {path} is no whole number; fetch it again")
     return value
 
 
@@ -105,7 +123,7 @@ def _check_safetensors(file: Path, spec: str) -> None:
     try:
         tensors = json.loads(header)
         end = 8 + length + max(tensor["data_offsets"][1] for name, tensor in tensors.items() if name != "__metadata__")
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
+    except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
         raise ModelFileError(f"{file} is no safetensors file; fetch it again", spec=spec) from error
     if size < end:
         raise ModelFileError(f"{file} is cut short: {size} of {end} bytes; fetch it again", spec=spec)
@@ -124,6 +142,25 @@ def named_templates(named: Mapping[str, Any]) -> tuple[str | None, str | None]:
     return with_tools, None if default == with_tools else default
 
 
+def _chosen(path: Path, named: Mapping[str, Any]) -> tuple[str | None, str | None]:
+    """The templates to use: none where there are none, but not where there are some that can't be used.
+
+    Raises:
+        ModelFileError: one is no text, or none is the one to use.
+    """
+    given = {name: source for name, source in named.items() if source is not None}
+    if odd := [name for name, source in given.items() if not isinstance(source, str)]:
+        raise ModelFileError(f"the chat template {odd[0]!r} in {path} is no text; fetch it again")
+    template, plain = named_templates(given)
+    if given and template is None:
+        names = ", ".join(sorted(given))
+        raise ModelFileError(
+            f"{path} has the chat templates {names}, and none called default or tool_use: it can't be told which to "
+            "use; save the right one as chat_template.jinja there, and remove additional_chat_templates"
+        )
+    return template, plain
+
+
 def _templates(path: Path, tokenizer: Mapping[str, Any]) -> Mapping[str, Any]:
     """All templates of a directory by name. As in transformers, files of their own count before what JSON files say."""
     more = sorted((path / "additional_chat_templates").glob("*.jinja"))
@@ -136,7 +173,8 @@ def _templates(path: Path, tokenizer: Mapping[str, Any]) -> Mapping[str, Any]:
     if isinstance(found, dict):
         return found
     if isinstance(found, list):
-        return {str(entry.get("name")): entry.get("template") for entry in found if isinstance(entry, dict)}
+        entries = [entry if isinstance(entry, dict) else {"template": entry} for entry in found]
+        return {str(entry.get("name")): entry.get("template") for entry in entries}
     return {"default": found}
 
 

@@ -243,7 +243,7 @@ class Guides:
 
             grammars.texts[key] = self._that_compiles(tools, written)
         text = grammars.texts[key]
-        keys = KeyWatch(spec, grammars.types, whole=True)
+        keys = KeyWatch(spec, grammars.types, whole=True, may_call=calls != "no", may_answer=bool(answer))
         return Guide(
             self._masks, lambda _: self._masks.matcher(text), None, keys, parallel=parallel, checked=not answer
         )

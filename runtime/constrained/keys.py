@@ -12,10 +12,11 @@ import contextlib
 import json
 from copy import copy
 
-from attrs import define, field
+from attrs import define, evolve, field
 
-from cognition.parsing import FormatSpec, ParameterMarkers, advance, start
+from cognition.parsing import CallFormat, FormatSpec, ParameterMarkers, advance, start
 from cognition.parsing.literals import CLOSERS
+from cognition.parsing.making import name_in
 from cognition.parsing.markers import Markers
 from cognition.parsing.state import InCall, InReasoning, InSection, ParserState
 from cognition.parsing.typed import ANY_TYPE, ParameterTypes
@@ -111,25 +112,27 @@ class Brackets:
 class Tags:
     """Reads parameters between markers, whose values may be JSON with keys of its own."""
 
+    calls: CallFormat
     markers: ParameterMarkers
-    end: str
-    """Of a call."""
     types: ParameterTypes
     """Of the parameters of the tools that are offered."""
     repeated: bool = False
     """A key was given twice."""
     _keys: frozenset[str] = frozenset()
     _role: str = "outside"
-    """Of what comes: ``outside`` of parameters, a ``key``, or a ``value``."""
+    """Of what comes: ``outside`` of parameters, a ``key``, the ``type`` of a value, or a ``value``."""
+    _head: str = ""
+    """What stands before the parameters, the name in it."""
     _held: str = ""
-    """What has come of a key, or the end of the text, which may be the beginning of a marker."""
+    """What has come of a key or of a type, or the end of the text, which may be the beginning of a marker."""
     _value: Brackets | None = None
     """A value in JSON; None for one that is text, or may be."""
     _outside: Markers = field(init=False)
     _inside: Markers = field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        self._outside, self._inside = Markers((self.markers.key_start, self.end)), Markers((self.markers.value_end,))
+        self._outside = Markers((self.markers.key_start, self.calls.end))
+        self._inside = Markers((self.markers.value_end,))
 
     @property
     def closer(self) -> str:
@@ -150,26 +153,46 @@ class Tags:
                 key, at = text[at:end].strip(), end + len(self.markers.key_end)
                 self.repeated = self.repeated or key in self._keys
                 self._keys |= {key}
-                self._role, self._value = "value", Brackets() if self._is_json(key) else None
+                if self.markers.string_mark:
+                    self._role = "type"
+                else:
+                    self._role, self._value = "value", Brackets() if self._is_json(key) else None
+                continue
+            if self._role == "type":
+                end = text.find(self.markers.value_start, at)
+                if end < 0:
+                    break
+                is_text, at = self.markers.string_mark in text[at:end], end + len(self.markers.value_start)
+                self._role, self._value = "value", None if is_text else Brackets()
                 continue
             end, marker = (self._inside if self._role == "value" else self._outside).next(text, at)
             if self._value is not None:
                 self._value.read(text[at:end])
-                self.repeated = self.repeated or self._value.repeated
+                self.repeated, self._value.repeated = self.repeated or self._value.repeated, False
+            elif self._role == "outside" and not self._keys:
+                self._head += text[at:end]
             at = end + len(marker)
             if not marker:
                 break
             if self._role == "value":
                 self._role, self._value = "outside", None
-            elif marker == self.end:
-                self._keys = frozenset()
+            elif marker == self.calls.end:
+                self._keys, self._head = frozenset(), ""
             else:
                 self._role = "key"
         self._held = text[at:]
 
     def _is_json(self, key: str) -> bool:
-        """A parameter of this name is JSON in every tool that has one."""
-        found = [types[key] for types in self.types.values() if key in types]
+        """Whether a parameter is JSON in the tool that is called; where that is not known, in all that have it.
+
+        A start that came in many tokens may not be known whole here, so that its end stands before the name.
+        """
+        head = self._head.rpartition(self.calls.name_start or self.calls.start)[2]
+        head = head.partition(self.calls.name_end)[0] if self.calls.name_end else head
+        name = name_in(self.calls, head)
+        called = max((tool for tool in self.types if name.endswith(tool)), key=len, default=None)
+        known = self.types.values() if called is None else [self.types[called]]
+        found = [types[key] for types in known if key in types]
         return bool(found) and not any(not types or types & ANY_TYPE or "string" in types for types in found)
 
 
@@ -179,22 +202,30 @@ class KeyWatch:
     Args:
         spec: the format.
         types: of the parameters of the tools that are offered.
-        whole: the reply is followed from its first token on, with its reasoning and with an answer in JSON; otherwise
-            one call at a time, each from its beginning on.
+        whole: the reply is followed from its first token on, with its reasoning; otherwise one call at a time, each
+            from its beginning on.
+        may_call: whether a whole reply may be calls.
+        may_answer: whether it may be an answer in JSON. What is neither is free text, and left alone.
     """
 
-    def __init__(self, spec: FormatSpec, types: ParameterTypes, *, whole: bool) -> None:
-        calls = spec.calls
-        self._spec = spec
+    def __init__(
+        self, spec: FormatSpec, types: ParameterTypes, *, whole: bool, may_call: bool = True, may_answer: bool = False
+    ) -> None:
+        # An answer may look like a call without a marker, and must not be taken for one.
+        self._spec = spec if may_call else evolve(spec, calls=None)
+        calls = self._spec.calls
         self._fresh: Brackets | Tags = Brackets()
-        self._calls_too = calls is None or calls.shape != "nested_tags"  # no grammar of these leaves a key open
+        self._calls_too = calls is not None and calls.shape != "nested_tags"  # no grammar of these leaves a key open
+        starts = () if calls is None else (calls.section_start, calls.start, *calls.more_starts)
+        self._starts = tuple(start.removeprefix(spec.prompted) for start in starts if start != spec.prompted)
         if calls is not None and calls.parameters is not None:
-            self._fresh = Tags(calls.parameters, calls.end, types)
+            self._fresh = Tags(calls, calls.parameters, types)
         elif calls is not None and calls.shape in ("pythonic", "named_object"):
             self._fresh = Brackets(calls.quotes, escapes=calls.shape == "pythonic")
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
-        parsed: ParserState | None = start(spec) if whole else None
-        self._taken = self._looked = (self._fresh, Brackets(), parsed, self._decoder.getstate())
+        parsed: ParserState | None = start(self._spec) if whole else None
+        answers: bool | str = may_answer and ("" if may_call else True)
+        self._taken = self._looked = (self._fresh, Brackets(), parsed, answers, self._decoder.getstate())
 
     def begin(self, text: str) -> None:
         """A call begins, and this has come of it."""
@@ -202,25 +233,40 @@ class KeyWatch:
         if self._calls_too:
             call.read(text)
         self._decoder.reset()
-        self._taken = (call, *self._taken[1:3], self._decoder.getstate())
+        self._taken = (call, *self._taken[1:4], self._decoder.getstate())
 
     def look(self, piece: bytes) -> bool:
         """Whether no key would be given twice with this token."""
-        call, answer, parsed, decoded = self._taken
+        call, answer, parsed, answers, decoded = self._taken
+        if not self._calls_too and answers is False:
+            return True
         self._decoder.setstate(decoded)
         text = self._decoder.decode(piece)
         before, after = parsed, None
         if before is not None:
             after, _ = advance(self._spec, before, text)
-        if before is None or after is None or _in_call(before) or _in_call(after):
-            if self._calls_too:
-                call = copy(call)
-                call.read(text)
-        elif not isinstance(after.phase, InReasoning):
+        if answers is not False and not (after is not None and isinstance(after.phase, InReasoning)):
+            answers = self._answers(answers, text, in_call=after is not None and _in_call(after))
             answer = copy(answer)
             answer.read(text)
-        self._looked = (call, answer, after, self._decoder.getstate())
+        called = before is None or after is None or _in_call(before) or _in_call(after)
+        if self._calls_too and answers is not True and called:
+            call = copy(call)
+            call.read(text)
+        self._looked = (call, answer, after, answers, self._decoder.getstate())
         return not (call.repeated or answer.repeated)
+
+    def _answers(self, answers: bool | str, text: str, *, in_call: bool) -> bool | str:
+        """Whether the reply is an answer and no call; as long as that is not told, what came before either.
+
+        Where both may come each call has its marker: an object without one is an answer, though it looks like a call.
+        """
+        if isinstance(answers, bool):
+            return answers
+        head, brace, _ = (answers + text).partition("{")
+        if in_call and any(start in head for start in self._starts):
+            return False
+        return True if brace else head
 
     def take(self) -> None:
         """Go on by the token looked at last, be it that a key was given twice with it."""

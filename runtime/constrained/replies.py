@@ -154,7 +154,8 @@ class _ReplyWriter:
     def answer(self, schema: Any) -> str:
         tree = read_schema(schema, "the schema of the answer")
         value = ValueWriter(self.rules, tree).value(tree.root)
-        return self.rules.rule(f"{self._dropped()} {self._space} {value} {self._dropped(behind=True)}")
+        lead = self._dropped().removesuffix("?") if self.spec.prompted else self._dropped()  # the marker has begun
+        return self.rules.rule(f"{lead} {self._space} {value} {self._dropped(behind=True)}")
 
     def stop(self) -> str:
         """Texts that end a reply and that no token stands for by itself."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import struct
 from pathlib import Path
@@ -15,6 +16,7 @@ from hypothesis import strategies as st
 from cognition import GenerationOptions, History, ModelRequest, ToolSpec, UserMessage
 from runtime.errors import ModelFileError, ModelLoadError, ModelNotFoundError
 from runtime.gguf_header import read_gguf_header
+from runtime.mlx_files import check_mlx_directory, read_mlx_directory
 from runtime.specs import SMALL_MODEL
 from runtime.template_files import BOS, EOS, TEMPLATE, TOKENS, TemplateFile, find_template, open_template
 
@@ -189,8 +191,7 @@ NAMED = [{"name": "default", "template": PLAIN}, {"name": "tool_use", "template"
         ({"tokenizer_config.json": {"chat_template": NAMED[1:]}}, (TOOLS, None)),
         ({"tokenizer_config.json": {"chat_template": [{"name": "rag", "template": PLAIN}]}}, (PLAIN, None)),
         ({"tokenizer_config.json": {"chat_template": [*NAMED, {"name": "rag", "template": "x"}]}}, (TOOLS, PLAIN)),
-        ({"tokenizer_config.json": {"chat_template": [5, {"name": "default"}], "eos_token": "x"}}, (None, None)),
-        ({"tokenizer_config.json": {"chat_template": 5}, "config.json": {"model_type": "x"}}, (None, None)),
+        ({"tokenizer_config.json": {"chat_template": [{"name": "default"}], "eos_token": "x"}}, (None, None)),
     ],
 )
 def test_of_several_templates_each_is_found(
@@ -230,4 +231,82 @@ def test_a_template_that_is_no_text_is_named(tmp_path: Path) -> None:
     (tmp_path / "chat_template.jinja").write_bytes(b"\xff\xfe")
 
     with pytest.raises(ModelFileError, match=r"chat_template.jinja can't be read as text .*; fetch it again"):
+        find_template(str(tmp_path))
+
+
+JSON_VALUES = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-2, 9)
+    | st.floats()
+    | st.sampled_from(["", "</s>", "{{ messages }}", "{%"]),
+    lambda inner: (
+        st.lists(inner, max_size=2)
+        | st.dictionaries(
+            st.sampled_from(["default", "tool_use", "rag", "name", "template", "content"]), inner, max_size=3
+        )
+    ),
+    max_leaves=5,
+)
+SAID = {
+    "config.json": ("model_type", "text_config", "eos_token_id", "max_position_embeddings"),
+    "generation_config.json": ("eos_token_id",),
+    "tokenizer_config.json": ("chat_template", "bos_token", "eos_token"),
+    "chat_template.json": ("chat_template",),
+    "model.safetensors.index.json": ("weight_map",),
+}
+"""What is read of the files of a directory."""
+
+
+@given(st.data())
+def test_whatever_stands_in_a_directory_is_read_or_told(tmp_path_factory: pytest.TempPathFactory, data: Any) -> None:
+    """Any JSON in any place gives values of the types that are promised, or an error of a load."""
+    folder = tmp_path_factory.mktemp("m")
+    (folder / "model.safetensors").write_bytes(b"")
+    for file, keys in SAID.items():
+        said = data.draw(st.fixed_dictionaries({}, optional=dict.fromkeys(keys, JSON_VALUES)), label=file)
+        (folder / file).write_text(json.dumps(said))
+    with contextlib.suppress(ModelLoadError):
+        files = read_mlx_directory(folder)
+        assert all(type(end) is int and end >= 0 for end in files.end_tokens)
+        assert files.trained_context is None or files.trained_context > 0
+        assert isinstance(files.template, str | None)
+        assert files.template is not None or files.plain_template is None
+    with contextlib.suppress(ModelLoadError):
+        check_mlx_directory(folder, spec="")
+
+
+@pytest.mark.parametrize("name", [*SAID, "model.safetensors"])
+def test_files_that_are_nested_too_deeply_are_told(tmp_path: Path, name: str) -> None:
+    """As is one whose header is."""
+    deep = b'{"a":' * 100_000
+    for file in ("config.json", "model.safetensors"):
+        (tmp_path / file).write_bytes(b'{"model_type": "llama"}')
+    (tmp_path / name).write_bytes(struct.pack("<Q", len(deep)) + deep + b" " if "json" not in name else deep)
+
+    def read() -> None:
+        read_mlx_directory(tmp_path)
+        check_mlx_directory(tmp_path, spec="")
+
+    with pytest.raises(ModelFileError):
+        read()
+
+
+@pytest.mark.parametrize(
+    ("found", "told"),
+    [
+        ([{"name": "rag", "template": "{{ messages }}"}, {"name": "code", "template": "x"}], "code, rag"),
+        ({"rag": "{{ messages }}", "code": "x"}, "code, rag"),
+        (5, "no text"),
+        ([{"name": "default", "template": ["x"]}], "no text"),
+        ([5, {"name": "default"}], "no text"),
+    ],
+)
+def test_templates_of_which_none_is_the_one_to_use_are_no_missing_template(
+    tmp_path: Path, found: Any, told: str
+) -> None:
+    """Another one in its place would give the model what it has never seen."""
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps({"chat_template": found}))
+
+    with pytest.raises(ModelFileError, match=told):
         find_template(str(tmp_path))

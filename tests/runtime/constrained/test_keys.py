@@ -11,12 +11,15 @@ from attrs import evolve
 
 from cognition import GenerationOptions, ToolSpec
 from cognition.parsing import FORMATS, HERMES, FormatSpec, parse_reply
-from cognition.parsing.formats import GEMMA4
+from cognition.parsing.formats import DEEPSEEK_V4, GEMMA4, QWEN3_CODER
+from cognition.parsing.typed import types_of
 from tests.runtime.constrained.vocabularies import Words
 
 pytest.importorskip("llguidance")
 from runtime.constrained.guide import Guide, Guides
+from runtime.constrained.keys import KeyWatch
 from runtime.constrained.masks import TokenMasks
+from runtime.errors import ConstraintError
 
 FLAG: dict[str, Any] = {"type": "boolean"}
 OPEN = {"type": "object", "additionalProperties": FLAG}
@@ -93,15 +96,16 @@ def test_no_key_is_given_twice(spec: FormatSpec, tool: ToolSpec) -> None:
 
 def goes(guide: Guide, words: Words, text: str) -> str:
     """What is left of a text where the guide no longer goes on by its signs."""
-    for place, sign in enumerate(text.encode()):
+    signs = text.encode()
+    for place, sign in enumerate(signs):
         mask = guide.allowed()
         if mask is not None and not mask[sign // 8] >> sign % 8 & 1:
-            return text[place:]
+            return signs[place:].decode()
         if not guide.accept(sign, words.piece(sign)):
             mask = guide.allowed()
             assert mask is not None
             assert not mask[sign // 8] >> sign % 8 & 1
-            return text[place:]
+            return signs[place:].decode()
     return ""
 
 
@@ -145,6 +149,96 @@ def test_an_answer_repeats_no_key() -> None:
     words = Words()
     guide = made(HERMES, words, (), response_format=json.dumps(OPEN))
     assert goes(guide, words, '{"a": true, "a": true}') == '": true}'
+
+
+def lead_of(spec: FormatSpec) -> str:
+    """What ends the marker that the prompt has begun, where it has begun one."""
+    rests = (marker.removeprefix(spec.prompted) for marker in spec.dropped if spec.prompted)
+    return next(filter(None, rests), "")
+
+
+@pytest.mark.behaviour("S13i")
+@pytest.mark.parametrize("tools", [(), TOOLS], ids=["alone", "beside tools"])
+@pytest.mark.parametrize("spec", CALLING, ids=lambda spec: spec.name)
+def test_an_answer_repeats_no_key_in_any_format(spec: FormatSpec, tools: tuple[ToolSpec, ...]) -> None:
+    """Nor is a key of an object within it taken for one of the object around, be it that it looks like a call."""
+    spec, words = silent(spec), Words()
+    lead = lead_of(spec)
+    bare = spec.calls is not None and not (spec.calls.start or spec.calls.section_start)
+    if tools and bare:
+        with pytest.raises(ConstraintError, match="beside tools"):
+            made(spec, words, tools, response_format="{}")
+        return
+    for first in ("a", "name"):
+        guide = made(spec, words, tools, response_format=json.dumps({"type": "object"}))
+        text = f'{lead}{{"{first}": "x", "{{": {{"{first}": "[", "b": 1}}, "b": "c", "{first}": 2}}'
+        assert goes(guide, words, text) == '": 2}'
+
+
+@pytest.mark.parametrize("spec", CALLING, ids=lambda spec: spec.name)
+def test_free_text_is_left_alone(spec: FormatSpec) -> None:
+    """Where no tool may be called, an object in a text is the model's own, and so are keys in code."""
+    spec, words = silent(spec), Words()
+    lead = lead_of(spec)
+    guide = made(spec, words, TOOLS, tool_choice="none")
+    assert goes(guide, words, f'{lead}Not {{"a": 1, "a": 2}} but {{case: 1, case: 2}}.') == ""
+
+
+@pytest.mark.parametrize("spec", CALLING, ids=lambda spec: spec.name)
+def test_an_answer_is_read_back_as_text(spec: FormatSpec) -> None:
+    """Where the prompt has begun a marker, it is finished before the answer."""
+    spec, words, whole = silent(spec), Words(), 0
+    for seed in range(20):
+        guide = made(spec, words, (), response_format=json.dumps(OPEN))
+        text = written(guide, words, Random(seed))
+        if text is not None:
+            whole += 1
+            read = parse_reply(spec, text)
+            assert (read.tool_calls, read.malformed) == ((), ()), text
+            assert isinstance(json.loads(read.text), dict)
+    assert whole
+
+
+EITHER = {"type": "object", "properties": {"m": {"type": ["object", "string"]}}, "required": ["m"]}
+SHARED = (
+    ToolSpec("either", "", EITHER),
+    ToolSpec("maps", "", {"type": "object", "additionalProperties": OPEN}),
+    ToolSpec("object", "", {"type": "object", "properties": {"m": OPEN}, "required": ["m"]}),
+    ToolSpec("text", "", {"type": "object", "properties": {"m": {"type": "string"}}, "required": ["m"]}),
+)
+"""Parameters of one name that are JSON in one tool and text in another, or whose type only the format's mark tells."""
+TYPED = '<｜DSML｜tool_calls><｜DSML｜invoke name="{}"><｜DSML｜parameter name="m" string="{}">'
+PLAIN = "<tool_call><function={}><parameter=m>"
+
+
+@pytest.mark.behaviour("S13i")
+@pytest.mark.parametrize(
+    ("spec", "start", "twice"),
+    [
+        (DEEPSEEK_V4, TYPED.format("either", "false"), True),
+        (DEEPSEEK_V4, TYPED.format("either", "true"), False),
+        (DEEPSEEK_V4, TYPED.format("maps", "false"), True),
+        (DEEPSEEK_V4, TYPED.format("text", "true"), False),
+        (QWEN3_CODER, PLAIN.format("object"), True),
+        (QWEN3_CODER, PLAIN.format("text"), False),
+    ],
+)
+def test_a_parameter_is_followed_as_what_the_called_tool_takes(spec: FormatSpec, start: str, *, twice: bool) -> None:
+    """JSON is told from text by the mark of its type where there is one, or else by the schema of that tool."""
+    words, spec = Words(), silent(spec)
+    guide = made(spec, words, SHARED, tool_choice="required")
+    left = goes(guide, words, start + '{"a": true, "a": true}')
+    assert left == ('": true}' if twice else "")
+
+
+def test_what_came_twice_where_nothing_else_could_is_not_held_against_what_follows() -> None:
+    """Else each token behind it would be refused, one by one."""
+    watch = KeyWatch(QWEN3_CODER, types_of(SHARED), whole=True)
+    assert watch.look(f'{PLAIN.format("object")}{{"a": true, "a'.encode())
+    watch.take()
+    assert not watch.look(b'"')
+    watch.take()
+    assert watch.look(b": true, ")
 
 
 def test_a_grammar_that_leaves_no_other_key_goes_on() -> None:
