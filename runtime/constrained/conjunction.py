@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 
 TYPES = ("object", "array", "string", "number", "integer", "boolean", "null")
 HELD: Mapping[str, frozenset[str]] = {
-    "object": frozenset({"properties", "required", "additionalProperties", "patternProperties"}),
+    "object": frozenset(
+        {"properties", "required", "additionalProperties", "patternProperties", "minProperties", "maxProperties"}
+    ),
     "array": frozenset({"items", "prefixItems", "minItems", "maxItems"}),
     "string": frozenset({"minLength", "maxLength", "pattern"}),
     "number": frozenset({"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"}),
