@@ -13,8 +13,11 @@ from importlib.util import find_spec
 NAMES = ("cognition", "runtime", "interpreters")
 """The packages, from the bottom up."""
 
-HOME = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
-"""The folder in which all of them stand."""
+HOMES = tuple(
+    os.path.dirname(os.path.dirname(place)) for place in (os.path.abspath(__file__), os.path.realpath(__file__))
+)
+"""The folder in which all of them stand: as Python found it, and where links lead from there. Of an installation whose
+files are each a link into a store the first one counts, of packages that are linked one by one the second."""
 
 
 class HiddenPackageError(ImportError):
@@ -29,14 +32,26 @@ def check_packages() -> None:
     """
     for name in NAMES:
         found = _file_of(name)
-        if os.path.realpath(found) != os.path.join(HOME, name, "__init__.py"):
+        if not _is_ours(found, name):
             what = f"{found} hides" if found else "Python does not find"
             raise HiddenPackageError(
-                f"{what} cogstep's own package {name!r}, which is in {HOME}: rename the other one, or start Python "
+                f"{what} cogstep's own package {name!r}, which is in {HOMES[0]}: rename the other one, or start Python "
                 "elsewhere or with -P, so that ours comes first on its path",
                 name=name,
                 path=found,
             )
+
+
+def _is_ours(found: str, name: str) -> bool:
+    """Whether this file is the package of this name beside ours. Its ending is another where only compiled files are
+    shipped.
+    """
+    for place in (os.path.abspath(found), os.path.realpath(found)):
+        folder, file = os.path.split(place)
+        home, package = os.path.split(folder)
+        if home in HOMES and package == name and file.partition(".")[0] == "__init__":
+            return True
+    return False
 
 
 def _file_of(name: str) -> str:

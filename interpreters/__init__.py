@@ -7,9 +7,15 @@ name is used, so that `cogstep --help` answers at once.
 from __future__ import annotations
 
 from importlib import import_module
+from importlib.util import find_spec
+from os.path import dirname
 from typing import TYPE_CHECKING, Any
 
-import cogstep.packages  # noqa: F401 - says it when another file hides one of the packages
+_face = find_spec("cogstep")
+if _face is not None and dirname(dirname(_face.origin or "")) == dirname(dirname(__file__)):
+    # Says it when another file hides one of the packages. Not so where a program has a file `cogstep.py` of its own:
+    # nothing here needs that name, and importing it would run the program once more.
+    import cogstep.packages  # noqa: F401
 
 if TYPE_CHECKING:
     from interpreters import events, fakes

@@ -3,7 +3,7 @@
 Importing this imports no backend: each is loaded when a model needs it.
 """
 
-import cogstep.packages  # noqa: F401 - says it when another file hides one of the packages
+import runtime.hidden  # noqa: F401 - says it when another file hides one of the packages
 from runtime.errors import (
     ExtraMissingError,
     LoadCancelledError,

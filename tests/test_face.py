@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import compileall
+import os
+import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
+import attrs
+import cattrs
 import pytest
 
 import cognition
@@ -68,3 +74,95 @@ def test_what_hides_a_package_is_named(hidden: str, way: str, tmp_path: Path) ->
 def test_a_hidden_package_is_an_import_error() -> None:
     """So whoever tries an import and goes on without can do so."""
     assert issubclass(cogstep.HiddenPackageError, ImportError)
+
+
+def shipped(folder: Path) -> Path:
+    """The packages as an installer lays them out, without the model."""
+    for package in (cogstep, *PACKAGES):
+        source = Path(package.__path__[0])
+        ignored = shutil.ignore_patterns("__pycache__", "small_model")
+        shutil.copytree(source, folder / source.name, ignore=ignored)
+    return folder
+
+
+def as_it_is(folder: Path) -> Path:
+    return folder
+
+
+def zipped(folder: Path) -> Path:
+    return Path(shutil.make_archive(str(folder.parent / "packages"), "zip", folder))
+
+
+def compiled_only(folder: Path) -> Path:
+    """As programs are shipped without their sources, and as freezing tools lay them out."""
+    compileall.compile_dir(folder, quiet=2, legacy=True)
+    for source in folder.rglob("*.py"):
+        source.unlink()
+    return folder
+
+
+def linked_packages(folder: Path) -> Path:
+    links = folder.parent / "links"
+    links.mkdir()
+    for package in folder.iterdir():
+        (links / package.name).symlink_to(package)
+    return links
+
+
+def linked_files(folder: Path) -> Path:
+    """As stores do it that keep each file once, under a name of its own."""
+    links, store = folder.parent / "links", folder.parent / "store"
+    store.mkdir()
+    for number, source in enumerate(sorted(folder.rglob("*.py"))):
+        link = links / source.relative_to(folder)
+        link.parent.mkdir(parents=True, exist_ok=True)
+        link.symlink_to(source.rename(store / str(number)))
+    return links
+
+
+@pytest.mark.parametrize("way", [as_it_is, zipped, compiled_only, linked_packages, linked_files])
+def test_nothing_is_hidden_however_it_is_laid_out(way: Callable[[Path], Path], tmp_path: Path) -> None:
+    """And what is hidden there is found as anywhere else."""
+    place = way(shipped(tmp_path / "shipped"))
+    others = [str(Path(attrs.__file__).parents[1]), str(Path(cattrs.__file__).parents[1])]
+    path = {**os.environ, "PYTHONPATH": os.pathsep.join([str(place), *others])}
+    code = (
+        "import sys, cogstep; sys.stdout.write(cogstep.Agent.__name__ + cogstep.UserSpoke.__name__ + cogstep.__file__)"
+    )
+
+    def ran(folder: Path) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-c", code]
+        return subprocess.run(command, cwd=folder, env=path, capture_output=True, text=True, check=False, timeout=60)
+
+    (user := tmp_path / "user").mkdir()
+    assert ran(user).stdout.startswith(f"AgentUserSpoke{place}"), ran(user).stderr
+
+    (user / "runtime.py").write_text("")
+    assert "runtime.py hides cogstep's own package 'runtime'" in ran(user).stderr
+
+
+@pytest.mark.parametrize("file", ["cogstep.py", "cogstep/__init__.py"])
+@pytest.mark.parametrize("start", [True, False])
+def test_a_program_may_be_called_cogstep(file: str, start: bool, tmp_path: Path) -> None:
+    """It runs, and once: the packages beneath do not need that name."""
+    program = tmp_path / file
+    program.parent.mkdir(exist_ok=True)
+    program.write_text("print('program')\nfrom interpreters import Agent\nfrom runtime import Notes\n")
+
+    done = run(tmp_path, *([str(program)] if start else ["-c", "import cogstep"]))
+
+    assert (done.stdout, done.stderr) == ("program\n", "")
+
+
+def test_an_agent_host_does_not_look_into_the_working_directory(tmp_path: Path) -> None:
+    """Where the program itself does not: a file there hides nothing from its child."""
+    (tmp_path / "runtime.py").write_text("print('run')")
+    code = (
+        "from interpreters import AgentHost, ModelChoice\n"
+        "choice = ModelChoice(factory='interpreters.fakes:ScriptedModel', arguments={'replies': ['Hello.']})\n"
+        "with AgentHost.in_process(choice) as host: print(host.open('one').run('Hello?').text)\n"
+    )
+
+    done = run(tmp_path, "-P", "-c", code)
+
+    assert (done.stdout, done.stderr) == ("Hello.\n", "")

@@ -43,7 +43,8 @@ ANSWER_WAIT = 60.0
 FAULTS = 100
 """How many are kept: a program that is no host may print without end."""
 
-CHILD = (sys.executable, "-m", "interpreters.handle_child")
+CHILD = (sys.executable, "-P", "-m", "interpreters.handle_child")
+"""It finds modules where this process does: ``-P`` leaves out the folder that it happens to be started in."""
 
 CLOSED = "the host was closed"
 
