@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import threading
+from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine
-from concurrent.futures import Future
 from functools import cached_property, partial
 from typing import Any, ClassVar
 
@@ -43,8 +44,8 @@ from interpreters.observers import Observers
 from interpreters.program import Consultation, Consulted, Program
 from interpreters.spawning import IN_PART, Worker, worker_answer
 from interpreters.stream import BROKEN_OFF, Reply
-from interpreters.threads import in_thread, to_its_end
-from interpreters.tools import LEFT, describe, is_async, run_tool, run_tool_async
+from interpreters.threads import awaited, in_thread, seen, to_its_end
+from interpreters.tools import LEFT, describe, run_tool, run_tool_async
 from runtime.awaiting import reading
 
 Work = Callable[[], Coroutine[Any, Any, Input | None]]
@@ -87,8 +88,10 @@ class AsyncInterpreter(Interpreter):
         """Reads what the model writes, where something else goes on beside it."""
         self._alone: Reply | None = None
         """What is to be read in the session's own task."""
-        self._modes: tuple[Mode, ...] = ()
+        self._modes: deque[Mode] = deque()
         """Set between turns, and not on the disk yet."""
+        self._outside = threading.Lock()
+        """Held by a thread that sets a mode while no loop has the session: until then none takes it."""
         self._setting: asyncio.Task[None] | None = None
         self._rest: set[asyncio.Future[None]] = set()
         """Who waits until the turn under way stands closed on file."""
@@ -111,13 +114,14 @@ class AsyncInterpreter(Interpreter):
         await self.ready()
         if self._turn is not None:
             raise BusyError(BUSY)
-        self._mailbox.belongs_to(asyncio.get_running_loop())
         error: BaseException | None = None
         try:
             async with asyncio.TaskGroup() as group:
                 self._group, self._driving = group, True
                 try:
-                    for first in self._first(event, turn):
+                    beginning = self._first(event, turn)
+                    self._begin_setting()
+                    for first in beginning:
                         await self.driver.advance_async(first, to_its_end)
                     await self.driver.run_async(self._next_input, to_its_end)
                 except asyncio.CancelledError:
@@ -144,7 +148,9 @@ class AsyncInterpreter(Interpreter):
 
     async def ready(self) -> None:
         """Until what was set between turns is on the disk."""
-        if self._modes:
+        self._belongs_here()
+        self._take_unread()
+        if self._turn is None:
             await self._modes_set()
 
     async def ended(self) -> None:
@@ -193,43 +199,87 @@ class AsyncInterpreter(Interpreter):
         """Let more or less happen without being asked, from now on. From any thread while a turn is under way.
 
         What comes while the model writes holds for the calls of its reply, and is told of when the reply has ended.
-        Between turns it may have to wait for the disk. That holds no loop up: what comes next waits for it, and raises
-        if it can't be written.
+        Between turns it may wait for the disk, or for the session's loop; what comes next waits for it, and raises.
         """
-        if self._turn is not None:
+        if self._turn is not None and not self._modes:  # else behind those
             self._mailbox.send(ModeChanged(mode))
-            return
-        if not self._modes and not self.driver.waits(ModeChanged(mode)):
-            self.driver.advance(ModeChanged(mode))
-            return
-        self._modes += (mode,)
-        try:
-            loop = asyncio.get_running_loop()
-        except RuntimeError:  # there is none to hold up
-            while self._modes:
-                self.driver.advance(ModeChanged(self._modes[0]))
-                self._modes = self._modes[1:]
+            if self._turn is None and (loop := self._mailbox.runs_in()):  # it has ended, and may not have read this
+                loop.call_soon_threadsafe(self._begin_setting)
+        elif not self._is_here():
+            self._change_from_outside(mode)
         else:
-            if self._setting is None or self._setting.done():
-                self._setting = loop.create_task(self._set_modes())
-                self._setting.add_done_callback(_seen)
+            self._belongs_here()
+            if self._modes or self._mailbox or self.driver.waits(ModeChanged(mode)):
+                self._modes.append(mode)
+                self._begin_setting()
+            else:
+                self.driver.advance(ModeChanged(mode))
+
+    def _is_here(self) -> bool:
+        """Whether a loop runs on this thread, and no other has the session."""
+        try:
+            return self._mailbox.runs_in() in (None, asyncio.get_running_loop())
+        except RuntimeError:
+            return False
+
+    def _belongs_here(self) -> None:
+        """The session's loop is the one that runs on this thread."""
+        if self._turn is None:
+            with self._outside:
+                self._mailbox.belongs_to(asyncio.get_running_loop())
+
+    def _change_from_outside(self, mode: Mode) -> None:
+        """On another thread than the session's loop, which does it; or this thread, if there is none to hold up."""
+        with self._outside:
+            self._modes.append(mode)
+            loop = self._mailbox.runs_in()
+            if loop is None:
+                self._take_unread()
+                while self._modes:
+                    self.driver.advance(ModeChanged(self._modes[0]))
+                    self._modes.popleft()
+                return
+        with contextlib.suppress(RuntimeError):  # it was closed meanwhile: the next one does it
+            loop.call_soon_threadsafe(self._begin_setting)
+
+    def _take_unread(self) -> None:
+        """Modes that were set when a run had read its last letter come before those that are set after it."""
+        if self._turn is None:
+            self._modes.extendleft(event.mode for event in reversed(self._mailbox.unread(ModeChanged)))
+
+    def _begin_setting(self) -> None:
+        self._take_unread()
+        if self._turn is not None:  # one began meanwhile
+            while self._modes:  # taken away last, since another thread looks whether there are any
+                self._mailbox.post(ModeChanged(self._modes[0]))
+                self._modes.popleft()
+        elif self._modes and (self._setting is None or self._setting.done()):
+            self._setting = asyncio.get_running_loop().create_task(self._set_modes())
+            self._setting.add_done_callback(seen)
 
     async def _set_modes(self) -> None:
-        while self._modes:
+        for _ in range(len(self._modes)):  # those that come meanwhile hold nothing up
             before = self.driver.state
             try:
                 await self.driver.advance_async(ModeChanged(self._modes[0]), to_its_end)
             except BaseException:
                 if self.driver.state is not before:  # broken off when it was on the disk
-                    self._modes = self._modes[1:]
+                    self._modes.popleft()
                 raise
-            self._modes = self._modes[1:]
+            self._modes.popleft()
 
     async def _modes_set(self) -> None:
         """Until the modes set between turns are on the disk: what failed, or was broken off, is tried again."""
-        if self._setting is not None and not self._setting.done():
+        await self._setting_done()
+        if self._modes:
+            self._begin_setting()
+            if self._setting is not None:
+                await self._setting_done()
+                self._setting.result()
+
+    async def _setting_done(self) -> None:
+        while self._setting is not None and not self._setting.done():
             await asyncio.wait([self._setting])
-        await self._set_modes()
 
     # ---------------------------------------------------------------------------------------- where inputs come from
 
@@ -447,26 +497,3 @@ class AsyncInterpreter(Interpreter):
         Remember: _remember,
         **dict.fromkeys(CONSULTED, _consult),
     }
-
-
-def _seen(task: asyncio.Task[None]) -> None:
-    """What went wrong is met again by who tries again: Python need not tell of it."""
-    if not task.cancelled():
-        task.exception()
-
-
-def _at_once(ask: Callable[[], Any]) -> Any:
-    return ask()
-
-
-async def awaited(ask: Callable[[], Any], begins: Callable[[Callable[[], Any]], Any] = _at_once) -> Any:
-    """What a callable of the program's gives: an ``async def`` runs in the loop, a plain one on a thread.
-
-    Args:
-        ask: is called.
-        begins: calls it, at the moment and on the thread where it begins.
-    """
-    answer = begins(ask) if is_async(ask) else await in_thread(partial(begins, ask))
-    if isinstance(answer, Future):
-        return await asyncio.wrap_future(answer)
-    return await answer if isinstance(answer, Awaitable) else answer

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from typing import TypeVar
 
 from interpreters.letters import Letter
+
+Kind = TypeVar("Kind")
 
 
 class Mailbox:
@@ -20,9 +23,23 @@ class Mailbox:
         """The loop that reads it from now on."""
         self._loop = loop
 
+    def runs_in(self) -> asyncio.AbstractEventLoop | None:
+        """The loop that reads it, if that runs. From any thread."""
+        loop = self._loop
+        return loop if loop is not None and loop.is_running() else None
+
     def take(self) -> Letter | None:
         """The oldest letter, if there is one."""
         return self._letters.popleft() if self._letters else None
+
+    def __len__(self) -> int:
+        return len(self._letters)
+
+    def unread(self, kind: type[Kind]) -> list[Kind]:
+        """Take out the letters of a kind, oldest first."""
+        letters = [self._letters.popleft() for _ in range(len(self._letters))]
+        self._letters.extendleft(letter for letter in reversed(letters) if not isinstance(letter, kind))
+        return [letter for letter in letters if isinstance(letter, kind)]
 
     def alarm(self) -> asyncio.Future[None]:
         """What is done when the next letter comes. To be asked for while there is none."""

@@ -7,10 +7,13 @@ import contextlib
 import contextvars
 import inspect
 import threading
-from collections.abc import Callable
-from typing import TypeVar
+from collections.abc import Awaitable, Callable
+from concurrent.futures import Future
+from functools import partial
+from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
+from interpreters.tools import is_async
 from interpreters.workers import Workers
 
 Result = TypeVar("Result")
@@ -109,3 +112,26 @@ def _drop(result: object) -> None:
     """A coroutine that nobody will await is closed, so that Python has nothing to warn of."""
     if inspect.iscoroutine(result):
         result.close()
+
+
+def _at_once(ask: Callable[[], Any]) -> Any:
+    return ask()
+
+
+async def awaited(ask: Callable[[], Any], begins: Callable[[Callable[[], Any]], Any] = _at_once) -> Any:
+    """What a callable of the program's gives: an ``async def`` runs in the loop, a plain one on a thread.
+
+    Args:
+        ask: is called.
+        begins: calls it, at the moment and on the thread where it begins.
+    """
+    answer = begins(ask) if is_async(ask) else await in_thread(partial(begins, ask))
+    if isinstance(answer, Future):
+        return await asyncio.wrap_future(answer)
+    return await answer if isinstance(answer, Awaitable) else answer
+
+
+def seen(task: asyncio.Task[None]) -> None:
+    """What went wrong is met again by who tries again: Python need not tell of it."""
+    if not task.cancelled():
+        task.exception()

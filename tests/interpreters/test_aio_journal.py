@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import threading
 from pathlib import Path
 from queue import SimpleQueue
@@ -160,3 +161,42 @@ def test_a_mode_is_set_also_where_the_loop_ends_before_the_disk_is_done(
     with JournalReader(path) as reader:
         modes = [record.input.mode for record in reader if isinstance(record.input, ModeChanged)]
     assert modes == ["careful", "default"]
+
+
+@pytest.mark.parametrize("fsync", ["record", "never"])
+def test_a_mode_may_be_set_from_any_thread_at_any_time(fsync: Any, tmp_path: Path) -> None:
+    """Also between two turns, and while one begins: each stands on file once, and in its order."""
+    path = tmp_path / "s.jsonl"
+    turns = 100 if fsync == "never" else 20
+    agent = AsyncAgent(ScriptedModel(["Hello."] * turns), journal=path, fsync=fsync)
+    over = threading.Event()
+    given: list[Any] = []
+
+    def change() -> None:
+        for mode in itertools.cycle(["careful", "auto", "default"]):
+            if over.is_set():
+                return
+            agent.set_mode(mode)
+            given.append(mode)
+            over.wait(0.0001 * (len(given) % 7) if fsync == "never" else 0.003 * (len(given) % 7))
+
+    async def main() -> None:
+        for _ in range(turns):
+            await agent.run("Hi!")
+            await asyncio.sleep(0.0005)
+        over.set()
+        await asyncio.to_thread(thread.join)
+        await agent.close()
+
+    thread = threading.Thread(target=change)
+    thread.start()
+    try:
+        run(main())
+    finally:
+        over.set()
+        thread.join()
+
+    report = replay(path).raise_for_divergence()
+    with JournalReader(path) as reader:
+        assert [record.input.mode for record in reader if isinstance(record.input, ModeChanged)] == given
+    assert report.turns == turns
