@@ -33,6 +33,8 @@ structures, which are native, end the process where the stack ends within them.
 PATTERN_SECONDS = 0.5
 """For all patterns of one check."""
 
+TOO_DEEP = "they are nested too deeply to be checked, or the schema refers to itself without end"
+
 DATE_TIME = re.compile(r"(\d{4}-\d\d-\d\d)[Tt ](\d\d:\d\d:\d\d)(?:\.\d+)?(?:[Zz]|[+-]\d\d:?\d\d)", re.ASCII)
 TIME = re.compile(r"\d\d:\d\d:\d\d(?:\.\d+)?(?:[Zz]|[+-]\d\d:?\d\d)?", re.ASCII)
 DURATION = re.compile(r"P(?!$)(?:\d+W|(?:\d+Y)?(?:\d+M)?(?:\d+D)?(?:T(?=\d)(?:\d+H)?(?:\d+M)?(?:\d+S)?)?)", re.ASCII)
@@ -60,7 +62,7 @@ class Budget:
         if self.steps < 0:
             raise SpentError("they can't be checked: the schema has too many alternatives for them")
         if _deep():
-            raise SpentError("they are nested too deeply to be checked, or the schema refers to itself without end")
+            raise SpentError(TOO_DEEP)
 
     def matches(self, pattern: str, text: str) -> bool:
         """Whether a pattern matches anywhere in a text; one that can't be told in time ends the check."""
@@ -107,6 +109,7 @@ def guarded(draft: Any) -> Any:
         "patternProperties": _pattern_properties,
         "additionalProperties": _additional_properties,
         "multipleOf": _multiple_of,
+        "uniqueItems": _unique_items,
     }
     if "unevaluatedProperties" in draft.VALIDATORS:
         own["unevaluatedProperties"] = _unevaluated_properties
@@ -198,6 +201,28 @@ def _multiple_of(validator: Any, step: Any, instance: Any, _schema: Any) -> Iter
             fits = False
     if not fits:
         yield _error(f"{instance!r} is not a multiple of {step!r}")
+
+
+def _unique_items(_validator: Any, unique: Any, instance: Any, _schema: Any) -> Iterator[Any]:
+    """In time that grows with the list; to compare each with each takes minutes where the model writes many."""
+    if unique and isinstance(instance, list):
+        known: set[Any] = set()
+        for number, one in enumerate(instance):
+            known.add(_as_key(one))
+            if len(known) <= number:
+                yield _error(f"{instance!r} has non-unique elements")
+                return
+
+
+def _as_key(value: Any) -> Any:
+    """A value as JSON compares it: 1 is 1.0, and not true; the order of members says nothing."""
+    if not isinstance(value, dict | list):
+        return (bool, value) if isinstance(value, bool) else value
+    if _deep():
+        raise SpentError(TOO_DEEP)
+    if isinstance(value, list):
+        return list, tuple(map(_as_key, value))
+    return dict, frozenset((name, _as_key(member)) for name, member in value.items())
 
 
 def _error(message: str) -> Any:

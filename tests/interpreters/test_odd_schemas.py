@@ -1,12 +1,14 @@
 """Schemas as nobody should write them: every keyword with every wrong value, and ones that lead back to themselves."""
 
 import re
+import time
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from jsonschema import Draft202012Validator
 
 from cognition import ConfigError, ToolSpec
 from cognition.parsing import FORMATS
@@ -135,3 +137,30 @@ def test_sizes_and_numbers_beyond_the_engine_are_left_to_the_check(name: str) ->
         tool = ToolSpec("odd", "", {"type": "object", "properties": {"a": schema}, "required": ["a"]})
         assert read_tool(tool).weakened, schema
         assert any(compiled(reply(FORMATS[name], read_tools([tool]), NO_TOKENS, calls="must")).compute_bitmask())
+
+
+@pytest.mark.parametrize("item", [lambda n: {"x": n}, lambda n: [n, {"x": [n]}], lambda n: n, lambda n: str(n)])
+def test_a_long_list_is_looked_through_for_equal_ones_in_time(item: Callable[[int], Any]) -> None:
+    """Comparing each with each would take minutes; what comes twice is found all the same."""
+    check = FullCheck({"properties": {"l": {"uniqueItems": True}}}, "the parameters")
+    items = [item(n) for n in range(20_000)]
+    began = time.monotonic()
+
+    assert check.problems({"l": items}) == []
+    assert "non-unique" in check.problems({"l": [*items, item(19_999)]})[0]
+    assert time.monotonic() - began < 10
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(0, 2) | st.sampled_from([0.0, 1.0, 0.5]) | st.text("ab", max_size=1),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.sampled_from("ab"), inner, max_size=2),
+    max_leaves=4,
+)
+
+
+@given(st.lists(JSON, max_size=6))
+def test_equal_items_are_those_that_json_calls_equal(items: list[Any]) -> None:
+    """The package's own answer is the judge."""
+    ours = FullCheck({"properties": {"l": {"uniqueItems": True}}}, "the parameters").problems({"l": items})
+
+    assert (not ours) == Draft202012Validator({"uniqueItems": True}).is_valid(items)
