@@ -48,7 +48,8 @@ class Watch:
     """The moment when ``cancel()`` had returned."""
     over: int | None = None
     """The moment when the turn had ended. What begins later is the next message's, but for calls: it has none."""
-    in_time: bool = False
+    in_time: bool | None = False
+    """Whether the turn had not come to its end when it was cancelled; None where it may have, or not."""
     began: list[tuple[int, str, str]] = field(factory=list)
     """Moment, what, and the id of the call, if it is one."""
     told: list[Event] = field(factory=list)
@@ -58,13 +59,13 @@ class Watch:
     _lock: threading.Lock = field(factory=threading.Lock)
     _asked: threading.local = field(factory=threading.local)
 
-    def place(self) -> None:
-        """Somebody may cancel here."""
+    def place(self, *, waited: bool = True) -> None:
+        """Somebody may cancel here; ``waited``: the turn waits for what goes on here."""
         with self._lock:
             self.places += 1
             if self.places != self.stop:
                 return
-        self.in_time = not self.decided
+        self.in_time = not self.decided if waited or self.decided else None
         if self.how == "another thread":
             thread = threading.Thread(target=self.cancel)
             thread.start()
@@ -214,7 +215,8 @@ class NotingNotes:
         self._watch = watch
 
     def remember(self, text: str) -> None:
-        self._watch.place()
+        here = threading.current_thread() is threading.main_thread()
+        self._watch.place(waited=here)  # elsewhere a note is saved while the turn goes on
 
     def recall(self, query: str) -> list[str]:
         self._watch.begins("recall")
