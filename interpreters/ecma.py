@@ -30,6 +30,10 @@ from runtime.constrained.ecma import (
 LONGEST = 2000
 """Characters of a pattern; compiling one takes longer than in proportion."""
 
+LONGEST_TEXT = 200_000
+"""Characters of a text that is matched. The package looks at its time limit the more seldom the longer the text is: a
+search through ten times as many went on for ten seconds behind it."""
+
 LONGEST_WRITTEN = 200_000
 """Characters of what is compiled, where classes of Unicode are written out."""
 
@@ -76,8 +80,10 @@ class Pattern:
         """Whether it matches anywhere in a text.
 
         Raises:
-            TimeoutError: that could not be told in time.
+            TimeoutError: that could not be told in time, or the text is too long for that.
         """
+        if len(text) > LONGEST_TEXT:
+            raise TimeoutError
         return self._compiled.search(text, timeout=seconds, concurrent=True) is not None
 
 

@@ -266,6 +266,15 @@ def test_any_pattern_is_matched_or_refused(pattern: str, text: str) -> None:
     assert found in (True, False)
 
 
+def test_a_text_that_is_too_long_to_be_matched_in_time_does_not_fit() -> None:
+    """Since a search through one goes on long behind its time limit; shorter ones, and sizes alone, are no matter."""
+    check = FullCheck({"anyOf": [{"pattern": "^a+$"}, {"maxLength": 5}]}, "the value")
+
+    assert check.problems("a" * 1000) == []
+    assert check.problems("a" * 3_000_000) != []
+    assert FullCheck({"minLength": 5}, "the value").problems("a" * 3_000_000) == []
+
+
 def test_a_fake_model_tells_a_format_too() -> None:
     """So that what is weakened is known in tests as well."""
     assert fakes.ScriptedModel([]).describe().format is not None
