@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 _face = find_spec("cogstep")
 if _face is not None and dirname(dirname(_face.origin or "")) == dirname(dirname(__file__)):
     # Says it when another file hides one of the packages. Not so where a program has a file `cogstep.py` of its own:
-    # nothing here needs that name, and importing it would run the program once more.
+    # nothing here needs that name, and importing it would run the program once more. `runtime.hidden` does the same for
+    # who imports that package alone; it can't be asked here, since `runtime` may be what is hidden.
     import cogstep.packages  # noqa: F401
 
 if TYPE_CHECKING:
