@@ -44,6 +44,8 @@ class Row:
     maker: str = "peer"
     distributions: tuple[str, ...] = ()
     """What a peer needs of peers.txt, the one whose version is shown first; empty for what is in this repository."""
+    checkout: Path = ROOT
+    """The source tree that is measured."""
 
 
 Clock = Literal["cpu", "wall"]
@@ -66,7 +68,7 @@ class Child:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._errors,
-            cwd=ROOT,
+            cwd=row.checkout,
             env={**os.environ, **QUIET},
             start_new_session=True,
         )

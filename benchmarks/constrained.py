@@ -38,9 +38,9 @@ from benchmarks.random_schemas import random_parameters
 from benchmarks.table import Progress, digits, machine, table
 from cognition import GenerationOptions, History, ModelRequest, ToolSpec, UserMessage
 from runtime import load_model
-from runtime.handles import LocalRuntime
+from runtime.local.handles import LocalRuntime
+from runtime.models.specs import PACKAGES, BackendName, installed
 from runtime.protocol import Done
-from runtime.specs import PACKAGES, BackendName, installed
 
 TEMPERATURE = 1.5
 CALL_TOKENS = 150

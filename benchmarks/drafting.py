@@ -29,7 +29,7 @@ from benchmarks.random_model import LARGE, SMALL, cached_model
 from benchmarks.table import Progress, machine, table
 from cognition import GenerationOptions, History, ModelRequest, UserMessage
 from runtime import Done, LlamaOptions, load_model
-from runtime.handles import LocalRuntime
+from runtime.local.handles import LocalRuntime
 
 RESULT = """\
 def area(shape):
@@ -133,7 +133,7 @@ def _scripted(model: LocalRuntime, answer: str, *, drafting: bool) -> Iterator[d
     script = model._owner.call(lambda _engine: backend.tokenize(answer, special=False))
     seen = {"tokens": len(script), "guessed": 0, "sampled": 0, "pieces": 0, "confirmed": 0}
     limits, schedule = backend.limits, engine._schedule
-    sampler, sample, evaluate, go_on = backend.sampler, backend.sample, backend.evaluate, backend.go_on
+    sampler, sample, evaluate, go_on = backend.sampler, backend.sample, backend.evaluate, backend.append_tokens
     said: dict[Any, Iterator[int]] = {}
 
     def begin(options: GenerationOptions) -> Any:
@@ -159,12 +159,12 @@ def _scripted(model: LocalRuntime, answer: str, *, drafting: bool) -> Iterator[d
         backend.limits = evolve(limits, guesses=guesses)
         engine._schedule = evolve(engine._schedule, limits=backend.limits)
 
-    backend.sampler, backend.sample, backend.evaluate, backend.go_on = begin, written, counted, counted_too
+    backend.sampler, backend.sample, backend.evaluate, backend.append_tokens = begin, written, counted, counted_too
     model._owner.call(lambda _engine: switch(limits.guesses if drafting else 0))
     try:
         yield seen
     finally:
-        backend.sampler, backend.sample, backend.evaluate, backend.go_on = sampler, sample, evaluate, go_on
+        backend.sampler, backend.sample, backend.evaluate, backend.append_tokens = sampler, sample, evaluate, go_on
         model._owner.call(lambda _engine: switch(schedule.limits.guesses))
         seen["confirmed"] = seen["sampled"] - seen["pieces"]
 

@@ -46,7 +46,7 @@ from benchmarks.serving.peers import PeerError, in_threads
 from benchmarks.table import Progress, digits, machine, table
 from cognition import AssistantMessage, GenerationOptions, History, Message, ModelRequest, UserMessage
 from runtime import load_model
-from runtime.handles import LocalRuntime
+from runtime.local.handles import LocalRuntime
 from runtime.protocol import Done
 
 PATIENCE = 120.0

@@ -27,9 +27,11 @@ SHIPPED = HERE.parent / "runtime" / "small_model" / "small-tools-qwen3-q8_0.gguf
 ONCE: Mapping[str, Sequence[str]] = {
     "step": ("--samples", "32", "--steps", "400", "--sessions", "20"),
     "turn": ("--lengths", "10", "--turns", "3"),
+    "beside": (".", "--lengths", "10", "--turns", "3"),
     "interpreters": ("--conversations", "20", "--turns", "50", "--timed", "3"),
     "idle": ("--sessions", "10"),
     "parsing": ("--lengths", "200,400", "--rounds", "1"),
+    "scanning": ("--length", "200", "--rounds", "1"),
     "prove": ("--states", "2000"),
     "constrained": ("--calls", "4", "--rounds", "1"),
     "json_grammars": ("--schemas", "4"),

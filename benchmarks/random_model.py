@@ -17,7 +17,7 @@ import gguf
 import numpy as np
 from attrs import frozen
 
-from runtime.specs import SMALL_MODEL
+from runtime.models.specs import SMALL_MODEL
 
 FOLDER = Path(__file__).resolve().parent / ".models"
 """Where ``cached_model`` keeps them."""

@@ -26,7 +26,7 @@ from benchmarks.sessions import CONTEXT, KINDS, new_engine, turn_inputs
 from benchmarks.table import Progress, digits, machine, table
 from cognition import AgentState, Input, fold, transitions
 from interpreters import Agent, fakes
-from interpreters.journal import JournalReader
+from interpreters.recording.journal import JournalReader
 
 SHORT, LONG = 10, 10_000
 """Messages in history."""

@@ -1,18 +1,19 @@
 """Every value of the core as plain JSON data and back, with explicit tags and errors that name the path.
 
-Rules of serialisation live here and nowhere else. Members of a union carry their tag under ``"type"``; tags are part of
-the recorded format and never change with a class's name. Fields that have their default value are left out.
+Rules of serialisation live here and nowhere else; what a class says of its own record is its ``tag``. Members of a
+union carry it under ``"type"``; tags are part of the recorded format and never change with a class's name. Fields that
+have their default value are left out.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import cache
-from types import GenericAlias
-from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
+from types import GenericAlias, UnionType
+from typing import TYPE_CHECKING, Any, Literal, Union, get_args, get_origin
 
-from cognition import decisions, inputs, messages, outcomes, phases
-from cognition.errors import CodecError
+from cognition import messages
+from cognition.errors import CodecError, ConfigError
 from cognition.history import History
 
 if TYPE_CHECKING:
@@ -24,102 +25,35 @@ if TYPE_CHECKING:
 PROTOCOL_VERSION = 1
 """Version of everything this module writes. Raised when old data can no longer be read as it is."""
 
-UNIONS: tuple[tuple[Any, dict[type, str]], ...] = (
-    (
-        messages.Message,
-        {messages.UserMessage: "user", messages.AssistantMessage: "assistant", messages.ToolMessage: "tool"},
-    ),
-    (
-        outcomes.Outcome,
-        {
-            outcomes.Completed: "completed",
-            outcomes.LimitReached: "limit_reached",
-            outcomes.Cancelled: "cancelled",
-            outcomes.Failed: "failed",
-        },
-    ),
-    (
-        phases.CallStatus,
-        {
-            phases.Proposed: "proposed",
-            phases.AwaitingApproval: "awaiting_approval",
-            phases.AwaitingHook: "awaiting_hook",
-            phases.AwaitingAnswer: "awaiting_answer",
-            phases.Running: "running",
-            phases.Settled: "settled",
-        },
-    ),
-    (
-        phases.Phase,
-        {
-            phases.Idle: "idle",
-            phases.Hooked: "hooked",
-            phases.Recalling: "recalling",
-            phases.Thinking: "thinking",
-            phases.Waiting: "waiting",
-            phases.Acting: "acting",
-            phases.Closed: "closed",
-        },
-    ),
-    (
-        inputs.Input,
-        {
-            inputs.UserSpoke: "user_spoke",
-            inputs.ModelReplied: "model_replied",
-            inputs.ModelFailed: "model_failed",
-            inputs.ModelInterrupted: "model_interrupted",
-            inputs.ToolReturned: "tool_returned",
-            inputs.ToolFailed: "tool_failed",
-            inputs.ApprovalGiven: "approval_given",
-            inputs.ApprovalRefused: "approval_refused",
-            inputs.QuestionAnswered: "question_answered",
-            inputs.PlanReviewed: "plan_reviewed",
-            inputs.MemoryRecalled: "memory_recalled",
-            inputs.WorkerFinished: "worker_finished",
-            inputs.WorkerFailed: "worker_failed",
-            inputs.WorkerStalled: "worker_stalled",
-            inputs.HookReturned: "hook_returned",
-            inputs.TimerFired: "timer_fired",
-            inputs.CancelAsked: "cancel_asked",
-            inputs.ModeChanged: "mode_changed",
-            inputs.SessionReset: "session_reset",
-            inputs.ShutdownAsked: "shutdown_asked",
-        },
-    ),
-    (
-        decisions.Decision,
-        {
-            decisions.CallModel: "call_model",
-            decisions.CallTool: "call_tool",
-            decisions.AskApproval: "ask_approval",
-            decisions.AskUser: "ask_user",
-            decisions.ReviewPlan: "review_plan",
-            decisions.Recall: "recall",
-            decisions.SpawnWorker: "spawn_worker",
-            decisions.RunHook: "run_hook",
-            decisions.StartTimer: "start_timer",
-            decisions.CancelEffect: "cancel_effect",
-            decisions.ContextAssembled: "context_assembled",
-            decisions.RetryPlanned: "retry_planned",
-            decisions.LimitHit: "limit_hit",
-            decisions.Remember: "remember",
-            decisions.TasksChanged: "tasks_changed",
-            decisions.PlanChanged: "plan_changed",
-            decisions.ModeSet: "mode_set",
-            decisions.TurnFinished: "turn_finished",
-            decisions.SessionClosed: "session_closed",
-            decisions.Rejected: "rejected",
-        },
-    ),
-)
-"""Every tagged union with its tags, inner unions first."""
+
+def tags_of(kind: Any) -> dict[type, str]:
+    """The tags of a union's members; none for what is no union, or one of which a member says no tag.
+
+    So a union is known wherever it is made: packages above write and read theirs without having to announce them.
+
+    Raises:
+        ConfigError: two members have the same tag.
+    """
+    members = get_args(kind) if get_origin(kind) in (Union, UnionType) else ()
+    tags = {member: tag for member in members if (tag := _tag_of(member))}
+    if len(tags) < len(members):
+        return {}
+    if len(set(tags.values())) < len(members):
+        raise ConfigError(f"every member of a union needs a tag of its own: {kind}")
+    return tags
+
+
+def _tag_of(kind: Any) -> str:
+    """What a class says of itself; nothing is inherited."""
+    tag = vars(kind).get("tag") if isinstance(kind, type) else None
+    return tag if isinstance(tag, str) else ""
 
 
 def to_data(value: Any, kind: Any = None) -> Any:
     """Plain JSON data for a value of the core: dicts, lists, strings, numbers, booleans and None.
 
-    ``kind`` is the type to write it as; for a union its tag is added. Without it: the union that the value's class
-    belongs to, else its class.
+    ``kind`` is the type to write it as; for a union the member's tag is added. Without it: its class, with the tag if
+    it has one.
     """
     if kind is not None:
         return _converter().unstructure(value, kind)
@@ -153,7 +87,8 @@ def reader_of(kind: Any) -> Callable[[Any], Any]:
 @cache
 def _writer_of(kind: type) -> Callable[[Any], Any]:
     """Writes values of a class: with its tag, where it belongs to a union."""
-    return _converter().get_unstructure_hook(_UNION_OF.get(kind, kind))
+    write, tag = _converter().get_unstructure_hook(kind), _tag_of(kind)
+    return (lambda value: {"type": tag, **write(value)}) if tag else write
 
 
 def _read_carefully(data: Any, kind: Any) -> Any:
@@ -259,10 +194,13 @@ def _strict_class(converter: Converter, kind: Any) -> Callable[[Any, Any], Any]:
     return lambda value, _: fields(_object(value, None), kind)
 
 
-def _register_union(converter: Converter, union: Any, tags: Mapping[type, str]) -> None:
+def _is_tagged(kind: Any) -> bool:
+    return bool(tags_of(kind))
+
+
+def _union_reader(converter: Converter, union: Any) -> Callable[[Any, Any], Any]:
     """Like cattrs' ``configure_tagged_union``, with errors that say which tags there are."""
-    structure = {tag: (converter.get_structure_hook(member), member) for member, tag in tags.items()}
-    unstructure = {member: (converter.get_unstructure_hook(member), tag) for member, tag in tags.items()}
+    structure = {tag: (converter.get_structure_hook(member), member) for member, tag in tags_of(union).items()}
 
     def read(value: Any, _type: Any) -> Any:
         data = dict(_object(value, None))
@@ -273,12 +211,17 @@ def _register_union(converter: Converter, union: Any, tags: Mapping[type, str]) 
         hook, member = structure[tag]
         return hook(data, member)
 
+    return read
+
+
+def _union_writer(converter: Converter, union: Any) -> Callable[[Any], dict[str, Any]]:
+    unstructure = {member: (converter.get_unstructure_hook(member), tag) for member, tag in tags_of(union).items()}
+
     def write(value: Any) -> dict[str, Any]:
         hook, tag = unstructure[type(value)]
         return {"type": tag, **hook(value)}
 
-    converter.register_structure_hook_func(lambda kind: kind == union, read)
-    converter.register_unstructure_hook_func(lambda kind: kind == union, write)
+    return write
 
 
 @cache
@@ -297,16 +240,14 @@ def _converter(detailed: bool = True) -> Converter:
     converter.register_structure_hook(float, _exactly(float, int))
     converter.register_structure_hook_func(lambda kind: kind == dict[str, Any], _object)
     converter.register_unstructure_hook_func(lambda kind: kind == dict[str, Any], lambda value: value)
-    for union, tags in UNIONS[:1]:
-        _register_union(converter, union, tags)
     converter.register_structure_hook(
         History, lambda value, _: History(converter.structure(_array(value), tuple[messages.Message, ...]))
     )
     converter.register_unstructure_hook(
         History, lambda value: converter.unstructure(tuple(value), tuple[messages.Message, ...])
     )
-    for union, tags in UNIONS[1:]:
-        _register_union(converter, union, tags)
+    converter.register_structure_hook_factory(_is_tagged, lambda kind: _union_reader(converter, kind))
+    converter.register_unstructure_hook_factory(_is_tagged, lambda kind: _union_writer(converter, kind))
     return converter
 
 
@@ -336,6 +277,3 @@ def _problems(error: BaseException, path: str) -> list[tuple[str, str]]:
     else:
         found.append((path, str(error)))
     return found
-
-
-_UNION_OF: dict[type, Any] = {member: union for union, tags in UNIONS for member in tags}

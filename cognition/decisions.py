@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Mapping
+from typing import ClassVar, Literal, get_args
 
 from attrs import frozen
 
 from cognition.config import Limits
 from cognition.features import HookPoint, Mode, Plan, Question, Task, WorkerSpec
 from cognition.ids import EffectId
+from cognition.inputs import EffectAnswer
 from cognition.messages import ToolCall, Usage
 from cognition.outcomes import ErrorKind, LimitKind, Outcome
 from cognition.policy import Rule
@@ -19,6 +21,7 @@ from cognition.requests import ModelRequest, Purpose
 class CallModel:
     """Ask the model. Answered by ModelReplied, ModelFailed or ModelInterrupted."""
 
+    tag: ClassVar[str] = "call_model"
     effect_id: EffectId
     purpose: Purpose
     request: ModelRequest
@@ -28,6 +31,7 @@ class CallModel:
 class CallTool:
     """Run a tool. Answered by ToolReturned or ToolFailed."""
 
+    tag: ClassVar[str] = "call_tool"
     effect_id: EffectId
     call: ToolCall
 
@@ -36,6 +40,7 @@ class CallTool:
 class AskApproval:
     """Ask the user whether a call may run. Answered by ApprovalGiven or ApprovalRefused."""
 
+    tag: ClassVar[str] = "ask_approval"
     effect_id: EffectId
     call: ToolCall
     reason: str = ""
@@ -45,6 +50,7 @@ class AskApproval:
 class StartTimer:
     """Wait. Answered by TimerFired."""
 
+    tag: ClassVar[str] = "start_timer"
     effect_id: EffectId
     seconds: float
 
@@ -53,6 +59,7 @@ class StartTimer:
 class AskUser:
     """Ask the user what the model wants to know. Answered by QuestionAnswered."""
 
+    tag: ClassVar[str] = "ask_user"
     effect_id: EffectId
     questions: tuple[Question, ...]
 
@@ -61,6 +68,7 @@ class AskUser:
 class ReviewPlan:
     """Show the user a plan. Answered by PlanReviewed."""
 
+    tag: ClassVar[str] = "review_plan"
     effect_id: EffectId
     plan: Plan
 
@@ -69,6 +77,7 @@ class ReviewPlan:
 class Recall:
     """Search the memory. Answered by MemoryRecalled."""
 
+    tag: ClassVar[str] = "recall"
     effect_id: EffectId
     query: str
 
@@ -81,6 +90,7 @@ class SpawnWorker:
     the parent's, with these rules on top, in this mode.
     """
 
+    tag: ClassVar[str] = "spawn_worker"
     effect_id: EffectId
     worker: WorkerSpec
     context: tuple[tuple[str, str], ...]
@@ -95,6 +105,7 @@ class SpawnWorker:
 class RunHook:
     """Ask the program. Answered by HookReturned."""
 
+    tag: ClassVar[str] = "run_hook"
     effect_id: EffectId
     point: HookPoint
     text: str = ""
@@ -110,6 +121,7 @@ Effect = CallModel | CallTool | AskApproval | AskUser | ReviewPlan | Recall | Sp
 class CancelEffect:
     """Stop working on an effect; an answer that still arrives is rejected."""
 
+    tag: ClassVar[str] = "cancel_effect"
     effect_id: EffectId
 
 
@@ -117,6 +129,7 @@ class CancelEffect:
 class ContextAssembled:
     """What went into a request and what had to be left out."""
 
+    tag: ClassVar[str] = "context_assembled"
     messages: int
     """Messages in the request."""
     dropped: int
@@ -131,6 +144,7 @@ class ContextAssembled:
 class RetryPlanned:
     """A model call failed and will be made again."""
 
+    tag: ClassVar[str] = "retry_planned"
     kind: ErrorKind
     message: str
     attempt: int
@@ -143,6 +157,7 @@ class RetryPlanned:
 class LimitHit:
     """A budget is used up; the turn ends, perhaps after one last answer."""
 
+    tag: ClassVar[str] = "limit_hit"
     limit: LimitKind
     detail: str
 
@@ -151,6 +166,7 @@ class LimitHit:
 class TurnFinished:
     """The turn is over. The last decision of each turn, and only there."""
 
+    tag: ClassVar[str] = "turn_finished"
     outcome: Outcome
     usage: Usage
     """Of all model calls of this turn."""
@@ -160,6 +176,7 @@ class TurnFinished:
 class Remember:
     """Save a note."""
 
+    tag: ClassVar[str] = "remember"
     text: str
 
 
@@ -167,6 +184,7 @@ class Remember:
 class TasksChanged:
     """The agent's list of tasks, whole."""
 
+    tag: ClassVar[str] = "tasks_changed"
     tasks: tuple[Task, ...]
 
 
@@ -174,6 +192,7 @@ class TasksChanged:
 class PlanChanged:
     """The plan under execution, or None when there is none any more."""
 
+    tag: ClassVar[str] = "plan_changed"
     plan: Plan | None
 
 
@@ -181,12 +200,15 @@ class PlanChanged:
 class ModeSet:
     """The mode from now on. Workers must be told: they may never do more than their parent."""
 
+    tag: ClassVar[str] = "mode_set"
     mode: Mode
 
 
 @frozen
 class SessionClosed:
     """Nothing will be decided any more."""
+
+    tag: ClassVar[str] = "session_closed"
 
 
 RejectReason = Literal["stale", "foreign", "out_of_phase", "closed"]
@@ -197,6 +219,7 @@ RejectReason = Literal["stale", "foreign", "out_of_phase", "closed"]
 class Rejected:
     """An input that did not belong; the state is unchanged."""
 
+    tag: ClassVar[str] = "rejected"
     reason: RejectReason
     input: str
     """The input's type name."""
@@ -219,28 +242,12 @@ Notice = (
 )
 Decision = Effect | Notice
 
-EFFECT_TYPES: tuple[type[Effect], ...] = (
-    CallModel,
-    CallTool,
-    AskApproval,
-    AskUser,
-    ReviewPlan,
-    Recall,
-    SpawnWorker,
-    RunHook,
-    StartTimer,
-)
-NOTICE_TYPES: tuple[type[Notice], ...] = (
-    CancelEffect,
-    ContextAssembled,
-    RetryPlanned,
-    LimitHit,
-    Remember,
-    TasksChanged,
-    PlanChanged,
-    ModeSet,
-    TurnFinished,
-    SessionClosed,
-    Rejected,
-)
-DECISION_TYPES: tuple[type[Decision], ...] = (*EFFECT_TYPES, *NOTICE_TYPES)
+EFFECT_TYPES: tuple[type[Effect], ...] = get_args(Effect)
+NOTICE_TYPES: tuple[type[Notice], ...] = get_args(Notice)
+DECISION_TYPES: tuple[type[Decision], ...] = get_args(Decision)
+
+ANSWERS: Mapping[type[Effect], tuple[type[EffectAnswer], ...]] = {
+    effect: tuple(answer for answer in get_args(EffectAnswer) if answer.settles == effect.tag)
+    for effect in EFFECT_TYPES
+}
+"""For each effect, the inputs that answer it."""

@@ -181,12 +181,12 @@ class Draft:
             self.first, self.size = window.first, window.size
         if new_step:
             self._step, self._index = self._step + 1, 0
-        identity = self.new_effect()
+        effect_id = self.new_effect()
         request = setup.request(self.history, self.first, attempt.purpose, called=self.called, returns=self.returns)
         shown = len(request.messages)
         self.decisions.append(ContextAssembled(shown, self.first, self.prompt_tokens(), setup.budget))
-        self.decisions.append(CallModel(identity, attempt.purpose, request))
-        self.phase = Thinking(identity, attempt)
+        self.decisions.append(CallModel(effect_id, attempt.purpose, request))
+        self.phase = Thinking(effect_id, attempt)
 
     def trust_estimates(self) -> None:
         """No prompt of this turn got through."""
@@ -196,7 +196,7 @@ class Draft:
         """Estimated tokens of a prompt that shows the whole window."""
         return int((self.setup.fixed + self.size) * self.scale)
 
-    def go_on(self, now: float, attempt: ModelAttempt, limit: LimitKind | None = None) -> None:
+    def next_model_call(self, now: float, attempt: ModelAttempt, limit: LimitKind | None = None) -> None:
         """The next model call of this turn, unless a budget ends the turn."""
         hard = self.exhausted(now)
         if hard is not None:
@@ -241,9 +241,9 @@ class Draft:
     def complete(self, outcome: Completed) -> None:
         """End the turn with an answer, once the program had its say."""
         if "stop" in self.setup.config.hooks:
-            identity = self.new_effect()
-            self.decide(RunHook(identity, "stop", outcome.text))
-            self.phase = Hooked(identity, "stop", outcome)
+            effect_id = self.new_effect()
+            self.decide(RunHook(effect_id, "stop", outcome.text))
+            self.phase = Hooked(effect_id, "stop", outcome)
         else:
             self.finish(outcome)
 

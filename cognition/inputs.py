@@ -1,17 +1,19 @@
 """What happened, in the past tense. Each input that answers an effect carries the effect's id.
 
-``at`` is the time in seconds since the epoch, stamped by the interpreter: the core has no clock.
+``at`` is the time in seconds since the epoch, stamped by the interpreter: the core has no clock. ``tag`` is the name
+under which an input is recorded: it stays what it is, whatever becomes of the class's name. ``settles`` is the tag of
+the effect that an input answers.
 """
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import ClassVar, Literal, get_args
 
 from attrs import field, frozen
 
 from cognition.features import Mode
 from cognition.ids import EffectId
-from cognition.messages import MalformedToolCall, ProposedCall, Usage, json_object_text
+from cognition.messages import MalformedToolCall, ProposedCall, Usage, schema_text
 from cognition.outcomes import Failure, FinishReason
 
 
@@ -19,9 +21,11 @@ from cognition.outcomes import Failure, FinishReason
 class UserSpoke:
     """The user said something: a turn begins."""
 
+    tag: ClassVar[str] = "user_spoke"
     text: str
-    returns: str = field(default="", converter=json_object_text)
-    """The JSON Schema of the answer, as JSON text (a mapping is encoded); empty for free text."""
+    returns: str = field(default="", converter=schema_text)
+    """The JSON Schema of the answer, as JSON text (a mapping is encoded); empty for free text. It is what
+    ``GenerationOptions.response_format`` is, for this turn only."""
     at: float = field(default=0.0, kw_only=True)
 
 
@@ -29,6 +33,8 @@ class UserSpoke:
 class ModelReplied:
     """A model call ended with a reply."""
 
+    tag: ClassVar[str] = "model_replied"
+    settles: ClassVar[str] = "call_model"
     effect_id: EffectId
     text: str = ""
     reasoning: str = ""
@@ -43,6 +49,8 @@ class ModelReplied:
 class ModelFailed:
     """A model call ended with an error."""
 
+    tag: ClassVar[str] = "model_failed"
+    settles: ClassVar[str] = "call_model"
     effect_id: EffectId
     failure: Failure
     partial_text: str = ""
@@ -55,6 +63,8 @@ class ModelFailed:
 class ModelInterrupted:
     """A model call was stopped from outside without the engine asking for it, such as by a runtime that closes."""
 
+    tag: ClassVar[str] = "model_interrupted"
+    settles: ClassVar[str] = "call_model"
     effect_id: EffectId
     partial_text: str = ""
     usage: Usage = field(factory=Usage)
@@ -65,6 +75,8 @@ class ModelInterrupted:
 class ToolReturned:
     """A tool gave its result, as text for the model."""
 
+    tag: ClassVar[str] = "tool_returned"
+    settles: ClassVar[str] = "call_tool"
     effect_id: EffectId
     content: str
     at: float = field(default=0.0, kw_only=True)
@@ -74,6 +86,8 @@ class ToolReturned:
 class ToolFailed:
     """A tool raised, timed out, or was given arguments that it can't take."""
 
+    tag: ClassVar[str] = "tool_failed"
+    settles: ClassVar[str] = "call_tool"
     effect_id: EffectId
     message: str
     at: float = field(default=0.0, kw_only=True)
@@ -83,6 +97,8 @@ class ToolFailed:
 class ApprovalGiven:
     """The user lets a call run; ``always``: and every later call of this tool."""
 
+    tag: ClassVar[str] = "approval_given"
+    settles: ClassVar[str] = "ask_approval"
     effect_id: EffectId
     always: bool = False
     at: float = field(default=0.0, kw_only=True)
@@ -92,6 +108,8 @@ class ApprovalGiven:
 class ApprovalRefused:
     """The user does not let a call run; ``always``: nor any later call of this tool."""
 
+    tag: ClassVar[str] = "approval_refused"
+    settles: ClassVar[str] = "ask_approval"
     effect_id: EffectId
     reason: str = ""
     always: bool = False
@@ -102,6 +120,8 @@ class ApprovalRefused:
 class QuestionAnswered:
     """The user chose: for each question the chosen options (at least one, several only where allowed)."""
 
+    tag: ClassVar[str] = "question_answered"
+    settles: ClassVar[str] = "ask_user"
     effect_id: EffectId
     answers: tuple[tuple[str, ...], ...]
     at: float = field(default=0.0, kw_only=True)
@@ -111,6 +131,8 @@ class QuestionAnswered:
 class PlanReviewed:
     """The user approved a plan, or sent it back with feedback."""
 
+    tag: ClassVar[str] = "plan_reviewed"
+    settles: ClassVar[str] = "review_plan"
     effect_id: EffectId
     approved: bool
     feedback: str = ""
@@ -121,6 +143,8 @@ class PlanReviewed:
 class MemoryRecalled:
     """The memory was searched; what was found, best first."""
 
+    tag: ClassVar[str] = "memory_recalled"
+    settles: ClassVar[str] = "recall"
     effect_id: EffectId
     items: tuple[str, ...] = ()
     at: float = field(default=0.0, kw_only=True)
@@ -130,6 +154,8 @@ class MemoryRecalled:
 class WorkerFinished:
     """A worker ended its work with a result."""
 
+    tag: ClassVar[str] = "worker_finished"
+    settles: ClassVar[str] = "spawn_worker"
     effect_id: EffectId
     text: str
     usage: Usage = field(factory=Usage)
@@ -140,6 +166,8 @@ class WorkerFinished:
 class WorkerFailed:
     """A worker could not do its work."""
 
+    tag: ClassVar[str] = "worker_failed"
+    settles: ClassVar[str] = "spawn_worker"
     effect_id: EffectId
     message: str
     usage: Usage = field(factory=Usage)
@@ -150,6 +178,8 @@ class WorkerFailed:
 class WorkerStalled:
     """A worker made no progress and was given up."""
 
+    tag: ClassVar[str] = "worker_stalled"
+    settles: ClassVar[str] = "spawn_worker"
     effect_id: EffectId
     message: str = ""
     usage: Usage = field(factory=Usage)
@@ -160,10 +190,13 @@ class WorkerStalled:
 class HookReturned:
     """The program's answer at a hook point.
 
-    ``refuse`` stops what the hook is about: the message, or the call. ``go_on`` (at ``stop``) asks the turn to go on.
+    ``continue`` lets happen what the hook is about, and ``refuse`` stops it: the message, or the call. ``go_on`` (at
+    ``stop``) asks for another model call in place of the turn's end.
     A hook that failed must be reported as a refusal where it guards something: hooks fail closed.
     """
 
+    tag: ClassVar[str] = "hook_returned"
+    settles: ClassVar[str] = "run_hook"
     effect_id: EffectId
     verdict: Literal["continue", "refuse", "go_on"] = "continue"
     reason: str = ""
@@ -178,6 +211,8 @@ class HookReturned:
 class TimerFired:
     """A timer ran out."""
 
+    tag: ClassVar[str] = "timer_fired"
+    settles: ClassVar[str] = "start_timer"
     effect_id: EffectId
     at: float = field(default=0.0, kw_only=True)
 
@@ -186,6 +221,7 @@ class TimerFired:
 class CancelAsked:
     """Somebody wants the turn to stop."""
 
+    tag: ClassVar[str] = "cancel_asked"
     reason: str = ""
     partial_text: str = ""
     """What of the model's reply the user has seen; it stays in history as an interrupted message."""
@@ -203,6 +239,7 @@ class CancelAsked:
 class ModeChanged:
     """The user lets more or less happen without being asked."""
 
+    tag: ClassVar[str] = "mode_changed"
     mode: Mode
     at: float = field(default=0.0, kw_only=True)
 
@@ -211,6 +248,7 @@ class ModeChanged:
 class SessionReset:
     """The conversation starts anew; ids go on counting."""
 
+    tag: ClassVar[str] = "session_reset"
     at: float = field(default=0.0, kw_only=True)
 
 
@@ -218,6 +256,7 @@ class SessionReset:
 class ShutdownAsked:
     """The session ends for good."""
 
+    tag: ClassVar[str] = "shutdown_asked"
     at: float = field(default=0.0, kw_only=True)
 
 
@@ -242,26 +281,5 @@ EffectAnswer = (
 
 Input = UserSpoke | EffectAnswer | CancelAsked | ModeChanged | SessionReset | ShutdownAsked
 
-INPUT_TYPES: tuple[type[Input], ...] = (
-    UserSpoke,
-    ModelReplied,
-    ModelFailed,
-    ModelInterrupted,
-    ToolReturned,
-    ToolFailed,
-    ApprovalGiven,
-    ApprovalRefused,
-    QuestionAnswered,
-    PlanReviewed,
-    MemoryRecalled,
-    WorkerFinished,
-    WorkerFailed,
-    WorkerStalled,
-    HookReturned,
-    TimerFired,
-    CancelAsked,
-    ModeChanged,
-    SessionReset,
-    ShutdownAsked,
-)
+INPUT_TYPES: tuple[type[Input], ...] = get_args(Input)
 """Every input there is; the transition table has a column for each."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from attrs import field, frozen
 
@@ -103,6 +103,7 @@ class ToolResult:
 class UserMessage:
     """What the user said, or (``origin="engine"``) a note of the engine's to the model in the user's role."""
 
+    tag: ClassVar[str] = "user"
     id: str
     text: str
     origin: Literal["user", "engine"] = "user"
@@ -112,6 +113,7 @@ class UserMessage:
 class AssistantMessage:
     """A model's reply as it stands in history."""
 
+    tag: ClassVar[str] = "assistant"
     id: str
     text: str = ""
     reasoning: str = ""
@@ -124,6 +126,7 @@ class AssistantMessage:
 class ToolMessage:
     """The result of one call; its call stands in the nearest assistant message before it."""
 
+    tag: ClassVar[str] = "tool"
     id: str
     call_id: str
     name: str

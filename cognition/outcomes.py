@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 from attrs import frozen
 
@@ -41,6 +41,7 @@ class Failure:
 class Completed:
     """The model answered."""
 
+    tag: ClassVar[str] = "completed"
     text: str
     finish_reason: FinishReason = "stop"
     """``length`` says that the answer was cut at the token limit."""
@@ -50,6 +51,7 @@ class Completed:
 class LimitReached:
     """A budget was used up."""
 
+    tag: ClassVar[str] = "limit_reached"
     limit: LimitKind
     text: str = ""
     """The final answer, where the limit leaves room for one."""
@@ -59,6 +61,7 @@ class LimitReached:
 class Cancelled:
     """Somebody asked to stop."""
 
+    tag: ClassVar[str] = "cancelled"
     reason: str = ""
     text: str = ""
     """What of the answer had arrived."""
@@ -68,6 +71,7 @@ class Cancelled:
 class Failed:
     """The turn could not be carried on."""
 
+    tag: ClassVar[str] = "failed"
     kind: ErrorKind
     message: str
     text: str = ""

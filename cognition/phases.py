@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar, get_args
+
 from attrs import frozen
 
 from cognition.features import HookPoint
@@ -30,6 +32,8 @@ FIRST_ATTEMPT = ModelAttempt()
 class Idle:
     """Nothing is going on; the user may speak."""
 
+    tag: ClassVar[str] = "idle"
+
 
 IDLE = Idle()
 
@@ -38,6 +42,7 @@ IDLE = Idle()
 class Thinking:
     """One model call is in flight."""
 
+    tag: ClassVar[str] = "thinking"
     effect_id: EffectId
     attempt: ModelAttempt
 
@@ -46,6 +51,7 @@ class Thinking:
 class Waiting:
     """A timer runs until the model is called again."""
 
+    tag: ClassVar[str] = "waiting"
     effect_id: EffectId
     attempt: ModelAttempt
 
@@ -54,6 +60,7 @@ class Waiting:
 class Hooked:
     """The program was asked at a point of the turn that is not about a call."""
 
+    tag: ClassVar[str] = "hooked"
     effect_id: EffectId
     point: HookPoint
     outcome: Completed | None = None
@@ -64,12 +71,15 @@ class Hooked:
 class Recalling:
     """The memory is searched before the model is called."""
 
+    tag: ClassVar[str] = "recalling"
     effect_id: EffectId
 
 
 @frozen
 class Proposed:
     """The call has not been judged yet: calls before it are still open."""
+
+    tag: ClassVar[str] = "proposed"
 
 
 PROPOSED = Proposed()
@@ -79,6 +89,7 @@ PROPOSED = Proposed()
 class AwaitingApproval:
     """The user was asked."""
 
+    tag: ClassVar[str] = "awaiting_approval"
     effect_id: EffectId
 
 
@@ -86,6 +97,7 @@ class AwaitingApproval:
 class Running:
     """The tool is at work."""
 
+    tag: ClassVar[str] = "running"
     effect_id: EffectId
 
 
@@ -93,6 +105,7 @@ class Running:
 class AwaitingHook:
     """The program was asked about this call, before it or after it."""
 
+    tag: ClassVar[str] = "awaiting_hook"
     effect_id: EffectId
     result: ToolResult | None = None
     """After the call: its result."""
@@ -102,6 +115,7 @@ class AwaitingHook:
 class AwaitingAnswer:
     """The user was asked what the model wants to know, or to review a plan."""
 
+    tag: ClassVar[str] = "awaiting_answer"
     effect_id: EffectId
 
 
@@ -109,6 +123,7 @@ class AwaitingAnswer:
 class Settled:
     """The call has its one result."""
 
+    tag: ClassVar[str] = "settled"
     result: ToolResult
 
 
@@ -135,6 +150,7 @@ class CallSlot:
 class Acting:
     """The calls of one reply are being carried out, in the reply's order."""
 
+    tag: ClassVar[str] = "acting"
     slots: tuple[CallSlot, ...]
     malformed: tuple[MalformedToolCall, ...] = ()
     """What of the same reply could not be read; the model is told after the results."""
@@ -148,10 +164,12 @@ class Acting:
 class Closed:
     """The session has ended."""
 
+    tag: ClassVar[str] = "closed"
+
 
 Phase = Idle | Hooked | Recalling | Thinking | Waiting | Acting | Closed
 
-PHASE_TYPES: tuple[type[Phase], ...] = (Idle, Hooked, Recalling, Thinking, Waiting, Acting, Closed)
+PHASE_TYPES: tuple[type[Phase], ...] = get_args(Phase)
 """Every phase there is; the transition table has a row for each."""
 
 

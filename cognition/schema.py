@@ -11,7 +11,7 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from attrs import NOTHING, fields, has
 
-from cognition.codec import UNIONS
+from cognition.codec import tags_of
 from cognition.errors import ConfigError
 from cognition.history import History
 from cognition.messages import Message
@@ -38,9 +38,9 @@ def _schema(kind: Any, definitions: dict[str, Any]) -> dict[str, Any]:
         return {"type": SCALARS[kind]}
     if kind is History:
         return {"type": "array", "items": _schema(Message, definitions)}
-    for union, tags in UNIONS:
-        if kind == union:
-            return {"oneOf": [_reference(member, definitions, tag) for member, tag in tags.items()]}
+    tags = tags_of(kind)
+    if tags:
+        return {"oneOf": [_reference(member, definitions, tag) for member, tag in tags.items()]}
     origin = get_origin(kind)
     if origin is Literal:
         return {"enum": list(get_args(kind))}

@@ -44,9 +44,6 @@ TOO_LONG = UserSpoke("long " * 5000)
 SITUATIONS = 300
 """For each configuration, and 1,200 show no other arrow."""
 
-EVERYWHERE = {"ShutdownAsked", "SessionReset", "ModeChanged"}
-"""Left out of the diagram, since they would lead from everywhere to the same phase; the table has them."""
-
 Targets = dict[tuple[type[Phase], type[Input]], set[type[Phase]]]
 
 
@@ -73,6 +70,22 @@ def explored() -> Targets:
     return dict(found)
 
 
+def everywhere(event: type[Input]) -> bool:
+    """Whether an input is handled in every phase but ``Closed``; there, none is."""
+    return len(TABLE[event].live) == len(PHASE_TYPES) - 1
+
+
+def left_out() -> str:
+    """What the diagram has no arrows for, since they would start everywhere; the table has them."""
+    said = []
+    for event in filter(everywhere, INPUT_TYPES):
+        live = TABLE[event].live
+        targets = {phase.__name__ for cell in live.values() for phase in cell.to}
+        stays = all(cell.to == (phase,) for phase, cell in live.items())
+        said.append(f"- `{event.__name__}` " + ("changes no phase" if stays else f"leads to `{'`, `'.join(targets)}`"))
+    return "\n".join(said)
+
+
 def diagram() -> str:
     """The phases as a Mermaid diagram; an arrow for each pair, labelled with the inputs that lead there."""
     lines = ["stateDiagram-v2", "    [*] --> Idle"]
@@ -81,9 +94,7 @@ def diagram() -> str:
             names = [
                 event.__name__
                 for event in INPUT_TYPES
-                if event.__name__ not in EVERYWHERE
-                and source in (live := TABLE[event].live)
-                and target in live[source].to
+                if not everywhere(event) and source in (live := TABLE[event].live) and target in live[source].to
             ]
             if names:
                 lines.append(f"    {source.__name__} --> {target.__name__}: {'<br/>'.join(names)}")
@@ -113,8 +124,9 @@ of date, and when the engine goes anywhere else than the table says.
 {diagram}
 ```
 
-Left out above: `ShutdownAsked` leads from every phase to `Closed`, `SessionReset` to `Idle`, and `ModeChanged` changes
-no phase.
+Left out above are the inputs that are handled in every phase but `Closed`:
+
+{left_out}
 
 ## Every cell
 
@@ -126,7 +138,7 @@ input is. An answer to another effect than the one in flight is rejected in ever
 
 
 def page() -> str:
-    return PAGE.format(diagram=diagram(), table=table())
+    return PAGE.format(diagram=diagram(), left_out=left_out(), table=table())
 
 
 if __name__ == "__main__":

@@ -2,8 +2,8 @@
 
     python docs/print_options.py > docs/options.md
 
-Options of sessions stand in ``interpreters/options.py``; those of values are the fields of classes, and their meanings
-the texts below these fields.
+Options of sessions stand in ``interpreters/agents/options.py``; those of values are the fields of classes, and their
+meanings the texts below these fields.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from attrs import NOTHING, Factory, fields  # noqa: E402 - as below
 from cognition import GenerationOptions, Limits, Policy, RetryPolicy, Rule, ToolSpec  # noqa: E402 - after the path is set
 from cognition.checking import described  # noqa: E402 - as above
 from interpreters import Approval, HookAnswer, PlanAnswer, Redaction  # noqa: E402 - as above
-from interpreters.options import AgentOptions, HandleOptions, Option, ProgramOptions, declared  # noqa: E402 - as above
+from interpreters.agents.options import AgentOptions, HandleOptions, Option, ProgramOptions, declared  # noqa: E402 - as above
 from runtime import Adapter, Isolation, LlamaOptions, Rope, load_model  # noqa: E402 - as above
 
 HEAD = """# Options

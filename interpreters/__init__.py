@@ -6,117 +6,124 @@ name is used, so that `cogstep --help` answers at once.
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
 from importlib.util import find_spec
 from os.path import dirname
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-_face = find_spec("cogstep")
-if _face is not None and dirname(dirname(_face.origin or "")) == dirname(dirname(__file__)):
+_cogstep = find_spec("cogstep")
+if _cogstep is not None and dirname(dirname(_cogstep.origin or "")) == dirname(dirname(__file__)):
     # Says it when another file hides one of the packages. Not so where a program has a file `cogstep.py` of its own:
     # nothing here needs that name, and importing it would run the program once more. `runtime.hidden` does the same for
     # who imports that package alone; it can't be asked here, since `runtime` may be what is hidden.
     import cogstep.packages  # noqa: F401
 
 if TYPE_CHECKING:
-    from interpreters import events, fakes
-    from interpreters.agent import Agent
-    from interpreters.answers import AnswerError, StructuredResult
-    from interpreters.approvals import Approval, ApprovalRequest
-    from interpreters.asking import HookAnswer, HookRequest, PlanAnswer, PlanRequest, QuestionRequest
-    from interpreters.async_agent import AsyncAgent
-    from interpreters.context import ToolContext
-    from interpreters.errors import AgentClosedError, BusyError, TurnFailedError
-    from interpreters.handles import AgentHandle, AgentHost, HostDiedError, HostError, HostTimeoutError, ModelChoice
-    from interpreters.options import AgentOptions, ProgramOptions
-    from interpreters.redaction import Found, Redaction
-    from interpreters.rehearsing import rehearse
-    from interpreters.replaying import ReplayDivergedError, replay
-    from interpreters.results import RunResult
-    from interpreters.tools import Tool, ToolError, ToolRetry, tool
+    from interpreters.agents.agent import Agent as Agent
+    from interpreters.agents.answers import AnswerError as AnswerError, StructuredResult as StructuredResult
+    from interpreters.agents.async_agent import AsyncAgent as AsyncAgent
+    from interpreters.agents.options import AgentOptions as AgentOptions, ProgramOptions as ProgramOptions
+    from interpreters.agents.results import RunResult as RunResult
+    from interpreters.hosting import (
+        AgentHandle as AgentHandle,
+        AgentHost as AgentHost,
+        HostDiedError as HostDiedError,
+        HostError as HostError,
+        HostTimeoutError as HostTimeoutError,
+        ModelChoice as ModelChoice,
+    )
+    from interpreters.loop.errors import (
+        AgentClosedError as AgentClosedError,
+        BusyError as BusyError,
+        TurnFailedError as TurnFailedError,
+    )
+    from interpreters.observing import events as events
+    from interpreters.program.approvals import Approval as Approval, ApprovalRequest as ApprovalRequest
+    from interpreters.program.asking import (
+        HookAnswer as HookAnswer,
+        HookRequest as HookRequest,
+        PlanAnswer as PlanAnswer,
+        PlanRequest as PlanRequest,
+        QuestionRequest as QuestionRequest,
+    )
+    from interpreters.recording.redaction import Found as Found, Redaction as Redaction
+    from interpreters.recording.rehearsing import rehearse as rehearse
+    from interpreters.recording.replaying import ReplayDivergedError as ReplayDivergedError, replay as replay
+    from interpreters.testing import fakes as fakes
+    from interpreters.tools.context import ToolContext as ToolContext
+    from interpreters.tools.tool import Tool as Tool, ToolError as ToolError, ToolRetry as ToolRetry, tool as tool
 
-__all__ = [
-    "Agent",
-    "AgentClosedError",
-    "AgentHandle",
-    "AgentHost",
-    "AgentOptions",
-    "AnswerError",
-    "Approval",
-    "ApprovalRequest",
-    "AsyncAgent",
-    "BusyError",
-    "Found",
-    "HookAnswer",
-    "HookRequest",
-    "HostDiedError",
-    "HostError",
-    "HostTimeoutError",
-    "ModelChoice",
-    "PlanAnswer",
-    "PlanRequest",
-    "ProgramOptions",
-    "QuestionRequest",
-    "Redaction",
-    "ReplayDivergedError",
-    "RunResult",
-    "StructuredResult",
-    "Tool",
-    "ToolContext",
-    "ToolError",
-    "ToolRetry",
-    "TurnFailedError",
-    "events",
-    "fakes",
-    "rehearse",
-    "replay",
-    "tool",
-]
-
-HOMES = {
-    "Agent": "agent",
-    "AgentClosedError": "errors",
-    "AgentHandle": "handles",
-    "AgentHost": "handles",
-    "AgentOptions": "options",
-    "AnswerError": "answers",
-    "Approval": "approvals",
-    "ApprovalRequest": "approvals",
-    "AsyncAgent": "async_agent",
-    "BusyError": "errors",
-    "Found": "redaction",
-    "HookAnswer": "asking",
-    "HookRequest": "asking",
-    "HostDiedError": "handles",
-    "HostError": "handles",
-    "HostTimeoutError": "handles",
-    "ModelChoice": "handles",
-    "PlanAnswer": "asking",
-    "PlanRequest": "asking",
-    "ProgramOptions": "options",
-    "QuestionRequest": "asking",
-    "Redaction": "redaction",
-    "ReplayDivergedError": "replaying",
-    "RunResult": "results",
-    "StructuredResult": "answers",
-    "Tool": "tools",
-    "ToolContext": "context",
-    "ToolError": "tools",
-    "ToolRetry": "tools",
-    "TurnFailedError": "errors",
-    "rehearse": "rehearsing",
-    "replay": "replaying",
-    "tool": "tools",
+HOMES: dict[str, str] = {
+    "agents.agent": "Agent",
+    "agents.answers": "AnswerError StructuredResult",
+    "agents.async_agent": "AsyncAgent",
+    "agents.options": "AgentOptions ProgramOptions",
+    "agents.results": "RunResult",
+    "hosting": "AgentHandle AgentHost HostDiedError HostError HostTimeoutError ModelChoice",
+    "loop.errors": "AgentClosedError BusyError TurnFailedError",
+    "program.approvals": "Approval ApprovalRequest",
+    "program.asking": "HookAnswer HookRequest PlanAnswer PlanRequest QuestionRequest",
+    "recording.redaction": "Found Redaction",
+    "recording.rehearsing": "rehearse",
+    "recording.replaying": "ReplayDivergedError replay",
+    "tools.context": "ToolContext",
+    "tools.tool": "Tool ToolError ToolRetry tool",
 }
-"""The module of each name; ``events`` and ``fakes`` are modules themselves."""
+"""The public names of each module."""
+
+MODULES: dict[str, str] = {
+    "cassettes": "testing.cassettes",
+    "contracts": "testing.contracts",
+    "events": "observing.events",
+    "fakes": "testing.fakes",
+    "handle_child": "hosting.child",
+    "handles": "hosting",
+    "journal": "recording.journal",
+    "options": "agents.options",
+    "pytest_plugin": "testing.pytest_plugin",
+    "sessions": "recording.sessions",
+}
+"""Public modules that are also found without their room: ``interpreters.journal`` is there too."""
+
+
+class _WithoutRoom(MetaPathFinder, Loader):
+    """Imports a public module under its short name; there is one module behind both names."""
+
+    def find_spec(self, fullname: str, path: object = None, target: object = None) -> ModuleSpec | None:
+        package, _, name = fullname.partition(".")
+        return ModuleSpec(fullname, self) if package == __name__ and name in MODULES else None
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        module = import_module(f"{__name__}.{MODULES[spec.name.partition('.')[2]]}")
+        self._own[module] = module.__spec__
+        return module
+
+    def exec_module(self, module: ModuleType) -> None:
+        module.__spec__ = self._own.pop(module)  # the import system has put the short name's there
+
+    def __init__(self) -> None:
+        self._own: dict[ModuleType, ModuleSpec | None] = {}
+
+
+sys.meta_path.append(_WithoutRoom())
+
+_MODULES = {name: module for module, names in HOMES.items() for name in names.split()}
+_SHOWN = ("events", "fakes")
+
+if not TYPE_CHECKING:  # they can't reckon it out, and would find nothing here; the imports tell them
+    __all__ = sorted([*_MODULES, *_SHOWN])
 
 
 def __getattr__(name: str) -> Any:
     """A public name, at its first use."""
-    if name in HOMES:
-        value = getattr(import_module(f"interpreters.{HOMES[name]}"), name)
-    elif name in __all__:
-        value = import_module(f"interpreters.{name}")
+    if name in _MODULES:
+        value = getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
+    elif name in _SHOWN:
+        value = import_module(f"{__name__}.{MODULES[name]}")
     else:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     globals()[name] = value
@@ -124,4 +131,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted({*globals(), *_MODULES, *_SHOWN})

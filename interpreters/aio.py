@@ -25,28 +25,26 @@ from cognition import (
     EffectId,
     Input,
     ModeChanged,
-    ModelFailed,
-    Recall,
     Remember,
     SpawnWorker,
-    ToolFailed,
     WorkerFailed,
 )
+from cognition.decisions import Effect
 from cognition.features import Mode
-from interpreters.clock import Clock
-from interpreters.delivery_tasks import await_all
 from interpreters.driver import Handlers, Recorder
-from interpreters.errors import BusyError
-from interpreters.interpreter import ASKS_THE_USER, BUSY, CONSULTED, Interpreter
-from interpreters.letters import CancelRequest, Fault, Letter, NotBegun, Turn
-from interpreters.mailbox import Mailbox
-from interpreters.observers import Observers
-from interpreters.program import Consultation, Consulted, Program
-from interpreters.spawning import IN_PART, Worker, worker_answer
-from interpreters.stream import BROKEN_OFF, Reply
-from interpreters.threads import awaited, in_thread, seen, to_its_end
-from interpreters.tools import LEFT, describe, run_tool, run_tool_async
-from runtime.awaiting import reading
+from interpreters.loop.clock import Clock
+from interpreters.loop.errors import BusyError
+from interpreters.loop.interpreter import ASKS_THE_USER, BUSY, Interpreter
+from interpreters.loop.letters import CancelRequest, Fault, Letter, NotBegun, Turn
+from interpreters.loop.mailbox import Mailbox
+from interpreters.loop.spawning import IN_PART, Worker, worker_answer
+from interpreters.observing.delivery_tasks import await_all
+from interpreters.observing.observers import Observers
+from interpreters.performers import CONSULTED, Performer, Scope, async_performers, unanswered
+from interpreters.program.program import Program
+from interpreters.threads.offloading import awaited, seen, to_its_end
+from interpreters.tools.context import ToolContext
+from interpreters.tools.tool import describe
 
 Work = Callable[[], Coroutine[Any, Any, Input | None]]
 """Carries an effect out. Called by its task, since one that is cancelled before it begins would leave it unawaited."""
@@ -86,8 +84,8 @@ class AsyncInterpreter(Interpreter):
         """Each saves a note. No part of the group, which would cancel them: the model was told that it is saved."""
         self._reader: asyncio.Task[None] | None = None
         """Reads what the model writes, where something else goes on beside it."""
-        self._alone: Reply | None = None
-        """What is to be read in the session's own task."""
+        self._alone: tuple[CallModel, Scope] | None = None
+        """The reply that is to be read in the session's own task."""
         self._modes: deque[Mode] = deque()
         """Set between turns, and not on the disk yet."""
         self._outside = threading.Lock()
@@ -97,6 +95,7 @@ class AsyncInterpreter(Interpreter):
         """Who waits until the turn under way stands closed on file."""
         self._end: set[asyncio.Future[None]] = set()
         """Who waits until its run has ended."""
+        self._performers = async_performers(program)
         super().__init__(engine, program, observers=observers, recorder=recorder, state=state, clock=clock)
 
     # ------------------------------------------------------------------------------------------------ running a turn
@@ -119,10 +118,12 @@ class AsyncInterpreter(Interpreter):
             async with asyncio.TaskGroup() as group:
                 self._group, self._driving = group, True
                 try:
-                    beginning = self._first(event, turn)
+                    beginning = self._before(event, turn or Turn())
                     self._begin_setting()
-                    for first in beginning:
-                        await self.driver.advance_async(first, to_its_end)
+                    for earlier in beginning:
+                        await self.driver.advance_async(earlier, to_its_end)
+                    if event is not None:
+                        await self.driver.advance_async(event, to_its_end)
                     await self.driver.run_async(self._next_input, to_its_end)
                 except asyncio.CancelledError:
                     await self._break_off("the task was cancelled")
@@ -292,8 +293,8 @@ class AsyncInterpreter(Interpreter):
                     await self._stop_reading()
                 event = self._open(letter)
             elif self._alone is not None:
-                reply, self._alone = self._alone, None
-                await self._read_here(reply)
+                alone, self._alone = self._alone, None
+                await self._read_here(*alone)
                 continue
             else:
                 event = self._due()
@@ -310,9 +311,9 @@ class AsyncInterpreter(Interpreter):
 
     # ----------------------------------------------------------------------------------------------------- the tasks
 
-    def _start(self, identity: EffectId, work: Work, lost: Callable[[], Input]) -> asyncio.Task[None]:
+    def _start(self, effect_id: EffectId, work: Work, lost: Callable[[], Input]) -> asyncio.Task[None]:
         """Begin an effect. ``lost`` gives its answer if its task is cancelled by somebody else than this session."""
-        task = self._tasks[identity] = self._in_group(self._carry_out(identity, work, lost))
+        task = self._tasks[effect_id] = self._in_group(self._carry_out(effect_id, work, lost))
         return task
 
     def _in_group(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
@@ -321,12 +322,12 @@ class AsyncInterpreter(Interpreter):
             raise ConfigError("an effect can be carried out in a run only")
         return self._group.create_task(work)
 
-    async def _carry_out(self, identity: EffectId, work: Work, lost: Callable[[], Input]) -> None:
+    async def _carry_out(self, effect_id: EffectId, work: Work, lost: Callable[[], Input]) -> None:
         turn = self._at_work_for()
         try:
             answer = await work()
         except asyncio.CancelledError:
-            if identity in self._tasks:  # a tool that cancelled itself: the turn must not wait for ever
+            if effect_id in self._tasks:  # a tool that cancelled itself: the turn must not wait for ever
                 self._mailbox.post(lost())
             raise
         except NotBegun:
@@ -334,110 +335,98 @@ class AsyncInterpreter(Interpreter):
         except Exception as error:
             self._mailbox.post(Fault(turn, error))
         else:
-            if answer is not None and identity in self._tasks and not turn.is_over():
+            if answer is not None and effect_id in self._tasks and not turn.is_over():
                 self._mailbox.post(answer)
 
     def _settled(self, event: Input) -> None:
         super()._settled(event)
-        identity: EffectId | None = getattr(event, "effect_id", None)
-        if identity is not None:
-            self._tasks.pop(identity, None)
+        effect_id: EffectId | None = getattr(event, "effect_id", None)
+        if effect_id is not None:
+            self._tasks.pop(effect_id, None)
 
-    def _stop(self, identity: EffectId) -> None:
-        super()._stop(identity)
-        task = self._tasks.pop(identity, None)
+    def _stop(self, effect_id: EffectId) -> None:
+        super()._stop(effect_id)
+        task = self._tasks.pop(effect_id, None)
         if task is not None:
             task.cancel()
-        if self._alone is not None and self._alone.effect.effect_id == identity:
+        if self._alone is not None and self._alone[0].effect_id == effect_id:
             self._alone = None
 
     def _forget(self) -> None:
         super()._forget()
         self._alone = None
-        for identity in list(self._tasks):
-            self._stop(identity)
+        for effect_id in list(self._tasks):
+            self._stop(effect_id)
 
-    # ---------------------------------------------------------------------------------------------------- the model
+    # -------------------------------------------------------------------------------------------------- performing
 
-    def _call_model(self, effect: CallModel) -> None:
-        reply = self._new_reply(effect)
-        if self._group is not None and len(self.driver.in_flight) == 1:
-            self._alone = reply
-        else:
-            lost = partial(ModelFailed, effect.effect_id, BROKEN_OFF)
-            self._reader = self._start(effect.effect_id, partial(self._stream, reply), lost)
+    def _scope(self, effect: Effect, context: ToolContext[Any] | None = None) -> Scope:
+        turn = self._at_work_for()
+        return Scope(
+            self.program,
+            turn,
+            self.observers,
+            self._new_reply(effect, turn) if isinstance(effect, CallModel) else None,
+            context,
+            notes=self._notes,
+            room=self.room,
+        )
 
-    async def _read_here(self, reply: Reply) -> None:
-        """Read a reply in the session's own task, which is spared another one, and what it takes to wait for it."""
-        task = asyncio.current_task()
-        assert task is not None
-        before = task.cancelling()
-        await asyncio.sleep(0)  # also a model that never waits leaves time to others
-        try:
-            answer = await self._stream(reply)
-        except asyncio.CancelledError:
-            if task.cancelling() > before:
-                raise
-            answer = ModelFailed(reply.effect.effect_id, BROKEN_OFF)  # nobody cancelled this task: the model gave up
-        if task.cancelling() > before:  # somebody did, and the model caught it
-            raise asyncio.CancelledError
-        if answer is not None:
-            self._mailbox.post(answer)  # behind what came meanwhile
+    def _perform_beside(self, effect: Effect, context: ToolContext[Any] | None = None) -> None:
+        perform = self._performers[type(effect)]
+        if type(effect) in ASKS_THE_USER and self.observers.deliveries:
+            perform = partial(self._perform_when_seen, perform)
+        self._start(
+            effect.effect_id, partial(perform, effect, self._scope(effect, context)), partial(unanswered, effect)
+        )
 
-    async def _stream(self, reply: Reply) -> Input | None:
-        """Ask the model and show what comes."""
-        if not reply.turn.begins(reply.effect.effect_id):
-            return None
-        with reply:
-            async for output in reply.begin(reading(self.program.model, reply.effect.request)):
-                if reply.take(output):
-                    break
-                if self.room is not None and self.observers:
-                    await self.room()
-        return reply.answer()
-
-    async def _stop_reading(self) -> None:
-        """Let the model come to its end, which a cancellation has asked for: it says what the reply took."""
-        if self._reply is not None and self._reply.open and self._reader is not None:
-            await asyncio.wait([self._reader])
-
-    # ---------------------------------------------------------------------------------------------------- the tools
-
-    def _call_tool(self, effect: CallTool) -> None:
-        tool = self._tool(effect)
-        if tool is None:
-            return
-        context = self._context(effect, self._send)
-        if tool.is_async:
-            work: Work = partial(run_tool_async, tool, effect, context)
-        else:
-            work = partial(in_thread, partial(run_tool, tool, effect, context))
-        self._start(effect.effect_id, work, partial(ToolFailed, effect.effect_id, LEFT))
-
-    # ---------------------------------------------------------------------- what the program is asked: see `program`
+    async def _perform_when_seen(self, perform: Performer, effect: Effect, scope: Scope) -> Input | None:
+        """The user is asked when observers have seen what led to the question."""
+        await await_all(self.observers.deliveries)
+        answer: Input | None = await perform(effect, scope)
+        return answer
 
     @cached_property
     def _notes(self) -> asyncio.Lock:
         """The memory is used by one at a time, workers included, in the order of the decisions."""
         return asyncio.Lock()
 
-    def _consult(self, effect: Consulted) -> None:
-        asked = self._consultation(effect)
-        self._start(effect.effect_id, partial(self._ask, effect, asked), lambda: asked.unanswered)
+    def _call_model(self, effect: CallModel) -> None:
+        scope = self._scope(effect)
+        usual = CallModel not in self.program.performers  # else no cancelling of the reply need end it
+        if usual and self._group is not None and len(self.driver.in_flight) == 1:
+            self._alone = effect, scope
+        else:
+            work = partial(self._performers[CallModel], effect, scope)
+            self._reader = self._start(effect.effect_id, work, partial(unanswered, effect))
 
-    async def _ask(self, effect: Consulted, asked: Consultation) -> Input:
-        begins = partial(self._at_work_for().begin, effect.effect_id)
-        if isinstance(effect, ASKS_THE_USER) and self.observers.deliveries:
-            await await_all(self.observers.deliveries)
+    async def _read_here(self, effect: CallModel, scope: Scope) -> None:
+        """Read a reply in the session's own task, which is spared another one, and what it takes to wait for it."""
+        task = asyncio.current_task()
+        assert task is not None
+        before = task.cancelling()
+        await asyncio.sleep(0)  # also a model that never waits leaves time to others
         try:
-            if isinstance(effect, Recall):
-                async with self._notes:
-                    return asked.read(await awaited(asked.ask, begins))
-            return asked.read(await awaited(asked.ask, begins))
-        except (CogstepError, NotBegun):
-            raise
-        except Exception as error:
-            return self._unanswered(asked, error)
+            answer = await self._performers[CallModel](effect, scope)
+        except NotBegun:
+            return
+        except asyncio.CancelledError:
+            if task.cancelling() > before:
+                raise
+            answer = unanswered(effect)  # nobody cancelled this task: the model gave up
+        if task.cancelling() > before:  # somebody did, and the model caught it
+            raise asyncio.CancelledError
+        if answer is not None:
+            self._mailbox.post(answer)  # behind what came meanwhile
+
+    async def _stop_reading(self) -> None:
+        """Let the model come to its end, which a cancellation has asked for: it says what the reply took."""
+        if self._reply is not None and self._reply.open and self._reader is not None:
+            await asyncio.wait([self._reader])
+
+    def _call_tool(self, effect: CallTool) -> None:
+        if self._tool(effect) is not None or CallTool in self.program.performers:
+            self._perform_beside(effect, self._context(effect, self._send))
 
     def _remember(self, decision: Remember) -> None:
         if self.program.memory is not None:  # the short-key protocol has a field for notes, used or not
@@ -495,5 +484,5 @@ class AsyncInterpreter(Interpreter):
         CallModel: _call_model,
         CallTool: _call_tool,
         Remember: _remember,
-        **dict.fromkeys(CONSULTED, _consult),
+        **dict.fromkeys(CONSULTED, _perform_beside),
     }

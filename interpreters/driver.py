@@ -7,11 +7,11 @@ awaits, and a resumed session begins with what stands on file.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from operator import attrgetter
 from time import time
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from attrs import evolve, fields
 
@@ -32,9 +32,6 @@ from cognition import (
 from cognition.decisions import EFFECT_TYPES, Effect
 from cognition.inputs import INPUT_TYPES
 
-if TYPE_CHECKING:
-    from interpreters.veil import Redacted, Veil
-
 V = TypeVar("V")
 
 SECRET_LOST = (
@@ -49,8 +46,11 @@ the decision. The answer comes as an input, later."""
 Handlers = Mapping[type[Decision], Handler]
 """Every effect has a handler; a notice may have one. One table serves all interpreters of a kind."""
 
-Watcher = Callable[[AgentState, Input, Transition], None]
-"""Is told of each step: the state before, the input, what came of it."""
+Reveal = Callable[[V], V]
+"""Gives a value with the real texts in place of their placeholders."""
+
+Watcher = Callable[[AgentState, Input, Transition, Reveal[Any]], None]
+"""Is told of each step: the state before, the input, what came of it, and how its messages are revealed."""
 
 
 Settle = Callable[[Effect, float], "Effect | Input"]
@@ -61,11 +61,25 @@ Elsewhere = Callable[[Callable[[], None]], Awaitable[None]]
 """Calls something on another thread. It has ended when this returns or raises, also where the task was cancelled."""
 
 
+class Veil(Protocol):
+    """Hides what must not be written, before the engine sees it; and shows it to whom decisions go."""
+
+    def hide(self, value: V) -> tuple[V, Sequence[Any]]:
+        """The value with placeholders for what is hidden, and a note of each for the recorder."""
+
+    def reveal(self, value: V) -> V:
+        """The value with the real texts in place of their placeholders."""
+
+    def lacks(self, value: object) -> bool:
+        """Whether the value holds a placeholder whose real text nobody knows any more."""
+
+
 class Recorder(Protocol):
     """Where inputs and decisions are written, such as a ``Journal``."""
 
-    veil: Veil | None
-    """Hides what must not be written, before the engine sees it; and shows it to whom decisions go."""
+    @property
+    def veil(self) -> Veil | None:
+        """What hides secrets from this recording; None where nothing is hidden."""
 
     @property
     def written(self) -> int:
@@ -74,7 +88,7 @@ class Recorder(Protocol):
     def waits(self, event: Input, transition: Transition) -> bool:
         """Whether ``write`` will wait for the disk, as far as that is known beforehand."""
 
-    def write(self, event: Input, transition: Transition, redacted: Sequence[Redacted] = ()) -> None:
+    def write(self, event: Input, transition: Transition, redacted: Sequence[Any] = ()) -> None:
         """Put an input and its decisions on file, and what was hidden in it.
 
         When it raises, none of the decisions is carried out.
@@ -198,9 +212,15 @@ class Driver:
         """Whether an input that decides nothing will wait for the disk."""
         return self._recorder is not None and self._recorder.waits(event, Transition(self.state))
 
-    def _stamped(self, event: Input) -> tuple[Input, Input, Sequence[Redacted]]:
-        """An input with its time: as it came, as the engine sees it, and what was hidden in it."""
-        event = stamped(event, round(self._now(), 3))  # milliseconds: finer ones would only swell recordings
+    def _stamped(self, event: Input) -> tuple[Input, Input, Sequence[Any]]:
+        """An input with its time: as it came, as the engine sees it, and what was hidden in it.
+
+        The time is put in as ``evolve`` does it, in half of the 5 microseconds that it takes for a model's reply.
+        """
+        at = round(self._now(), 3)  # milliseconds: finer ones would only swell recordings
+        kind: Any = type(event)
+        others = OTHER_FIELDS.get(kind)
+        event = kind(*others(event), at=at) if others is not None else evolve(event, at=at)
         veil = None if self._recorder is None else self._recorder.veil
         return (event, event, ()) if veil is None else (event, *veil.hide(event))
 
@@ -210,25 +230,25 @@ class Driver:
         decisions = self.revealed(transition.decisions)
         if self._watcher is not None:
             same = decisions is transition.decisions
-            self._watcher(before, told, transition if same else evolve(transition, decisions=decisions))
-        for decision in decisions:
-            self._hand_over(decision)
+            self._watcher(before, told, transition if same else evolve(transition, decisions=decisions), self.revealed)
+        self._hand_over(decisions)
 
     def begin(self, decision: Decision) -> None:
         """Hand a decision to its handler: one just made, or one that a crash kept from being carried out."""
-        self._hand_over(self.revealed(decision))
+        self._hand_over((self.revealed(decision),))
 
     def revealed(self, value: V) -> V:
         """A value with all that it holds, where the recording has a placeholder for a secret."""
         veil = None if self._recorder is None else self._recorder.veil
         return value if veil is None else veil.reveal(value)
 
-    def _hand_over(self, decision: Decision) -> None:
-        handler = self._handlers.get(type(decision))
-        if handler is not None:
-            handler(self._interpreter, decision)
-        elif isinstance(decision, EFFECT_TYPES):  # it would be waited for without end
-            raise ConfigError(f"nothing here can carry out {type(decision).__name__}, which the engine decided")
+    def _hand_over(self, decisions: Iterable[Decision]) -> None:
+        for decision in decisions:
+            handler = self._handlers.get(type(decision))
+            if handler is not None:
+                handler(self._interpreter, decision)
+            elif isinstance(decision, EFFECT_TYPES):  # it would be waited for without end
+                raise ConfigError(f"nothing here can carry out {type(decision).__name__}, which the engine decided")
 
     def dispose(self) -> None:
         """Nothing will be carried out any more."""
@@ -294,11 +314,3 @@ def _fields_before_at(kind: type[Input]) -> Callable[[Any], tuple[Any, ...]] | N
 
 
 OTHER_FIELDS = {kind: _fields_before_at(kind) for kind in INPUT_TYPES}
-
-
-def stamped(event: Input, at: float) -> Input:
-    """The input with its time: what ``evolve`` does, in half of the 5 microseconds it takes for a model's reply."""
-    kind: Any = type(event)
-    others = OTHER_FIELDS.get(kind)
-    stamped: Input = kind(*others(event), at=at) if others is not None else evolve(event, at=at)
-    return stamped

@@ -13,7 +13,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Callable
-from concurrent.futures import CancelledError, Future
+from concurrent.futures import Future
 from functools import partial
 from queue import Empty, SimpleQueue
 from time import monotonic
@@ -28,25 +28,25 @@ from cognition import (
     EffectId,
     Input,
     ModeChanged,
-    Recall,
     Remember,
     SpawnWorker,
     ToolFailed,
     WorkerFailed,
 )
+from cognition.decisions import Effect
 from cognition.features import Mode
-from interpreters.clock import LONGEST_WAIT, Clock
-from interpreters.context import ToolContext
 from interpreters.driver import Handlers, Recorder
-from interpreters.errors import BusyError
-from interpreters.interpreter import ASKS_THE_USER, BUSY, CONSULTED, Interpreter
-from interpreters.letters import Errand, Fault, Letter, NotBegun, Turn
-from interpreters.observers import Observers
-from interpreters.program import Consultation, Consulted, Program
-from interpreters.spawning import Worker, worker_answer
-from interpreters.stream import Reply
-from interpreters.tools import Tool, describe, run_tool
-from interpreters.workers import Workers
+from interpreters.loop.clock import LONGEST_WAIT, Clock
+from interpreters.loop.errors import BusyError
+from interpreters.loop.interpreter import ASKS_THE_USER, BUSY, Interpreter
+from interpreters.loop.letters import Errand, Fault, Letter, NotBegun, Turn
+from interpreters.loop.spawning import Worker, worker_answer
+from interpreters.observing.observers import Observers
+from interpreters.performers import CONSULTED, Scope, sync_performers, unanswered
+from interpreters.program.program import Program
+from interpreters.threads.pool import ThreadPool
+from interpreters.tools.context import ToolContext
+from interpreters.tools.tool import describe
 
 
 class SyncInterpreter(Interpreter):
@@ -70,7 +70,7 @@ class SyncInterpreter(Interpreter):
         self._parent = parent
         self._notes = threading.Lock()
         """The memory is used by one at a time, workers included."""
-        self._threads = Workers()
+        self._threads = ThreadPool()
         self._holders: dict[None, Turn] = {}
         """Who drives the session, if anybody does: see ``_alone``."""
         self._waiting: list[SimpleQueue[None]] = []
@@ -82,8 +82,9 @@ class SyncInterpreter(Interpreter):
         """What is to be done on this thread, oldest first."""
         self._calls: list[CallTool] = []
         """Calls that were decided and not begun."""
-        self._questions: dict[EffectId, Future[Any]] = {}
-        """What was asked elsewhere."""
+        self._awaited: dict[EffectId, Future[Any]] = {}
+        """Answers that come later, from elsewhere."""
+        self._performers = sync_performers(program)
         super().__init__(engine, program, observers=observers, recorder=recorder, state=state, clock=clock)
 
     # ------------------------------------------------------------------------------------------------ running a turn
@@ -103,8 +104,10 @@ class SyncInterpreter(Interpreter):
 
     def _drive(self, event: Input | None, turn: Turn) -> None:
         try:
-            for first in self._first(event, turn):
-                self.driver.advance(first)
+            for earlier in self._before(event, turn):
+                self.driver.advance(earlier)
+            if event is not None:
+                self.driver.advance(event)
             self.driver.run(self._next_input)
         except BaseException as error:
             self._break_off(describe(error))
@@ -217,37 +220,90 @@ class SyncInterpreter(Interpreter):
 
     _send = _post
 
-    def _stop(self, identity: EffectId) -> None:
-        super()._stop(identity)
-        self._agenda.pop(identity, None)
-        self._calls[:] = [call for call in self._calls if call.effect_id != identity]
-        question = self._questions.pop(identity, None)
-        if question is not None:
-            question.cancel()
+    def _stop(self, effect_id: EffectId) -> None:
+        super()._stop(effect_id)
+        self._agenda.pop(effect_id, None)
+        self._calls[:] = [call for call in self._calls if call.effect_id != effect_id]
+        answer = self._awaited.pop(effect_id, None)
+        if answer is not None:
+            answer.cancel()
 
     def _forget(self) -> None:
         super()._forget()
         self._earlier = None
         self._agenda.clear()
         self._calls.clear()
-        self._questions.clear()
+        self._awaited.clear()
 
-    # ---------------------------------------------------------------------------------------------------- the model
+    # -------------------------------------------------------------------------------------------------- performing
 
-    def _call_model(self, effect: CallModel) -> None:
-        self._agenda[effect.effect_id] = partial(self._stream, self._new_reply(effect))
+    def _scope(self, effect: Effect, context: ToolContext[Any] | None = None) -> Scope:
+        turn = self._at_work_for()
+        return Scope(
+            self.program,
+            turn,
+            self.observers,
+            self._new_reply(effect, turn) if isinstance(effect, CallModel) else None,
+            context,
+            self._parent,
+            self._notes,
+        )
 
-    def _stream(self, reply: Reply) -> Input | None:
-        """Ask the model and show what comes."""
-        if not reply.turn.begins(reply.effect.effect_id):
+    def _begin(self, effect: Effect) -> None:
+        """The model and the program are asked on this thread, one after another."""
+        self._agenda[effect.effect_id] = partial(self._perform_here, effect, self._scope(effect))
+
+    def _perform_here(self, effect: Effect, scope: Scope) -> Input | None:
+        if type(effect) in ASKS_THE_USER and self._parent is None and not scope.turn.is_over():
+            self.observers.wait()
+        try:
+            answer = self._performers[type(effect)](effect, scope)
+        except NotBegun:
             return None
-        with reply:
-            for output in reply.begin(self.program.model.submit(reply.effect.request)):
-                if reply.take(output):
-                    break
-        return reply.answer()
+        if isinstance(answer, Future):
+            self._await(effect, scope, answer)
+            return None
+        if isinstance(effect, CallTool):
+            self._contexts.pop(effect.effect_id, None)
+        return None if scope.turn.is_over() else answer
 
-    # ---------------------------------------------------------------------------------------------------- the tools
+    def _perform_beside(self, effect: Effect, context: ToolContext[Any] | None = None) -> None:
+        self._threads.start(partial(self._perform_there, effect, self._scope(effect, context)))
+
+    def _perform_there(self, effect: Effect, scope: Scope) -> None:
+        """On a thread of its own."""
+        letter: Letter | Future[Input] | None
+        try:
+            letter = self._performers[type(effect)](effect, scope)
+        except NotBegun:
+            return
+        except CogstepError as error:
+            letter = Fault(scope.turn, error)
+        except BaseException as error:  # whatever ends a thread, the turn must not wait for ever
+            failed = isinstance(effect, CallTool)
+            letter = ToolFailed(effect.effect_id, describe(error)) if failed else unanswered(effect)
+        if isinstance(letter, Future):
+            self._await(effect, scope, letter)
+        elif letter is not None and not (scope.turn.is_over() or (scope.context and scope.context.cancelled)):
+            self._mailbox.put(letter)
+
+    def _await(self, effect: Effect, scope: Scope, answer: Future[Input]) -> None:
+        """An answer that comes later, on whatever thread."""
+        self._awaited[effect.effect_id] = answer
+        answer.add_done_callback(partial(self._arrived, effect.effect_id, scope.turn))
+        # It may have been given up before it stood there: the turn was cancelled, or the call took too long.
+        if scope.turn.is_over() or (scope.context is not None and scope.context.cancelled):
+            answer.cancel()
+
+    def _arrived(self, effect_id: EffectId, turn: Turn, answer: Future[Input]) -> None:
+        if self._awaited.pop(effect_id, None) is None or turn.is_over():  # nobody waits for it any more
+            return
+        letter: Letter
+        try:
+            letter = answer.result()
+        except CogstepError as error:
+            letter = Fault(turn, error)
+        self._mailbox.put(letter)
 
     def _call_tool(self, effect: CallTool) -> None:
         self._calls.append(effect)
@@ -255,89 +311,29 @@ class SyncInterpreter(Interpreter):
     def _begin_calls(self) -> None:
         """Start what was decided: a read-only call that is all there is to do runs here, others on threads."""
         calls, self._calls[:] = list(self._calls), ()
-        turn = self._at_work_for()
-        if turn.is_over():
+        if self._at_work_for().is_over():
             return
+        usual = CallTool not in self.program.performers
         alone = len(calls) == 1 and len(self.driver.in_flight) == 1
         for effect in calls:
             tool = self._tool(effect)
             if tool is None:
-                continue
-            if alone and tool.spec.read_only and tool.timeout is None and not tool.is_async:
-                context = self._context(effect, self._open)
-                self._agenda[effect.effect_id] = partial(self._run_here, tool, effect, context)
+                if not usual:
+                    self._perform_beside(effect, self._context(effect, self._send))
+            elif usual and alone and tool.spec.read_only and tool.timeout is None and not tool.is_async:
+                scope = self._scope(effect, self._context(effect, self._open))
+                self._agenda[effect.effect_id] = partial(self._perform_here, effect, scope)
             else:
-                context = self._context(effect, self._send)
-                self._threads.start(partial(self._run_there, tool, effect, context, turn))
-
-    def _run_here(self, tool: Tool[..., Any], effect: CallTool, context: ToolContext[Any]) -> Input | None:
-        turn = self._at_work_for()
-        if turn.is_over():
-            return None
-        answer = run_tool(tool, effect, context)
-        self._contexts.pop(effect.effect_id, None)
-        return None if turn.is_over() else answer
-
-    def _run_there(self, tool: Tool[..., Any], effect: CallTool, context: ToolContext[Any], turn: Turn) -> None:
-        try:
-            answer: Input = run_tool(tool, effect, context)
-        except BaseException as error:  # whatever ends a tool's thread, the turn must not wait for ever
-            answer = ToolFailed(effect.effect_id, describe(error))
-        if not (context.cancelled or turn.is_over()):
-            self._mailbox.put(answer)
-
-    # ---------------------------------------------------------------------- what the program is asked: see `program`
-
-    def _consult(self, effect: Consulted) -> None:
-        self._agenda[effect.effect_id] = partial(self._ask, effect)
-
-    def _ask(self, effect: Consulted) -> Input | None:
-        turn = self._at_work_for()
-        if turn.is_over():
-            return None
-        asked = self._consultation(effect)
-        if isinstance(effect, ASKS_THE_USER) and self._parent is None:
-            self.observers.wait()
-        question = partial(self._alone_with_notes, asked.ask) if isinstance(effect, Recall) else asked.ask
-        ask = partial(turn.begin, effect.effect_id, question)
-        try:
-            answer = ask() if self._parent is None else self._parent(ask)
-            if not isinstance(answer, Future):
-                return None if turn.is_over() else asked.read_at_once(answer)
-        except NotBegun:
-            return None
-        except CogstepError:
-            raise
-        except Exception as error:
-            return self._unanswered(asked, error)
-        self._questions[effect.effect_id] = answer
-        answer.add_done_callback(partial(self._answered, effect.effect_id, asked, turn))
-        return None
-
-    def _answered(self, identity: EffectId, asked: Consultation, turn: Turn, future: Future[Any]) -> None:
-        """What was asked elsewhere was settled there, on whatever thread."""
-        if self._questions.pop(identity, None) is None or turn.is_over():  # nobody waits for it any more
-            return
-        letter: Letter
-        try:
-            letter = asked.read(future.result())
-        except CogstepError as error:
-            letter = Fault(turn, error)
-        except (CancelledError, Exception):
-            letter = asked.unanswered
-        self._mailbox.put(letter)
+                self._perform_beside(effect, self._context(effect, self._send))
 
     def _remember(self, decision: Remember) -> None:
         if self.program.memory is None:  # the short-key protocol has a field for notes, used or not
             return
         try:
-            self._alone_with_notes(partial(self.program.memory.remember, decision.text))
+            with self._notes:
+                self.program.memory.remember(decision.text)
         except Exception as error:
             self.observers.warn(f"a note could not be saved: {describe(error)}")
-
-    def _alone_with_notes(self, use: Callable[[], Any]) -> Any:
-        with self._notes:
-            return use()
 
     # -------------------------------------------------------------------------------------------------- the workers
 
@@ -379,8 +375,7 @@ class SyncInterpreter(Interpreter):
 
     handlers: ClassVar[Handlers] = {
         **Interpreter.handlers,
-        CallModel: _call_model,
         CallTool: _call_tool,
         Remember: _remember,
-        **dict.fromkeys(CONSULTED, _consult),
+        **dict.fromkeys((CallModel, *CONSULTED), _begin),
     }

@@ -3,61 +3,49 @@
 Importing this imports no backend: each is loaded when a model needs it.
 """
 
+import types
+import typing
+
 import runtime.hidden  # noqa: F401 - says it when another file hides one of the packages
 from runtime.errors import (
-    ExtraMissingError,
-    LoadCancelledError,
-    MemoryStoreError,
-    ModelFileError,
-    ModelLoadError,
-    ModelNotFoundError,
-    ModelOptionsError,
-    ModelProcessError,
-    ModelSpecError,
-    ReleasedError,
-    RuntimeClosedError,
-    SavedCacheError,
-    ServerClosedError,
-    TemplateError,
+    ExtraMissingError as ExtraMissingError,
+    LoadCancelledError as LoadCancelledError,
+    MemoryStoreError as MemoryStoreError,
+    ModelFileError as ModelFileError,
+    ModelLoadError as ModelLoadError,
+    ModelNotFoundError as ModelNotFoundError,
+    ModelOptionsError as ModelOptionsError,
+    ModelProcessError as ModelProcessError,
+    ModelSpecError as ModelSpecError,
+    ReleasedError as ReleasedError,
+    RuntimeClosedError as RuntimeClosedError,
+    SavedCacheError as SavedCacheError,
+    ServerClosedError as ServerClosedError,
+    TemplateError as TemplateError,
 )
-from runtime.isolated.frozen import freeze_support
-from runtime.isolated.settings import Isolation
-from runtime.llama_options import Adapter, LlamaOptions, Rope
-from runtime.loading import LoadProgress, load_model
-from runtime.memory import Memory, Notes
-from runtime.protocol import Done, Generation, ModelInfo, Runtime, Timings
-from runtime.server import ModelServer, ServedModel, SharedRuntime
+from runtime.isolated.frozen import freeze_support as freeze_support
+from runtime.isolated.settings import Isolation as Isolation
+from runtime.llama.options import (
+    Adapter as Adapter,
+    LlamaOptions as LlamaOptions,
+    Rope as Rope,
+)
+from runtime.loading import LoadProgress as LoadProgress, load_model as load_model
+from runtime.protocol import (
+    Done as Done,
+    Generation as Generation,
+    ModelInfo as ModelInfo,
+    Runtime as Runtime,
+    Timings as Timings,
+)
+from runtime.server import (
+    ModelServer as ModelServer,
+    ServedModel as ServedModel,
+    SharedRuntime as SharedRuntime,
+)
+from runtime.stores.memory import Memory as Memory, Notes as Notes
 
-__all__ = [
-    "Adapter",
-    "Done",
-    "ExtraMissingError",
-    "Generation",
-    "Isolation",
-    "LlamaOptions",
-    "LoadCancelledError",
-    "LoadProgress",
-    "Memory",
-    "MemoryStoreError",
-    "ModelFileError",
-    "ModelInfo",
-    "ModelLoadError",
-    "ModelNotFoundError",
-    "ModelOptionsError",
-    "ModelProcessError",
-    "ModelServer",
-    "ModelSpecError",
-    "Notes",
-    "ReleasedError",
-    "Rope",
-    "Runtime",
-    "RuntimeClosedError",
-    "SavedCacheError",
-    "ServedModel",
-    "ServerClosedError",
-    "SharedRuntime",
-    "TemplateError",
-    "Timings",
-    "freeze_support",
-    "load_model",
-]
+if not typing.TYPE_CHECKING:  # they can't reckon it out, and would find nothing here; the imports tell them
+    __all__ = sorted(
+        name for name, value in globals().items() if not (name.startswith("_") or isinstance(value, types.ModuleType))
+    )

@@ -102,7 +102,7 @@ class Backend(Protocol):
             BackendError: the native code failed; what the cache holds is then unknown.
         """
 
-    def go_on(self, tokens: Sequence[int]) -> bool:
+    def append_tokens(self, tokens: Sequence[int]) -> bool:
         """Append one token to each sequence of the last batch, in its order; as ``evaluate`` with such pieces does.
 
         Only where each piece of the last batch was one token, and ``last``, and was evaluated.

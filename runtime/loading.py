@@ -13,18 +13,19 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack, overload
 from attrs import frozen
 
 from runtime.checking import checked_call
-from runtime.errors import LoadCancelledError, ModelOptionsError, ModelSpecError
+from runtime.errors import LoadCancelledError, ModelSpecError
 from runtime.isolated.frozen import FLAG
 from runtime.isolated.settings import Isolation
-from runtime.llama_options import LlamaOptions
-from runtime.owner import Owner
-from runtime.real_models import check_allowed
-from runtime.specs import BackendName, Source, resolve
+from runtime.llama.options import LlamaOptions
+from runtime.local.loading import load_engine
+from runtime.local.owner import Owner
+from runtime.local.real_models import check_allowed
+from runtime.models.specs import BackendName, Source, resolve
 
 if TYPE_CHECKING:
-    from runtime.handles import LocalRuntime
     from runtime.isolated.handles import IsolatedRuntime
-    from runtime.local import LocalEngine
+    from runtime.local.engine import LocalEngine
+    from runtime.local.handles import LocalRuntime
 
 
 @frozen
@@ -124,7 +125,9 @@ def load_model(
     if watch.cancelled.is_set():
         owner.abandon()
         raise LoadCancelledError(f"loading {name} was cancelled", spec=str(spec or ""))
-    from runtime.handles import LocalRuntime  # loaded by now; importing it up there would make `import runtime` slow
+    from runtime.local.handles import (
+        LocalRuntime,  # loaded by now; importing it up there would make `import runtime` slow
+    )
 
     return LocalRuntime(owner)
 
@@ -189,41 +192,3 @@ class _Watch:
             if on_progress is not None and on_progress(event) is False:
                 self.cancelled.set()
         ready.result()
-
-
-def load_engine(
-    source: Source,
-    context_tokens: int | None,
-    threads: int | None,
-    options: LlamaOptions | None,
-    on_progress: Callable[[float], bool],
-) -> LocalEngine:
-    """On the owner's thread. Backends are imported here and nowhere else."""
-    check_allowed(f"load {source.path}")
-    from runtime.backend import Backend
-    from runtime.local import LocalEngine
-
-    on_progress(0.0)
-    backend: Backend
-    if source.backend == "llama":
-        from runtime.llama_backend import LlamaBackend
-
-        backend = LlamaBackend(
-            source.path, context_tokens=context_tokens, threads=threads, options=options, on_progress=on_progress
-        )
-    else:
-        if options is not None:
-            raise ModelOptionsError(
-                f"{source.path} is an MLX model, and options={options!r} are llama.cpp's; leave them out",
-                spec=str(source.path),
-            )
-        from runtime.mlx_backend import MlxBackend
-
-        backend = MlxBackend(source.path, context_tokens=context_tokens)
-    try:
-        engine = LocalEngine(backend)
-    except BaseException:
-        backend.close()
-        raise
-    on_progress(1.0)
-    return engine

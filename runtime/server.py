@@ -24,15 +24,15 @@ from cognition import ModelRequest
 from runtime.errors import LoadCancelledError, ReleasedError, ServerClosedError
 from runtime.isolated.settings import Isolation
 from runtime.loading import LoadOptions, LoadProgress, OnProgress, load_model
+from runtime.models.specs import BackendName, Source, resolve
 from runtime.protocol import Done, Generation, ModelInfo, Runtime
-from runtime.specs import BackendName, Source, resolve
 
 if TYPE_CHECKING:
     from cognition.parsing import Output
 
 
 class Find(Protocol):
-    """From what a user names a model by to its files; see ``runtime.specs.resolve``."""
+    """From what a user names a model by to its files; see ``runtime.models.specs.resolve``."""
 
     def __call__(
         self, spec: str | Path | None, backend: BackendName | None, on_download: Callable[[float], bool], /

@@ -4,7 +4,7 @@ import ast
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -58,6 +58,9 @@ BACKENDS = frozenset(
 LONGEST_MODULE = 500
 """Lines. A module has one subject and is readable in one sitting."""
 
+PACKAGES = (*LAYERS, "cogstep")
+"""Their faces name everything that is public, so they are no part of a circle: no module is understood through them."""
+
 
 def modules_of(package: str) -> list[Path]:
     return sorted((ROOT / package).rglob("*.py"))
@@ -68,6 +71,11 @@ def module_name(path: Path) -> str:
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
+def package_of(path: Path) -> str:
+    """The package that relative imports of a module begin at."""
+    return module_name(path) if path.name == "__init__.py" else module_name(path.parent)
+
+
 def imported_modules(tree: ast.Module, package: str) -> Iterator[tuple[int, str]]:
     """Every import, wherever it stands, as (line, full module name); ``package`` resolves relative ones."""
     for node in ast.walk(tree):
@@ -75,12 +83,51 @@ def imported_modules(tree: ast.Module, package: str) -> Iterator[tuple[int, str]
             for alias in node.names:
                 yield node.lineno, alias.name
         elif isinstance(node, ast.ImportFrom):
-            anchor = package.split(".")[: len(package.split(".")) - node.level + 1] if node.level else []
-            base = ".".join([*anchor, *([node.module] if node.module else [])])
+            base = imported_from(node, package)
             if node.level and not node.module:
                 yield from ((node.lineno, f"{base}.{alias.name}") for alias in node.names)
             else:
                 yield node.lineno, base
+
+
+def inner_imports(source: str, package: str, modules: frozenset[str]) -> set[str]:
+    """Those of these modules that a module imports, wherever the import stands."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            found.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = imported_from(node, package)
+            named = [f"{base}.{alias.name}" for alias in node.names]
+            found.update(name if name in modules else base for name in named)
+    return found & modules
+
+
+def circles(imports: Mapping[str, set[str]]) -> set[tuple[str, ...]]:
+    """Modules that import each other, directly or through others: each group of them once, sorted."""
+    reached = {module: reachable(module, imports) for module in imports}
+    return {
+        (*sorted(one for one in reached[module] if module in reached.get(one, ())),)
+        for module in imports
+        if module in reached[module]
+    }
+
+
+def reachable(module: str, imports: Mapping[str, set[str]]) -> set[str]:
+    """The modules that one leads to by its imports; itself only where they lead back."""
+    found: set[str] = set()
+    waiting = [module]
+    while waiting:
+        new = imports.get(waiting.pop(), set()) - found
+        found |= new
+        waiting += new
+    return found
+
+
+def imported_from(node: ast.ImportFrom, package: str) -> str:
+    """The full name of what stands behind ``from``."""
+    anchor = package.split(".")[: len(package.split(".")) - node.level + 1] if node.level else []
+    return ".".join([*anchor, *([node.module] if node.module else [])])
 
 
 def impure_builtins(node: ast.AST, bound: frozenset[str] = frozenset()) -> Iterator[ast.Name]:
@@ -196,9 +243,8 @@ def modules_after(statement: str) -> set[str]:
 def test_the_core_is_pure(path: Path) -> None:
     """A module of ``cognition`` imports and calls nothing that could make a step depend on more than its arguments."""
     extra = TESTING_DEPENDENCIES if module_name(path).startswith("cognition.testing") else frozenset()
-    package = module_name(path) if path.name == "__init__.py" else module_name(path.parent)
 
-    assert impurities(path.read_text("utf-8"), package=package, extra=extra) == []
+    assert impurities(path.read_text("utf-8"), package=package_of(path), extra=extra) == []
 
 
 @pytest.mark.parametrize("layer", LAYERS)
@@ -211,6 +257,21 @@ def test_imports_only_point_down(layer: str) -> None:
     }
 
     assert found == {}
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_no_modules_import_each_other(package: str) -> None:
+    """Whoever reads a module has to know those below it, never one that has to know it in turn."""
+    paths = {module_name(path): path for path in modules_of(package)}
+    modules = frozenset(paths.keys() - {package})
+    imports = {
+        name: inner_imports(path.read_text("utf-8"), package_of(path), modules)
+        for name, path in paths.items()
+        if name in modules
+    }
+
+    assert circles(imports) == set()
+    assert imports, f"{package} has no modules: the test looks in the wrong place"
 
 
 @pytest.mark.parametrize("layer", LAYERS)
@@ -313,3 +374,28 @@ def test_the_proof_lets_pure_code_pass(source: str) -> None:
 def test_the_proof_finds_imports_that_point_up(layer: str, package: str, source: str, expected: list[str]) -> None:
     """The check above can fail, and relative imports are resolved."""
     assert upward_imports(source, package, layer) == expected
+
+
+@pytest.mark.parametrize(
+    ("sources", "expected"),
+    [
+        ({"a": "import a.b", "a.b": "import a.c", "a.c": "import json"}, set()),
+        ({"a.b": "import a.c", "a.c": "def f():\n    from a.b import x"}, {("a.b", "a.c")}),
+        ({"a.b": "from a import c", "a.c": "if TYPE_CHECKING:\n    from .b import x"}, {("a.b", "a.c")}),
+        ({"a.b": "from a.d import c", "a.d": "", "a.d.c": "from ..b import x"}, {("a.b", "a.d.c")}),
+        (
+            {"a.b": "import a.c", "a.c": "import a.d", "a.d": "import a.b", "a.e": "import a.b"},
+            {("a.b", "a.c", "a.d")},
+        ),
+        (
+            {"a.b": "import a.c", "a.c": "import a.b, a.d", "a.d": "import a.e", "a.e": "import a.d"},
+            {("a.b", "a.c"), ("a.d", "a.e")},
+        ),
+    ],
+)
+def test_the_proof_finds_circles(sources: dict[str, str], expected: set[tuple[str, ...]]) -> None:
+    """The check above can fail: a circle is found wherever its imports stand, and what only leads to one is none."""
+    modules = frozenset(sources)
+    imports = {name: inner_imports(text, name.rpartition(".")[0], modules) for name, text in sources.items()}
+
+    assert circles(imports) == expected

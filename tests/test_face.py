@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import compileall
 import os
 import shutil
@@ -9,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 
 import attrs
 import cattrs
@@ -38,6 +40,20 @@ def test_every_public_name_is_there_and_the_same() -> None:
     assert set(names) <= set(dir(cogstep))
     with pytest.raises(AttributeError, match="no attribute 'Agnet'"):
         cogstep.Agnet  # noqa: B018 - looking it up is what is tested
+
+
+@pytest.mark.parametrize("package", [cognition, runtime, interpreters])
+def test_type_checkers_see_the_public_names(package: ModuleType) -> None:
+    """They can't reckon out a list of names, and ``from package import *`` would give them nothing."""
+    assert package.__file__ is not None
+    statements = ast.parse(Path(package.__file__).read_text()).body
+    assigned = [one for one in statements if isinstance(one, ast.Assign) and "__all__" in ast.unparse(one.targets[0])]
+    guarded = [
+        ast.unparse(one.test) for one in statements if isinstance(one, ast.If) and "__all__ =" in ast.unparse(one)
+    ]
+
+    assert assigned == []
+    assert [test.replace("typing.", "") for test in guarded] == ["not TYPE_CHECKING"]
 
 
 def test_the_command_and_the_version(tmp_path: Path) -> None:
@@ -159,7 +175,7 @@ def test_an_agent_host_does_not_look_into_the_working_directory(tmp_path: Path) 
     (tmp_path / "runtime.py").write_text("print('run')")
     code = (
         "from interpreters import AgentHost, ModelChoice\n"
-        "choice = ModelChoice(factory='interpreters.fakes:ScriptedModel', arguments={'replies': ['Hello.']})\n"
+        "choice = ModelChoice(factory='interpreters.testing.fakes:ScriptedModel', arguments={'replies': ['Hello.']})\n"
         "with AgentHost.in_process(choice) as host: print(host.open('one').run('Hello?').text)\n"
     )
 

@@ -17,8 +17,7 @@ from typing import Any
 import gguf
 import numpy as np
 import torch
-from gguf import GGMLQuantizationType as Quantization
-from gguf import GGUFWriter, LlamaFileType, TokenType
+from gguf import GGMLQuantizationType as Quantization, GGUFWriter, LlamaFileType, TokenType
 from safetensors.torch import save_file
 from tokenizers import Tokenizer
 from torch import Tensor

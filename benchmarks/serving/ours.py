@@ -14,7 +14,7 @@ from attrs import evolve
 
 from cognition import GenerationOptions, History, Message, ModelRequest, ToolSpec, UserMessage
 from runtime import load_model
-from runtime.handles import LocalGeneration
+from runtime.local.handles import LocalGeneration
 from runtime.protocol import Done
 from runtime.scheduling.cache import Cache
 
@@ -81,7 +81,7 @@ class Ours:
     @contextmanager
     def batches(self) -> Iterator[list[tuple[int, float]]]:
         """The tokens and the seconds of each batch meanwhile."""
-        evaluate, go_on = self.backend.evaluate, self.backend.go_on
+        evaluate, go_on = self.backend.evaluate, self.backend.append_tokens
         noted: list[tuple[int, float]] = []
 
         def watched(method: Any, size: Callable[[Any], int], batch: Any) -> Any:
@@ -91,11 +91,11 @@ class Ours:
             return result
 
         self.backend.evaluate = partial(watched, evaluate, lambda batch: sum(len(piece.tokens) for piece in batch))
-        self.backend.go_on = partial(watched, go_on, len)
+        self.backend.append_tokens = partial(watched, go_on, len)
         try:
             yield noted
         finally:
-            self.backend.evaluate, self.backend.go_on = evaluate, go_on
+            self.backend.evaluate, self.backend.append_tokens = evaluate, go_on
 
     def warm_up(self, tools: tuple[ToolSpec, ...]) -> None:
         """What happens once: pages of the weights, masks of the vocabulary, the derivation of the format."""

@@ -79,11 +79,11 @@ class Found(NamedTuple):
         return self.phase.slots[self.position]
 
 
-def find(phase: Phase, status: Open, identity: EffectId) -> Found | None:
+def find(phase: Phase, status: Open, effect_id: EffectId) -> Found | None:
     """The call that waits for this effect in this status."""
     if isinstance(phase, Acting):
         for position, slot in enumerate(phase.slots):
-            if isinstance(slot.status, status) and slot.status.effect_id == identity:
+            if isinstance(slot.status, status) and slot.status.effect_id == effect_id:
                 return Found(phase, position)
     return None
 
@@ -101,9 +101,9 @@ def settle(draft: Draft, phase: Acting, position: int, result: ToolResult, now: 
     point: HookPoint = "worker_stop" if _is_worker(draft, slot.call) else "after_tool"
     status: CallStatus = Settled(result)
     if point in draft.setup.config.hooks:
-        identity = draft.new_effect()
-        draft.decide(RunHook(identity, point, result.content, slot.call))
-        status = AwaitingHook(identity, result)
+        effect_id = draft.new_effect()
+        draft.decide(RunHook(effect_id, point, result.content, slot.call))
+        status = AwaitingHook(effect_id, result)
     advance(draft, with_slot(phase, position, slot.now(status)), now)
 
 
@@ -151,9 +151,9 @@ def judge(draft: Draft, slots: tuple[CallSlot, ...], position: int) -> CallStatu
         return refuse(draft, "this call is not permitted", verdict.reason)
     harmless = call.name in setup.engine_tools and tool.read_only
     if slots[position].confirm or (verdict.action == "ask" and not harmless):
-        identity = draft.new_effect()
-        draft.decide(AskApproval(identity, call, verdict.reason))
-        return AwaitingApproval(identity)
+        effect_id = draft.new_effect()
+        draft.decide(AskApproval(effect_id, call, verdict.reason))
+        return AwaitingApproval(effect_id)
     draft.refusals = 0
     return run(draft, slots, position)
 
@@ -164,9 +164,9 @@ def run(draft: Draft, slots: tuple[CallSlot, ...], position: int) -> CallStatus:
     draft.tool_calls += 1
     if call.name in draft.setup.engine_tools:
         return start_engine_call(draft, call, slots[:position])
-    identity = draft.new_effect()
-    draft.decide(CallTool(identity, call))
-    return Running(identity)
+    effect_id = draft.new_effect()
+    draft.decide(CallTool(effect_id, call))
+    return Running(effect_id)
 
 
 def refuse(draft: Draft, what: str, reason: str) -> Settled:
@@ -185,9 +185,9 @@ def _begin(draft: Draft, slots: tuple[CallSlot, ...], position: int) -> CallStat
     """Ask the program about a call if it wants to be asked, else judge it."""
     call = slots[position].call
     if "before_tool" in draft.setup.config.hooks and call.name in draft.setup.tools:
-        identity = draft.new_effect()
-        draft.decide(RunHook(identity, "before_tool", "", call))
-        return AwaitingHook(identity)
+        effect_id = draft.new_effect()
+        draft.decide(RunHook(effect_id, "before_tool", "", call))
+        return AwaitingHook(effect_id)
     return judge(draft, slots, position)
 
 
@@ -237,4 +237,4 @@ def _conclude(draft: Draft, phase: Acting, results: list[ToolResult], limit: Lim
         draft.complete(Completed(phase.answer))
         return
     attempt = ModelAttempt("repair") if phase.malformed else FIRST_ATTEMPT
-    draft.go_on(now, attempt, limit if limit in SOFT_LIMITS else None)
+    draft.next_model_call(now, attempt, limit if limit in SOFT_LIMITS else None)

@@ -90,8 +90,8 @@ def on_shutdown(setup: Setup, state: AgentState, event: ShutdownAsked) -> Transi
 def _stop(draft: Draft, outcome: Cancelled, known: CancelAsked = NOTHING_KNOWN) -> None:
     """End the turn now: cancel what is in flight, give every open call a result, keep what the user has seen."""
     phase = draft.phase
-    for identity in in_flight(phase):
-        draft.decide(CancelEffect(identity))
+    for effect_id in in_flight(phase):
+        draft.decide(CancelEffect(effect_id))
     if isinstance(phase, Thinking):
         draft.keep_partial(known.partial_text)
     elif isinstance(phase, Acting):
@@ -105,11 +105,11 @@ def _result(setup: Setup, slot: CallSlot, known: CancelAsked) -> ToolResult:
     match slot.status:
         case Settled(result=result):
             return result
-        case Running(effect_id=identity) if identity not in known.not_begun:
+        case Running(effect_id=effect_id) if effect_id not in known.not_begun:
             tool = setup.tools.get(slot.call.name)
             if tool is not None and tool.read_only:
                 return STOPPED
-            return RAN if identity in known.returned else MAY_HAVE_HAPPENED
+            return RAN if effect_id in known.returned else MAY_HAVE_HAPPENED
         case AwaitingHook(result=result) if result is not None:  # and the hook has not let it be shown
             return RAN if result.status == "ok" else FAILED
         case _:

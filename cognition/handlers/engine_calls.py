@@ -59,9 +59,9 @@ def set_mode(draft: Draft, mode: Mode) -> None:
 
 def _ask_user(draft: Draft, arguments: Mapping[str, Any], _before: tuple[CallSlot, ...]) -> CallStatus:
     questions = read_questions(arguments)
-    identity = draft.new_effect()
-    draft.decide(AskUser(identity, questions))
-    return AwaitingAnswer(identity)
+    effect_id = draft.new_effect()
+    draft.decide(AskUser(effect_id, questions))
+    return AwaitingAnswer(effect_id)
 
 
 def _update_tasks(draft: Draft, arguments: Mapping[str, Any], _before: tuple[CallSlot, ...]) -> CallStatus:
@@ -79,9 +79,9 @@ def _enter_plan_mode(draft: Draft, _arguments: Mapping[str, Any], _before: tuple
 
 def _submit_plan(draft: Draft, arguments: Mapping[str, Any], _before: tuple[CallSlot, ...]) -> CallStatus:
     plan = read_plan(arguments)
-    identity = draft.new_effect()
-    draft.decide(ReviewPlan(identity, plan))
-    return AwaitingAnswer(identity)
+    effect_id = draft.new_effect()
+    draft.decide(ReviewPlan(effect_id, plan))
+    return AwaitingAnswer(effect_id)
 
 
 def _finish_step(draft: Draft, _arguments: Mapping[str, Any], _before: tuple[CallSlot, ...]) -> CallStatus:
@@ -101,9 +101,9 @@ def _remember(draft: Draft, arguments: Mapping[str, Any], _before: tuple[CallSlo
 
 def _recall(draft: Draft, arguments: Mapping[str, Any], _before: tuple[CallSlot, ...]) -> CallStatus:
     query = read_text(arguments, "query")
-    identity = draft.new_effect()
-    draft.decide(Recall(identity, query))
-    return Running(identity)
+    effect_id = draft.new_effect()
+    draft.decide(Recall(effect_id, query))
+    return Running(effect_id)
 
 
 def _spawn_worker(draft: Draft, arguments: Mapping[str, Any], before: tuple[CallSlot, ...]) -> CallStatus:
@@ -113,11 +113,11 @@ def _spawn_worker(draft: Draft, arguments: Mapping[str, Any], before: tuple[Call
     if unknown:
         raise ConfigError(f"a worker can't have {', '.join(unknown)}; it may have {', '.join(own) or 'no tools'}")
     context = _results_of(worker, before)
-    identity = draft.new_effect()
+    effect_id = draft.new_effect()
     draft.workers += 1
     given = evolve(worker, tools=worker.tools or own)
-    draft.decide(SpawnWorker(identity, given, context, _left(draft), draft.remembered, draft.mode))
-    return Running(identity)
+    draft.decide(SpawnWorker(effect_id, given, context, _left(draft), draft.remembered, draft.mode))
+    return Running(effect_id)
 
 
 def _results_of(worker: WorkerSpec, before: tuple[CallSlot, ...]) -> tuple[tuple[str, str], ...]:

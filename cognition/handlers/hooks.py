@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from attrs import evolve
+
 from cognition.decisions import Recall, RunHook
 from cognition.draft import Draft, Setup
 from cognition.features import HookPoint
@@ -34,14 +36,14 @@ def open_turn(draft: Draft, text: str, now: float, passed: HookPoint | None = No
     after = 0 if passed is None else OPENING.index(passed) + 1
     for point in OPENING[after:]:
         if point in draft.setup.config.hooks and (point != "session_start" or draft.turn == 1):
-            identity = draft.new_effect()
-            draft.decide(RunHook(identity, point, text))
-            draft.phase = Hooked(identity, point)
+            effect_id = draft.new_effect()
+            draft.decide(RunHook(effect_id, point, text))
+            draft.phase = Hooked(effect_id, point)
             return
     if draft.setup.config.recall_first:
-        identity = draft.new_effect()
-        draft.decide(Recall(identity, text))
-        draft.phase = Recalling(identity)
+        effect_id = draft.new_effect()
+        draft.decide(Recall(effect_id, text))
+        draft.phase = Recalling(effect_id)
         return
     answer_user(draft, now)
 
@@ -85,7 +87,7 @@ def _before_completion(draft: Draft, outcome: Completed, event: HookReturned) ->
     if event.verdict == "go_on" and draft.hook_continuations < draft.setup.config.limits.hook_continuations:
         draft.hook_continuations += 1
         draft.note("\n".join(part for part in (event.reason, event.context) if part) or "Go on.")
-        draft.go_on(event.at, FIRST_ATTEMPT)
+        draft.next_model_call(event.at, FIRST_ATTEMPT)
     else:
         draft.finish(outcome)
 
@@ -99,11 +101,12 @@ def _around_call(draft: Draft, phase: Acting, position: int, event: HookReturned
         changed, limit = slot.call, reached(draft, slot.call, event.at)
         if event.arguments_json is not None:
             changed = ToolCall(changed.id, changed.name, event.arguments_json)
-        phase = with_slot(phase, position, CallSlot(changed, PROPOSED, context, slot.confirm))
+        left = evolve(slot, call=changed, context=context)
+        phase = with_slot(phase, position, left.now(PROPOSED))
         status = _before_call(draft, phase, position, event) if limit is None else not_run(draft, limit)
     else:
-        changed, status = slot.call, _after_call(slot, event)
-    advance(draft, with_slot(phase, position, CallSlot(changed, status, context, slot.confirm), limit), event.at)
+        left, status = evolve(slot, context=context), _after_call(slot, event)
+    advance(draft, with_slot(phase, position, left.now(status), limit), event.at)
 
 
 def _before_call(draft: Draft, phase: Acting, position: int, event: HookReturned) -> CallStatus:

@@ -153,7 +153,7 @@ def _send_back(draft: Draft, event: ModelReplied, malformed: tuple[MalformedTool
         tell_malformed(draft, malformed)
     else:  # the convention itself was missed: repeating the bad reply would teach it
         draft.note(RETRY_NOTE.format(reason=malformed[0].reason))
-    draft.go_on(event.at, ModelAttempt("repair"))
+    draft.next_model_call(event.at, ModelAttempt("repair"))
 
 
 def _nudge(draft: Draft, event: ModelReplied) -> None:
@@ -164,7 +164,7 @@ def _nudge(draft: Draft, event: ModelReplied) -> None:
         draft.finish(Failed("bad_output", f"the model gave no answer in {draft.nudges} replies"))
         return
     draft.note(NUDGE_NOTE)
-    draft.go_on(event.at, FIRST_ATTEMPT)
+    draft.next_model_call(event.at, FIRST_ATTEMPT)
 
 
 def _trim_and_retry(draft: Draft, attempt: ModelAttempt, event: ModelFailed) -> None:
@@ -183,6 +183,6 @@ def _plan_retry(draft: Draft, attempt: ModelAttempt, kind: ErrorKind, event: Mod
     number = attempt.number + 1
     seconds = delay(draft.setup.config.retry, kind, number, draft.turn, event.failure.retry_after)
     draft.decide(RetryPlanned(kind, event.failure.message, number, seconds))
-    identity = draft.new_effect()
-    draft.decide(StartTimer(identity, seconds))
-    draft.phase = Waiting(identity, evolve(attempt, number=number))
+    effect_id = draft.new_effect()
+    draft.decide(StartTimer(effect_id, seconds))
+    draft.phase = Waiting(effect_id, evolve(attempt, number=number))

@@ -12,16 +12,16 @@ from cognition.transition import Transition
 
 def reject(state: AgentState, event: Input, detail: str) -> Transition:
     """The transition that changes nothing."""
-    identity: EffectId | None = getattr(event, "effect_id", None)
-    return Transition(state, (Rejected(_reason(state, identity), type(event).__name__, detail, identity),))
+    effect_id: EffectId | None = getattr(event, "effect_id", None)
+    return Transition(state, (Rejected(_reason(state, effect_id), type(event).__name__, detail, effect_id),))
 
 
-def _reason(state: AgentState, identity: EffectId | None) -> RejectReason:
+def _reason(state: AgentState, effect_id: EffectId | None) -> RejectReason:
     if isinstance(state.phase, Closed):
         return "closed"
-    if identity is None:
+    if effect_id is None:
         return "out_of_phase"
     counters = state.counters
-    parsed = parse_effect_id(identity)
+    parsed = parse_effect_id(effect_id)
     decided = parsed is not None and parsed < (counters.turn, counters.step, counters.index)
     return "stale" if decided else "foreign"

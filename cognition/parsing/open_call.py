@@ -13,7 +13,8 @@ class OpenScan:
     """How far a call was read; see ``Scan`` for what the fields mean."""
 
     __slots__ = (
-        "announced", "depth", "escaped", "key", "level", "name", "quote", "reached", "role", "token", "waiting",
+        "announced", "depth", "escaped", "key", "level", "name", "quote", "reached", "role", "said", "since", "token",
+        "waiting",
     )  # fmt: skip
 
     def __init__(self, scan: Scan) -> None:
@@ -24,6 +25,17 @@ class OpenScan:
             self.role, self.level, self.key, self.token, self.name, self.waiting, self.reached, self.announced,
             self.depth, self.quote, self.escaped,
         ) = scan  # fmt: skip
+        # Of the text at hand:
+        self.said = ""  # what of it is arguments that have ended
+        self.since = -1  # where arguments begin that have not; negative: nowhere
+
+    def begin_arguments(self, at: int) -> None:
+        """The call's arguments begin at this place of the text at hand."""
+        self.role, self.reached, self.since = "arguments", True, at
+
+    def end_arguments(self, text: str, at: int) -> None:
+        """The call's arguments end at this place of the text at hand."""
+        self.said, self.since = self.said + text[self.since : at], -1
 
     def frozen(self) -> Scan:
         return Scan(

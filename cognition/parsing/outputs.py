@@ -7,6 +7,8 @@ only what closes it is to be acted on. A call whose name never came is closed wi
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from attrs import frozen
 
 from cognition.messages import MalformedToolCall, ProposedCall
@@ -16,6 +18,7 @@ from cognition.messages import MalformedToolCall, ProposedCall
 class TextDelta:
     """More of the text that the user sees. Never empty, never holds a marker."""
 
+    tag: ClassVar[str] = "text_delta"
     text: str
 
 
@@ -23,6 +26,7 @@ class TextDelta:
 class ReasoningDelta:
     """More of what the model thinks before it answers. Never empty, never holds a marker."""
 
+    tag: ClassVar[str] = "reasoning_delta"
     text: str
 
 
@@ -30,6 +34,7 @@ class ReasoningDelta:
 class CallStarted:
     """A call of this name is being written. ``index`` counts the calls of a reply from 0, in order."""
 
+    tag: ClassVar[str] = "call_started"
     index: int
     name: str
 
@@ -41,6 +46,7 @@ class ArgumentsDelta:
     For showing only: until the call is finished nobody has checked them.
     """
 
+    tag: ClassVar[str] = "arguments_delta"
     index: int
     text: str
 
@@ -49,6 +55,7 @@ class ArgumentsDelta:
 class CallFinished:
     """A call that can be read."""
 
+    tag: ClassVar[str] = "call_finished"
     index: int
     call: ProposedCall
     terminated: bool = True
@@ -59,6 +66,7 @@ class CallFinished:
 class CallMalformed:
     """Something meant as a call that can't be read."""
 
+    tag: ClassVar[str] = "call_malformed"
     index: int
     malformed: MalformedToolCall
 

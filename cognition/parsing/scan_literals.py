@@ -85,7 +85,8 @@ def scan_literals(plan: Plan, scan: OpenScan, text: str, start: int, *, final: b
 def skim_literals(plan: Plan, scan: OpenScan, text: str) -> str | None:
     """Read on in a chunk in which neither a string nor a marker can begin or end, as ``skim_json`` does.
 
-    Calls that no marker announced have brackets to be counted: these take the closer look.
+    Calls that no marker announced have brackets to be counted: these take the closer look. Without this short way, a
+    call with a long argument takes 2.9 times as long to read (``benchmarks/scanning.py``).
     """
     calls = plan.calls
     if (calls is not None and calls.start) and plan.quoted[scan.quote].sign(text) is None:

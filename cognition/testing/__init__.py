@@ -6,7 +6,8 @@
 
 from cognition.testing.explore import Exploration, explore
 from cognition.testing.laws import Law, LawViolation, laws
-from cognition.testing.moves import ANY, moves
+from cognition.testing.letters import ANY
+from cognition.testing.moves import moves
 from cognition.testing.situations import default_alphabet
 from cognition.testing.story import Story, tell
 from cognition.testing.world import Edge, Turn, World, advance

@@ -85,10 +85,10 @@ def totality(subject: Subject, edge: Edge) -> Found:
         return None
     effects = [decision.effect_id for decision in decisions if isinstance(decision, EFFECT_TYPES)]
     known = {effect.effect_id for effect in (*edge.before.open, *edge.before.over)} if effects else set()
-    for identity in effects:
-        if identity in known:
-            return Problem(f"the effect id {identity} is given a second time")
-        known.add(identity)
+    for effect_id in effects:
+        if effect_id in known:
+            return Problem(f"the effect id {effect_id} is given a second time")
+        known.add(effect_id)
     return None
 
 
@@ -154,7 +154,7 @@ def ordered(subject: Subject, edge: Edge) -> Found:
                     return Problem(f"{call.id} runs after {other_call.id}, which stands behind it in the reply")
             ran.append(call)
         if isinstance(decision, CancelEffect):
-            open_ = [(identity, other) for identity, other in open_ if identity != decision.effect_id]
+            open_ = [(effect_id, other) for effect_id, other in open_ if effect_id != decision.effect_id]
         elif isinstance(decision, EFFECT_TYPES) and (asked := _call_of(decision)) is not None:
             open_.append((decision.effect_id, asked))
     return None

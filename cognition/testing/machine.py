@@ -6,13 +6,11 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 
 from cognition.engine import CognitiveEngine
-from cognition.features import Mode
-from cognition.inputs import ModeChanged, SessionReset, ShutdownAsked, UserSpoke
+from cognition.inputs import Input, UserSpoke
 from cognition.phases import Closed, Idle
 from cognition.testing.laws import laws
 from cognition.testing.search import Walk
-from cognition.testing.situations import MODES
-from cognition.testing.strategies import answers, cancels, misplaced, texts
+from cognition.testing.strategies import OTHERS, answers, cancels, misplaced, texts
 from cognition.testing.subject import Subject
 
 
@@ -51,14 +49,9 @@ def machine(engine: CognitiveEngine, *, leave_out: tuple[str, ...] = ()) -> type
             self.walk.take(data.draw(cancels(self.walk.world)))
 
         @precondition(lambda self: not isinstance(self.walk.world.state.phase, Closed))
-        @rule(mode=st.sampled_from(MODES))
-        def the_user_chooses_a_mode(self, mode: Mode) -> None:
-            self.walk.take(ModeChanged(mode))
-
-        @precondition(lambda self: not isinstance(self.walk.world.state.phase, Closed))
-        @rule(for_good=st.integers(0, 3))
-        def the_session_ends(self, for_good: int) -> None:
-            self.walk.take(ShutdownAsked() if for_good == 3 else SessionReset())
+        @rule(event=OTHERS)
+        def the_user_does_anything_else(self, event: Input) -> None:
+            self.walk.take(event)
 
     EngineMachine.__name__ = f"{type(engine).__name__}Machine"
     return EngineMachine

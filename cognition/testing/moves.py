@@ -7,15 +7,12 @@ from typing import Any
 
 from attrs import frozen
 
-from cognition.decisions import Effect
+from cognition.decisions import ANSWERS, Effect
 from cognition.ids import EffectId
 from cognition.inputs import Input
 from cognition.testing.edge_laws import read_back
 from cognition.testing.subject import UNREADABLE
-from cognition.testing.world import ANSWERS, World, addressed
-
-ANY = EffectId("*")
-"""In an alphabet, the id of the effect that an input answers: each effect in flight that it can answer gets it."""
+from cognition.testing.world import World, addressed
 
 FOREIGN = EffectId("999999.9.9")
 """An id that no exploration gets to."""
@@ -29,8 +26,8 @@ def moves(world: World, alphabet: Sequence[Input]) -> list[Input]:
     answer, and to one that never was.
     """
     return [
-        alphabet[place] if identity is None else addressed(alphabet[place], identity)
-        for place, identity in moves_by_name(names_of(world.open), names_of(world.over), alphabet)
+        alphabet[place] if effect_id is None else addressed(alphabet[place], effect_id)
+        for place, effect_id in moves_by_name(names_of(world.open), names_of(world.over), alphabet)
     ]
 
 
@@ -51,16 +48,16 @@ def moves_by_name(open_: Names, over: Names, alphabet: Sequence[Input]) -> list[
             found.append((place, None))
             continue
         # By type alone: an answer of a wrong shape is worth a try.
-        fitting = [(place, identity) for effect, identity in open_ if type(letter) in ANSWERS[effect]]
+        fitting = [(place, effect_id) for effect, effect_id in open_ if type(letter) in ANSWERS[effect]]
         found += fitting
         if misfit is None and not fitting:
             misfit = place
-    for effect, identity in over:
+    for effect, effect_id in over:
         late = next((place for place, letter in enumerate(alphabet) if type(letter) in ANSWERS[effect]), None)
         if late is not None:
-            found.append((late, identity))
+            found.append((late, effect_id))
     if misfit is not None:
-        found += [(misfit, identity) for identity in (*(named for _, named in open_[:1]), FOREIGN)]
+        found += [(misfit, effect_id) for effect_id in (*(named for _, named in open_[:1]), FOREIGN)]
     return found
 
 
@@ -97,13 +94,13 @@ class Moves:
         """Whether an engine has changed an input."""
         return any(move.copy is not None and move.input != move.copy for move in self._made.values())
 
-    def _move(self, place: int, identity: EffectId | None) -> Move:
-        made = self._made.get((place, identity))
+    def _move(self, place: int, effect_id: EffectId | None) -> Move:
+        made = self._made.get((place, effect_id))
         if made is None:
             letter = self._alphabet[place]
-            event = letter if identity is None else addressed(letter, identity)
+            event = letter if effect_id is None else addressed(letter, effect_id)
             copy = copy_of(event, Input)
-            made = self._made[place, identity] = Move(event, copy if copy == event else None)
+            made = self._made[place, effect_id] = Move(event, copy if copy == event else None)
         return made
 
 

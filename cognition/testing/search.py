@@ -6,16 +6,15 @@ from collections.abc import Iterator, Sequence
 from itertools import chain
 
 from attrs import evolve
-from hypothesis import HealthCheck, Phase, Verbosity, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, Phase, Verbosity, given, settings, strategies as st
 
 from cognition.ids import EffectId
 from cognition.inputs import Input, ModelReplied
 from cognition.messages import ProposedCall
 from cognition.policy import Rule
-from cognition.testing.explore import explore
-from cognition.testing.laws import STATEMENTS, Law, LawViolation, violation_of
-from cognition.testing.moves import ANY
+from cognition.testing.breadth import spread_out
+from cognition.testing.law import Law, LawViolation, violation_of
+from cognition.testing.letters import ANY
 from cognition.testing.permission_laws import permitted
 from cognition.testing.situations import default_alphabet
 from cognition.testing.story import describe
@@ -70,8 +69,8 @@ def find_violation(
         violation = _search(variant, max(max_examples // len(searched), 1), max_inputs, derandomize, alphabet)
         if violation is not None:
             found = shortest(variant, violation)
-            others = tuple(name for name, _, _ in STATEMENTS if name != law.name)
-            near = explore(variant.subject.engine, alphabet, NEAR, leave_out=others).violation
+            letters = default_alphabet(variant.subject.config) if alphabet is None else alphabet
+            near = spread_out(variant.subject.engine, [variant], letters, NEAR).violation
             return near if near is not None and len(near.story.inputs) < len(found.story.inputs) else found
     return None
 
@@ -178,8 +177,8 @@ def _answered(violation: LawViolation) -> list[tuple[Input, int | None]]:
     engine, world = violation.law.subject.engine, World()
     found: list[tuple[Input, int | None]] = []
     for event in violation.story.inputs:
-        identity = getattr(event, "effect_id", None)
-        places = [place for place, effect in enumerate(world.open) if effect.effect_id == identity]
+        effect_id = getattr(event, "effect_id", None)
+        places = [place for place, effect in enumerate(world.open) if effect.effect_id == effect_id]
         found.append((event, places[0] if places else None))
         world = take(engine, world, event).after
     return found
@@ -192,8 +191,8 @@ def _again(law: Law, steps: Sequence[tuple[Input, int | None]]) -> LawViolation 
         for event, place in steps:
             if place is not None:
                 open_ = walk.world.open
-                identity = open_[place].effect_id if place < len(open_) else EffectId("0.0.0")
-                event = addressed(event, identity)
+                effect_id = open_[place].effect_id if place < len(open_) else EffectId("0.0.0")
+                event = addressed(event, effect_id)
             walk.take(event)
     except LawViolation as violation:
         return violation

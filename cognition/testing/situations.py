@@ -14,34 +14,10 @@ from cognition.codec import to_data
 from cognition.config import AgentConfig
 from cognition.decisions import CallModel, Effect
 from cognition.engine_tools import engine_tools
-from cognition.features import Mode
-from cognition.inputs import (
-    ApprovalGiven,
-    ApprovalRefused,
-    CancelAsked,
-    HookReturned,
-    Input,
-    MemoryRecalled,
-    ModeChanged,
-    ModelFailed,
-    ModelInterrupted,
-    ModelReplied,
-    PlanReviewed,
-    QuestionAnswered,
-    SessionReset,
-    ShutdownAsked,
-    TimerFired,
-    ToolFailed,
-    ToolReturned,
-    UserSpoke,
-    WorkerFailed,
-    WorkerFinished,
-    WorkerStalled,
-)
-from cognition.messages import MalformedToolCall, ProposedCall, ToolCall, Usage
-from cognition.outcomes import Failure
+from cognition.inputs import HookReturned, Input, ModeChanged, ModelReplied
+from cognition.messages import ProposedCall, ToolCall, Usage
 from cognition.state import AgentState
-from cognition.testing.moves import ANY
+from cognition.testing.letters import ANY, LETTERS, REPLIES
 from cognition.testing.subject import UNREADABLE
 from cognition.testing.world import World
 from cognition.text_protocol import TextProtocol
@@ -64,10 +40,7 @@ def default_alphabet(config: AgentConfig | None = None) -> tuple[Input, ...]:
     ]
     pairs = [(one, evolve(other, arguments_json='{"n": 2}')) for one in calls[:2] for other in calls[:2]]
     replies = [
-        ModelReplied(ANY, "Done.", usage=Usage(0, 5)),
-        ModelReplied(ANY, reasoning="Hmm."),
-        ModelReplied(ANY, calls=(ProposedCall("nowhere"),)),
-        ModelReplied(ANY, malformed=(MalformedToolCall("{", "cut"),)),
+        *REPLIES,
         *(ModelReplied(ANY, calls=(call,), usage=Usage(0, 5)) for call in (*calls[2:], *engine_calls)),
         *(ModelReplied(ANY, calls=pair) for pair in pairs),
     ]
@@ -78,37 +51,12 @@ def default_alphabet(config: AgentConfig | None = None) -> tuple[Input, ...]:
         replies += [ModelReplied(ANY, calls=(call,)) for call in confirmed]
         replies += [ModelReplied(ANY, "Done.", calls=(call,)) for call in calls[:1]]
         replies = [_in_text(reply, config.protocol) for reply in replies]
-    failures = [
-        ModelFailed(ANY, Failure("busy", kind="rate_limit", retry_after=1.0)),
-        ModelFailed(ANY, Failure("too long", kind="context_overflow"), usage=Usage(0, 5)),
-        ModelFailed(ANY, Failure("no", kind="fatal")),
-        ModelFailed(ANY, Failure("reset", kind="transient"), "Do"),
-    ]
-    return (
-        UserSpoke("Hello"),
-        *replies,
-        *failures,
-        ModelInterrupted(ANY),
-        ToolReturned(ANY, "ok"),
-        ToolFailed(ANY, "no"),
-        ApprovalGiven(ANY),
-        ApprovalGiven(ANY, always=True),
-        ApprovalRefused(ANY, "no"),
-        ApprovalRefused(ANY, always=True),
-        QuestionAnswered(ANY, (("yes",),)),
-        PlanReviewed(ANY, True),
-        PlanReviewed(ANY, False, "shorter"),
-        MemoryRecalled(ANY, ("a note",)),
-        WorkerFinished(ANY, "found", Usage(0, 5)),
-        WorkerFailed(ANY, "lost"),
-        WorkerStalled(ANY),
-        *(HOOK_ANSWERS if config is not None and config.hooks else ()),
-        TimerFired(ANY),
-        *(ModeChanged(mode) for mode in (MODES if config is not None and "plan" in config.features else ())),
-        CancelAsked(),
-        SessionReset(),
-        ShutdownAsked(),
-    )
+    letters = {**LETTERS, ModelReplied: tuple(replies)}
+    if config is None or not config.hooks:
+        del letters[HookReturned]
+    if config is None or "plan" not in config.features:
+        del letters[ModeChanged]
+    return tuple(letter for some in letters.values() for letter in some)
 
 
 def _in_text(reply: ModelReplied, protocol: TextProtocol) -> ModelReplied:
@@ -141,15 +89,6 @@ ENGINE_ARGUMENTS: Mapping[str, tuple[str, ...]] = {
     "spawn_worker": ('{"name": "one", "objective": "look"}', '{"name": "two", "objective": "do", "after": ["one"]}'),
 }
 """For each tool that an engine carries out itself, calls of it that do something."""
-
-MODES: tuple[Mode, ...] = ("default", "careful", "auto", "plan")
-
-HOOK_ANSWERS = (
-    HookReturned(ANY),
-    HookReturned(ANY, "refuse", "not so"),
-    HookReturned(ANY, arguments_json='{"n": 3}', context="by a hook"),
-    HookReturned(ANY, "go_on", "not yet"),
-)
 
 
 def situation(world: World) -> bytes:

@@ -56,22 +56,22 @@ SILENT_REPLIES = 3
 def answer(effect: Effect, at: float = 0.0) -> Input:
     """What happens when all goes well: the model answers in text, tools return, the user agrees, hooks let pass."""
     match effect:
-        case CallModel(effect_id=identity):
-            return ModelReplied(identity, "Done.", at=at)
-        case CallTool(effect_id=identity, call=call):
-            return ToolReturned(identity, f"the result of {call.id}", at=at)
-        case AskApproval(effect_id=identity):
-            return ApprovalGiven(identity, at=at)
-        case AskUser(effect_id=identity, questions=questions):
-            return QuestionAnswered(identity, tuple(question.options[:1] for question in questions), at=at)
-        case ReviewPlan(effect_id=identity):
-            return PlanReviewed(identity, True, at=at)
-        case Recall(effect_id=identity):
-            return MemoryRecalled(identity, ("a note",), at=at)
-        case SpawnWorker(effect_id=identity, worker=worker):
-            return WorkerFinished(identity, f"the result of {worker.name}", at=at)
-        case RunHook(effect_id=identity):
-            return HookReturned(identity, at=at)
+        case CallModel(effect_id=effect_id):
+            return ModelReplied(effect_id, "Done.", at=at)
+        case CallTool(effect_id=effect_id, call=call):
+            return ToolReturned(effect_id, f"the result of {call.id}", at=at)
+        case AskApproval(effect_id=effect_id):
+            return ApprovalGiven(effect_id, at=at)
+        case AskUser(effect_id=effect_id, questions=questions):
+            return QuestionAnswered(effect_id, tuple(question.options[:1] for question in questions), at=at)
+        case ReviewPlan(effect_id=effect_id):
+            return PlanReviewed(effect_id, True, at=at)
+        case Recall(effect_id=effect_id):
+            return MemoryRecalled(effect_id, ("a note",), at=at)
+        case SpawnWorker(effect_id=effect_id, worker=worker):
+            return WorkerFinished(effect_id, f"the result of {worker.name}", at=at)
+        case RunHook(effect_id=effect_id):
+            return HookReturned(effect_id, at=at)
         case _:  # StartTimer
             return TimerFired(effect.effect_id, at=at)
 
@@ -273,8 +273,8 @@ def nudged_at_most_twice(subject: Subject, world: World) -> Found:
 
 SILENT: tuple[Callable[[EffectId], ModelReplied], ...] = (
     ModelReplied,
-    lambda identity: ModelReplied(identity, reasoning="Hmm."),
-    lambda identity: ModelReplied(identity, " \n"),
+    lambda effect_id: ModelReplied(effect_id, reasoning="Hmm."),
+    lambda effect_id: ModelReplied(effect_id, " \n"),
 )
 """A reply of each silent kind: nothing, only reasoning, only white space."""
 

@@ -94,12 +94,12 @@ def shortened(text: str, limit: int = LONGEST_TEXT) -> str:
 
 def describe(value: Input | Decision) -> str:
     """One line for an input or decision: its name, the effect's id, and what distinguishes it."""
-    identity = getattr(value, "effect_id", None)
+    effect_id = getattr(value, "effect_id", None)
     if isinstance(value, CallModel):
         details = f"{value.purpose}: {_messages(value.request.messages)}"
     else:
         details = ", ".join(_fields(value))
-    return f"{type(value).__name__:<{NAME_WIDTH}} {identity or '':<7} {details}"
+    return f"{type(value).__name__:<{NAME_WIDTH}} {effect_id or '':<7} {details}"
 
 
 def _lines(number: int, scene: Scene) -> list[str]:
@@ -133,8 +133,8 @@ def _value(item: Any) -> str:
     match item:
         case str():
             return shortened(item)
-        case ToolCall(id=identity):
-            return f"{_call(item)} as {identity}"
+        case ToolCall(id=call_id):
+            return f"{_call(item)} as {call_id}"
         case ProposedCall():
             return _call(item)
         case tuple():

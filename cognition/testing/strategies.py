@@ -11,18 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
 
 from cognition.config import AgentConfig, GenerationOptions, Limits, RetryPolicy
-from cognition.decisions import (
-    AskApproval,
-    AskUser,
-    CallModel,
-    CallTool,
-    Effect,
-    Recall,
-    ReviewPlan,
-    RunHook,
-    SpawnWorker,
-    StartTimer,
-)
+from cognition.decisions import ANSWERS, AskUser, Effect
 from cognition.engine import CognitiveEngine
 from cognition.ids import EffectId
 from cognition.inputs import (
@@ -33,15 +22,11 @@ from cognition.inputs import (
     HookReturned,
     Input,
     MemoryRecalled,
-    ModeChanged,
     ModelFailed,
     ModelInterrupted,
     ModelReplied,
     PlanReviewed,
     QuestionAnswered,
-    SessionReset,
-    ShutdownAsked,
-    TimerFired,
     ToolFailed,
     ToolReturned,
     UserSpoke,
@@ -54,10 +39,11 @@ from cognition.outcomes import Failure
 from cognition.phases import Closed, Idle
 from cognition.policy import Policy, Rule
 from cognition.state import AgentState
+from cognition.testing.letters import ANSWERING, LETTERS
 from cognition.testing.moves import moves
-from cognition.testing.situations import ENGINE_ARGUMENTS, MODES
+from cognition.testing.situations import ENGINE_ARGUMENTS
 from cognition.testing.subject import Subject
-from cognition.testing.world import ANSWERS, Edge, World, take
+from cognition.testing.world import Edge, World, addressed, take
 from cognition.tools import ToolSpec
 
 # -------------------------------------------------------------------------------------------------------------- values
@@ -218,40 +204,37 @@ def answers(effect: Effect, config: AgentConfig | None = None) -> SearchStrategy
 
 @cache
 def _answers(kind: str, names: tuple[str, ...]) -> SearchStrategy[EffectAnswer]:
+    answering = next(kinds for effect, kinds in ANSWERS.items() if effect.__name__ == kind)
+    drawn = _drawn(names)
+    return st.one_of(*(drawn.get(kind, st.sampled_from(LETTERS[kind])) for kind in answering))
+
+
+def _drawn(names: tuple[str, ...]) -> dict[type[Input], SearchStrategy[Any]]:
+    """Answers of which there is more to try than their letters."""
     nobody = st.just(NOBODY)
-    by_kind: dict[type[Effect], tuple[SearchStrategy[Any], ...]] = {
-        CallModel: (
-            _replies(names),
-            _replies(names),
-            _replies(names),
-            st.builds(ModelFailed, nobody, failures(), st.just("") | texts, usages),
-            st.builds(ModelInterrupted, nobody, texts, usages),
+    replied = _replies(names)
+    return {
+        ModelReplied: st.one_of(replied, replied, replied),  # most model calls end with a reply
+        ModelFailed: st.builds(ModelFailed, nobody, failures(), st.just("") | texts, usages),
+        ModelInterrupted: st.builds(ModelInterrupted, nobody, texts, usages),
+        ToolReturned: st.builds(ToolReturned, nobody, texts),
+        ToolFailed: st.builds(ToolFailed, nobody, texts),
+        ApprovalGiven: st.builds(ApprovalGiven, nobody, st.booleans()),
+        ApprovalRefused: st.builds(ApprovalRefused, nobody, st.sampled_from(("", "no")), st.booleans()),
+        PlanReviewed: st.builds(PlanReviewed, nobody, st.booleans(), texts),
+        MemoryRecalled: st.builds(MemoryRecalled, nobody, st.lists(texts, max_size=2).map(tuple)),
+        WorkerFinished: st.builds(WorkerFinished, nobody, texts, usages),
+        WorkerFailed: st.builds(WorkerFailed, nobody, texts, usages),
+        WorkerStalled: st.builds(WorkerStalled, nobody, texts, usages),
+        HookReturned: st.builds(
+            HookReturned,
+            nobody,
+            st.sampled_from(("continue", "refuse", "go_on")),
+            texts,
+            st.none() | arguments,
+            st.just("") | texts,
         ),
-        CallTool: (st.builds(ToolReturned, nobody, texts), st.builds(ToolFailed, nobody, texts)),
-        AskApproval: (
-            st.builds(ApprovalGiven, nobody, st.booleans()),
-            st.builds(ApprovalRefused, nobody, st.sampled_from(("", "no")), st.booleans()),
-        ),
-        ReviewPlan: (st.builds(PlanReviewed, nobody, st.booleans(), texts),),
-        Recall: (st.builds(MemoryRecalled, nobody, st.lists(texts, max_size=2).map(tuple)),),
-        SpawnWorker: (
-            st.builds(WorkerFinished, nobody, texts, usages),
-            st.builds(WorkerFailed, nobody, texts, usages),
-            st.builds(WorkerStalled, nobody, texts, usages),
-        ),
-        RunHook: (
-            st.builds(
-                HookReturned,
-                nobody,
-                st.sampled_from(("continue", "refuse", "go_on")),
-                texts,
-                st.none() | arguments,
-                st.just("") | texts,
-            ),
-        ),
-        StartTimer: (st.builds(TimerFired, nobody),),
     }
-    return next(st.one_of(found) for effect, found in by_kind.items() if effect.__name__ == kind)
 
 
 def _choices(effect: AskUser) -> SearchStrategy[QuestionAnswered]:
@@ -275,7 +258,7 @@ def well_placed(draw: DrawFn, world: World, config: AgentConfig | None = None) -
     elif isinstance(world.state.phase, Idle) and not rare:
         event = draw(MESSAGES)
     else:
-        event = draw(ENDS if isinstance(world.state.phase, Idle | Closed) else cancels(world) | ENDS)
+        event = draw(OTHERS if isinstance(world.state.phase, Idle | Closed) else cancels(world) | OTHERS)
     return _dated(draw, event, world)
 
 
@@ -294,7 +277,7 @@ def misplaced(draw: DrawFn, world: World, config: AgentConfig | None = None) -> 
         event = CancelAsked() if isinstance(world.state.phase, Idle) else draw(MESSAGES)
     else:
         taken = {effect.effect_id for effect in world.open}
-        event = draw(st.sampled_from(_any_answer(draw(FOREIGN_IDS.filter(lambda identity: identity not in taken)))))
+        event = draw(st.sampled_from(_any_answer(draw(FOREIGN_IDS.filter(lambda effect_id: effect_id not in taken)))))
     return _dated(draw, event, world)
 
 
@@ -307,9 +290,10 @@ def cancels(world: World) -> SearchStrategy[Input]:
 
 RARELY = st.integers(0, 9).map(lambda number: number == 9)
 MESSAGES: SearchStrategy[UserSpoke] = st.builds(UserSpoke, texts, st.sampled_from(("", "", '{"type": "integer"}')))
-ENDS: SearchStrategy[Input] = st.sampled_from(
-    (*(ModeChanged(mode) for mode in MODES), SessionReset(), SessionReset(), ShutdownAsked())
+OTHERS: SearchStrategy[Input] = st.sampled_from(
+    [letter for kind, some in LETTERS.items() if kind not in {*ANSWERING, UserSpoke, CancelAsked} for letter in some]
 )
+"""What the user may do at any time, such as choosing a mode."""
 FOREIGN_IDS = st.sampled_from(
     [EffectId(text) for text in ("0.0.0", "1.1.0", "7.7.7", "", "1.1.1.1", "\u00b9.1.0", "9" * 50)]
 )
@@ -323,25 +307,9 @@ def _dated(draw: DrawFn, event: Any, world: World) -> Input:
     return dated
 
 
-def _any_answer(identity: EffectId) -> list[EffectAnswer]:
+def _any_answer(effect_id: EffectId) -> list[Input]:
     """One answer of each type under this id."""
-    return [
-        ModelReplied(identity, "Done."),
-        ModelFailed(identity, Failure("busy", kind="transient")),
-        ModelInterrupted(identity),
-        ToolReturned(identity, "ok"),
-        ToolFailed(identity, "no"),
-        ApprovalGiven(identity),
-        ApprovalRefused(identity),
-        QuestionAnswered(identity, (("yes",),)),
-        PlanReviewed(identity, True),
-        MemoryRecalled(identity),
-        WorkerFinished(identity, "found"),
-        WorkerFailed(identity, "lost"),
-        WorkerStalled(identity),
-        HookReturned(identity),
-        TimerFired(identity),
-    ]
+    return [addressed(some[0], effect_id) for kind, some in LETTERS.items() if kind in ANSWERING]
 
 
 def inputs(

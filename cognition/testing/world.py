@@ -6,27 +6,23 @@ interpreter would know, and what the laws are checked against.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import cache
 from typing import Any, cast
 
 from attrs import evolve, fields, frozen
 
 from cognition.decisions import (
+    ANSWERS,
     EFFECT_TYPES,
     AskApproval,
     AskUser,
-    CallModel,
     CallTool,
     CancelEffect,
     Effect,
-    Recall,
     Rejected,
     Remember,
-    ReviewPlan,
     RunHook,
     SpawnWorker,
-    StartTimer,
     TurnFinished,
 )
 from cognition.engine import CognitiveEngine
@@ -38,15 +34,10 @@ from cognition.inputs import (
     CancelAsked,
     HookReturned,
     Input,
-    MemoryRecalled,
     ModelFailed,
     ModelInterrupted,
     ModelReplied,
-    PlanReviewed,
     QuestionAnswered,
-    TimerFired,
-    ToolFailed,
-    ToolReturned,
     UserSpoke,
     WorkerFailed,
     WorkerFinished,
@@ -56,19 +47,6 @@ from cognition.messages import ToolCall, Usage
 from cognition.phases import Closed, Idle
 from cognition.state import AgentState
 from cognition.transition import Transition
-
-ANSWERS: Mapping[type[Effect], tuple[type[Input], ...]] = {
-    CallModel: (ModelReplied, ModelFailed, ModelInterrupted),
-    CallTool: (ToolReturned, ToolFailed),
-    AskApproval: (ApprovalGiven, ApprovalRefused),
-    AskUser: (QuestionAnswered,),
-    ReviewPlan: (PlanReviewed,),
-    Recall: (MemoryRecalled,),
-    SpawnWorker: (WorkerFinished, WorkerFailed, WorkerStalled),
-    RunHook: (HookReturned,),
-    StartTimer: (TimerFired,),
-}
-"""For each effect, the inputs that answer it."""
 
 REMEMBERED_EFFECTS = 3
 """So many effects that are over are kept in a world: the sources of late and duplicate answers."""
@@ -207,8 +185,8 @@ def _with_run(turn: Turn, call: ToolCall) -> Turn:
 
 def answered_effect(world: World, event: Input) -> Effect | None:
     """The effect in flight that an input names, if it names one."""
-    identity: EffectId | None = getattr(event, "effect_id", None)
-    return next((effect for effect in world.open if effect.effect_id == identity), None)
+    effect_id: EffectId | None = getattr(event, "effect_id", None)
+    return next((effect for effect in world.open if effect.effect_id == effect_id), None)
 
 
 def granted_by(world: World, event: Input) -> tuple[ToolCall, ...]:
@@ -244,9 +222,9 @@ def after(world: World, event: Input, transition: Transition) -> World:
         return world if state is world.state else evolve(world, state=state)
     open_, over = list(world.open), list(world.over)
     turn, granted, changed = count(world, event), granted_by(world, event), changed_by(world, event)
-    identity: EffectId | None = getattr(event, "effect_id", None)
-    if identity is not None:
-        _close(identity, open_, over)
+    effect_id: EffectId | None = getattr(event, "effect_id", None)
+    if effect_id is not None:
+        _close(effect_id, open_, over)
     for decision in transition.decisions:  # by exact type, as in the codec: ``match`` takes three times as long
         kind = type(decision)
         if kind in EFFECTS:
@@ -274,18 +252,18 @@ def _used(granted: tuple[ToolCall, ...], name: str) -> tuple[ToolCall, ...]:
     return granted
 
 
-def _close(identity: EffectId, open_: list[Effect], over: list[Effect]) -> None:
+def _close(effect_id: EffectId, open_: list[Effect], over: list[Effect]) -> None:
     for position, effect in enumerate(open_):
-        if effect.effect_id == identity:
+        if effect.effect_id == effect_id:
             over.append(open_.pop(position))
             return
 
 
-def addressed(event: Input, identity: EffectId) -> Input:
+def addressed(event: Input, effect_id: EffectId) -> Input:
     """The same answer, to another effect; an input that answers none is an error."""
     kind: Any = type(event)
     values = {name: getattr(event, name) for name in _names(kind)}  # half of the time that ``evolve`` takes
-    changed: Input = kind(**{**values, "effect_id": identity})
+    changed: Input = kind(**{**values, "effect_id": effect_id})
     return changed
 
 
@@ -318,8 +296,8 @@ def belongs(world: World, event: Input) -> bool:
     phase = world.state.phase
     if isinstance(phase, Closed):
         return False
-    identity: EffectId | None = getattr(event, "effect_id", None)
-    if identity is not None:
+    effect_id: EffectId | None = getattr(event, "effect_id", None)
+    if effect_id is not None:
         effect = answered_effect(world, event)
         return effect is not None and can_answer(event, effect)
     match event:

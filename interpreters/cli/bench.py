@@ -1,74 +1,51 @@
-"""``cogstep bench``: how fast a model runs on this machine, and what it takes.
-
-Everything is measured through what ``runtime`` promises, so it holds for any backend: rates come from the timings of
-replies, reuse from their usage. Prompts are made up, and begin with words of their own where a cache must not help.
-"""
+"""``cogstep bench``: how fast a model runs on this machine, and what it takes."""
 
 from __future__ import annotations
 
 import argparse
 import json
 import sys
-import time
-from collections.abc import Callable, Sequence
-from itertools import count
-from statistics import median
+from typing import TYPE_CHECKING, Any
 
-from attrs import asdict, frozen
-
-from cognition import AssistantMessage, GenerationOptions, History, Message, ModelRequest, UserMessage
-from interpreters.cli.errors import ANSWERED, CommandError
+from interpreters.cli.arguments import add_command
+from interpreters.cli.errors import ANSWERED
 from interpreters.cli.interrupts import Interrupts
-from interpreters.cli.measures import Figure, peak_memory, per_second, short, size
-from interpreters.cli.model_options import load_options
-from interpreters.cli.terminal import StatusLine, Terminal, bar
-from runtime import Done, Generation, LoadProgress, Runtime, load_model
+from interpreters.cli.model_options import add_model_options
+from interpreters.cli.numbers import COUNT, REPLY
+from interpreters.cli.terminal import StatusLine, Terminal
 
-WORDS = "the agent reads a file and writes what it found into the next one".split()
+if TYPE_CHECKING:
+    from interpreters.cli.measures import Figure
 
-GO_ON = "Count from one to one thousand in words, one number after another, and leave none out."
-"""A question whose answer is longer than what is wanted of it. A model that ends early all the same is asked again."""
+PAGE = """\
+Measure how fast a model runs on this machine, and what it takes.
 
-BEGIN, AND_THEN = "What do you do first?", "And then?"
+Prefill is what a prompt costs before the first token, decode what each token costs then. A cold prompt is new to the
+cache; the warm one is the next message of the same conversation, as in every step of an agent. Sessions are replies at
+the same time on one model. Times are medians; other work on the machine shows in them.
 
-MOST_REPLIES = 16
-"""For one figure, of a model that ends early."""
+examples:
+  cogstep bench
+  cogstep bench --model ./qwen3-4b.gguf --sessions 4 --json
+"""
 
 
-@frozen
-class Report:
-    """All that was measured. Rates are in tokens per second, times in seconds, memory in bytes."""
-
-    model: str
-    backend: str
-    backend_version: str
-    context_tokens: int
-    load_seconds: float
-    prompt_tokens: int
-    """Of the prompt that was evaluated without a cache."""
-    prefill_rate: float
-    decode_tokens: int
-    """Of the replies that the next figure comes from."""
-    decode_rate: float
-    first_token_cold: float
-    first_token_warm: float
-    """Of the next message of the same conversation."""
-    warm_prompt_tokens: int
-    reused_tokens: int
-    """How many of these were in the cache."""
-    sessions: int
-    sessions_rate: float
-    """Tokens of replies that all sessions together get, from the first message to the end of the last reply, so that
-    evaluating the prompts is part of it."""
-    session_rate: float
-    """The same of one session that has the model to itself."""
-    weight_bytes: int
-    peak_bytes: int | None
-    """Of the whole process, Python included; None where the system does not say."""
+def add(commands: Any) -> None:
+    own = add_command(commands, "bench", "measure how fast a model runs here", PAGE, bench)
+    add_model_options(own)
+    own.add_argument("--sessions", type=COUNT, default=8, metavar="N", help="replies at the same time (default: 8)")
+    own.add_argument("--prompt", type=COUNT, default=512, metavar="N", help="tokens of the prompt (default: 512)")
+    own.add_argument("--tokens", type=REPLY, default=64, metavar="N", help="tokens of a reply, from 2 (default: 64)")
+    own.add_argument("--rounds", type=COUNT, default=3, metavar="N", help="of each measurement (default: 3)")
+    own.add_argument("--json", action="store_true", help="print the figures as one JSON object")
 
 
 def bench(options: argparse.Namespace) -> int:
     """Measure, print each figure as it is known, and return the exit code."""
+    from attrs import asdict
+
+    from interpreters.cli.measures import measure
+
     out, status = Terminal(sys.stdout), StatusLine(Terminal(sys.stderr))
 
     def show(figure: Figure) -> None:
@@ -84,153 +61,3 @@ def bench(options: argparse.Namespace) -> int:
     if options.json:
         print(json.dumps(asdict(report), ensure_ascii=False, indent=2))
     return ANSWERED
-
-
-def measure(options: argparse.Namespace, show: Callable[[Figure], None], status: StatusLine) -> Report:
-    """Load the model and take every figure, in the order in which they are shown."""
-
-    def progress(progress: LoadProgress) -> None:
-        status.show(bar("downloading" if progress.stage == "download" else "loading", progress.fraction))
-
-    began = time.monotonic()
-    model = load_model(options.model, isolate=bool(options.isolate), **load_options(options, progress))
-    loaded = time.monotonic() - began
-    try:
-        info = model.describe()
-        show(Figure("loading", f"{loaded:.2f} s", f"{info.name}, {info.backend} ({info.backend_version})"))
-        measured = Measured(model, options.prompt, options.tokens, options.rounds, status)
-        cold, warm = measured.first_tokens()
-        prompt = round(median(done.usage.input_tokens for done in cold))
-        rate = median(
-            per_second(done.usage.input_tokens - done.usage.reused_tokens, done.timings.prefill_seconds)
-            for done in cold
-        )
-        show(Figure("prefill", f"{short(rate)} tokens/s", f"of a prompt of {prompt} tokens"))
-        decoded, seconds = measured.decode()
-        show(Figure("decode", f"{short(decoded / seconds)} tokens/s", f"over {decoded} tokens"))
-        first, second = (median(done.timings.time_to_first_token or 0.0 for done in each) for each in (cold, warm))
-        again, reused = warm[-1].usage.input_tokens, warm[-1].usage.reused_tokens
-        show(Figure("first token, cold", f"{short(1000 * first)} ms", "nothing of the prompt in the cache"))
-        show(
-            Figure(
-                "first token, warm", f"{short(1000 * second)} ms", f"{reused} of {again} tokens of the prompt reused"
-            )
-        )
-        alone, together = measured.sessions(options.sessions)
-        show(
-            Figure(
-                f"{options.sessions} sessions",
-                f"{short(together)} tokens/s",
-                f"all together, prompts included; {short(together / alone)} x one alone",
-            )
-        )
-        peak = peak_memory()
-        whole = f"weights; the whole process took {size(peak)}" if peak else "weights"
-        show(Figure("memory", size(info.weight_bytes), whole))
-    finally:
-        status.clear()
-        model.close()
-    return Report(
-        info.name, info.backend, info.backend_version, info.context_tokens, loaded, prompt, rate, decoded,
-        decoded / seconds, first, second, again, reused, options.sessions, together, alone, info.weight_bytes, peak,
-    )  # fmt: skip
-
-
-class Measured:
-    """Replies of a model, and what they took."""
-
-    def __init__(self, model: Runtime, prompt: int, tokens: int, rounds: int, status: StatusLine) -> None:
-        self._model = model
-        self._tokens = tokens
-        self._rounds = rounds
-        self._status = status
-        self._labels = count(1)
-        room = model.describe().context_tokens - 2 * tokens - 64
-        if room < 32:
-            raise CommandError(
-                f"a context of {model.describe().context_tokens} tokens leaves no room for replies of {tokens}; "
-                "ask for fewer --tokens"
-            )
-        self._prompt = min(prompt, room)
-        self._words = self._as_many_words()
-
-    def first_tokens(self) -> tuple[list[Done], list[Done]]:
-        """Replies to a new prompt and, with each, one to the next message of the same conversation."""
-        cold, warm = [], []
-        self._finish(
-            self._ask(self._conversation(self._words, BEGIN), 1)
-        )  # pages of the weights, buffers of the backend
-        for number in range(self._rounds):
-            self._status.spin(f"a prompt of {self._prompt} tokens, {number + 1} of {self._rounds}")
-            begun = self._conversation(self._words, BEGIN)
-            cold.append(self._finish(self._ask(begun, min(16, self._tokens))))
-            said = AssistantMessage("a1", cold[-1].text)
-            warm.append(self._finish(self._ask((*begun, said, UserMessage("m2", AND_THEN)), 1)))
-        return cold, warm
-
-    def decode(self) -> tuple[int, float]:
-        """Tokens that came after the first one of their reply, and the seconds in which they did."""
-        self._status.spin(f"replies of {self._tokens} tokens")
-        tokens, seconds = 0, 0.0
-        for _ in range(MOST_REPLIES):
-            done = self._finish(self._ask(self._conversation(GO_ON, ""), self._tokens))
-            if done.usage.output_tokens > 1:
-                tokens += done.usage.output_tokens - 1
-                seconds += done.timings.decode_seconds
-            if tokens >= (self._tokens - 1) * self._rounds:
-                break
-        if not tokens:
-            raise CommandError("the model ends every reply at its first token, so there is nothing to time")
-        return tokens, seconds
-
-    def sessions(self, number: int) -> tuple[float, float]:
-        """Tokens a second of one session alone and of so many together, the medians of all rounds."""
-        alone, together = [], []
-        for place in range(self._rounds):
-            self._status.spin(f"{number} sessions at once, {place + 1} of {self._rounds}")
-            alone.append(self._rate(1))
-            together.append(self._rate(number))
-        return median(alone), median(together)
-
-    def _rate(self, number: int) -> float:
-        began = time.monotonic()
-        replies = [self._ask(self._conversation(GO_ON, ""), self._tokens) for _ in range(number)]
-        tokens = sum(self._finish(reply).usage.output_tokens for reply in replies)
-        return per_second(tokens, time.monotonic() - began)
-
-    def _conversation(self, words: str, ask: str) -> tuple[Message, ...]:
-        return (UserMessage("m1", f"{self._label()} {words}\n{ask}"),)
-
-    def _ask(self, messages: Sequence[Message], tokens: int) -> Generation:
-        return self._model.submit(_request(messages, tokens))
-
-    def _finish(self, generation: Generation) -> Done:
-        *_, done = generation
-        assert isinstance(done, Done)  # what every generation ends with
-        if done.failure is not None:
-            raise CommandError(f"the model failed: {done.failure.message}")
-        return done
-
-    def _label(self) -> str:
-        """Words that no prompt of this process began with, nor, by the clock, one in a cache that outlived another."""
-        return f"{next(self._labels):04d}-{time.time_ns() % 10**9:09d}"
-
-    def _as_many_words(self) -> str:
-        """As make a prompt of the length that is wanted, or a few tokens less."""
-        fewest, most = 1, 2 * self._prompt
-        while fewest < most:
-            middle = (fewest + most + 1) // 2
-            asked = _request(self._conversation(_words(middle), BEGIN), 1)
-            if self._model.count_tokens(asked) <= self._prompt:
-                fewest = middle
-            else:
-                most = middle - 1
-        return _words(fewest)
-
-
-def _request(messages: Sequence[Message], tokens: int) -> ModelRequest:
-    return ModelRequest("", History(tuple(messages)), (), GenerationOptions(max_tokens=tokens))
-
-
-def _words(number: int) -> str:
-    return " ".join(WORDS[place % len(WORDS)] for place in range(number))

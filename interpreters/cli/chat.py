@@ -4,12 +4,28 @@ from __future__ import annotations
 
 import argparse
 import sys
+from typing import TYPE_CHECKING, Any
 
-from interpreters.agent import Agent
+from interpreters.cli.arguments import OUTPUT, add_command, add_session_options
 from interpreters.cli.errors import ANSWERED, INTERRUPTED
 from interpreters.cli.lines import line_reader, read_message
 from interpreters.cli.paths import state_directory
-from interpreters.cli.session import Session, make_output, open_session
+
+if TYPE_CHECKING:
+    from interpreters.agents.agent import Agent
+    from interpreters.cli.session import Session
+
+PAGE = """\
+Talk with a model; it remembers the conversation until /reset or the end.
+
+A trailing backslash continues a line, and a line of three double quotes opens and closes a block of lines.
+/help, /reset, /tools and /quit are commands; end of input leaves. Ctrl-C cancels the answer under way and keeps the
+conversation; a second one leaves at once.
+
+examples:
+  cogstep chat
+  cogstep chat --model ./qwen3-4b.gguf --temperature 0.6 --record monday.jsonl
+"""
 
 HELP = '''\
 /help   this page
@@ -20,10 +36,16 @@ A trailing \\ continues a line; a line of """ opens and closes a block of lines.
 Ctrl-C cancels the answer under way; a second one leaves at once.'''
 
 
+def add(commands: Any) -> None:
+    add_session_options(add_command(commands, "chat", "talk with a model", PAGE, chat, OUTPUT))
+
+
 def chat(options: argparse.Namespace) -> int:
     """Talk until the user leaves, and return the exit code."""
+    from interpreters.cli.session import open_session
+
     with (
-        open_session(options, make_output(options)) as session,
+        open_session(options) as session,
         line_reader(state_directory() / "chat_history") as read,
     ):
         if sys.stdin.isatty():

@@ -10,11 +10,11 @@ from attrs import asdict, frozen
 
 from cognition import ConfigError
 from interpreters.cli.errors import ANSWERED, UNANSWERED
-from interpreters.cli.parse import list_tools
+from interpreters.cli.outputs import list_tools
 from interpreters.cli.render import Style
 from interpreters.cli.terminal import Terminal
-from interpreters.listings import Listed
-from interpreters.tools import Tool
+from interpreters.tools.listings import Listed
+from interpreters.tools.tool import Tool
 from runtime.constrained.nodes import Weakened
 from runtime.constrained.tools import read_tool
 
@@ -39,9 +39,7 @@ def doctor_tools(path: str, *, as_json: bool) -> int:
         data = {"usable": usable, "tools": [asdict(report) for report in reports]}
         print(json.dumps(data, ensure_ascii=False, indent=2))
     else:
-        out = Terminal(sys.stdout)
-        for text, style in tool_lines(path, reports):
-            out.write(f"{text}\n", style)
+        Terminal(sys.stdout).write_lines(tool_lines(path, reports))
     return ANSWERED if usable else UNANSWERED
 
 

@@ -1,9 +1,7 @@
-"""``cogstep format``: how a model writes reasoning and calls, how that was found out, and what its template can do."""
+"""What ``cogstep format`` shows of a template: as plain data, and as lines for people."""
 
 from __future__ import annotations
 
-import argparse
-import sys
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -13,14 +11,12 @@ from cognition import AssistantMessage, GenerationOptions, History, ModelRequest
 from cognition.codec import to_data
 from cognition.parsing import CallFormat, FormatSpec
 from cognition.tools import ToolSpec
-from interpreters.cli.errors import ANSWERED
 from interpreters.cli.render import Style
-from interpreters.cli.terminal import Terminal, json_text
 from runtime.errors import TemplateError
-from runtime.template_files import TemplateFile, find_template, open_template
+from runtime.templates.files import TemplateFile
 
 if TYPE_CHECKING:
-    from runtime.templates import ChatTemplate
+    from runtime.templates.template import ChatTemplate
 
 NO_TEMPLATE = "it has no chat template: cogstep's own is used instead (ChatML, with calls as Hermes writes them)"
 
@@ -54,22 +50,8 @@ class Sample:
     """How the conversation had to be bent for this template, or why it is refused."""
 
 
-def show_format(options: argparse.Namespace) -> int:
-    """Look at a template, say what was found, and return the exit code."""
-    file = find_template(options.model)
-    template = open_template(file)
-    notes = (NO_TEMPLATE,) if file.source is None else ()
-    sample = _sample(template)
-    if options.json:
-        print(json_text(format_data(file, template, sample, notes), indent=2))
-    else:
-        out = Terminal(sys.stdout)
-        for text, style in format_lines(file, template, sample, notes):
-            out.write(f"{text}\n", style)
-    return ANSWERED
-
-
-def _sample(template: ChatTemplate) -> Sample:
+def sample_of(template: ChatTemplate) -> Sample:
+    """The longest sample that the template takes."""
     refusal = ""
     for messages, tools in ((SAMPLE, (SAMPLE_TOOL,)), (PLAIN_SAMPLE, ())):
         try:
@@ -195,8 +177,8 @@ def _picture(calls: CallFormat) -> str:
         case "name_as_key":
             return "{N: {K: V}}"
         case "named_json":
-            identity = f"{calls.id_start}ID" if calls.id_start else ""
-            return f"{calls.name_start}N{identity}{calls.name_end}{{K: V}}{calls.body_end}"
+            effect_id = f"{calls.id_start}ID" if calls.id_start else ""
+            return f"{calls.name_start}N{effect_id}{calls.name_end}{{K: V}}{calls.body_end}"
         case "tagged_parameters" | "nested_tags":
             marks = calls.parameters
             assert marks is not None  # CallFormat's own check

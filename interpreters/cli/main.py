@@ -1,16 +1,18 @@
 """Where ``cogstep`` starts: reads the command line, runs the command, turns what went wrong into a line and a code.
 
-Imports little at the top, because ``cogstep --help`` shall answer at once; each command imports what it needs.
+Commands import little at the top, because ``cogstep --help`` shall answer at once: what a command needs, it imports
+when it runs.
 """
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import os
 import sys
 from collections.abc import Sequence
 
+from interpreters.cli import bench, chat, doctor, format, parse, rehearse, replay, resume, run, sessions
+from interpreters.cli.arguments import EXIT_CODES, Parser, Version
 from interpreters.cli.errors import (
     INTERRUPTED,
     PIPE_CLOSED,
@@ -21,8 +23,21 @@ from interpreters.cli.errors import (
     one_line,
     reason_of,
 )
-from interpreters.cli.options import parser
 from interpreters.cli.terminal import visible
+
+PAGE = """\
+Agents on local language models.
+
+A small model ships with cogstep, so the first example needs nothing else but one backend
+(pip install 'cogstep[mlx]' or 'cogstep[llama]'); the second says what works on this machine.
+
+examples:
+  cogstep run "What is 17 * 23?"
+  cogstep doctor
+"""
+
+COMMANDS = (run, chat, replay, resume, rehearse, sessions, format, parse, bench, doctor)
+"""In the order of their list; each declares itself and its options with ``add``."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -58,55 +73,18 @@ def _run(arguments: Sequence[str] | None) -> int:
         options = parser().parse_args(arguments)
     except SystemExit as end:  # --help, --version, wrong usage
         return end.code if isinstance(end.code, int) else UNUSABLE
-    return _dispatch(options)
+    code: int = options.act(options)
+    return code
 
 
-def _dispatch(options: argparse.Namespace) -> int:
-    match options.command:
-        case "run":
-            from interpreters.cli.run import run
-
-            return run(options)
-        case "chat":
-            from interpreters.cli.chat import chat
-
-            return chat(options)
-        case "resume":
-            from interpreters.cli.resume import resume
-
-            return resume(options)
-        case "fork":
-            from interpreters.cli.resume import fork
-
-            return fork(options)
-        case "rehearse":
-            from interpreters.cli.rehearse import rehearse
-
-            return rehearse(options)
-        case "replay":
-            from interpreters.cli.replay import replay
-
-            return replay(options)
-        case "sessions":
-            from interpreters.cli.sessions import sessions
-
-            return sessions(options)
-        case "format":
-            from interpreters.cli.formats import show_format
-
-            return show_format(options)
-        case "parse":
-            from interpreters.cli.parse import parse
-
-            return parse(options)
-        case "bench":
-            from interpreters.cli.bench import bench
-
-            return bench(options)
-        case _:
-            from interpreters.cli.doctor import doctor
-
-            return doctor(options)
+def parser() -> Parser:
+    """The whole command line."""
+    main = Parser(prog="cogstep", description=PAGE, epilog=EXIT_CODES)
+    main.add_argument("--version", action=Version, help="print the version and leave")
+    commands = main.add_subparsers(dest="command", metavar="COMMAND", required=True, parser_class=Parser)
+    for command in COMMANDS:
+        command.add(commands)
+    return main
 
 
 def _complain(message: str, code: int = UNUSABLE) -> int:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 CACHE_TYPES = ("f32", "f16", "bf16", "q8_0", "q5_1", "q5_0", "q4_1", "q4_0", "iq4_nl")
-"""Those of ``runtime.llama_options``, which need not be loaded to be named."""
+"""Those of ``runtime.llama.options``, which need not be loaded to be named."""
 
 
 def add_model_options(group: Any) -> None:

@@ -3,196 +3,50 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from difflib import get_close_matches
-from pathlib import Path
 from typing import Any
 
-from attrs import frozen
-
-from cognition.codec import from_data
-from cognition.errors import CodecError, ConfigError
-from cognition.outcomes import FinishReason
-from cognition.parsing import FORMATS, CallFinished, CallMalformed, FormatSpec, Output, Parser, collect
-from cognition.tools import ToolSpec
-from interpreters.cli.errors import ANSWERED, UNANSWERED, CommandError, reason_of
-from interpreters.cli.render import Style
+from interpreters.cli.arguments import add_command
+from interpreters.cli.errors import ANSWERED, UNANSWERED
 from interpreters.cli.terminal import Terminal, json_text
-from interpreters.listings import Listed, decode_listing, read_listing
-from runtime.template_files import find_template, open_template
+
+PAGE = """\
+Read a saved output of a model: its text, its reasoning and its calls, what was mended, and what can't be read and why.
+
+FORMAT is a written format by name (hermes, llama3, gpt_oss, ...), the model or template to derive it from (as for
+`cogstep format`), a JSON file that `cogstep format --json` wrote, or nothing for the model that ships.
+The output has to be saved with its markers, as the model wrote it. --tools names the tools that were offered: some
+formats write 5 and "5" alike, and the tool's JSON Schema says which it is.
+
+examples:
+  cogstep parse output.txt --format hermes
+  cogstep parse output.txt --format ./qwen3-4b.gguf --tools tools.json --json
+"""
 
 
-@frozen
-class Parsed:
-    """A saved output, read."""
-
-    format: str
-    outputs: tuple[Output, ...]
-    known: tuple[str, ...] | None
-    """Names of the tools that were offered; None where that was not said."""
-
-    @property
-    def readable(self) -> bool:
-        """Whether every call in it can be read."""
-        return not any(isinstance(output, CallMalformed) for output in self.outputs)
+def add(commands: Any) -> None:
+    command = add_command(commands, "parse", "read a saved output of a model", PAGE, parse)
+    command.add_argument("file", metavar="FILE", help="the output; - reads it from stdin")
+    command.add_argument("--format", metavar="FORMAT", help="how it is written (default: as the model that ships does)")
+    command.add_argument("--tools", metavar="FILE", help="JSON: the tools that were offered, as in an OpenAI request")
+    command.add_argument(
+        "--finish-reason",
+        choices=("stop", "length", "cancelled", "error"),
+        default="stop",
+        help="how the output ended: a call that was cut by the token limit is never completed (default: stop)",
+    )
+    command.add_argument("--json", action="store_true", help="print what was read as one JSON object")
 
 
 def parse(options: argparse.Namespace) -> int:
     """Read, say what was read, and return the exit code."""
+    from interpreters.cli.outputs import find_format, parse_text, parsed_data, parsed_lines, read_text, read_tools
+
     spec = find_format(options.format)
     tools = None if options.tools is None else read_tools(options.tools)
     parsed = parse_text(spec, read_text(options.file), tools, options.finish_reason)
     if options.json:
         print(json_text(parsed_data(parsed)))
     else:
-        out = Terminal(sys.stdout)
-        for text, style in parsed_lines(parsed):
-            out.write(f"{text}\n", style)
+        Terminal(sys.stdout).write_lines(parsed_lines(parsed))
     return ANSWERED if parsed.readable else UNANSWERED
-
-
-def parse_text(spec: FormatSpec, text: str, tools: Sequence[ToolSpec] | None, reason: FinishReason) -> Parsed:
-    """All that the parser makes of a text."""
-    parser = Parser(spec, tools or ())
-    outputs = (*parser.feed(text), *parser.finish(reason))
-    return Parsed(spec.name, outputs, None if tools is None else tuple(tool.name for tool in tools))
-
-
-# ------------------------------------------------------------------------------------------------- what is read with
-
-
-def find_format(name: str | None) -> FormatSpec:
-    """The format that the command line names: a written one, one in a JSON file, or that of a model or template.
-
-    Raises:
-        CommandError: it names none of these.
-        ModelLoadError: it names a model or a template that can't be used.
-    """
-    if name is not None and name in FORMATS:
-        return FORMATS[name]
-    if name is not None and name.endswith(".json"):
-        return _read_spec(name)
-    if name is not None and "/" not in name and "." not in name and not Path(name).exists():
-        close = get_close_matches(name, FORMATS, n=3)
-        hint = f"did you mean {' or '.join(close)}?" if close else f"there are {', '.join(FORMATS)}"
-        raise CommandError(f"there is no format {name!r}; {hint}")
-    return open_template(find_template(name)).format_spec()
-
-
-def _read_spec(path: str) -> FormatSpec:
-    data = _read_json(path)
-    if isinstance(data, dict) and isinstance(data.get("format"), dict):
-        data = data["format"]  # the whole of what `cogstep format --json` prints
-    try:
-        found = from_data(data, FormatSpec)
-    except (CodecError, ConfigError) as error:
-        raise CommandError(f"{path} holds no format ({error}); `cogstep format --json` writes one") from error
-    assert isinstance(found, FormatSpec)
-    return found
-
-
-def read_tools(path: str) -> tuple[ToolSpec, ...]:
-    """Tools as an OpenAI request or an MCP server lists them."""
-    found = list_tools(path)
-    for tool in found:
-        if tool.spec is None:
-            raise CommandError(f"{path}: tool {tool.place}: {tool.problem}")
-    return tuple(tool.spec for tool in found if tool.spec is not None)
-
-
-def list_tools(path: str) -> tuple[Listed, ...]:
-    """The tools of a file, those that can't be used among them."""
-    try:
-        return read_listing(_read_json(path, decode_listing))
-    except ConfigError as error:
-        raise CommandError(f"{path} holds {error}") from error
-
-
-def _read_json(path: str, decode: Callable[[str], Any] = json.loads) -> Any:
-    try:
-        return decode(_read(path).removeprefix("\ufeff"))  # which some editors put before a text
-    except (ValueError, RecursionError) as error:
-        raise CommandError(f"{path} is not valid JSON ({error})") from error
-
-
-def read_text(path: str) -> str:
-    """The saved output; ``-`` reads it from stdin."""
-    if path != "-":
-        return _read(path)
-    try:
-        return sys.stdin.read()
-    except UnicodeDecodeError as error:
-        raise CommandError(f"stdin is no text in {error.encoding}; pipe text into it") from error
-
-
-def _read(path: str) -> str:
-    try:
-        # newline="": a carriage return that a model wrote is what it wrote
-        with open(path, encoding="utf-8", newline="") as stream:
-            return stream.read()
-    except UnicodeDecodeError as error:
-        raise CommandError(f"{path} is no text in UTF-8; save the output as text") from error
-    except OSError as error:
-        raise CommandError(f"{path}: {reason_of(error)}") from error
-
-
-# ------------------------------------------------------------------------------------------------------- what it says
-
-
-def unknown_tool(name: str, known: Sequence[str] | None) -> str:
-    """What is to be said of a name that is none of these; empty where nothing is."""
-    if known is None or name in known:
-        return ""
-    close = get_close_matches(name, known, n=3)
-    return f"there is no tool {name!r}" + (f"; did you mean {' or '.join(close)}?" if close else "")
-
-
-def parsed_data(parsed: Parsed) -> dict[str, Any]:
-    """What was read, as plain data."""
-    reply = collect(parsed.outputs)
-    return {
-        "format": parsed.format,
-        "text": reply.text,
-        "reasoning": reply.reasoning,
-        "calls": [
-            {
-                "name": output.call.name,
-                "arguments": json.loads(output.call.arguments_json),
-                "repairs": list(output.call.repairs),
-                "terminated": output.terminated,
-                "problem": unknown_tool(output.call.name, parsed.known),
-            }
-            for output in parsed.outputs
-            if isinstance(output, CallFinished)
-        ],
-        "malformed": [{"raw": item.raw, "reason": item.reason} for item in reply.malformed],
-    }
-
-
-def parsed_lines(parsed: Parsed) -> Iterator[tuple[str, Style]]:
-    """What was read, for people: each line with its style."""
-    reply = collect(parsed.outputs)
-    yield f"format {parsed.format}", "dim"
-    for title, text, style in (("reasoning", reply.reasoning, "dim"), ("text", reply.text, "plain")):
-        if text:
-            yield title, "plain"
-            for line in text.split("\n"):
-                yield f"  {line}", style  # type: ignore[misc]  # a tuple's texts are not seen to be styles
-    for output in parsed.outputs:
-        if isinstance(output, CallFinished):
-            yield f"call {output.index + 1}", "plain"
-            yield f"  {output.call.name} {output.call.arguments_json}", "call"
-            for repair in output.call.repairs:
-                yield f"  mended: {repair}", "warning"
-            if not output.terminated:
-                yield "  the reply ended before the call's end marker", "warning"
-            if problem := unknown_tool(output.call.name, parsed.known):
-                yield f"  {problem}", "warning"
-        elif isinstance(output, CallMalformed):
-            yield f"call {output.index + 1} can't be read: {output.malformed.reason}", "error"
-            for line in output.malformed.raw.split("\n"):
-                yield f"  {line}", "dim"
-    if not parsed.outputs:
-        yield "nothing is in it", "plain"

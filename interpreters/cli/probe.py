@@ -112,10 +112,10 @@ def child(backend: Literal["llama", "mlx"]) -> None:
 
 def _try(backend: Literal["llama", "mlx"]) -> dict[str, Any]:
     _say({"stage": "import"})
-    from interpreters.agent import Agent
+    from interpreters.agents.agent import Agent
     from interpreters.toolbox import standard_tools
     from runtime import load_model
-    from runtime.devices import device_of
+    from runtime.models.devices import device_of
 
     device = device_of(backend)
     _say({"stage": "load"})

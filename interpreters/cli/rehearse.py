@@ -5,18 +5,39 @@ from __future__ import annotations
 import argparse
 import sys
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from interpreters.cli.arguments import add_command
 from interpreters.cli.errors import ANSWERED, UNANSWERED
 from interpreters.cli.resume import recorded_tools
-from interpreters.cli.session import directory
 from interpreters.cli.terminal import json_text, visible
-from interpreters.rehearsing import RehearsalReport
-from interpreters.rehearsing import rehearse as run_again
+
+if TYPE_CHECKING:
+    from interpreters.recording.rehearsing import RehearsalReport
+
+PAGE = """\
+Run the tools of a recorded session again, live, and show each result that is another one today.
+
+The model's recorded replies lead the session on. Tools work in an empty scratch directory unless --cwd names another.
+
+examples:
+  cogstep rehearse session.jsonl --cwd .
+  cogstep rehearse session.jsonl --cwd . --json
+"""
+
+
+def add(commands: Any) -> None:
+    command = add_command(commands, "rehearse", "run a recording's tools again and compare", PAGE, rehearse)
+    command.add_argument("file", metavar="FILE", help="a recording made with --record")
+    command.add_argument("--cwd", metavar="DIR", help="where the tools look (default: an empty scratch directory)")
+    command.add_argument("--json", action="store_true", help="print the result as one JSON object")
 
 
 def rehearse(options: argparse.Namespace) -> int:
     """Run, compare, say what was found, and return the exit code."""
+    from interpreters.cli.session import directory
+    from interpreters.recording.rehearsing import rehearse as run_again
+
     cwd = None if options.cwd is None else directory(options)
     report = run_again(options.file, partial(recorded_tools, options.file), cwd=cwd)
     if options.json:

@@ -12,10 +12,11 @@ from typing import Any, Literal
 
 from attrs import evolve, field, frozen
 
-from cognition import Cancelled, Completed, Failed, LimitReached, ToolCall, Usage
+from cognition import Cancelled, Completed, EffectId, Failed, LimitReached, ToolCall, Usage
+from cognition.inputs import INPUT_TYPES
 from cognition.messages import ResultStatus
-from interpreters import events
-from interpreters.events import Event
+from interpreters.observing import events
+from interpreters.observing.events import Event
 
 Channel = Literal["answer", "trace"]
 Style = Literal["plain", "dim", "call", "error", "warning"]
@@ -57,20 +58,33 @@ class View:
     """Whether the reply under way has shown any reasoning."""
     calls: Mapping[str, str] = field(factory=dict)
     """The calls that run, by id, as they were shown."""
+    running: Mapping[EffectId, str] = field(factory=dict)
+    """Their ids, by the effects that they are."""
+    ended: frozenset[str] = frozenset()
+    """The calls whose result was shown when their tool ended, by id."""
     latest: str = ""
     """The call whose line was the last to be shown; its result needs no name beside it."""
     replies: int = 0
     """Of this turn, like the next."""
     seconds: float = 0.0
+    at: float = 0.0
+    """When the newest input came."""
+    asked: Mapping[EffectId, float] = field(factory=dict)
+    """When the model was asked for the replies under way."""
+    dropped: int = 0
+    """Messages that are left out of the requests."""
 
 
 Rendered = tuple[View, Pieces]
 
 
 def render(view: View, event: Event) -> Rendered:
-    """What to show of an event, and how the view looks after it. Events of unknown types show nothing."""
-    renderer = RENDERERS.get(type(event))
-    return (view, ()) if renderer is None else renderer(view, event)
+    """What to show of an event, and how the view looks after it. What has no renderer shows nothing."""
+    value = event.value
+    if isinstance(value, INPUT_TYPES):
+        view = evolve(view, at=value.at)
+    renderer = RENDERERS.get(type(value))
+    return (view, ()) if renderer is None else renderer(view, value)
 
 
 def call_text(call: ToolCall, *, whole: bool = False) -> str:
@@ -151,8 +165,8 @@ def _aside(view: View, text: str, style: Style) -> Rendered:
     return evolve(view, latest=""), (*line_break, Piece("trace", f"{text}\n", style))
 
 
-def _text(view: View, event: events.TextDelta) -> Rendered:
-    text = event.text if view.said else event.text.lstrip("\n")  # the blank lines that follow the reasoning
+def _text(view: View, output: events.TextDelta) -> Rendered:
+    text = output.text if view.said else output.text.lstrip("\n")  # the blank lines that follow the reasoning
     if not text:
         return view, ()
     pieces: Pieces = ()
@@ -162,8 +176,8 @@ def _text(view: View, event: events.TextDelta) -> Rendered:
     return evolve(view, line=line, said=True, latest=""), (*pieces, Piece("answer", text))
 
 
-def _reasoning(view: View, event: events.ReasoningDelta) -> Rendered:
-    text = event.text if view.thought else event.text.lstrip("\n")
+def _reasoning(view: View, output: events.ReasoningDelta) -> Rendered:
+    text = output.text if view.thought else output.text.lstrip("\n")
     if not view.thinking or not text:
         return view, ()
     pieces: Pieces = ()
@@ -173,36 +187,51 @@ def _reasoning(view: View, event: events.ReasoningDelta) -> Rendered:
     return evolve(view, line=line, thought=True, latest=""), (*pieces, Piece("trace", text, "dim"))
 
 
-def _turn_started(view: View, _event: events.TurnStarted) -> Rendered:
-    return evolve(view, calls={}, latest="", replies=0, seconds=0.0, said=False, thought=False), ()
+def _user_spoke(view: View, _: events.UserSpoke) -> Rendered:
+    fresh = View(view.thinking, view.summary, view.whole, view.line, at=view.at, dropped=view.dropped)
+    return fresh, ()
 
 
-def _model_called(view: View, _event: events.ModelCallStarted) -> Rendered:
-    return evolve(view, said=False, thought=False), ()
+def _session_reset(view: View, _: events.SessionReset) -> Rendered:
+    return evolve(view, dropped=0), ()
 
 
-def _call_started(view: View, _event: events.CallStarted) -> Rendered:
+def _model_called(view: View, called: events.ModelCalled) -> Rendered:
+    return evolve(view, said=False, thought=False, asked={**view.asked, called.effect_id: view.at}), ()
+
+
+def _call_started(view: View, _: events.CallStarted) -> Rendered:
     return end_line(view)
 
 
-def _call_malformed(view: View, event: events.CallMalformed) -> Rendered:
-    raw = shortened(" ".join(event.malformed.raw.split()), view.whole)
-    return _note(view, f"✗ the model wrote a call that can't be read ({event.malformed.reason}): {raw}", "error")
+def _call_malformed(view: View, output: events.CallMalformed) -> Rendered:
+    raw = shortened(" ".join(output.malformed.raw.split()), view.whole)
+    return _note(view, f"✗ the model wrote a call that can't be read ({output.malformed.reason}): {raw}", "error")
 
 
-def _model_finished(view: View, event: events.ModelCallFinished) -> Rendered:
+ReplyEnd = events.ModelReplied | events.ModelFailed | events.ModelInterrupted | events.CancelEffect
+
+
+def _reply_ended(view: View, end: ReplyEnd) -> Rendered:
+    """The reply has ended, for whatever reason; a cancelled effect may also be none."""
+    if end.effect_id not in view.asked:
+        return view, ()
     view, pieces = end_line(view)
-    return evolve(view, replies=view.replies + 1, seconds=view.seconds + event.seconds), pieces
+    seconds = max(view.at - view.asked[end.effect_id], 0.0)
+    asked = {effect_id: at for effect_id, at in view.asked.items() if effect_id != end.effect_id}
+    return evolve(view, asked=asked, replies=view.replies + 1, seconds=view.seconds + seconds), pieces
 
 
-def _tool_started(view: View, event: events.ToolStarted) -> Rendered:
-    text = call_text(event.call, whole=view.whole)
+def _tool_called(view: View, effect: events.CallTool) -> Rendered:
+    call = effect.call
+    text = call_text(call, whole=view.whole)
     view, pieces = _note(view, f"→ {text}", "call")
-    return evolve(view, calls={**view.calls, event.call.id: text}, latest=event.call.id), pieces
+    calls, running = {**view.calls, call.id: text}, {**view.running, effect.effect_id: call.id}
+    return evolve(view, calls=calls, running=running, latest=call.id), pieces
 
 
-def _tool_progress(view: View, event: events.ToolProgress) -> Rendered:
-    return _aside(view, f"  {event.call.name}: {event.text}", "dim")
+def _tool_progress(view: View, progress: events.ToolProgress) -> Rendered:
+    return _aside(view, f"  {progress.call.name}: {progress.text}", "dim")
 
 
 RESULT_STYLES: dict[ResultStatus, tuple[str, Style]] = {
@@ -214,92 +243,102 @@ RESULT_STYLES: dict[ResultStatus, tuple[str, Style]] = {
 """How a result begins, so that it tells what it is without colour too, and its style."""
 
 
-def _tool_finished(view: View, event: events.ToolFinished) -> Rendered:
-    call = view.calls.get(event.call_id)
+def _tool_returned(view: View, answer: events.ToolReturned) -> Rendered:
+    return _tool_ended(view, answer.effect_id, "ok", answer.content)
+
+
+def _tool_failed(view: View, answer: events.ToolFailed) -> Rendered:
+    return _tool_ended(view, answer.effect_id, "error", answer.message)
+
+
+def _tool_ended(view: View, effect_id: EffectId, status: ResultStatus, content: str) -> Rendered:
+    """A result is shown as soon as there is one, though it stands in the history only behind those before it."""
+    call_id = view.running.get(effect_id)
+    if call_id is None:
+        return view, ()
+    view = evolve(view, ended=view.ended | {call_id})
+    return _result(view, call_id, view.calls.get(call_id, ""), status, content)
+
+
+def _tool_message(view: View, message: events.ToolMessage) -> Rendered:
+    """What was not shown yet: a call that never ran, or one that was cancelled."""
+    if message.call_id in view.ended:
+        return view, ()
+    content = message.content.removeprefix("Error: ")
+    return _result(view, message.call_id, message.name, message.status, content)
+
+
+def _result(view: View, call_id: str, name: str, status: ResultStatus, content: str) -> Rendered:
+    call = view.calls.get(call_id)
     # Right under its own call a result stands alone; elsewhere, and where the call never ran, it says whose it is.
-    whose = "" if call is not None and view.latest == event.call_id else f"{call or event.name}: "
-    begin, style = RESULT_STYLES[event.status]
-    text = result_text(event.content, whole=view.whole)
+    whose = "" if call is not None and view.latest == call_id else f"{call or name}: "
+    begin, style = RESULT_STYLES[status]
+    text = result_text(content, whole=view.whole)
     view, pieces = _note(view, f"← {whose}{begin}{text}", style)
-    return evolve(view, calls={key: value for key, value in view.calls.items() if key != event.call_id}), pieces
+    return evolve(view, calls={key: value for key, value in view.calls.items() if key != call_id}), pieces
 
 
-def _retry_planned(view: View, event: events.RetryPlanned) -> Rendered:
-    when = f"in {event.seconds:g} s" if event.seconds else "now"
-    return _note(view, f"! {event.message}; trying again {when} (attempt {event.number})", "warning")
+def _retry_planned(view: View, retry: events.RetryPlanned) -> Rendered:
+    when = f"in {retry.seconds:g} s" if retry.seconds else "now"
+    return _note(view, f"! {retry.message}; trying again {when} (attempt {retry.attempt})", "warning")
 
 
-def _limit_hit(view: View, event: events.LimitHit) -> Rendered:
-    return _note(view, f"! {event.detail}", "warning")
+def _limit_hit(view: View, hit: events.LimitHit) -> Rendered:
+    return _note(view, f"! {hit.detail}", "warning")
 
 
-def _context_trimmed(view: View, event: events.ContextTrimmed | events.ContextCompacted) -> Rendered:
-    return _note(view, f"! the {event.dropped} oldest messages no longer fit and are left out", "dim")
+def _context_assembled(view: View, context: events.ContextAssembled) -> Rendered:
+    more = context.dropped > view.dropped
+    view = evolve(view, dropped=context.dropped)
+    text = f"! the {context.dropped} oldest messages no longer fit and are left out"
+    return _note(view, text, "dim") if more else (view, ())
 
 
-def _warning_raised(view: View, event: events.WarningRaised) -> Rendered:
-    return _aside(view, f"! {event.message}", "warning")
+def _warning_raised(view: View, warning: events.WarningRaised) -> Rendered:
+    return _aside(view, f"! {warning.message}", "warning")
 
 
-def _tool_weakened(view: View, event: events.ToolWeakened) -> Rendered:
-    keywords = ", ".join(dict.fromkeys(one.keyword for one in event.keywords))
-    return _aside(view, f"! calls of {event.tool} are checked for {keywords} after they were written", "dim")
+def _tool_weakened(view: View, weakened: events.ToolWeakened) -> Rendered:
+    keywords = ", ".join(dict.fromkeys(one.keyword for one in weakened.keywords))
+    return _aside(view, f"! calls of {weakened.tool} are checked for {keywords} after they were written", "dim")
 
 
-def _turn_finished(view: View, event: events.TurnFinished) -> Rendered:
+def _turn_finished(view: View, turn: events.TurnFinished) -> Rendered:
     view, pieces = end_line(view)
-    outcome = event.outcome
+    outcome = turn.outcome
     if isinstance(outcome, Completed | LimitReached) and outcome.text and not view.said:
         pieces = (*pieces, Piece("answer", outcome.text.rstrip("\n") + "\n"))  # a runtime that does not stream
     note = outcome_note(outcome)
     if note is not None:
         pieces = (*pieces, Piece("trace", f"{note[0]}\n", note[1]))
     if view.summary and view.replies:
-        pieces = (*pieces, Piece("trace", f"{usage_text(view.replies, event.usage, view.seconds)}\n", "dim"))
+        pieces = (*pieces, Piece("trace", f"{usage_text(view.replies, turn.usage, view.seconds)}\n", "dim"))
     return evolve(view, calls={}, latest="", said=False, thought=False), pieces
 
 
-def _nothing(view: View, _event: Event) -> Rendered:
-    return view, ()
-
-
-RENDERERS: Mapping[type[Event], Callable[[View, Any], Rendered]] = {
-    events.TurnStarted: _turn_started,
-    events.StepStarted: _nothing,
-    events.ModelCallStarted: _model_called,
+RENDERERS: Mapping[type, Callable[[View, Any], Rendered]] = {
+    events.UserSpoke: _user_spoke,
+    events.SessionReset: _session_reset,
+    events.ModelCalled: _model_called,
     events.TextDelta: _text,
     events.ReasoningDelta: _reasoning,
     events.CallStarted: _call_started,
-    events.ArgumentText: _nothing,  # the call is shown once it is whole and allowed to run
-    events.CallProposed: _nothing,
     events.CallMalformed: _call_malformed,
-    events.ModelCallFinished: _model_finished,
-    events.UsageUpdated: _nothing,
-    events.ToolStarted: _tool_started,
+    events.ModelReplied: _reply_ended,
+    events.ModelFailed: _reply_ended,
+    events.ModelInterrupted: _reply_ended,
+    events.CancelEffect: _reply_ended,
+    events.CallTool: _tool_called,
     events.ToolProgress: _tool_progress,
-    events.ToolFinished: _tool_finished,
-    events.ApprovalAsked: _nothing,  # the question itself is put by whoever asks it
-    events.ApprovalAnswered: _nothing,  # a call that was refused shows as its result
-    events.QuestionsAsked: _nothing,
-    events.QuestionsAnswered: _nothing,
-    events.PlanProposed: _nothing,
-    events.PlanReviewed: _nothing,
-    events.PlanChanged: _nothing,
-    events.TasksChanged: _nothing,
-    events.HookStarted: _nothing,
-    events.HookFinished: _nothing,
-    events.MemorySearched: _nothing,
-    events.MemoryRecalled: _nothing,
-    events.NoteTaken: _nothing,
-    events.WorkerStarted: _nothing,
-    events.WorkerFinished: _nothing,
-    events.ModeChanged: _nothing,
+    events.ToolReturned: _tool_returned,
+    events.ToolFailed: _tool_failed,
+    events.ToolMessage: _tool_message,
     events.RetryPlanned: _retry_planned,
     events.LimitHit: _limit_hit,
-    events.ContextTrimmed: _context_trimmed,
-    events.ContextCompacted: _context_trimmed,
+    events.ContextAssembled: _context_assembled,
     events.WarningRaised: _warning_raised,
     events.ToolWeakened: _tool_weakened,
     events.TurnFinished: _turn_finished,
 }
-"""Every event there is; a test compares it with ``interpreters.events``."""
+"""What is shown, by what happened. All else shows nothing: a call is shown once it is whole and allowed to run, whoever
+asks the user something puts the question, and a call that was refused shows as its result."""

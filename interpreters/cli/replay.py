@@ -7,17 +7,41 @@ import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from cognition import to_data
+from interpreters.cli.arguments import add_command
 from interpreters.cli.errors import ANSWERED, UNANSWERED, CommandError
+from interpreters.cli.numbers import COUNT
 from interpreters.cli.terminal import json_text, visible
-from interpreters.replaying import replay as fold_recording
 
 if TYPE_CHECKING:
-    from interpreters.replaying import ReplayReport
+    from interpreters.recording.replaying import ReplayReport
+
+PAGE = """\
+Fold a recording again, without a model and without tools, and compare every decision with the recorded one.
+
+--to N prints the state after record N, as JSON. --engine shows what other logic would have decided: it names a function
+that makes an engine of the recorded configuration.
+
+examples:
+  cogstep replay session.jsonl
+  cogstep replay session.jsonl --engine my_logic:make
+"""
+
+
+def add(commands: Any) -> None:
+    command = add_command(commands, "replay", "verify a recording without a model", PAGE, replay)
+    command.add_argument("file", metavar="FILE", help="a recording made with --record")
+    command.add_argument("--json", action="store_true", help="print the result as one JSON object")
+    command.add_argument("--to", type=COUNT, metavar="N", help="stop after record N and print the state then, as JSON")
+    command.add_argument(
+        "--engine", metavar="MODULE:NAME", help="decide with another engine, made of the recorded configuration"
+    )
 
 
 def replay(options: argparse.Namespace) -> int:
     """Compare, say what was found, and return the exit code."""
+    from cognition import to_data
+    from interpreters.recording.replaying import replay as fold_recording
+
     report = fold_recording(options.file, load_engine(options.engine), to=options.to)
     if options.to is not None and report.same:
         print(json_text(to_data(report.state)))

@@ -4,27 +4,67 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from cognition import Limits
-from interpreters.agent import Agent
+from interpreters.cli.arguments import OUTPUT, add_command, add_resumed_options, add_tool_options
 from interpreters.cli.errors import ANSWERED, CommandError
+from interpreters.cli.numbers import COUNT, TURN
 from interpreters.cli.run import read_prompt
-from interpreters.cli.session import check_recording, choose_tools, directory, exit_code, make_output, open_session
-from interpreters.journal import Header, JournalReader
-from interpreters.tools import Tool
+
+if TYPE_CHECKING:
+    from interpreters.recording.journal import Header
+    from interpreters.tools.tool import Tool
+
+RESUME = """\
+Go on with a recorded session in its own recording, also after a crash.
+
+A turn that was interrupted is carried to its end: the model is asked again, calls of read-only tools run again, and of
+any other call that was at work the model is told that it may have happened. Then PROMPT is asked, if there is one.
+
+examples:
+  cogstep resume session.jsonl
+  cogstep resume session.jsonl "And times two?"
+"""
+
+FORK = """\
+Begin a new session where a recorded one stood after a turn, with another model, prompt, tools or question.
+
+What is not given is as recorded; --turn 0 is where it began. The recording stays as it is, and a new one says where it
+comes from.
+
+examples:
+  cogstep fork session.jsonl "And times two?" --turn 1 --record other.jsonl
+  cogstep fork session.jsonl "And times two?" --model ./qwen3-4b.gguf --system "Be brief." --no-tools
+"""
+
+
+def add(commands: Any) -> None:
+    command = add_command(commands, "resume", "go on with a recorded session", RESUME, resume, OUTPUT)
+    command.add_argument("file", metavar="FILE", help="its recording, which goes on too")
+    command.add_argument("prompt", metavar="PROMPT", nargs="?", help="what to ask then; - reads it from stdin")
+    add_resumed_options(command)
+
+    new = add_command(commands, "fork", "begin a new session where a recorded one stood", FORK, fork, OUTPUT)
+    new.add_argument("file", metavar="FILE", help="the recording, which is left as it is")
+    new.add_argument("prompt", metavar="PROMPT", help="what to ask; - reads it from stdin")
+    new.add_argument("--turn", type=TURN, metavar="N", help="after which turn (default: the newest that has ended)")
+    new.add_argument("--record", metavar="FILE", help="record the new session; FILE must not exist")
+    new.add_argument("--system", metavar="TEXT", help="another system prompt (default: the recorded one)")
+    new.add_argument("--max-steps", type=COUNT, metavar="N", help="model replies in one turn (default: as recorded)")
+    add_tool_options(new, "default: as recorded")
+    add_resumed_options(new)
 
 
 def resume(options: argparse.Namespace) -> int:
     """Carry an interrupted turn to its end, then ask what is to be asked; return the exit code."""
+    from interpreters.agents.agent import Agent
+    from interpreters.cli.session import directory, exit_code, open_session
+
     prompt = None if options.prompt is None else read_prompt(options.prompt)
     tools = recorded_tools(options.file, directory(options))
-    output = make_output(options)
 
-    with open_session(
-        options, output, lambda model, given: Agent.resume(options.file, model, tools, **given)
-    ) as session:
-        code = ANSWERED
+    with open_session(options, lambda model, given: Agent.resume(options.file, model, tools, **given)) as session:
+        code, output = ANSWERED, session.output
         if session.agent.unfinished:
             output.note("the turn that was interrupted goes on", "dim")
             code = exit_code(session.turn(session.agent.go_on).outcome)
@@ -37,6 +77,10 @@ def resume(options: argparse.Namespace) -> int:
 
 def fork(options: argparse.Namespace) -> int:
     """Begin a new session where a recorded one stood, ask, and return the exit code."""
+    from cognition import Limits
+    from interpreters.agents.agent import Agent
+    from interpreters.cli.session import check_recording, choose_tools, directory, exit_code, open_session
+
     prompt = read_prompt(options.prompt)
     chosen = options.no_tools or options.tools is not None
     tools = choose_tools(options) if chosen else recorded_tools(options.file, directory(options))
@@ -45,7 +89,6 @@ def fork(options: argparse.Namespace) -> int:
 
     with open_session(
         options,
-        make_output(options),
         lambda model, more: Agent.fork(
             options.file, model, tools, options.system, turn=options.turn, limits=limits, journal=options.record, **more
         ),
@@ -73,6 +116,8 @@ def recorded_tools(path: str, root: Path) -> tuple[Tool[..., Any], ...]:
 
 
 def read_header(path: str) -> Header:
+    from interpreters.recording.journal import JournalReader
+
     with JournalReader(path) as reader:
         return reader.header
 

@@ -4,15 +4,32 @@ from __future__ import annotations
 
 import argparse
 import sys
+from typing import Any
 
+from interpreters.cli.arguments import OUTPUT, add_command, add_session_options
 from interpreters.cli.errors import CommandError
-from interpreters.cli.session import exit_code, make_output, open_session
+
+PAGE = """\
+Ask one question: the model answers, calling tools where it needs them.
+
+examples:
+  cogstep run "What is 17 * 23?" --record session.jsonl
+  git diff | cogstep run - --model hf:Qwen/Qwen3-0.6B-GGUF --system "Write a commit message." --no-tools
+"""
+
+
+def add(commands: Any) -> None:
+    command = add_command(commands, "run", "ask one question", PAGE, run, OUTPUT)
+    command.add_argument("prompt", metavar="PROMPT", help="what to ask; - reads it from stdin")
+    add_session_options(command)
 
 
 def run(options: argparse.Namespace) -> int:
     """Ask, show, and return the exit code."""
+    from interpreters.cli.session import exit_code, open_session
+
     prompt = read_prompt(options.prompt)
-    with open_session(options, make_output(options)) as session:
+    with open_session(options) as session:
         return exit_code(session.ask(prompt).outcome)
 
 

@@ -10,21 +10,21 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from interpreters import events
 from interpreters.cli.jsonl import event_line
 from interpreters.cli.render import Piece, Style, View, end_line, render
 from interpreters.cli.terminal import StatusLine, Terminal
+from interpreters.observing import events
 
 if TYPE_CHECKING:
-    from interpreters.events import Event
+    from interpreters.observing.events import Event
 
-WAITING: Mapping[type[Event], Callable[[Any], str]] = {
-    events.ModelCallStarted: lambda _: "waiting for the model",
-    events.CallStarted: lambda event: f"the model writes a call of {event.name}",
-    events.ToolStarted: lambda event: f"{event.call.name} runs",
+WAITING: Mapping[type, Callable[[Any], str]] = {
+    events.ModelCalled: lambda _: "waiting for the model",
+    events.CallStarted: lambda output: f"the model writes a call of {output.name}",
+    events.CallTool: lambda effect: f"{effect.call.name} runs",
     events.RetryPlanned: lambda _: "waiting to try again",
 }
-"""What is waited for after an event; until something is shown, a spinner says so."""
+"""What is waited for after something happened; until something is shown, a spinner says so."""
 
 
 class Output(ABC):
@@ -90,13 +90,14 @@ class Screen(Output):
     def _show(self, event: Event) -> None:
         self._view, pieces = render(self._view, event)
         self._write(pieces)
-        waiting = WAITING.get(type(event))
+        value = event.value
+        waiting = WAITING.get(type(value))
         if waiting is not None:
-            self._label = waiting(event)
-        elif isinstance(event, events.TextDelta | events.ReasoningDelta | events.TurnFinished):
+            self._label = waiting(value)
+        elif isinstance(value, events.TextDelta | events.ReasoningDelta | events.TurnFinished):
             self._label = ""
             self._status.clear()
-        elif isinstance(event, events.ApprovalAsked):
+        elif isinstance(value, events.AskApproval):
             self._status.clear()
             return
         elif not pieces:

@@ -12,18 +12,18 @@ from pathlib import Path
 from typing import Any
 
 from cognition import Cancelled, Completed, GenerationOptions, Limits, Outcome
-from interpreters.agent import Agent
-from interpreters.approvals import Approval, ApprovalRequest, Approve
+from interpreters.agents.agent import Agent
+from interpreters.agents.options import ProgramOptions
+from interpreters.agents.results import RunResult
 from interpreters.cli.errors import ANSWERED, INTERRUPTED, UNANSWERED, CommandError, Terminated, reason_of
 from interpreters.cli.interrupts import Interrupts
 from interpreters.cli.model_options import load_options
 from interpreters.cli.render import call_text
 from interpreters.cli.screen import JsonLines, Output, Screen
 from interpreters.cli.terminal import Terminal, bar
-from interpreters.events import Inline
-from interpreters.options import ProgramOptions
-from interpreters.results import RunResult
-from interpreters.tools import Tool
+from interpreters.observing.events import Inline
+from interpreters.program.approvals import Approval, ApprovalRequest, Approve
+from interpreters.tools.tool import Tool
 from runtime import LoadProgress, Runtime, load_model
 
 ANSWERS = {
@@ -79,7 +79,7 @@ Begin = Callable[[Runtime, ProgramOptions], Agent]
 
 
 @contextlib.contextmanager
-def open_session(options: argparse.Namespace, output: Output, begin: Begin | None = None) -> Iterator[Session]:
+def open_session(options: argparse.Namespace, begin: Begin | None = None) -> Iterator[Session]:
     """Check the options, load the model and begin the recording; close all of it at the end.
 
     Everything that can be wrong is found before the model is loaded, as far as it can be known then. ``begin`` makes
@@ -87,7 +87,7 @@ def open_session(options: argparse.Namespace, output: Output, begin: Begin | Non
     """
     # Warnings reach the user as events; without a handler, Python would print them a second time.
     logging.getLogger("cogstep").addHandler(logging.NullHandler())
-    begin = begin or new_agent(options)
+    begin, output = begin or new_agent(options), make_output(options)
     with Interrupts(restore=sys.stderr.isatty()).installed() as interrupts:
         model = _load(options, output)
         try:

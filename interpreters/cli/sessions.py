@@ -3,48 +3,162 @@
 from __future__ import annotations
 
 import argparse
+import re
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from attrs import asdict
-
+from interpreters.cli.arguments import add_command
 from interpreters.cli.errors import ANSWERED, UNANSWERED, CommandError, reason_of
+from interpreters.cli.numbers import TURN
 from interpreters.cli.replay import load_engine
 from interpreters.cli.terminal import Terminal, json_text, visible
-from interpreters.sessions import (
-    BadFile,
-    Hit,
-    SessionInfo,
-    Transcript,
-    as_data,
-    as_markdown,
-    as_openai,
-    list_sessions,
-    prune,
-    read_transcript,
-    search,
-)
+
+if TYPE_CHECKING:
+    from interpreters.recording.sessions import BadFile, Hit, SessionInfo, Transcript
+
+SESSIONS = """\
+List, read, search, export and prune recordings.
+
+A recording is a file made with --record. PLACE is such a file, or a directory, of which all files *.jsonl are looked
+at; without one it is the current directory, where `--record session.jsonl` puts them.
+
+examples:
+  cogstep sessions list
+  cogstep sessions search "plum" ~/sessions
+"""
+
+LIST = """\
+List recorded sessions: how many turns, how large, when last written, and what the user said first.
+
+A session is `open` while it is being written, `interrupted` where a turn has not come to its end (`cogstep resume`
+goes on with it), else `idle`. Files that are no recordings, or damaged, are listed with the reason.
+
+examples:
+  cogstep sessions list
+  cogstep sessions list ~/sessions --json
+"""
+
+SHOW = """\
+Show a recorded session as a conversation.
+
+examples:
+  cogstep sessions show session.jsonl
+  cogstep sessions show session.jsonl --turn 2
+"""
+
+SEARCH = """\
+Search what users, models and tools said.
+
+Of each thing that was said, the first place is shown: file, record, turn, and who said it.
+
+examples:
+  cogstep sessions search "plum"
+  cogstep sessions search "error [0-9]+" ~/sessions --regex --json
+"""
+
+EXPORT = """\
+Write a recorded session in another form, to stdout or to a file that must not exist.
+
+  json      one object: header, turns with messages and what happened between them, outcomes, usage
+  markdown  a transcript to read
+  openai    {"messages": [...], "tools": [...]}, one line for each conversation (/reset begins a new one); each tool
+            call is answered by one message with its id
+
+examples:
+  cogstep sessions export session.jsonl --format markdown > session.md
+  cogstep sessions export session.jsonl --format openai --output session.openai.jsonl
+"""
+
+PRUNE = """\
+Delete old recordings, with the large texts beside them.
+
+At least one of --older-than, --keep and --max-size has to be given; a recording goes if any of them says so. One that a
+session has open is kept, and so is every file that is no recording.
+
+examples:
+  cogstep sessions prune ~/sessions --older-than 30d --dry-run
+  cogstep sessions prune ~/sessions --keep 100 --max-size 500M
+"""
+
+UNITS = {"m": 60, "h": 3600, "d": 86400, "w": 604800}
+SIZES = {"": 1, "K": 1000, "M": 1000**2, "G": 1000**3}
 
 TITLE = 48
 """Characters of what the user said first that a list shows."""
 
 
-def sessions(options: argparse.Namespace) -> int:
-    """Do what was asked for and return the exit code."""
-    actions: dict[str, Callable[[argparse.Namespace], int]] = {
-        "list": _list,
-        "show": _show,
-        "search": _search,
-        "export": _export,
-        "prune": _prune,
-    }
-    return actions[options.action](options)
+def add(commands: Any) -> None:
+    sessions = add_command(commands, "sessions", "list, show, search, export and prune recordings", SESSIONS, None)
+    actions = sessions.add_subparsers(dest="action", metavar="ACTION", required=True, parser_class=type(sessions))
+
+    listing = add_command(actions, "list", "list recorded sessions", LIST, _list)
+    _add_places(listing)
+    listing.add_argument("--json", action="store_true", help="print one object a line")
+
+    show = add_command(actions, "show", "show a session as a conversation", SHOW, _show)
+    show.add_argument("file", metavar="FILE", help="a recording made with --record")
+    show.add_argument("--turn", type=TURN, metavar="N", help="this turn only")
+    _add_engine(show)
+
+    search = add_command(actions, "search", "search what was said", SEARCH, _search)
+    search.add_argument("text", metavar="TEXT", help="what to look for; upper and lower case are the same")
+    _add_places(search)
+    search.add_argument("--regex", action="store_true", help="TEXT is a regular expression")
+    search.add_argument("--case", action="store_true", help="upper and lower case are different")
+    search.add_argument("--json", action="store_true", help="print one object a line")
+
+    export = add_command(actions, "export", "write a session as JSON, Markdown or OpenAI messages", EXPORT, _export)
+    export.add_argument("file", metavar="FILE", help="a recording made with --record")
+    export.add_argument("--format", choices=("json", "markdown", "openai"), default="json", help="(default: json)")
+    export.add_argument("--output", metavar="FILE", help="write it there; FILE must not exist (default: stdout)")
+    export.add_argument(
+        "--reasoning", action="store_true", help="with openai: what the model thought, as reasoning_content"
+    )
+    _add_engine(export)
+
+    prune = add_command(actions, "prune", "delete old recordings", PRUNE, _prune)
+    _add_places(prune)
+    prune.add_argument(
+        "--older-than", type=age, metavar="AGE", help="not written for so long: 90m, 12h, 30d, 8w (minutes to weeks)"
+    )
+    prune.add_argument("--keep", type=TURN, metavar="N", help="all but the newest N")
+    prune.add_argument("--max-size", type=size, metavar="SIZE", help="the oldest beyond so many bytes: 500K, 200M, 2G")
+    prune.add_argument("--dry-run", action="store_true", help="only say what would be deleted")
+    prune.add_argument("--json", action="store_true", help="print one object a line")
+
+
+def _add_places(command: Any) -> None:
+    command.add_argument("places", metavar="PLACE", nargs="*", help="recordings, directories (default: this one)")
+
+
+def _add_engine(command: Any) -> None:
+    command.add_argument(
+        "--engine", metavar="MODULE:NAME", help="for sessions of an engine that only its program knows; makes it"
+    )
+
+
+def age(text: str) -> float:
+    """Seconds, of a number with a unit."""
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)([mhdw])", text)
+    if found is None:
+        raise argparse.ArgumentTypeError(f"expected an age such as 90m, 12h, 30d or 8w, not {text!r}")
+    return float(found[1]) * UNITS[found[2]]
+
+
+def size(text: str) -> int:
+    """Bytes, of a number with or without a unit."""
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)([KMG]?)B?", text.upper())
+    if found is None:
+        raise argparse.ArgumentTypeError(f"expected a size such as 500K, 200M or 2G, not {text!r}")
+    return int(float(found[1]) * SIZES[found[2]])
 
 
 def _list(options: argparse.Namespace) -> int:
+    from interpreters.recording.sessions import BadFile, SessionInfo, list_sessions
+
     found = list(list_sessions(*_places(options)))
     if options.json:
         for one in found:
@@ -70,6 +184,8 @@ def _list(options: argparse.Namespace) -> int:
 
 
 def _show(options: argparse.Namespace) -> int:
+    from interpreters.recording.sessions import as_markdown
+
     transcript = _read(options)
     if options.turn is not None and options.turn not in [turn.number for turn in transcript.turns]:
         numbers = [turn.number for turn in transcript.turns]
@@ -80,6 +196,8 @@ def _show(options: argparse.Namespace) -> int:
 
 
 def _search(options: argparse.Namespace) -> int:
+    from interpreters.recording.sessions import BadFile, search
+
     found = False
     for one in search(options.text, *_places(options), regex=options.regex, case=options.case):
         if isinstance(one, BadFile):
@@ -95,6 +213,8 @@ def _search(options: argparse.Namespace) -> int:
 
 
 def _export(options: argparse.Namespace) -> int:
+    from interpreters.recording.sessions import as_data, as_markdown, as_openai
+
     if options.reasoning and options.format != "openai":
         raise CommandError("--reasoning is for --format openai; the other formats always have it")
     transcript = _read(options)
@@ -119,6 +239,8 @@ def _export(options: argparse.Namespace) -> int:
 
 
 def _prune(options: argparse.Namespace) -> int:
+    from interpreters.recording.sessions import prune
+
     freed = count = 0
     for one in prune(
         *_places(options),
@@ -141,6 +263,8 @@ def _prune(options: argparse.Namespace) -> int:
 
 
 def _read(options: argparse.Namespace) -> Transcript:
+    from interpreters.recording.sessions import read_transcript
+
     return read_transcript(options.file, load_engine(options.engine))
 
 
@@ -149,6 +273,8 @@ def _places(options: argparse.Namespace) -> Sequence[str]:
 
 
 def _code(found: Iterable[SessionInfo | BadFile]) -> int:
+    from interpreters.recording.sessions import BadFile
+
     bad = any(isinstance(one, BadFile) or one.damage for one in found)
     return UNANSWERED if bad else ANSWERED
 
@@ -163,6 +289,8 @@ def _hit_text(hit: Hit) -> str:
 
 
 def _plain(value: Any) -> dict[str, Any]:
+    from attrs import asdict
+
     return asdict(value, value_serializer=lambda _owner, _field, item: str(item) if isinstance(item, Path) else item)
 
 

@@ -11,7 +11,7 @@ import json
 import os
 import re
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TextIO
 
 if TYPE_CHECKING:
@@ -83,6 +83,11 @@ class Terminal:
             text = f"{colour}{body}{RESET}{text[len(body) :]}"
         self.stream.write(text)
         self.stream.flush()
+
+    def write_lines(self, lines: Iterable[tuple[str, Style]]) -> None:
+        """Write each line with its style; raises the same."""
+        for text, style in lines:
+            self.write(f"{text}\n", style)
 
 
 class StatusLine:

@@ -7,13 +7,11 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
-from interpreters.context import ToolContext
 from interpreters.toolbox.arithmetic import evaluate
 from interpreters.toolbox.files import Workspace
 from interpreters.toolbox.grep import grep_files
-from interpreters.tools import Tool, tool
-
-__all__ = ["standard_tools"]
+from interpreters.tools.context import ToolContext
+from interpreters.tools.tool import Tool, tool
 
 
 def standard_tools(

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from interpreters.tools import ToolError
+from interpreters.tools.tool import ToolError
 
 Number = int | float
 

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from cognition import ConfigError
-from interpreters.context import ToolContext
-from interpreters.tools import ToolError
+from interpreters.tools.context import ToolContext
+from interpreters.tools.tool import ToolError
 
 READ_LIMIT = 100_000
 """Bytes of a file that ``Read`` shows."""

@@ -13,10 +13,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from interpreters.context import ToolContext
 from interpreters.toolbox import search
 from interpreters.toolbox.files import Walk, Workspace
-from interpreters.tools import ToolError
+from interpreters.tools.context import ToolContext
+from interpreters.tools.tool import ToolError
 
 PATTERN_LIMIT = 1_000
 """Characters of a pattern."""

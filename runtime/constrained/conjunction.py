@@ -10,14 +10,11 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from attrs import define, evolve, field, frozen
 
 from runtime.constrained.apart import canonical
-
-if TYPE_CHECKING:
-    from runtime.constrained.reading import Reader
 
 TYPES = ("object", "array", "string", "number", "integer", "boolean", "null")
 HELD: Mapping[str, frozenset[str]] = {
@@ -138,21 +135,29 @@ class Conjunction:
         )
 
 
+class Findings(Protocol):
+    """Takes what is wrong with a schema, and what of it a grammar can't hold a model to."""
+
+    def refuse(self, path: str, problem: str) -> object: ...
+
+    def weaken(self, path: str, keyword: str, reason: str) -> None: ...
+
+
 class Narrowing:
     """Narrows a conjunction by one schema."""
 
-    def __init__(self, reader: Reader, into: Conjunction, path: str, *, top: bool) -> None:
-        self._reader = reader
+    def __init__(self, findings: Findings, into: Conjunction, path: str, *, top: bool) -> None:
+        self._findings = findings
         self._into = into
         self._path = path
         self._top = top
         """It is the schema itself, not what it refers to or is put together of."""
 
     def refuse(self, problem: str) -> None:
-        self._reader.refuse(self._path, problem)
+        self._findings.refuse(self._path, problem)
 
     def weaken(self, keyword: str, reason: str) -> None:
-        self._reader.weaken(self._path, keyword, reason)
+        self._findings.weaken(self._path, keyword, reason)
 
     def narrow(self, schema: dict[str, Any]) -> None:
         """Whatever it says beside ``$ref``, ``allOf`` and alternatives."""

@@ -20,15 +20,15 @@ from typing import TYPE_CHECKING, NoReturn
 
 from cognition import ModelRequest
 from cognition.parsing import Output
-from runtime.handles import Desk, LocalRuntime, Ticket
 from runtime.isolated import wire
-from runtime.loading import load_engine
-from runtime.owner import Owner
+from runtime.local.handles import Desk, LocalRuntime, Ticket
+from runtime.local.loading import load_engine
+from runtime.local.owner import Owner
+from runtime.models.specs import Source
 from runtime.protocol import Done
-from runtime.specs import Source
 
 if TYPE_CHECKING:
-    from runtime.local import LocalEngine
+    from runtime.local.engine import LocalEngine
 
 LoadEngine = Callable[[wire.Load, Callable[[float], bool]], "LocalEngine"]
 """Makes the engine on its owner's thread; told how to say how far it is."""

@@ -8,10 +8,10 @@ from os import PathLike
 from typing import TYPE_CHECKING
 
 from cognition import ModelRequest
-from runtime.handles import LocalGeneration
 from runtime.isolated import wire
+from runtime.local.handles import LocalGeneration
+from runtime.local.real_models import check_allowed
 from runtime.protocol import ModelInfo
-from runtime.real_models import check_allowed
 
 if TYPE_CHECKING:
     from runtime.isolated.supervisor import Supervisor

@@ -23,14 +23,15 @@ from queue import Empty, SimpleQueue
 
 from attrs import define, field
 
-from cognition import CodecError, CogstepError, Failure, FinishReason, ModelRequest, Usage
-from cognition.parsing import CallFinished, CallMalformed, Output, ReasoningDelta, TextDelta
+from cognition import CodecError, CogstepError, Failure, FinishReason, ModelRequest
+from cognition.parsing import Output
+from runtime.ending import done_of
 from runtime.errors import LoadCancelledError, ModelProcessError, RuntimeClosedError
 from runtime.isolated import wire
 from runtime.isolated.patience import Patience
 from runtime.isolated.process import CHILD, Child
 from runtime.isolated.settings import Isolation
-from runtime.protocol import Done, ModelInfo, Timings
+from runtime.protocol import Done, ModelInfo
 
 LOG = logging.getLogger("cogstep")
 
@@ -51,18 +52,7 @@ class Reply:
 
     def end(self, reason: FinishReason, failure: Failure | None = None) -> None:
         """Its end, where the process can't say any more what that is. What the reply has cost is not known then."""
-        self.outputs.put(
-            Done(
-                "".join(piece.text for piece in self.seen if isinstance(piece, TextDelta)),
-                "".join(piece.text for piece in self.seen if isinstance(piece, ReasoningDelta)),
-                tuple(piece.call for piece in self.seen if isinstance(piece, CallFinished)),
-                tuple(piece.malformed for piece in self.seen if isinstance(piece, CallMalformed)),
-                reason,
-                Usage(),
-                Timings(),
-                failure,
-            )
-        )
+        self.outputs.put(done_of(self.seen, reason, failure))
 
     def fail(self, failure: Failure) -> None:
         """As the process ended; whoever had cancelled it gets what was asked for."""

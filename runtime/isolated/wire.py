@@ -27,9 +27,9 @@ from cognition.parsing import (
     TextDelta,
 )
 from runtime import errors
-from runtime.llama_options import LlamaOptions
+from runtime.llama.options import LlamaOptions
+from runtime.models.specs import BackendName
 from runtime.protocol import Done, ModelInfo
-from runtime.specs import BackendName
 
 LONGEST = 1 << 30
 """Bytes of a body: a gigabyte is no request, but damage."""

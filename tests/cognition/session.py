@@ -42,8 +42,8 @@ def engine_with(*tools: ToolSpec, **config: object) -> LLMEngine:
     return LLMEngine(AgentConfig(tools=tools, **config))  # type: ignore[arg-type]  # keywords of the test's own
 
 
-def replied(identity: str, text: str = "", *calls: ProposedCall, **more: object) -> ModelReplied:
-    return ModelReplied(effect(identity), text, calls=calls, **more)  # type: ignore[arg-type]  # as above
+def replied(effect_id: str, text: str = "", *calls: ProposedCall, **more: object) -> ModelReplied:
+    return ModelReplied(effect(effect_id), text, calls=calls, **more)  # type: ignore[arg-type]  # as above
 
 
 @cache

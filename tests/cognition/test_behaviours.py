@@ -6,8 +6,7 @@ import json
 from itertools import permutations
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from cognition import (
     AgentState,

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from cognition import (
     ApprovalGiven,
@@ -133,13 +132,13 @@ def test_no_call_that_was_let_run_is_said_not_to_have_run(calls: list[ProposedCa
     session(CancelAsked(not_begun=idle))
 
     results = {m.call_id: m for m in session.state.history if isinstance(m, ToolMessage)}
-    for call_id, identity in running.items():
+    for call_id, effect_id in running.items():
         told = results[call_id].content
-        if identity in idle:
+        if effect_id in idle:
             assert told == NOT_RUN
         else:
             assert (STOPPED if results[call_id].name == "multiply" else MAY_HAVE_HAPPENED) == told
-    begun = {call_id for call_id, identity in running.items() if identity not in idle}
+    begun = {call_id for call_id, effect_id in running.items() if effect_id not in idle}
     for call_id, message in results.items():
         if message.status == "cancelled" and call_id not in begun:
             assert message.content == NOT_RUN

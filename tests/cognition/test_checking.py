@@ -8,8 +8,7 @@ from typing import Annotated, Any, Literal, Protocol, TypeVar, get_type_hints
 
 import pytest
 from attrs import field, fields, frozen
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from cognition import AgentConfig, ConfigError, GenerationOptions, Limits, Policy, RetryPolicy, Rule, ToolSpec
 from cognition.checking import MismatchError, check_of, checked, described, nearest, parts_of, shown

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import json
-from typing import Any, get_args
+from typing import Any, ClassVar, get_args
 
 import pytest
-from hypothesis import example, given
-from hypothesis import strategies as st
+from attrs import frozen
+from hypothesis import example, given, strategies as st
 
 from cognition import (
     AgentConfig,
     AgentState,
     CallModel,
     CodecError,
+    ConfigError,
     Decision,
     EffectId,
     FinishReason,
@@ -25,7 +26,6 @@ from cognition import (
     MalformedToolCall,
     ModelReplied,
     Outcome,
-    Phase,
     Policy,
     ProposedCall,
     Rule,
@@ -40,11 +40,10 @@ from cognition import (
     to_data,
     transitions,
 )
-from cognition.codec import UNIONS
-from cognition.decisions import DECISION_TYPES
+from cognition.codec import tags_of
 from cognition.inputs import INPUT_TYPES
-from cognition.phases import PHASE_TYPES, CallStatus
-from tests.cognition.values import some
+from cognition.phases import CallStatus
+from tests.cognition.values import UNIONS, some
 
 CONFIG = AgentConfig(
     system="Be brief.",
@@ -59,18 +58,52 @@ def through_json(value: Any) -> Any:
     return json.loads(json.dumps(value))
 
 
-@pytest.mark.parametrize("union", [union for union, _ in UNIONS])
+@pytest.mark.parametrize("union", UNIONS)
 def test_every_member_of_a_union_has_its_own_tag(union: Any) -> None:
-    tags = next(tags for candidate, tags in UNIONS if candidate == union)
+    tags = tags_of(union)
 
     assert set(get_args(union)) == set(tags)
     assert len(tags) == len(set(tags.values()))
+    assert all(tags[member] == vars(member)["tag"] for member in tags), "said by the class itself, not inherited"
 
 
-def test_the_unions_list_their_members_once() -> None:
-    """The tuples that tables and codecs walk are the unions that types speak of."""
-    for union, members in ((Input, INPUT_TYPES), (Decision, DECISION_TYPES), (Phase, PHASE_TYPES)):
-        assert set(get_args(union)) == set(members)
+@frozen
+class Circle:
+    tag: ClassVar[str] = "circle"
+    radius: int = 1
+
+
+@frozen
+class Ring(Circle):
+    """It inherits the tag, and says none itself."""
+
+
+@frozen
+class Disc:
+    tag: ClassVar[str] = "circle"
+
+
+@frozen
+class Drawing:
+    shape: Circle | UserMessage
+
+
+def test_a_union_of_a_package_above_needs_no_announcement() -> None:
+    """Its members say their tags, and fields of its type are written and read with them."""
+    drawing = Drawing(Circle(2))
+
+    assert to_data(drawing) == {"shape": {"type": "circle", "radius": 2}}
+    assert from_data(through_json(to_data(drawing)), Drawing) == drawing
+    with pytest.raises(CodecError, match="unknown type 'square'; expected one of: circle, user"):
+        from_data({"shape": {"type": "square"}}, Drawing)
+
+
+def test_a_union_whose_members_can_t_be_told_apart_is_none() -> None:
+    assert tags_of(Circle | Ring) == {}
+    assert tags_of(Circle | None) == {}
+    assert tags_of(Circle) == {}
+    with pytest.raises(ConfigError, match="a tag of its own"):
+        tags_of(Circle | Disc)
 
 
 INPUTS = st.one_of(*(some(kind) for kind in INPUT_TYPES))
@@ -205,7 +238,7 @@ JSON = st.recursive(
 )
 
 
-@given(JSON, st.sampled_from([tag for tags in dict(UNIONS).values() for tag in tags.values()]))
+@given(JSON, st.sampled_from([tag for union in UNIONS for tag in tags_of(union).values()]))
 def test_hostile_data_gives_a_codec_error_or_a_value_and_nothing_else(data: Any, tag: str) -> None:
     """Whatever stands in a journal, reading it never raises anything but our own error."""
     for candidate in (data, {"type": tag, **data} if isinstance(data, dict) else data):
@@ -272,3 +305,16 @@ def test_pairs_are_written_as_arrays() -> None:
 
     assert to_data(options)["logit_bias"] == [[3, 1.5], [4, -2.0]]
     assert to_data(AgentConfig(options=options))["options"]["logit_bias"] == [[3, 1.5], [4, -2.0]]
+
+
+@frozen
+class _Labelled:
+    """A class that has a field of this name, and says no tag of itself."""
+
+    tag: str = "a label"
+
+
+@pytest.mark.parametrize("kind", [list[UserSpoke], UserSpoke, UserSpoke | None, _Labelled | UserSpoke, int | str])
+def test_what_is_no_union_of_tagged_classes_has_no_tags(kind: Any) -> None:
+    """A list of one of them is none, nor is one with a member that only has a field named so."""
+    assert tags_of(kind) == {}

@@ -12,8 +12,7 @@ from typing import Any, get_args
 
 import pytest
 from attrs import fields, has, resolve_types
-from hypothesis import example, given
-from hypothesis import strategies as st
+from hypothesis import example, given, strategies as st
 
 from cognition import (
     AgentConfig,
@@ -28,10 +27,10 @@ from cognition import (
     from_data,
     to_data,
 )
-from cognition.codec import UNIONS
+from cognition.codec import tags_of
 from cognition.features import Question
 from cognition.ids import EffectId
-from tests.cognition.values import some
+from tests.cognition.values import UNIONS, some
 
 
 def is_plain(data: Any) -> bool:
@@ -43,7 +42,7 @@ def is_plain(data: Any) -> bool:
     return data is None or type(data) in (str, bool, int) or (type(data) is float and math.isfinite(data))
 
 
-CLASSES = [member for _, tags in UNIONS for member in tags]
+CLASSES = [member for union in UNIONS for member in tags_of(union)]
 
 
 def reached(kind: type, found: dict[type, None]) -> dict[type, None]:
@@ -82,7 +81,7 @@ def test_what_is_written_is_what_its_text_gives_back(kind: type, data: st.DataOb
     read = json.loads(json.dumps(written, allow_nan=False))
     assert is_plain(written)
     assert written == read
-    union = next((union for union, tags in UNIONS if kind in tags), kind)
+    union = next((union for union in UNIONS if kind in tags_of(union)), kind)
     assert value == from_data(read, union)
     assert written == to_data(from_data(read, union))
 

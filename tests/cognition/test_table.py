@@ -11,14 +11,12 @@ from cognition import (
     AgentState,
     ApprovalGiven,
     ApprovalRefused,
-    CancelAsked,
     EffectId,
     Failure,
     HookReturned,
     Input,
     LLMEngine,
     MemoryRecalled,
-    ModeChanged,
     ModelFailed,
     ModelInterrupted,
     ModelReplied,
@@ -26,7 +24,6 @@ from cognition import (
     ProposedCall,
     QuestionAnswered,
     Rejected,
-    SessionReset,
     ShutdownAsked,
     TimerFired,
     ToolFailed,
@@ -41,6 +38,8 @@ from cognition import (
 from cognition.inputs import INPUT_TYPES
 from cognition.phases import PHASE_TYPES, Acting, Closed, Hooked, Idle, Phase, Recalling, Thinking, Waiting
 from cognition.table import CLOSED, TABLE
+from cognition.testing.letters import ANSWERING, LETTERS
+from cognition.testing.world import addressed
 
 ENGINE = LLMEngine(AgentConfig(tools=(ToolSpec("work"),)))
 HELLO = UserSpoke("Hello")
@@ -57,26 +56,7 @@ STATES: dict[type[Phase], AgentState] = {
 }
 FOREIGN = EffectId("9.9.9")
 INPUTS: dict[type[Input], Input] = {
-    UserSpoke: HELLO,
-    ModelReplied: ModelReplied(FOREIGN),
-    ModelFailed: ModelFailed(FOREIGN, Failure("x")),
-    ModelInterrupted: ModelInterrupted(FOREIGN),
-    ToolReturned: ToolReturned(FOREIGN, ""),
-    ToolFailed: ToolFailed(FOREIGN, ""),
-    ApprovalGiven: ApprovalGiven(FOREIGN),
-    ApprovalRefused: ApprovalRefused(FOREIGN),
-    QuestionAnswered: QuestionAnswered(FOREIGN, ()),
-    PlanReviewed: PlanReviewed(FOREIGN, True),
-    MemoryRecalled: MemoryRecalled(FOREIGN),
-    WorkerFinished: WorkerFinished(FOREIGN, ""),
-    WorkerFailed: WorkerFailed(FOREIGN, ""),
-    WorkerStalled: WorkerStalled(FOREIGN),
-    HookReturned: HookReturned(FOREIGN),
-    TimerFired: TimerFired(FOREIGN),
-    CancelAsked: CancelAsked(),
-    ModeChanged: ModeChanged("careful"),
-    SessionReset: SessionReset(),
-    ShutdownAsked: ShutdownAsked(),
+    kind: addressed(some[0], FOREIGN) if kind in ANSWERING else some[0] for kind, some in LETTERS.items()
 }
 
 ANOTHER = {
@@ -120,11 +100,11 @@ def test_every_cell_gives_a_transition_and_where_nothing_handles_an_input_nothin
 
     transition = ENGINE.step(state, value)
 
-    live, identity = TABLE[event].live.get(phase), getattr(value, "effect_id", None)
-    if live is None or identity is not None:
-        reason = "closed" if phase is Closed else "foreign" if identity else "out_of_phase"
+    live, effect_id = TABLE[event].live.get(phase), getattr(value, "effect_id", None)
+    if live is None or effect_id is not None:
+        reason = "closed" if phase is Closed else "foreign" if effect_id else "out_of_phase"
         detail = ANOTHER[event] if live else CLOSED if phase is Closed else TABLE[event].otherwise
-        assert (Rejected(reason, event.__name__, detail, identity),) == transition.decisions  # type: ignore[arg-type]
+        assert (Rejected(reason, event.__name__, detail, effect_id),) == transition.decisions  # type: ignore[arg-type]
         assert state == transition.next_state
     else:
         assert [d for d in transition.decisions if isinstance(d, Rejected)] == []
@@ -132,7 +112,7 @@ def test_every_cell_gives_a_transition_and_where_nothing_handles_an_input_nothin
 
 
 @pytest.mark.parametrize(
-    ("identity", "reason"),
+    ("effect_id", "reason"),
     [
         ("1.1.0", "stale"),
         ("1.1.1", "foreign"),
@@ -144,10 +124,10 @@ def test_every_cell_gives_a_transition_and_where_nothing_handles_an_input_nothin
         ("1.1." + "9" * 5000, "foreign"),
     ],
 )
-def test_a_rejection_tells_stale_answers_from_foreign_ones(identity: str, reason: str) -> None:
+def test_a_rejection_tells_stale_answers_from_foreign_ones(effect_id: str, reason: str) -> None:
     state = fold(ENGINE, [HELLO, ModelReplied(EffectId("1.1.0"), "Hi.")])
 
-    (rejected,) = ENGINE.step(state, ToolReturned(EffectId(identity), "")).decisions
+    (rejected,) = ENGINE.step(state, ToolReturned(EffectId(effect_id), "")).decisions
 
     assert isinstance(rejected, Rejected)
     assert reason == rejected.reason

@@ -116,6 +116,8 @@ def test_requests_of_one_kind_share_their_options() -> None:
         lambda: AgentConfig(options=GenerationOptions(response_format=SCHEMA), protocol="short_keys"),
         lambda: GenerationOptions(response_format="[]"),
         lambda: GenerationOptions(response_format="{"),
+        lambda: UserSpoke("x", returns="not json"),
+        lambda: UserSpoke("x", returns="[]"),
         lambda: GenerationOptions(response_format={"a": {1}}),
     ],
 )

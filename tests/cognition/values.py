@@ -11,10 +11,14 @@ from hypothesis import strategies as st
 
 from cognition import (
     AgentConfig,
+    Decision,
     GenerationOptions,
     History,
+    Input,
     Limits,
     Message,
+    Outcome,
+    Phase,
     ProposedCall,
     RetryPolicy,
     Rule,
@@ -24,7 +28,12 @@ from cognition import (
 )
 from cognition.features import Question
 from cognition.ids import EffectId
+from cognition.parsing import Output
+from cognition.phases import CallStatus
 from cognition.testing.strategies import configs
+
+UNIONS: tuple[Any, ...] = (Message, Outcome, CallStatus, Phase, Input, Decision, Output)
+"""The unions of the core: each of their values has its tag."""
 
 FINITE = st.floats(allow_nan=False, allow_infinity=False)
 POSITIVE = st.floats(min_value=0, exclude_min=True, allow_infinity=False)
@@ -94,7 +103,7 @@ def registered() -> dict[Any, st.SearchStrategy[Any]]:
         ProposedCall: st.builds(
             ProposedCall, st.text(), st.text(), st.lists(st.text(), max_size=2).map(tuple), st.booleans()
         ),
-        UserSpoke: st.builds(UserSpoke, st.text(), st.text(), at=FINITE),
+        UserSpoke: st.builds(UserSpoke, st.text(), schemas, at=FINITE),
     }
 
 

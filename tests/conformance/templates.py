@@ -51,11 +51,11 @@ from cognition import (
     UserMessage,
 )
 from cognition.parsing import FormatSpec, Parser, Reply, collect
-from runtime.conversation import NO_TOOLS, Entry, entries_of, in_parts, tool_entries
 from runtime.errors import TemplateError
-from runtime.probing import continuation, holds_probes, opened_as, opened_for, prompt_of, texts_of
-from runtime.protection import Shield
-from runtime.templates import ChatTemplate
+from runtime.templates.conversation import NO_TOOLS, Entry, entries_of, in_parts, tool_entries
+from runtime.templates.probing import continuation, holds_probes, opened_as, opened_for, prompt_of, texts_of
+from runtime.templates.protection import Shield
+from runtime.templates.template import ChatTemplate
 from tests.cognition.parsing.stated_cases import PROJECTS, format_of
 from tests.conformance.sources import SourceError, templates
 

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from interpreters import Agent, AgentHost, RunResult, events, tool
-from interpreters.cassettes import Cassette
-from interpreters.contracts import assert_calls, calls_of
-from interpreters.events import Event
+from interpreters.observing.events import Event
+from interpreters.testing.cassettes import Cassette
+from interpreters.testing.contracts import assert_calls, calls_of
 from runtime import Runtime, load_model
 from tests.end_to_end.test_shipped_model import BACKENDS, MODULES
 
@@ -35,7 +35,7 @@ def test_a_real_session_is_played_without_its_model(backend: Any, tmp_path: Path
         told: list[Event] = []
         with Agent(model, [calculate], "Be brief.", observers=[events.Inline(told.append)]) as agent:
             results = [agent.run(text) for text in ("What is 17 * 23?", "Thanks!")]
-        return results, sum(isinstance(event, events.TextDelta) for event in told)
+        return results, sum(isinstance(event.value, events.TextDelta) for event in told)
 
     with Cassette(tmp_path / "session.json", "record") as cassette:
         live, pieces = talk(cassette.model(lambda: load_model(backend=backend)))

@@ -46,7 +46,7 @@ from runtime.constrained.replies import Vocabulary, begun
 from runtime.constrained.schema import SchemaError
 from runtime.constrained.tools import read_tools
 from runtime.errors import ConstraintError, TemplateError
-from runtime.templates import ChatTemplate
+from runtime.templates.template import ChatTemplate
 from tests.cognition.parsing.replies import inner_markers_of, markers_of, merged, pieces, read, shown_markers
 
 TOOLS = (

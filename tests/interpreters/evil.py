@@ -11,9 +11,9 @@ from typing import Any
 
 from cognition import Failure, MalformedToolCall, ModelRequest, Usage
 from interpreters import Agent, Approval, fakes, tool
-from interpreters.fakes import Reply, ScriptedModel, call
-from interpreters.journal.format import SEAL_LENGTH
-from interpreters.journal.payloads import LARGE
+from interpreters.recording.journal.format import SEAL_LENGTH
+from interpreters.recording.journal.payloads import LARGE
+from interpreters.testing.fakes import Reply, ScriptedModel, call
 from runtime import Notes
 from tests.interpreters.secrets import KEY
 

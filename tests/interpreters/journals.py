@@ -9,10 +9,10 @@ from typing import Any
 
 from cognition import AgentState, Input
 from interpreters import Agent, fakes
-from interpreters.fakes import Reply, ScriptedModel, call
-from interpreters.journal import JournalReader
-from interpreters.journal.format import sealed
-from tests.interpreters.tools import multiply
+from interpreters.recording.journal import JournalReader
+from interpreters.recording.journal.format import sealed
+from interpreters.testing.fakes import Reply, ScriptedModel, call
+from tests.interpreters.simple_tools import multiply
 
 
 def rewritten(path: Path, change: Callable[[int, Any], Any], to: Path | None = None) -> Path:

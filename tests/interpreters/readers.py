@@ -12,10 +12,18 @@ from typing import Any
 from interpreters import Agent, rehearse, replay
 from interpreters.cli.main import main
 from interpreters.cli.terminal import CONTROLS
-from interpreters.contracts import calls_of
-from interpreters.fakes import ScriptedModel
-from interpreters.journal import JournalReader
-from interpreters.sessions import as_data, as_markdown, as_openai, list_sessions, prune, read_transcript, search
+from interpreters.recording.journal import JournalReader
+from interpreters.recording.sessions import (
+    as_data,
+    as_markdown,
+    as_openai,
+    list_sessions,
+    prune,
+    read_transcript,
+    search,
+)
+from interpreters.testing.contracts import calls_of
+from interpreters.testing.fakes import ScriptedModel
 from tests.interpreters.evil import TOOLS, options
 
 

@@ -9,8 +9,8 @@ from typing import Any
 
 from cognition import Failure, ModelRequest
 from cognition.features import Feature
-from interpreters.fakes import Reply, ScriptedModel, call
-from interpreters.journal.payloads import LARGE
+from interpreters.recording.journal.payloads import LARGE
+from interpreters.testing.fakes import Reply, ScriptedModel, call
 
 PAGE = "A page.\n" * (LARGE // 8)
 """Stands in a file beside the journal."""

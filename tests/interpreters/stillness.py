@@ -21,10 +21,10 @@ from attrs import define, field
 from cognition import AgentState, EffectId, Input, ModelRequest, Outcome, ToolMessage, Transition, TurnFinished
 from cognition.features import HookPoint
 from interpreters import Agent, AgentHost, AsyncAgent, Tool, ToolContext, events, fakes, tool
-from interpreters.events import Event
-from interpreters.fakes.scripts import ScriptedGeneration
-from interpreters.journal import Journal
-from interpreters.letters import Turn
+from interpreters.loop.letters import Turn
+from interpreters.observing.events import Event
+from interpreters.recording.journal import Journal
+from interpreters.testing.fakes.scripts import ScriptedGeneration
 from tests.cognition.told import NOT_RUN
 from tests.interpreters.rich import FEATURES, PAGE, RichModel
 from tests.interpreters.signs import PATIENCE
@@ -88,9 +88,9 @@ class Watch:
         may_begin, write = Turn.begins, Journal.write
         asked = self._asked
 
-        def begins(turn: Turn, identity: EffectId) -> bool:
+        def begins(turn: Turn, effect_id: EffectId) -> bool:
             moment = next(self._clock)
-            answer = may_begin(turn, identity)
+            answer = may_begin(turn, effect_id)
             asked.__dict__.pop("moment", None)
             if answer:
                 asked.moment = moment
@@ -106,7 +106,7 @@ class Watch:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(Turn, "begins", begins)
             patch.setattr(Journal, "write", slow_write)
-            patch.setattr("interpreters.journal.writing.os.fsync", lambda descriptor: None)
+            patch.setattr("interpreters.recording.journal.writing.os.fsync", lambda descriptor: None)
             signal.signal(signal.SIGUSR1, lambda number, frame: self.cancel())
             try:
                 yield
@@ -262,7 +262,7 @@ def run(kind: Kind, watch: Watch, journal: Path, *, native: bool = False) -> Cou
 
 def _course(watch: Watch, outcome: Outcome, say: str, state: AgentState | None) -> Course:
     watch.over = next(watch._clock)
-    ended = [event for event in watch.told if isinstance(event, events.TurnFinished) and event.session == "s"]
+    ended = [event for event in watch.told if isinstance(event.value, events.TurnFinished) and event.session == "s"]
     return Course(outcome, len(ended), say, state)
 
 

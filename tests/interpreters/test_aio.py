@@ -23,20 +23,20 @@ from interpreters import (
     BusyError,
     ToolContext,
     ToolRetry,
-    async_agent,
     events,
     fakes,
     tool,
 )
-from interpreters.events import Event
-from interpreters.fakes import Hold, Reply, ScriptedModel, ScriptError, call
-from interpreters.threads import AT_ONCE, THREADS, in_thread
-from interpreters.tools import LEFT
+from interpreters.agents import async_agent
+from interpreters.observing.events import Event
+from interpreters.testing.fakes import Hold, Reply, ScriptedModel, ScriptError, call
+from interpreters.threads.offloading import AT_ONCE, THREADS, in_thread
+from interpreters.tools.tool import LEFT
 from runtime import awaiting
 from runtime.awaiting import AsyncRuntime, Bridge, reading
 from tests.interpreters.loops import Blocking, double, run
 from tests.interpreters.signs import PATIENCE
-from tests.interpreters.tools import statuses
+from tests.interpreters.simple_tools import statuses
 
 
 def test_the_example_runs() -> None:
@@ -187,8 +187,8 @@ def test_a_blocking_model_is_read_without_blocking_the_loop() -> None:
         seen: list[str] = []
 
         def watch(event: Event) -> None:
-            if isinstance(event, events.TextDelta):
-                seen.append(event.text)
+            if isinstance(event.value, events.TextDelta):
+                seen.append(event.value.text)
 
         model = Blocking(Reply("abcdefgh" * 40, hold=hold, chunk=1, usage=Usage(3, 8)))
         assert not isinstance(model, AsyncRuntime)

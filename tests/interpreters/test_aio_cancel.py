@@ -24,9 +24,9 @@ from interpreters import (
     replay,
     tool,
 )
-from interpreters.events import Event
-from interpreters.fakes import Hold, Reply, ScriptedModel, call
-from interpreters.threads import in_thread
+from interpreters.observing.events import Event
+from interpreters.testing.fakes import Hold, Reply, ScriptedModel, call
+from interpreters.threads.offloading import in_thread
 from tests.interpreters.loops import Blocking, double, run
 from tests.interpreters.rich import FEATURES, PAGE, RichModel, open_files, strangers
 from tests.interpreters.signs import PATIENCE
@@ -226,8 +226,10 @@ def test_cancel_at_every_await_of_a_turn(how: str, fsync: Any, tmp_path: Any, mo
 
     With ``fsync="record"`` each step is such a place too: the disk is waited for on another thread.
     """
-    monkeypatch.setattr("interpreters.journal.writing.os.fsync", lambda descriptor: None)  # a hundred of them a turn
-    monkeypatch.setattr("interpreters.workers.KEEP_IDLE", 0.01)  # threads of tools are seen to go
+    monkeypatch.setattr(
+        "interpreters.recording.journal.writing.os.fsync", lambda descriptor: None
+    )  # a hundred of them a turn
+    monkeypatch.setattr("interpreters.threads.pool.KEEP_IDLE", 0.01)  # threads of tools are seen to go
 
     async def turn(stop: int | None, journal: Any) -> int:
         points = 0
@@ -253,7 +255,9 @@ def test_cancel_at_every_await_of_a_turn(how: str, fsync: Any, tmp_path: Any, mo
                 outcome = Cancelled("the task was cancelled")
             loop.set_task_factory(None)
             ends = [
-                event for event in told if isinstance(event, events.TurnFinished) and event.session == agent.session
+                event
+                for event in told
+                if isinstance(event.value, events.TurnFinished) and event.session == agent.session
             ]
             assert (1, Idle()) == (len(ends), agent.state.phase), f"cancelled at await {stop}"
             if stop is None:
@@ -263,7 +267,7 @@ def test_cancel_at_every_await_of_a_turn(how: str, fsync: Any, tmp_path: Any, mo
                 ]
             else:
                 assert isinstance(outcome, Cancelled | Completed), f"cancelled at await {stop}"
-                if isinstance(ends[0].outcome, Completed):
+                if isinstance(ends[0].value.outcome, Completed):
                     assert points - stop <= 2, f"a cancellation at await {stop} of {points} was lost"
             assert (await agent.run("Hi!")).text == "Hello again."
             state = agent.state
@@ -307,8 +311,8 @@ def test_notes_that_the_model_was_told_are_saved_are_saved(how: str, worker: boo
         told: list[str] = []
 
         def watch(event: Event) -> None:
-            if isinstance(event, events.NoteTaken):
-                told.append(event.text)
+            if isinstance(event.value, events.Remember):
+                told.append(event.value.text)
                 if len(told) == 2:
                     agent.cancel() if how == "agent.cancel" else turn.cancel()
                     if how == "twice":

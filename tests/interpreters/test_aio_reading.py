@@ -32,7 +32,7 @@ from cognition import (
 )
 from cognition.config import GenerationOptions
 from interpreters import AsyncAgent, tool
-from interpreters.fakes import FunctionModel, Reply, ScriptedModel, call
+from interpreters.testing.fakes import FunctionModel, Reply, ScriptedModel, call
 from runtime.protocol import Done
 from tests.interpreters.loops import run
 

@@ -9,13 +9,10 @@ from typing import Any
 import pytest
 
 from cognition import Cancelled, Idle
-from interpreters import (
-    AsyncAgent,
-    async_agent,
-    events,
-)
-from interpreters.events import Event
-from interpreters.fakes import Reply, ScriptedModel, ScriptError, call
+from interpreters import AsyncAgent, events
+from interpreters.agents import async_agent
+from interpreters.observing.events import Event
+from interpreters.testing.fakes import Reply, ScriptedModel, ScriptError, call
 from tests.interpreters.loops import Blocking, double, run
 
 
@@ -29,7 +26,7 @@ def test_a_slow_reader_of_a_stream_holds_the_model_up(model: Callable[[Any], Any
             seen = 0
             async with agent.stream("Go!") as stream:
                 async for event in stream:
-                    seen += isinstance(event, events.TextDelta)
+                    seen += isinstance(event.value, events.TextDelta)
                     assert len(stream._events) <= async_agent.BEHIND
                     if seen % 50 == 0:
                         await asyncio.sleep(0.001)
@@ -45,7 +42,7 @@ def test_leaving_a_stream_cancels_its_turn() -> None:
         async with AsyncAgent(ScriptedModel([Reply("x" * 1000, chunk=1), "Hello again."])) as agent:
             async with agent.stream("Go!") as stream:
                 async for event in stream:
-                    if isinstance(event, events.TextDelta):
+                    if isinstance(event.value, events.TextDelta):
                         break
             assert isinstance(agent.state.phase, Idle)
             return stream.result.outcome, (await agent.run("Hi!")).text
@@ -87,9 +84,9 @@ def test_a_turn_is_streamed() -> None:
             async with agent.stream("Double 21!") as stream:
                 read = [event async for event in stream]
             assert read == told
-            assert isinstance(read[-1], events.TurnFinished)
+            assert isinstance(read[-1].value, events.TurnFinished)
             async with agent.stream("Bye!") as second:
-                texts = [event.text async for event in second if isinstance(event, events.TextDelta)]
+                texts = [event.value.text async for event in second if isinstance(event.value, events.TextDelta)]
             return stream.result.text, second.result.text, texts
 
     assert run(main()) == ("It is 42.", "Bye.", ["Bye."])

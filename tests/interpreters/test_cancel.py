@@ -18,9 +18,9 @@ import pytest
 from cognition import Cancelled, Completed, Failure, Idle, ToolMessage, Usage
 from cognition.features import HookPoint
 from interpreters import Agent, ApprovalRequest, ToolContext, events, fakes, replay, tool
-from interpreters.clock import SystemClock
-from interpreters.events import Event
-from interpreters.fakes import Hold, Reply, ScriptedModel, call
+from interpreters.loop.clock import SystemClock
+from interpreters.observing.events import Event
+from interpreters.testing.fakes import Hold, Reply, ScriptedModel, call
 from tests.cognition.told import MAY_HAVE_HAPPENED, NOT_RUN, STOPPED
 from tests.interpreters.rich import FEATURES, PAGE, RichModel, open_files, strangers
 from tests.interpreters.signs import PATIENCE, once
@@ -140,7 +140,7 @@ def test_cancel_while_calls_run_together() -> None:
     """Each open call gets its one result; one that was done keeps its own."""
     running = threading.Barrier(3, timeout=PATIENCE)
     ready, release = threading.Event(), threading.Event()
-    finished: list[Event] = []
+    finished: list[str] = []
 
     @tool(read_only=True)
     def look(n: int) -> int:
@@ -150,8 +150,9 @@ def test_cancel_while_calls_run_together() -> None:
         return n
 
     def watch(event: Event) -> None:
-        if isinstance(event, events.ToolFinished):
-            finished.append(event)
+        if isinstance(event.value, events.ToolMessage):
+            finished.append(event.value.status)
+        elif isinstance(event.value, events.ToolReturned):
             ready.set()
 
     model = ScriptedModel([[call("look", n=n) for n in range(3)]])
@@ -161,7 +162,7 @@ def test_cancel_while_calls_run_together() -> None:
         release.set()
 
     assert [("0", "ok"), *[(STOPPED, "cancelled")] * 2] == results(agent)
-    assert [getattr(event, "status", "") for event in finished] == ["ok", "cancelled", "cancelled"]
+    assert finished == ["ok", "cancelled", "cancelled"]
 
 
 def test_cancel_at_a_question_that_is_asked_elsewhere() -> None:
@@ -240,7 +241,7 @@ def test_a_cancellation_that_comes_too_late_does_not_hit_the_next_turn() -> None
     agents: list[Agent] = []
 
     def late(event: Event) -> None:
-        if isinstance(event, events.TurnFinished) and event.turn == 1:
+        if isinstance(event.value, events.TurnFinished) and event.turn == 1:
             assert agents[0].cancel("too late")
 
     with Agent(ScriptedModel(["one", "two"]), observers=[events.Inline(late)]) as agent:
@@ -385,7 +386,7 @@ def test_cancel_at_every_place_of_a_turn(tmp_path: Path) -> None:
         points = Points(stop)
 
         def ends() -> list[Event]:
-            return [event for event in told if isinstance(event, events.TurnFinished) and event.session == "s"]
+            return [event for event in told if isinstance(event.value, events.TurnFinished) and event.session == "s"]
 
         with rich_session(points, told, journal) as agent:
             in_time = False

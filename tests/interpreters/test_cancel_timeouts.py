@@ -13,8 +13,8 @@ import pytest
 
 from cognition import Cancelled, Completed, ToolReturned
 from interpreters import Tool, ToolContext, events, fakes, replay, tool
-from interpreters.events import Event
-from interpreters.fakes import ScriptedModel, call
+from interpreters.observing.events import Event
+from interpreters.testing.fakes import ScriptedModel, call
 from tests.cognition.told import MAY_HAVE_HAPPENED
 from tests.interpreters.signs import PATIENCE
 from tests.interpreters.ways import Way, in_asyncio, in_sync
@@ -101,7 +101,7 @@ def test_a_cancellation_at_the_moment_when_a_tool_s_time_is_up(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The turn is cancelled; the call has one result, which says what happened; the tool is told; a message works."""
-    monkeypatch.setattr("interpreters.workers.KEEP_IDLE", 0.01)  # threads of tools are seen to go
+    monkeypatch.setattr("interpreters.threads.pool.KEEP_IDLE", 0.01)  # threads of tools are seen to go
     clock = Striking(when)
     sleeper = Sleeper(clock.begun)
     told: list[Event] = []
@@ -112,7 +112,7 @@ def test_a_cancellation_at_the_moment_when_a_tool_s_time_is_up(
 
     def watch(event: Event) -> None:
         told.append(event)
-        if isinstance(event, events.TurnFinished):
+        if isinstance(event.value, events.TurnFinished):
             sleeper.release.set()
 
     said = talk(
@@ -131,8 +131,10 @@ def test_a_cancellation_at_the_moment_when_a_tool_s_time_is_up(
 
     assert [Cancelled("enough"), Completed("Hello again.")] == [result.outcome for result in said.results]
     assert said.tool_results in ([LATE], [STOPPED])
-    assert len([event for event in told if isinstance(event, events.TurnFinished)]) == 2
-    assert [event.status for event in told if isinstance(event, events.ToolFinished)] == [said.tool_results[0][1]]
+    assert len([event for event in told if isinstance(event.value, events.TurnFinished)]) == 2
+    assert [event.value.status for event in told if isinstance(event.value, events.ToolMessage)] == [
+        said.tool_results[0][1]
+    ]
     assert (sleeper.finished.is_set(), sleeper.told.is_set()) == (True, True)
     assert set(threading.enumerate()) <= before
     report = replay(tmp_path / "s.jsonl").raise_for_divergence()
@@ -173,7 +175,7 @@ def test_an_answer_that_was_there_in_time_counts_also_where_nobody_looked() -> N
         return "done"
 
     def hold_up(event: Event) -> None:
-        if isinstance(event, events.ToolProgress):
+        if isinstance(event.value, events.ToolProgress):
             assert answered.wait(PATIENCE)
             clock.advance(60)
 

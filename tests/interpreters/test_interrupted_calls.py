@@ -24,14 +24,14 @@ from cognition import (
     from_data,
 )
 from interpreters import Agent, AsyncAgent, replay, tool
-from interpreters.fakes import ScriptedModel, call
-from interpreters.journal import Journal, JournalWriteError
+from interpreters.recording.journal import Journal, JournalWriteError
+from interpreters.testing.fakes import ScriptedModel, call
 from tests.cognition.told import MAY_HAVE_HAPPENED, NOT_RUN, RAN, STOPPED
 from tests.interpreters.journals import lines_of, record_session
 from tests.interpreters.loops import run
 from tests.interpreters.signs import PATIENCE
+from tests.interpreters.simple_tools import multiply
 from tests.interpreters.test_workers import Cast, spawn
-from tests.interpreters.tools import multiply
 from tests.interpreters.ways import resumed_in_asyncio, resumed_in_sync
 
 

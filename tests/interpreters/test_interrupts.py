@@ -21,10 +21,10 @@ from attrs import define, field
 import interpreters
 from cognition import Idle
 from interpreters import Agent, ApprovalRequest, events, replay, tool
-from interpreters.events import Event
-from interpreters.fakes import Reply, ScriptedModel, call
-from interpreters.journal.locking import is_being_written
-from interpreters.workers import Workers
+from interpreters.observing.events import Event
+from interpreters.recording.journal.locking import is_being_written
+from interpreters.testing.fakes import Reply, ScriptedModel, call
+from interpreters.threads.pool import ThreadPool
 from tests.interpreters.signs import PATIENCE
 
 ROOT = str(Path(interpreters.__file__).parent)
@@ -183,7 +183,7 @@ def test_an_agent_survives_an_interrupt_at_some_lines(script: str, tmp_path: Pat
 @pytest.mark.parametrize("started", [False, True])
 def test_a_pool_closes_though_a_thread_of_it_never_began(started: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """An interrupt came before it was started, or right after; or there can be no more of them."""
-    pool, ran = Workers(), threading.Event()
+    pool, ran = ThreadPool(), threading.Event()
     start = threading.Thread.start
 
     def interrupt(thread: threading.Thread) -> None:

@@ -28,7 +28,7 @@ import sys
 import pytest
 
 import interpreters
-early = [name for name in ("interpreters.agent", "cattrs", "cognition.engine") if name in sys.modules]
+early = [name for name in ("interpreters.agents.agent", "cattrs", "cognition.engine") if name in sys.modules]
 from interpreters import Agent, fakes, replay, tool
 with Agent(fakes.ScriptedModel(["Hello!"])) as agent:
     assert agent.run("Hi!").text == "Hello!"
@@ -40,10 +40,10 @@ print(early, sorted(backends))
     assert done.stdout == "[] []\n"
 
 
-FAKES = ["fakes.clock", "fakes.generated", "fakes.models", "fakes.scripts", "fakes.tools"]
+FAKES = [f"testing.fakes.{name}" for name in ("clock", "generated", "models", "scripts", "tools")]
 
 
-@pytest.mark.parametrize("name", ["agent", "context", *FAKES])
+@pytest.mark.parametrize("name", ["agents.agent", "tools.context", *FAKES])
 def test_the_examples_of_docstrings_run(name: str) -> None:
     """What a docstring shows is what happens."""
     outcome = doctest.testmod(import_module(f"interpreters.{name}"))

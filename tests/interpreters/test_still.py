@@ -12,10 +12,10 @@ import pytest
 
 from cognition import CallTool, Cancelled, Completed, EffectId, Input, ToolMessage, Transition
 from interpreters import Agent, ApprovalRequest, replay, tool
-from interpreters.events import ApprovalAnswered, Event, Inline, ToolFinished, ToolStarted, WorkerStarted
-from interpreters.fakes import ScriptedModel, call
-from interpreters.journal import Journal
-from interpreters.letters import NotBegun, Turn
+from interpreters.loop.letters import NotBegun, Turn
+from interpreters.observing.events import ApprovalGiven, Event, Inline, SpawnWorker, ToolReturned
+from interpreters.recording.journal import Journal
+from interpreters.testing.fakes import ScriptedModel, call
 from tests.cognition.told import NOT_RUN
 from tests.interpreters.signs import PATIENCE
 from tests.interpreters.stillness import HOWS, KINDS, How, Kind, Watch, run
@@ -75,8 +75,8 @@ def test_nothing_begins_after_a_cancellation_at_some_places(how: How, kind: Kind
 @pytest.mark.parametrize(
     ("place", "threaded"),
     [
-        (ToolFinished, True),
-        *itertools.product([ApprovalAnswered, ToolStarted, "approve", "record"], [False, True]),
+        (ToolReturned, True),
+        *itertools.product([ApprovalGiven, CallTool, "approve", "record"], [False, True]),
     ],
 )
 @every_way
@@ -100,8 +100,8 @@ def test_a_tool_whose_turn_was_cancelled_before_it_began_never_runs(
         assert agents[0].cancel("enough")
 
     def watch(event: Event) -> None:
-        about = event.call.name if isinstance(event, ApprovalAnswered | ToolStarted) else getattr(event, "name", "")
-        if type(event) is place and about == ("look" if place is ToolFinished else "wipe"):
+        about = event.value.call.name if isinstance(event.value, CallTool) else "wipe"
+        if type(event.value) is place and about == "wipe":
             cancel()
 
     def approve(request: ApprovalRequest) -> bool:
@@ -144,7 +144,7 @@ def test_a_worker_that_was_decided_before_a_cancellation_does_nothing(talk: Way)
     model = ScriptedModel([call("spawn_worker", name="ann", objective="work"), "Hello again."])
 
     def watch(event: Event) -> None:
-        if isinstance(event, WorkerStarted):
+        if isinstance(event.value, SpawnWorker):
             agents[0].cancel("enough")
 
     said = talk(model, "Go!", "Hi!", features=["workers"], observers=[Inline(watch)], use=agents.append)

@@ -20,8 +20,8 @@ from cognition import (
     UserMessage,
 )
 from interpreters import Agent, Approval, ApprovalRequest, HookRequest, ToolContext, events, fakes, replay, tool
-from interpreters.events import Event
-from interpreters.fakes import Hold, Reply, Script, Scripted, ScriptedModel, ScriptError, call
+from interpreters.observing.events import Event
+from interpreters.testing.fakes import Hold, Reply, Script, Scripted, ScriptedModel, ScriptError, call
 from tests.cognition.told import MAY_HAVE_HAPPENED
 from tests.interpreters.signs import PATIENCE
 from tests.interpreters.ways import Way, every_way
@@ -253,7 +253,7 @@ def test_cancelling_reaches_the_workers(talk: Way) -> None:
         return "late"
 
     def watch(event: Event) -> None:
-        if isinstance(event, events.TurnFinished) and event.session == "s":
+        if isinstance(event.value, events.TurnFinished) and event.session == "s":
             release.set()
 
     model = Cast(Go=[spawn("ann"), "Hello again."], ann=[Reply(calls=call("work"), usage=Usage(5, 2))])
@@ -280,7 +280,7 @@ def test_a_mode_reaches_the_workers_at_once(talk: Way) -> None:
         return "tightened"
 
     def watch(event: Event) -> None:
-        if isinstance(event, events.ToolProgress):
+        if isinstance(event.value, events.ToolProgress):
             heard.set()
 
     model = Cast(

@@ -6,7 +6,7 @@ import itertools
 
 from cognition import AssistantMessage, ModelRequest, UserMessage
 from cognition.features import Feature
-from interpreters.fakes import Reply, Scripted, call
+from interpreters.testing.fakes import Reply, Scripted, call
 
 FEATURES: tuple[Feature, ...] = ("questions", "memory", "workers")
 

@@ -41,8 +41,8 @@ def effect(text: str) -> EffectId:
     return EffectId(text)
 
 
-def calling(identity: str, *names: str, arguments: str = "{}") -> ModelReplied:
-    return ModelReplied(effect(identity), calls=tuple(ProposedCall(name, arguments) for name in names))
+def calling(effect_id: str, *names: str, arguments: str = "{}") -> ModelReplied:
+    return ModelReplied(effect(effect_id), calls=tuple(ProposedCall(name, arguments) for name in names))
 
 
 HELLO = UserSpoke("Hello")

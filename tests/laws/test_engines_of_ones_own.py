@@ -6,8 +6,7 @@ from collections.abc import Callable
 
 import pytest
 from attrs import evolve
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from cognition import (
     AgentConfig,
@@ -72,8 +71,8 @@ def others(name: str) -> tuple[str, ...]:
     return tuple(law.name for law in laws(EchoEngine()) if law.name != name)
 
 
-def calling(identity: str, *names: str) -> ModelReplied:
-    return ModelReplied(EffectId(identity), calls=tuple(map(ProposedCall, names)))
+def calling(effect_id: str, *names: str) -> ModelReplied:
+    return ModelReplied(EffectId(effect_id), calls=tuple(map(ProposedCall, names)))
 
 
 class Changed(LLMEngine):

@@ -6,7 +6,7 @@ from importlib.util import find_spec
 import pytest
 
 from runtime import LlamaOptions, load_model
-from runtime.handles import LocalRuntime
+from runtime.local.handles import LocalRuntime
 
 PACKAGES = {"llama": "llama_cpp", "mlx": "mlx_lm"}
 

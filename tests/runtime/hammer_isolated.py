@@ -22,10 +22,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # for `python test
 
 from cognition import ModelRequest
 from runtime import Done
-from runtime.handles import LocalRuntime
 from runtime.isolated import wire
 from runtime.isolated.handles import IsolatedRuntime
-from runtime.specs import BackendName
+from runtime.local.handles import LocalRuntime
+from runtime.models.specs import BackendName
 from tests.runtime import steering
 from tests.runtime.hammer import Hammer, note_tokens, open_files
 from tests.runtime.steering import Rig, SteeredServer, Steering, isolated_rig

@@ -30,7 +30,7 @@ from cognition import Completed, RetryPolicy
 from interpreters import Agent, tool
 from runtime import Isolation, load_model
 from runtime.isolated.handles import IsolatedRuntime
-from runtime.specs import BackendName
+from runtime.models.specs import BackendName
 
 SESSIONS = 8
 

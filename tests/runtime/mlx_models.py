@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from runtime.specs import SMALL_MODEL
+from runtime.models.specs import SMALL_MODEL
 
 VOCABULARY = 1408
 

@@ -19,12 +19,12 @@ from typing import Any
 from attrs import evolve
 
 from runtime import Isolation
-from runtime.handles import LocalRuntime
 from runtime.isolated import wire
 from runtime.isolated.child import Server, load
 from runtime.isolated.handles import IsolatedRuntime
 from runtime.loading import _load_isolated, _Watch
-from runtime.specs import BackendName, resolve
+from runtime.local.handles import LocalRuntime
+from runtime.models.specs import BackendName, resolve
 
 MODULE = "tests.runtime.steering"
 PLACE = "COGSTEP_TEST_STEERING"

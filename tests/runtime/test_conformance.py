@@ -201,7 +201,7 @@ class TestFinish:
 
         assert (done.usage.input_tokens, done.usage.output_tokens) == (TINY_CONTEXT - 1, 1)
 
-    @pytest.mark.parametrize("method", ["sample", "evaluate", "go_on"])
+    @pytest.mark.parametrize("method", ["sample", "evaluate", "append_tokens"])
     def test_a_failing_backend_fails_one_reply(self, rig: Rig, runtime: Runtime, method: str) -> None:
         """What breaks ends the reply as an error; the next one is right, and reuses nothing of a cache in doubt."""
         before = reply(runtime, ask(max_tokens=8))

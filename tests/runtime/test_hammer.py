@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from runtime import LlamaOptions, load_model
-from runtime.handles import LocalRuntime
+from runtime.local.handles import LocalRuntime
 from tests.runtime.conftest import installed_or_skip
 from tests.runtime.hammer import THREADS, Hammer, open_files
 from tests.runtime.hammer_isolated import hammer_of

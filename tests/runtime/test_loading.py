@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-import runtime.specs
+import runtime.models.specs
 from cognition import CogstepError, GenerationOptions, History, ModelRequest, UserMessage
 from runtime import (
     Done,
@@ -24,7 +24,7 @@ from runtime import (
     ModelSpecError,
     load_model,
 )
-from runtime.specs import SMALL_MODEL, BackendName, Source, resolve
+from runtime.models.specs import SMALL_MODEL, BackendName, Source, resolve
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -93,18 +93,18 @@ class TestForms:
 
     def test_the_shipped_model_is_there_for_both(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """Without a spec: llama.cpp if it is installed, else MLX, or the one that is asked for."""
-        monkeypatch.setattr(runtime.specs, "installed", lambda _backend: True)
+        monkeypatch.setattr(runtime.models.specs, "installed", lambda _backend: True)
         assert resolve(None, None).backend == "llama"
         assert resolve(None, "mlx") == Source("mlx", SMALL_MODEL / "mlx")
 
-        monkeypatch.setattr(runtime.specs, "installed", lambda backend: backend == "mlx")
+        monkeypatch.setattr(runtime.models.specs, "installed", lambda backend: backend == "mlx")
         assert resolve(None, None).backend == "mlx"
 
 
 class TestExtras:
     def test_no_backend_at_all(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """It names both install lines."""
-        monkeypatch.setattr(runtime.specs, "installed", lambda _backend: False)
+        monkeypatch.setattr(runtime.models.specs, "installed", lambda _backend: False)
 
         with pytest.raises(ExtraMissingError, match=r"pip install 'cogstep\[llama\]' .* or 'cogstep\[mlx\]'"):
             resolve(None, None)
@@ -114,7 +114,7 @@ class TestExtras:
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, backend: str, name: str
     ) -> None:
         """It names the install line of that backend."""
-        monkeypatch.setattr(runtime.specs, "installed", lambda _backend: False)
+        monkeypatch.setattr(runtime.models.specs, "installed", lambda _backend: False)
         path = gguf(tmp_path / "m.gguf") if backend == "llama" else mlx(tmp_path / "m")
 
         with pytest.raises(
@@ -321,7 +321,7 @@ def test_all_errors_are_of_one_family() -> None:
 @pytest.mark.behaviour("T13_2")
 def test_llama_cpp_is_asked_for_both_templates(tmp_path: Path) -> None:
     """A question without tools gets the default, one with tools the other; both are in the model's file."""
-    from runtime.llama_backend import LlamaBackend
+    from runtime.llama.backend import LlamaBackend
     from tests.runtime.tiny_models import TEMPLATE, write_model
 
     tools = "{{ tools | tojson if tools }}" + TEMPLATE

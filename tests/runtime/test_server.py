@@ -20,8 +20,8 @@ from runtime import (
     load_model,
 )
 from runtime.loading import LoadProgress
+from runtime.models.specs import SMALL_MODEL, BackendName, resolve
 from runtime.server import SharedRuntime
-from runtime.specs import SMALL_MODEL, BackendName, resolve
 
 
 def ask(text: str = "Hello", system: str = "", **options: Any) -> ModelRequest:

@@ -13,17 +13,16 @@ from typing import Any
 
 import pytest
 from attrs import define, field
-from hypothesis import settings
-from hypothesis import strategies as st
+from hypothesis import settings, strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from cognition import GenerationOptions, History, ModelRequest, UserMessage
 from cognition.parsing import FormatSpec
 from runtime.errors import LoadCancelledError, ModelFileError, ReleasedError, ServerClosedError
 from runtime.loading import LoadProgress
+from runtime.models.specs import Source
 from runtime.protocol import ModelInfo
 from runtime.server import ModelServer, SharedRuntime
-from runtime.specs import Source
 
 LONG = 60
 """Seconds after which a thread that should have gone on is stuck."""

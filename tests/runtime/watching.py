@@ -1,4 +1,4 @@
-"""Looking at every batch that a backend evaluates, also at those of which ``go_on`` is given the tokens only."""
+"""Looking at every batch of a backend, also at those of which ``append_tokens`` is given the tokens only."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Look = Callable[[Batch, Callable[[], bool]], bool]
 
 def watch(backend: Any, look: Look, patch: pytest.MonkeyPatch) -> None:
     """Have all batches pass by ``look`` until the patch is undone."""
-    evaluate, go_on = backend.evaluate, backend.go_on
+    evaluate, append_tokens = backend.evaluate, backend.append_tokens
     last: Batch = ()
 
     def evaluated(batch: Sequence[Piece]) -> bool:
@@ -28,14 +28,14 @@ def watch(backend: Any, look: Look, patch: pytest.MonkeyPatch) -> None:
     def gone_on(tokens: Sequence[int]) -> bool:
         nonlocal last
         last = following(last, tokens)
-        return look(last, lambda: bool(go_on(tokens)))
+        return look(last, lambda: bool(append_tokens(tokens)))
 
     patch.setattr(backend, "evaluate", evaluated)
-    patch.setattr(backend, "go_on", gone_on)
+    patch.setattr(backend, "append_tokens", gone_on)
 
 
 def following(batch: Batch, tokens: Sequence[int]) -> Batch:
-    """What ``go_on`` evaluates behind a batch."""
+    """What ``append_tokens`` evaluates behind a batch."""
     return tuple(
         evolve(piece, start=piece.start + 1, tokens=(token,)) for piece, token in zip(batch, tokens, strict=True)
     )

@@ -6,8 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from cognition.outcomes import FinishReason
 from cognition.parsing import FORMATS, CallFinished, FormatSpec, Reply, advance, finish, parse_reply, start

@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 from attrs import evolve
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from cognition.messages import ProposedCall
 from cognition.outcomes import FinishReason
@@ -30,11 +29,11 @@ from cognition.parsing import (
     advance,
     collect,
     finish,
+    machine as machine_module,
     parse_reply,
+    parser as parser_module,
     start,
 )
-from cognition.parsing import machine as machine_module
-from cognition.parsing import parser as parser_module
 from cognition.parsing.formats import BARE_JSON, GEMMA4, LFM2, LLAMA3, MISTRAL, QWEN3_CODER, TOOL_CALLS_LIST
 from cognition.parsing.machine import LONGEST_HEAD, Run
 from cognition.parsing.plan import plan_of

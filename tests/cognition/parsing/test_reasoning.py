@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 from attrs import evolve
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from cognition.messages import MalformedToolCall, ProposedCall
 from cognition.outcomes import FinishReason

@@ -7,8 +7,7 @@ from itertools import pairwise
 from typing import get_args
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from cognition import ConfigError, from_data, to_data
 from cognition.parsing import FORMATS, CallFormat, FormatSpec, ParameterMarkers

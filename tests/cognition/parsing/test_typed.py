@@ -6,8 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from cognition.parsing import Parser, collect, parse_reply
 from cognition.parsing.formats import DEEPSEEK_V3_2, GLM, MINICPM5, MINIMAX_M3, QWEN3_CODER

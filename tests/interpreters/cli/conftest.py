@@ -14,7 +14,7 @@ import pytest
 
 from interpreters.cli import session
 from interpreters.cli.main import main
-from interpreters.fakes import Script, ScriptedModel
+from interpreters.testing.fakes import Script, ScriptedModel
 from tests.interpreters.cli.processes import COMMAND, ROOT, Cogstep, OnTerminal, Start
 
 

@@ -18,7 +18,7 @@ COMMAND = (sys.executable, "-m", "interpreters.cli.main")
 SCRIPTED = """
     import itertools, sys, threading
     from interpreters import fakes, tool, ToolContext
-    from interpreters.fakes import Hold, Reply, call
+    from interpreters.testing.fakes import Hold, Reply, call
     from interpreters.cli import session
     import interpreters.toolbox
     from interpreters.cli.main import main

@@ -12,9 +12,8 @@ from attrs import evolve
 
 from cognition import Failure, ModelRequest, Usage
 from cognition.parsing import FormatSpec, Output
-from interpreters.cli.bench import MOST_REPLIES, Measured
 from interpreters.cli.errors import CommandError
-from interpreters.cli.measures import per_second, short, size
+from interpreters.cli.measures import MOST_REPLIES, Measured, per_second, short, size
 from interpreters.cli.terminal import StatusLine, Terminal
 from runtime import Done, ModelInfo, Timings
 from tests.interpreters.cli.processes import BACKENDS, Cogstep, OnTerminal, Start

@@ -6,6 +6,7 @@ what exactly it says is pinned, for each file and backend, in the end-to-end tes
 
 from __future__ import annotations
 
+import argparse
 import itertools
 import json
 import os
@@ -13,18 +14,17 @@ import resource
 import shlex
 import subprocess
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
 from cognition import Failure, ModelRequest
-from interpreters.cli import options
-from interpreters.cli.options import parser
-from interpreters.fakes import Reply, Script, call
-from interpreters.journal.format import sealed
-from runtime.specs import SMALL_MODEL
+from interpreters.cli.main import parser
+from interpreters.recording.journal.format import sealed
+from interpreters.testing.fakes import Reply, Script, call
+from runtime.models.specs import SMALL_MODEL
 from tests.interpreters.cli.processes import BACKENDS, Cogstep, scripted
 
 QUESTION = "What is 17 * 23?"
@@ -64,17 +64,28 @@ def test_help_loads_nothing_that_it_does_not_need(arguments: list[str]) -> None:
     assert {name.split(".")[0] for name in modules} & LAZY == set()
 
 
-@pytest.mark.parametrize("page", ["MAIN", "RUN", "CHAT", "REPLAY", "FORMAT", "PARSE", "BENCH", "DOCTOR"])
-def test_each_help_page_teaches_with_two_examples(page: str) -> None:
-    """The examples are commands that can be typed as they stand."""
-    lines = getattr(options, page).split("examples:\n")[1].splitlines()
-    commands = [line.split(" | ")[-1].strip() for line in lines if line.strip()]
+def pages(command: argparse.ArgumentParser) -> Iterator[tuple[str, str]]:
+    """The help page of a command and of those below it, each with what is typed for it."""
+    assert command.description is not None
+    yield command.prog, command.description
+    for action in command._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for below in action.choices.values():
+                yield from pages(below)
+
+
+@pytest.mark.parametrize(("typed", "page"), list(pages(parser())))
+def test_each_help_page_teaches_with_two_examples(typed: str, page: str) -> None:
+    """The examples are commands that can be typed as they stand, and are of the command whose page it is."""
+    lines = page.split("examples:\n")[1].splitlines()
+    commands = [line.split(" | ")[-1].split(" > ")[0].strip() for line in lines if line.strip()]
 
     assert len(commands) == 2
     for command in commands:
         program, *arguments = shlex.split(command)
         assert program == "cogstep"
-        assert parser().parse_args(arguments).command in ("run", "chat", "replay", "format", "parse", "bench", "doctor")
+        assert callable(parser().parse_args(arguments).act)
+        assert " ".join([program, *arguments]).startswith(typed)
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
@@ -98,11 +109,11 @@ def test_the_main_job(backend: str, cogstep: Cogstep, here: Cogstep, tmp_path: P
 def test_json_prints_events_and_nothing_else(here: Cogstep) -> None:
     """Each line of stdout is an event, from the first of the turn to its last."""
     run = here("run", "?", "--json", replies=[call("calculate", expression="17 * 23"), "391"])
-    kinds = [json.loads(line)["type"] for line in run.stdout.splitlines()]
+    kinds = [json.loads(line)["value"]["type"] for line in run.stdout.splitlines()]
 
     assert (run.returncode, run.stderr) == (0, "")
-    assert (kinds[0], kinds[-1]) == ("turn_started", "turn_finished")
-    assert kinds.count("tool_finished") == 1
+    assert (kinds[0], kinds[-1]) == ("user_spoke", "turn_finished")
+    assert kinds.count("tool") == 1
 
 
 def test_a_divergence_shows_both_sides(here: Cogstep, tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from cognition.codec import from_data
 from cognition.parsing import FORMATS, HERMES, PLAIN, FormatSpec
 from cognition.parsing.formats import GPT_OSS, QWEN3_CODER
 from interpreters.cli.formats import spec_lines
-from runtime.specs import SMALL_MODEL
+from runtime.models.specs import SMALL_MODEL
 from tests.interpreters.cli.processes import Cogstep
 from tests.runtime import chat_templates
 
@@ -52,6 +52,9 @@ def test_no_backend_is_loaded_for_it(here: Cogstep, monkeypatch: pytest.MonkeyPa
 
 def test_without_jinja2_a_line_says_what_to_install(here: Cogstep, monkeypatch: pytest.MonkeyPatch) -> None:
     """It comes with each backend; the written formats do without."""
+    for name in [name for name in sys.modules if name.startswith("runtime.") and "errors" not in name]:
+        package, _, child = name.rpartition(".")
+        monkeypatch.setattr(sys.modules[package], child, sys.modules[name])  # what is imported anew takes its place
     for name in [name for name in sys.modules if name.startswith("runtime.") and "errors" not in name]:
         monkeypatch.delitem(sys.modules, name)
     run = here("format", without=["jinja2"])

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from runtime.specs import installed
+from runtime.models.specs import installed
 
 ROOT = Path(__file__).resolve().parents[3]
 

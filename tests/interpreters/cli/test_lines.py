@@ -3,8 +3,7 @@
 from collections.abc import Callable, Iterable
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from interpreters.cli.lines import MORE, PROMPT, read_message
 

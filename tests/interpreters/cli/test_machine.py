@@ -5,8 +5,20 @@ from pathlib import Path
 
 import pytest
 
-from interpreters.cli.doctor import BackendReport, Place, Report, hub_cache, place, report_lines
-from interpreters.cli.machine import WHEELS, Machine, install_lines, llama_line, mlx_line, this_machine
+from interpreters.cli.machine import (
+    WHEELS,
+    BackendReport,
+    Machine,
+    Place,
+    Report,
+    hub_cache,
+    install_lines,
+    llama_line,
+    mlx_line,
+    place,
+    report_lines,
+    this_machine,
+)
 from interpreters.cli.paths import state_directory
 from interpreters.cli.probe import Finding, understand
 

@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
+from interpreters.cli.main import parser
 from interpreters.cli.model_options import CACHE_TYPES, load_options
-from interpreters.cli.options import parser
-from runtime import Adapter, LlamaOptions, ModelOptionsError, llama_options
+from runtime import Adapter, LlamaOptions, ModelOptionsError
+from runtime.llama import options as llama_options
 
 
 def chosen(*arguments: str) -> Any:

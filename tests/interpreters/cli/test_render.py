@@ -1,16 +1,24 @@
 """From events to text: a pure fold, tested without a terminal, a model or an agent."""
 
-import inspect
 from collections.abc import Iterable
-from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
-from cognition import Cancelled, Completed, Failed, LimitReached, MalformedToolCall, ToolCall, Usage
+from cognition import (
+    Cancelled,
+    Completed,
+    EffectId,
+    Failed,
+    Failure,
+    LimitReached,
+    MalformedToolCall,
+    Outcome,
+    ToolCall,
+    Usage,
+)
+from cognition.messages import ResultStatus
 from interpreters import events
-from interpreters.cli.jsonl import TAGS
 from interpreters.cli.render import (
     LONGEST_RESULT,
     RENDERERS,
@@ -21,44 +29,52 @@ from interpreters.cli.render import (
     result_text,
     usage_text,
 )
-from interpreters.events import Event
-
-EVENTS = {
-    kind for _, kind in inspect.getmembers(events, inspect.isclass) if issubclass(kind, Event) and kind is not Event
-}
+from interpreters.observing.events import Event
+from tests.cognition.values import some
 
 CALL = ToolCall("call-1-1-1", "calculate", {"expression": "17 * 23"})
 OTHER = ToolCall("call-1-1-2", "current_time")
+EFFECTS = {CALL.id: EffectId("1.1.2"), OTHER.id: EffectId("1.1.3")}
+ASKED = EffectId("1.1.1")
 
 
-def happened(type_: type[Event], /, **fields: Any) -> Event:
-    return type_(session="s", turn=1, step=1, attempt=1, sequence=1, **fields)
+def happened(value: events.Told) -> Event:
+    return Event("s", 1, 1, 1, 1, value)
 
 
 def text(*pieces: str) -> list[Event]:
-    return [happened(events.TextDelta, text=piece) for piece in pieces]
+    return [happened(events.TextDelta(piece)) for piece in pieces]
 
 
 def thought(*pieces: str) -> list[Event]:
-    return [happened(events.ReasoningDelta, text=piece) for piece in pieces]
+    return [happened(events.ReasoningDelta(piece)) for piece in pieces]
 
 
-def model_call(*inside: Event) -> list[Event]:
-    asked = happened(events.ModelCallStarted, purpose="answer", messages=1)
-    ended = happened(
-        events.ModelCallFinished, finish_reason="stop", usage=Usage(input_tokens=10, output_tokens=5), seconds=0.5
-    )
-    return [asked, *inside, ended]
+def model_call(*inside: Event, end: events.Told = events.ModelReplied(ASKED, at=10.5)) -> list[Event]:  # noqa: B008 - it is frozen
+    before = happened(events.TimerFired(EffectId("1.1.0"), at=10.0))
+    return [before, happened(events.ModelCalled(ASKED, "answer", 1)), *inside, happened(end)]
 
 
-def tool_result(call: ToolCall, content: str, status: str = "ok") -> Event:
-    return happened(events.ToolFinished, call_id=call.id, name=call.name, status=status, content=content, seconds=0.1)
+def called(call: ToolCall) -> Event:
+    return happened(events.CallTool(EFFECTS[call.id], call))
 
 
-def turn(*inside: Event, outcome: object = None) -> list[Event]:
-    asked = happened(events.TurnStarted, text="What is 17 * 23?")
+def returned(call: ToolCall, content: str) -> Event:
+    return happened(events.ToolReturned(EFFECTS[call.id], content))
+
+
+def failed(call: ToolCall, message: str) -> Event:
+    return happened(events.ToolFailed(EFFECTS[call.id], message))
+
+
+def told(call: ToolCall, content: str, status: ResultStatus = "ok") -> Event:
+    return happened(events.ToolMessage("m1", call.id, call.name, content, status))
+
+
+def turn(*inside: Event, outcome: Outcome | None = None) -> list[Event]:
+    asked = happened(events.UserSpoke("What is 17 * 23?", at=9.0))
     outcome = Completed("") if outcome is None else outcome
-    return [asked, *inside, happened(events.TurnFinished, outcome=outcome, usage=Usage(input_tokens=20))]
+    return [asked, *inside, happened(events.TurnFinished(outcome, Usage(input_tokens=20)))]
 
 
 def shown(happening: Iterable[Event], view: View | None = None) -> list[Piece]:
@@ -74,11 +90,12 @@ def channel(name: str, pieces: Iterable[Piece]) -> str:
     return "".join(piece.text for piece in pieces if piece.channel == name)
 
 
-def test_every_event_has_its_place_on_screen_and_its_json_tag() -> None:
-    """A new event has to be given a renderer and a tag."""
-    assert set(RENDERERS) == EVENTS
-    assert set(TAGS) == EVENTS
-    assert len(set(TAGS.values())) == len(TAGS)
+@given(st.sampled_from(list(events.TAGS)).flatmap(some))
+def test_whatever_happens_can_be_shown(value: events.Told) -> None:
+    """Only what may be told has a renderer, and none of them fails whatever the view has seen before."""
+    assert set(RENDERERS) < set(events.TAGS)
+    render(View(), happened(value))
+    shown([*turn(called(CALL), *model_call()), happened(value)])
 
 
 def test_a_turn_with_a_tool_call_reads_like_a_story() -> None:
@@ -86,8 +103,9 @@ def test_a_turn_with_a_tool_call_reads_like_a_story() -> None:
     pieces = shown(
         turn(
             *model_call(*thought("I need ", "a tool.")),
-            happened(events.ToolStarted, call=CALL),
-            tool_result(CALL, "391"),
+            called(CALL),
+            returned(CALL, "391"),
+            told(CALL, "391"),
             *model_call(*text("17 * 23 ", "is 391.")),
             outcome=Completed("17 * 23 is 391."),
         )
@@ -129,7 +147,7 @@ def test_the_answer_is_what_the_model_said(pieces: list[str]) -> None:
 
 def test_a_warning_in_the_middle_leaves_the_answer_whole() -> None:
     """What comes from outside while the model writes does not break the answer's line in a file."""
-    pieces = shown(turn(*model_call(*text("one "), happened(events.WarningRaised, message="odd"), *text("two"))))
+    pieces = shown(turn(*model_call(*text("one "), happened(events.WarningRaised("odd")), *text("two"))))
 
     assert channel("answer", pieces) == "one two\n"
     assert channel("trace", pieces) == "\n! odd\n"
@@ -147,43 +165,49 @@ def test_a_runtime_that_does_not_stream_shows_its_answer_too() -> None:
     [
         (
             [
-                happened(events.ToolStarted, call=CALL),
-                happened(events.ToolStarted, call=OTHER),
-                tool_result(OTHER, "noon"),
-                tool_result(CALL, "391"),
+                called(CALL),
+                called(OTHER),
+                returned(OTHER, "noon"),
+                returned(CALL, "391"),
+                told(CALL, "391"),
+                told(OTHER, "noon"),
             ],
             '→ calculate(expression="17 * 23")\n→ current_time()\n← noon\n← calculate(expression="17 * 23"): 391\n',
         ),
-        ([tool_result(CALL, "not allowed", "refused")], "← calculate: refused: not allowed\n"),
+        ([told(CALL, "Error: not allowed", "refused")], "← calculate: refused: not allowed\n"),
         (
-            [happened(events.ToolStarted, call=CALL), tool_result(CALL, "no such file", "error")],
+            [called(CALL), failed(CALL, "no such file"), told(CALL, "Error: no such file", "error")],
             '→ calculate(expression="17 * 23")\n← error: no such file\n',
         ),
         (
+            [called(CALL), told(CALL, "Error: stopped", "cancelled")],
+            '→ calculate(expression="17 * 23")\n← cancelled: stopped\n',
+        ),
+        (
             [
-                happened(events.ToolStarted, call=CALL),
-                happened(events.ToolProgress, call=CALL, text="half"),
-                tool_result(CALL, "391"),
+                called(CALL),
+                happened(events.ToolProgress(EFFECTS[CALL.id], CALL, "half")),
+                returned(CALL, "391"),
             ],
             '→ calculate(expression="17 * 23")\n  calculate: half\n← calculate(expression="17 * 23"): 391\n',
         ),
         (
-            [happened(events.CallMalformed, index=0, malformed=MalformedToolCall('{"name":', "it ends too early"))],
+            [happened(events.CallMalformed(0, MalformedToolCall('{"name":', "it ends too early")))],
             '✗ the model wrote a call that can\'t be read (it ends too early): {"name":\n',
         ),
         (
-            [happened(events.RetryPlanned, kind="rate_limit", message="busy", number=2, seconds=2.0)],
+            [happened(events.RetryPlanned("rate_limit", "busy", 2, 2.0))],
             "! busy; trying again in 2 s (attempt 2)\n",
         ),
         (
-            [happened(events.RetryPlanned, kind="transient", message="busy", number=2, seconds=0.0)],
+            [happened(events.RetryPlanned("transient", "busy", 2, 0.0))],
             "! busy; trying again now (attempt 2)\n",
         ),
         (
-            [happened(events.ContextTrimmed, dropped=4, tokens=10, budget=10)],
+            [happened(events.ContextAssembled(1, dropped, 10, 10)) for dropped in (0, 4, 4)],
             "! the 4 oldest messages no longer fit and are left out\n",
         ),
-        ([happened(events.LimitHit, limit="steps", detail="12 steps are used up")], "! 12 steps are used up\n"),
+        ([happened(events.LimitHit("steps", "12 steps are used up"))], "! 12 steps are used up\n"),
     ],
 )
 def test_what_happens_beside_the_answer(happening: list[Event], expected: str) -> None:
@@ -197,9 +221,9 @@ def test_what_happens_beside_the_answer(happening: list[Event], expected: str) -
 @pytest.mark.parametrize(
     ("status", "style"), [("ok", "plain"), ("error", "error"), ("refused", "error"), ("cancelled", "warning")]
 )
-def test_results_that_are_none_stand_out(status: str, style: str) -> None:
+def test_results_that_are_none_stand_out(status: ResultStatus, style: str) -> None:
     """A failed call is red, a cancelled one yellow."""
-    (piece,) = shown([tool_result(CALL, "x", status)])
+    (piece,) = shown([told(CALL, "x", status)])
 
     assert piece.style == style
 
@@ -214,7 +238,7 @@ def test_results_that_are_none_stand_out(status: str, style: str) -> None:
         (Failed("context_overflow", "too long"), "✗ the turn failed (context overflow): too long\n"),
     ],
 )
-def test_a_turn_that_does_not_end_well_says_why(outcome: object, expected: str) -> None:
+def test_a_turn_that_does_not_end_well_says_why(outcome: Outcome, expected: str) -> None:
     """The last line names what ended the turn and, where there is one, the option that helps."""
     assert channel("trace", shown(turn(*model_call(*text("x")), outcome=outcome))) == expected
 
@@ -227,6 +251,24 @@ def test_the_summary_adds_up_the_turn() -> None:
 
     assert last == Piece("trace", "2 replies, 20 tokens in, 0 out, 1.00 s in the model\n", "dim")
     assert usage_text(1, Usage(30, 5, 10), 0.25) == "1 reply, 30 tokens in (10 reused), 5 out, 0.25 s in the model"
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        [events.ModelFailed(ASKED, Failure("gone"), at=10.25)],
+        [events.ModelInterrupted(ASKED, at=10.25)],
+        [events.CancelAsked(at=10.25), events.CancelEffect(ASKED), events.CancelEffect(EffectId("1.1.9"))],
+    ],
+    ids=lambda end: type(end[0]).__name__,
+)
+def test_a_reply_counts_however_it_ended(end: list[events.Told]) -> None:
+    """It took its time, also where nobody read it to its end."""
+    asked = model_call()[:2]
+
+    *_, last = shown(turn(*asked, *map(happened, end)), View())
+
+    assert last.text == "1 reply, 20 tokens in, 0 out, 0.25 s in the model\n"
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from cognition import ModelRequest
 from interpreters import replay
-from interpreters.fakes import call
-from interpreters.journal import JournalReader
+from interpreters.recording.journal import JournalReader
+from interpreters.testing.fakes import call
 from tests.interpreters.cli.processes import Cogstep
 from tests.interpreters.journals import replaced
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from interpreters import Agent, replay
-from interpreters.fakes import ScriptedModel, call
+from interpreters.testing.fakes import ScriptedModel, call
 from tests.interpreters.cli.processes import Cogstep
 
 CALL = [call("calculate", expression="17 * 23"), "17 * 23 is 391."]

@@ -4,15 +4,16 @@ import io
 from collections.abc import Mapping
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
-from cognition import Completed, Usage
+from cognition import Completed, EffectId, Usage
 from interpreters import events
 from interpreters.cli.screen import JsonLines, Output, Screen
 from interpreters.cli.terminal import ERASE_LINE, StatusLine, Terminal, bar, visible
 
-PLACE = {"session": "s", "turn": 1, "step": 1, "attempt": 1, "sequence": 1}
+
+def happened(value: events.Told) -> events.Event:
+    return events.Event("s", 1, 1, 1, 1, value)
 
 
 class Tty(io.StringIO):
@@ -123,7 +124,7 @@ def test_what_was_begun_is_ended_before_somebody_else_writes() -> None:
     """A turn that breaks off in the middle of a line leaves the cursor at the beginning of the next."""
     out = io.StringIO()
     screen = Screen(Terminal(out, {}), Terminal(io.StringIO(), {}))
-    screen(events.TextDelta(text="39", **PLACE))
+    screen(happened(events.TextDelta("39")))
     screen.clear()
 
     assert out.getvalue() == "39\n"
@@ -143,9 +144,9 @@ def test_a_stream_that_fails_is_told_once_and_left_alone(kind: type[Screen | Jso
 
 def tell(output: Output) -> None:
     """One short turn."""
-    output(events.TurnStarted(text="?", **PLACE))
-    output(events.ModelCallStarted(purpose="answer", messages=1, **PLACE))
-    output(events.ReasoningDelta(text="Hm.", **PLACE))
-    output(events.TextDelta(text="391", **PLACE))
-    output(events.ModelCallFinished(finish_reason="stop", usage=Usage(1), seconds=0.5, **PLACE))
-    output(events.TurnFinished(outcome=Completed("391"), usage=Usage(1), **PLACE))
+    output(happened(events.UserSpoke("?", at=10.0)))
+    output(happened(events.ModelCalled(EffectId("1.1.1"), "answer", 1)))
+    output(happened(events.ReasoningDelta("Hm.")))
+    output(happened(events.TextDelta("391")))
+    output(happened(events.ModelReplied(EffectId("1.1.1"), "391", at=10.5)))
+    output(happened(events.TurnFinished(Completed("391"), Usage(1))))

@@ -5,8 +5,7 @@ from decimal import Decimal
 from fractions import Fraction
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from runtime.constrained.nodes import Number
 from runtime.constrained.numbers import integer_range, pattern_of

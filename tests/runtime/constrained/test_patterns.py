@@ -3,10 +3,9 @@
 import re
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
-from interpreters.ecma import Pattern, UnreadablePatternError
+from interpreters.tools.ecma import Pattern, UnreadablePatternError
 from runtime.constrained.feasible import text_verdict
 from runtime.constrained.nodes import Text
 from runtime.constrained.patterns import FORMATS, PatternError, anchored, literal

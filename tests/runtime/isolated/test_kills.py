@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from runtime.specs import BackendName
+from runtime.models.specs import BackendName
 from tests.runtime.kills import SIGNALS, kill
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from runtime.specs import installed
+from runtime.models.specs import installed
 
 ROOT = Path(__file__).resolve().parents[3]
 LONG = 60

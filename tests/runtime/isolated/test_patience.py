@@ -1,8 +1,7 @@
 """When a process is held to be stopped or hung: told what was heard and how long nothing, without a clock."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from cognition.parsing import TextDelta
 from runtime import ModelSpecError

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 from attrs import evolve
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from cognition import (
     AssistantMessage,
@@ -37,7 +36,7 @@ from cognition.parsing import (
 from cognition.parsing.formats import FORMATS
 from runtime import ExtraMissingError, ModelFileError, ModelLoadError, SavedCacheError, TemplateError
 from runtime.isolated import wire
-from runtime.llama_options import Adapter, LlamaOptions, Rope
+from runtime.llama.options import Adapter, LlamaOptions, Rope
 from runtime.protocol import Done, ModelInfo, Timings
 
 NUMBERS = st.integers(0, 2**53)

@@ -1,7 +1,6 @@
 """What two rows of tokens share."""
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from runtime.scheduling.prefix import common_prefix
 

@@ -1,0 +1,223 @@
+"""How ``explore`` searches: level by level, each situation once, with every step from it held to the laws."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+from attrs import evolve, frozen
+
+from cognition.engine import CognitiveEngine
+from cognition.inputs import Input
+from cognition.state import AgentState
+from cognition.testing.edge_laws import recorded_decisions
+from cognition.testing.law import Law, LawViolation, violation_of
+from cognition.testing.moves import Move, Moves, copy_of
+from cognition.testing.situations import situation
+from cognition.testing.state_laws import goes_on
+from cognition.testing.subject import Problem, Subject
+from cognition.testing.world import Edge, World, is_rejected, take
+from cognition.transition import Transition
+
+CHUNK = 64
+"""Worlds that are expanded in one go: what is handed to another process at once."""
+
+THE_WORLD_ITSELF = -1
+"""Stands for a move where a law is broken by a situation and not by a step."""
+
+
+@frozen
+class Exploration:
+    """What a search has seen."""
+
+    states: int
+    """Distinct situations that were held to every law, with every step from them."""
+    transitions: int
+    """Steps taken from them, misplaced inputs included."""
+    depth: int
+    """Inputs on the shortest way to the farthest of them."""
+    complete: bool
+    """True when there is nothing more to find: all that the alphabet can lead to was seen."""
+    violation: LawViolation | None = None
+    """The first broken law, with a shortest way to it. The search ends there."""
+
+
+@frozen
+class Chunk:
+    """What came of expanding some worlds of a level: plain values, so that another process can send them."""
+
+    worlds: int
+    transitions: int
+    steps: tuple[tuple[int, int, bytes], ...]
+    """Each step to a new situation: the world's place in its level, the move taken, the situation."""
+    broken: tuple[int, int, str] | None = None
+    """Where a law is broken: the world's place, the move or ``THE_WORLD_ITSELF``, and the law's name."""
+
+
+Spread = Callable[[Callable[[range], Chunk], Sequence[range]], Iterable[Chunk]]
+"""Like ``map``: applies the function to each range and gives the results in order."""
+
+
+def spread_out(
+    engine: CognitiveEngine,
+    laws: Sequence[Law],
+    alphabet: Sequence[Input],
+    limit: int,
+    *,
+    on_progress: Callable[[Exploration], None] | None = None,
+    spread: Spread = map,
+) -> Exploration:
+    """Go everywhere that the alphabet leads to, as ``explore`` says, and hold it to these laws."""
+    search = _Search(engine, laws, tuple(alphabet), limit)
+    level: list[_Found] = [_Found(World(), 0)]
+    search.seen.add(situation(level[0].world))
+    states = transitions = depth = 0
+    while level:
+        following: list[_Found] = []
+        parts = [range(start, min(start + CHUNK, len(level))) for start in range(0, len(level), CHUNK)]
+        for chunk in spread(lambda part, level=level: search.expand(level, part), parts):  # type: ignore[misc]  # bound
+            states, transitions = states + chunk.worlds, transitions + chunk.transitions
+            if chunk.broken is not None:
+                violation = search.violation(level, *chunk.broken)
+                return Exploration(states, transitions, depth, False, violation)
+            following += search.take_up(level, chunk)
+            if on_progress is not None:
+                on_progress(Exploration(states, transitions, depth, False))
+        level, depth = following, depth + bool(following)
+    return Exploration(states, transitions, depth, not search.full)
+
+
+@frozen
+class _Found:
+    """A world that was reached, its number among all, and the step by which it was reached first."""
+
+    world: World
+    number: int
+    edge: Edge | None = None
+    move: Move | None = None
+
+
+def _same(one: Transition, other: Transition) -> bool:
+    """Equality; that a state is the same object, as after a rejection, is seen first."""
+    same_state = one.next_state is other.next_state or one.next_state == other.next_state
+    return same_state and one.decisions == other.decisions
+
+
+class _Search:
+    """What an exploration knows while it runs: the situations seen, and the way to each."""
+
+    def __init__(self, engine: CognitiveEngine, laws: Sequence[Law], alphabet: tuple[Input, ...], limit: int) -> None:
+        self.engine, self.subject, self.limit = engine, Subject.of(engine), limit
+        self.tried = Moves(alphabet)
+        self.laws = {law.name: law for law in laws}
+        # L8 is left out of the steps: it is checked once a situation, on the step by which it was found.
+        self.step_checks = [(law, check) for law in laws for check in law.edges if law.name != "L8"]
+        self.totality = [(law, check) for law, check in self.step_checks if law.name == "L2"]
+        self.state_checks = [(law, check) for law in laws for check in law.states if law.name != "L8"]
+        self.seen: set[bytes] = set()
+        self.parents: list[int] = [0]
+        self.taken: list[int] = [THE_WORLD_ITSELF]
+        self.full = False
+
+    def take_up(self, level: Sequence[_Found], chunk: Chunk) -> Iterator[_Found]:
+        """The situations of a chunk that are new, with their worlds: stepping again is cheaper than sending them."""
+        for place, move, digest in chunk.steps:
+            if digest in self.seen:
+                continue
+            if len(self.seen) >= self.limit:
+                self.full = True
+                continue
+            self.seen.add(digest)
+            before = level[place]
+            tried = self.tried(before.world)[move]
+            edge = take(self.engine, before.world, tried.input)
+            self.parents.append(before.number)
+            self.taken.append(move)
+            yield _Found(edge.after, len(self.parents) - 1, edge, tried)
+
+    def expand(self, level: Sequence[_Found], part: range) -> Chunk:
+        """Hold the worlds of a part of a level to all laws, and every step from them."""
+        steps: list[tuple[int, int, bytes]] = []
+        transitions = 0
+        for done, place in enumerate(part, 1):
+            found = level[place]
+            world = found.world
+            twin = copy_of(world.state, AgentState)
+            name = self._broken_by(found, twin)
+            if name is not None:
+                return Chunk(done, transitions, (), (place, THE_WORLD_ITSELF, name))
+            for move, tried in enumerate(self.tried(world)):
+                transitions += 1
+                edge = take(self.engine, world, tried.input)
+                name = self._broken_at(edge)
+                if name is not None:
+                    return Chunk(done, transitions, (), (place, move, name))
+                if edge.after is not world and not self.full:
+                    digest = situation(edge.after)
+                    if digest not in self.seen:
+                        steps.append((place, move, digest))
+            if twin is not None and world.state != twin and "L1" in self.laws:
+                return Chunk(done, transitions, (), (place, self._changing(world, twin), "L1"))
+            if twin is not None and "L8" in self.laws and goes_on(self.subject, world, twin) is not None:
+                return Chunk(done, transitions, (), (place, THE_WORLD_ITSELF, "L8"))
+        for place in part if "L1" in self.laws and self.tried.changed() else ():
+            move = self._changing(level[place].world, None)
+            if move != THE_WORLD_ITSELF:
+                return Chunk(len(part), transitions, (), (place, move, "L1"))
+        return Chunk(len(part), transitions, tuple(steps))
+
+    def _broken_at(self, edge: Edge) -> str | None:
+        """The law that a step breaks. Whether arguments were changed is seen once a world."""
+        rejected = edge.error is not None or is_rejected(edge.transition)
+        for law, check in self.totality if rejected else self.step_checks:
+            if check(self.subject, edge) is not None:
+                return law.name
+        if "L1" in self.laws and edge.error is None:
+            return None if _same(self.engine.step(edge.before.state, edge.input), edge.transition) else "L1"
+        return None
+
+    def _broken_by(self, found: _Found, twin: AgentState | None) -> str | None:
+        """The law that a situation breaks; ``twin`` is its state after it was stored and read."""
+        if "L8" in self.laws and (twin is None or twin != found.world.state):
+            return "L8"
+        for law, state_check in self.state_checks:
+            if state_check(self.subject, found.world) is not None:
+                return law.name
+        if "L8" in self.laws and found.edge is not None and found.move is not None:
+            recordable = found.move.copy is not None  # as seen when the input was made
+            return None if recordable and recorded_decisions(self.subject, found.edge) is None else "L8"
+        return None
+
+    def _changing(self, world: World, state: AgentState | None) -> int:
+        """The move whose step changes its arguments; it gets a copy of the state as it was."""
+        for move, tried in enumerate(self.tried(world)):
+            fresh = world if state is None else evolve(world, state=copy_of(state, AgentState) or state)
+            if self.laws["L1"].before(fresh, tried.afresh()) is not None:
+                return move
+        return THE_WORLD_ITSELF
+
+    def violation(self, level: Sequence[_Found], place: int, move: int, name: str) -> LawViolation:
+        """The error for what ``expand`` found, its way taken again from the beginning."""
+        law, edges = self.laws[name], self._way(level[place].number)
+        world = edges[-1].after if edges else World()
+        problem: Problem | None = None
+        if move == THE_WORLD_ITSELF:
+            problem = law.state(world) or (law.step(edges[-1]) if edges else None)
+        else:
+            event = self.tried(world)[move].afresh()
+            problem = law.before(world, event)
+            edges.append(take(self.engine, world, event))
+            problem = problem or law.step(edges[-1])
+        return violation_of(law, problem or Problem("the same steps do not lead to the same again"), edges)
+
+    def _way(self, number: int) -> list[Edge]:
+        """The steps from the beginning to a situation, taken again."""
+        chosen: list[int] = []
+        while number:
+            chosen.append(self.taken[number])
+            number = self.parents[number]
+        edges: list[Edge] = []
+        world = World()
+        for move in reversed(chosen):
+            edges.append(take(self.engine, world, self.tried(world)[move].afresh()))
+            world = edges[-1].after
+        return edges

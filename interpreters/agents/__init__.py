@@ -1,0 +1,1 @@
+"""Agents: the faces ``Agent`` and ``AsyncAgent``, their options, and what a run gives."""

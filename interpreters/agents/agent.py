@@ -1,0 +1,165 @@
+"""The small door to all of it: an agent that keeps a conversation with a model and your tools."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import Any, NoReturn, TypeVar, overload
+
+from cognition import AgentState, CogstepError, ConfigError, SessionReset
+from interpreters.agents.answers import StructuredResult
+from interpreters.agents.assembly import NO_TYPE, Parts, user_input
+from interpreters.agents.base import CLOSE_SECONDS, LOG, BaseAgent, loop_runs_here
+from interpreters.agents.results import RunResult
+from interpreters.observing.observers import Observers
+from interpreters.sync import SyncInterpreter
+
+T = TypeVar("T")
+
+HURRY = 0.5
+"""How long it waits where Ctrl-C came meanwhile."""
+
+IN_A_LOOP = (
+    "Agent.run blocks the event loop that runs on this thread until the turn ends; in async code, use AsyncAgent"
+)
+
+
+class Agent(BaseAgent):
+    """A conversation with a model that may call your tools.
+
+    >>> from interpreters import Agent, fakes, tool
+    >>> @tool
+    ... def multiply(a: int, b: int) -> int:
+    ...     '''Multiply two whole numbers.'''
+    ...     return a * b
+    >>> model = fakes.ScriptedModel([fakes.call("multiply", a=17, b=23), "17 * 23 is 391."])
+    >>> with Agent(model, tools=[multiply]) as agent:
+    ...     agent.run("What is 17 * 23?").text
+    '17 * 23 is 391.'
+
+    Args:
+        model: what ``load_model`` gave, or a fake. The agent closes it when it is closed itself, unless
+            ``owns_model=False`` says that somebody else does: agents that share a model need that.
+        tools: functions decorated with ``@tool``.
+        system: the system prompt.
+        given: see ``AgentOptions``; each has a default.
+
+    Raises:
+        ConfigError: the options contradict each other, or a feature misses what carries it out.
+        JournalError: the recording can't begin.
+    """
+
+    _interpreter: SyncInterpreter
+    _ended = False
+    """All of ``close`` is done."""
+    _warned = False
+    """That ``run`` blocks an event loop is said once."""
+
+    def _interpret(self, parts: Parts, state: AgentState | None) -> SyncInterpreter:
+        return SyncInterpreter(
+            parts.engine,
+            parts.program,
+            observers=Observers(parts.observers, self.session, weakened=parts.weakened, warnings=parts.warnings),
+            recorder=parts.journal,
+            state=state,
+            clock=parts.clock,
+        )
+
+    @overload
+    def run(self, text: str) -> RunResult: ...
+    @overload
+    def run(self, text: str, *, returns: type[T]) -> StructuredResult[T]: ...
+    @overload
+    def run(self, text: str, *, returns: Any) -> StructuredResult[Any]: ...
+    def run(self, text: str, *, returns: Any = NO_TYPE) -> RunResult:
+        """Say something and wait for the end of the turn. What goes wrong in it is in the result's ``outcome``.
+
+        Args:
+            text: what the user says.
+            returns: the type of the answer, which is then in ``result.value``: an attrs class, dataclass or TypedDict,
+                or any other type that a tool's parameter may have. The model may call tools before it answers.
+
+        Raises:
+            ConfigError: JSON has no form for ``returns``.
+            BusyError: another turn is under way.
+            AgentClosedError: after ``close()``.
+            JournalWriteError: the recording can't go on.
+        """
+        self._check_open()
+        self._look_for_loop()
+        self._interpreter.run(user_input(text, returns))
+        return self._result(self._interpreter.began, returns)
+
+    def go_on(self) -> RunResult:
+        """Carry the interrupted turn to its end; raises as ``run`` does, and CogstepError if there is none.
+
+        Calls that were at work run again if their tool is read-only or idempotent. Of any other the model is told that
+        it may have happened.
+        """
+        began = self._interrupted_at()
+        self._look_for_loop()
+        self._interpreter.run(None)
+        return self._result(began)
+
+    def _look_for_loop(self) -> None:
+        if not self._warned and loop_runs_here():
+            self._warned = True
+            self._interpreter.observers.warn(IN_A_LOOP)
+
+    def reset(self) -> None:
+        """Forget the conversation. What the user allowed or refused "from now on" stays."""
+        self._check_open()
+        self._interpreter.run(SessionReset())
+
+    def close(self) -> None:
+        """Cancel what runs, end the recording, and close the model if it is the agent's. A second call does nothing.
+
+        Ctrl-C while it waits for tools ends it at once, and in order. A second call does what is left then.
+        """
+        if self._ended:
+            return
+        self._closed = True
+        try:
+            self._close()
+        except Exception:  # such as a turn that can't be closed on file: it would fail again
+            self._ended = True
+            raise
+        self._ended = True
+
+    def _close(self) -> None:
+        try:
+            try:
+                self._end_session(CLOSE_SECONDS)
+            except KeyboardInterrupt:
+                self._end_session(HURRY)
+                raise
+        finally:
+            try:
+                if self._journal is not None:
+                    self._journal.close()
+            finally:
+                if self._owns_model:
+                    self.model.close()
+
+    def _end_session(self, seconds: float) -> None:
+        """Close the turn under way. To do it twice is to do it once."""
+        left = 0 if self._resting else self._interpreter.close(seconds)  # what rests, may be resumed again
+        if left:
+            LOG.warning("%d tool calls still run after %g seconds and are left alone", left, seconds)
+
+    def __enter__(self) -> Agent:
+        return self
+
+    async def __aenter__(self) -> NoReturn:
+        raise ConfigError("an Agent is opened by `with`, and blocks; in an event loop, use AsyncAgent")
+
+    async def __aexit__(self, *_: object) -> None: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        try:
+            self.close()
+        except CogstepError:
+            if error is None:
+                raise
+            LOG.warning("while closing the agent after an error", exc_info=True)  # the error on its way tells more

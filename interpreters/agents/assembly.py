@@ -1,0 +1,195 @@
+"""From what a caller hands in to the parts of a session: the same for ``Agent`` and ``AsyncAgent``."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from secrets import token_hex
+from typing import Any
+
+from attrs import evolve, fields_dict, frozen
+
+from cognition import (
+    AgentConfig,
+    AgentState,
+    CognitiveEngine,
+    CogstepError,
+    ConfigError,
+    TurnFinished,
+    UserMessage,
+    UserSpoke,
+)
+from cognition.checking import nearest, shown
+from interpreters.agents.answers import StructuredResult, answer_schema
+from interpreters.agents.options import AgentOptions, ProgramOptions, filled
+from interpreters.agents.results import RunResult
+from interpreters.driver import Driver
+from interpreters.loop.clock import Clock
+from interpreters.observing.events import Observer
+from interpreters.program.program import Program
+from interpreters.recording.journal import Journal, Origin
+from interpreters.recording.veil import Redacted, Veil
+from interpreters.tools.tool import Tool, Usable, as_tools
+from runtime.constrained.nodes import Weakened
+from runtime.constrained.replies import weakened_tools
+from runtime.constrained.schema import read_schema
+from runtime.constrained.tools import read_tools
+from runtime.protocol import Runtime
+
+NO_TYPE: Any = object()
+"""Stands for no type of an answer, since None is one."""
+
+USUAL = AgentConfig()
+"""What holds where nothing else is said; immutable, and shared by all sessions."""
+
+
+BROUGHT = frozenset(fields_dict(Program))
+"""Options of these names are those of the ``Program``."""
+
+
+@frozen(eq=False)
+class Parts:
+    """What a session is made of."""
+
+    config: AgentConfig
+    engine: CognitiveEngine
+    program: Program
+    observers: tuple[Observer, ...]
+    journal: Journal | None
+    owns_model: bool
+    clock: Clock | None
+    weakened: Mapping[str, tuple[Weakened, ...]]
+    """Of each tool whose calls are not held to all of its schema: what is left to the check after the call."""
+    warnings: tuple[str, ...]
+    """What may be a mistake and is no error, one sentence each."""
+
+
+def assemble(
+    model: Runtime,
+    tools: Iterable[Usable],
+    system: str,
+    given: AgentOptions,
+    start: AgentState | None = None,
+    origin: Origin | None = None,
+    veil: Veil | None = None,
+) -> Parts:
+    """The parts of a new session; ``start``, ``origin`` and ``veil`` are those of a fork.
+
+    Raises:
+        ConfigError: the configuration contradicts itself.
+        JournalError: the recording can't begin.
+    """
+    tools = as_tools(tools)
+    given = filled(given, AgentOptions)
+    context_tokens = given["context_tokens"]
+    config = AgentConfig(
+        system=system,
+        tools=tuple(tool.spec for tool in tools),
+        options=given["options"] or USUAL.options,
+        limits=given["limits"] or USUAL.limits,
+        policy=given["policy"] or USUAL.policy,
+        retry=given["retry"] or USUAL.retry,
+        context_tokens=model.describe().context_tokens if context_tokens is None else context_tokens,
+        features=tuple(given["features"]),
+        protocol=given["protocol"],
+        hooks=tuple(given["hooks"]),
+        recall_first=given["recall_first"],
+    )
+    for tool in tools:  # what can't be checked or sampled is better known now than at a call
+        tool.prepare()
+    if config.options.constrain:
+        read_tools(config.offered)
+        if config.options.response_format:
+            read_schema(json.loads(config.options.response_format), "the response_format")
+    program = make_program(model, tools, given["session"] or token_hex(16), given)
+    path = given["journal"]
+    redacted: tuple[Redacted, ...] = ()
+    if path is not None:  # what is recorded is what the engine works with
+        veil = veil or make_veil(given, tools)
+        config, redacted = veil.hide(config)
+        program = evolve(program, reveal=veil.reveal)
+    engine = program.engine(config)
+    journal = None
+    if path is not None:
+        program.check(engine)  # before the recording begins: no file is left behind by a mistake
+        clock = given["clock"]
+        journal = Journal.create(
+            path,
+            session=program.session,
+            engine=engine,
+            config=config,
+            fsync=given["fsync"],
+            created=None if clock is None else clock.time(),
+            start=start,
+            origin=origin,
+            redacted=redacted,
+        )
+        journal.veil = veil
+    return make_parts(config, engine, program, journal, given)
+
+
+def make_veil(given: ProgramOptions, tools: Iterable[Tool[..., Any]], after: int = 0) -> Veil:
+    """What hides secrets from a recording that has so many placeholders already."""
+    names = frozenset(tool.spec.name for tool in tools)
+    return Veil(filled(given, ProgramOptions)["redact"], after=after, keep=names)
+
+
+def make_program(model: Runtime, tools: Iterable[Tool[..., Any]], session: str, given: ProgramOptions) -> Program:
+    """What the embedding program brings, as one value."""
+    full = filled(given, ProgramOptions)
+    brought: dict[str, Any] = {name: value for name, value in full.items() if name in BROUGHT}
+    return Program(**brought | {"model": model, "tools": {tool.spec.name: tool for tool in tools}, "session": session})
+
+
+def make_parts(
+    config: AgentConfig, engine: CognitiveEngine, program: Program, journal: Journal | None, given: ProgramOptions
+) -> Parts:
+    full = filled(given, ProgramOptions)
+    return Parts(
+        config=config,
+        engine=engine,
+        program=program,
+        observers=tuple(full["observers"]),
+        journal=journal,
+        owns_model=full["owns_model"],
+        clock=full["clock"],
+        weakened=weakened_tools(config.offered, program.model.describe().format) if config.options.constrain else {},
+        warnings=tuple(_idle_rules(config)),
+    )
+
+
+def _idle_rules(config: AgentConfig) -> Iterator[str]:
+    """The rules that judge no tool, as a misspelt one does."""
+    names = [tool.name for tool in config.offered]
+    for rule in config.policy.rules:
+        if rule.tool != "*" and not any(map(rule.matches, names)):
+            yield f"a rule of the policy is for {rule.tool!r}, and no tool has such a name{nearest(rule.tool, names)}"
+
+
+def user_input(text: str, returns: Any) -> UserSpoke:
+    """A message of the user's, with what its answer has to be; raises ConfigError for a type JSON has no form for."""
+    if not isinstance(text, str):
+        raise ConfigError(f"run: text must be a text, not {shown(text)}")
+    return UserSpoke(text) if returns is NO_TYPE else UserSpoke(text, answer_schema(returns))
+
+
+def turn_result(driver: Driver, began: int, finished: TurnFinished | None, returns: Any = NO_TYPE) -> RunResult:
+    """What a run gave; ``began`` is how many messages there were before its turn.
+
+    Raises:
+        CogstepError: the engine ended the turn without saying how.
+    """
+    if finished is None:
+        raise CogstepError("the engine ended the turn without TurnFinished; an engine has to decide it once a turn")
+    after = driver.state
+    parts = (finished.outcome, finished.usage, driver.revealed(after.history[began:]), after.counters.turn)
+    return RunResult(*parts) if returns is NO_TYPE else StructuredResult(*parts, returns)
+
+
+def start_of_turn(state: AgentState) -> int:
+    """Where in the history the current turn begins: at the newest message of the user's."""
+    for position in range(len(state.history) - 1, -1, -1):
+        message = state.history[position]
+        if isinstance(message, UserMessage) and message.origin == "user":
+            return position
+    return 0

@@ -1,0 +1,289 @@
+"""The small door under asyncio: ``Agent`` awaited, with a turn's events as a stream."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable
+from functools import partial
+from types import TracebackType
+from typing import Any, NoReturn, TypeVar, overload
+
+from cognition import AgentState, CogstepError, ConfigError, SessionReset
+from interpreters.agents.answers import StructuredResult
+from interpreters.agents.assembly import NO_TYPE, Parts, user_input
+from interpreters.agents.base import CLOSE_SECONDS, LOG, BaseAgent
+from interpreters.agents.results import RunResult
+from interpreters.aio import AsyncInterpreter
+from interpreters.observing.delivery_tasks import Tasks
+from interpreters.observing.events import Event, Inline
+from interpreters.observing.observers import Observers
+from interpreters.threads.offloading import OBSERVER_THREADS, THREADS, on_its_own_thread
+from runtime.awaiting import awaits
+
+T = TypeVar("T")
+
+BEHIND = 64
+"""Events that a reader of a stream may be behind before the model waits for it: some lines of text."""
+
+
+STREAMED = (
+    "a stream is opened by `async with` and read by `async for`; without an event loop, use Agent with observers, or a "
+    "handle"
+)
+
+
+class AsyncAgent(BaseAgent):
+    """A conversation with a model that may call your tools, in an event loop. Thousands of them fit into one.
+
+    Takes what ``Agent`` takes. Tools, and whatever else the agent calls, may be ``async def``; plain functions run on
+    threads, so that nothing blocks the loop.
+
+    >>> import asyncio
+    >>> from interpreters import AsyncAgent, fakes, tool
+    >>> @tool
+    ... async def multiply(a: int, b: int) -> int:
+    ...     '''Multiply two whole numbers.'''
+    ...     return a * b
+    >>> async def main() -> str:
+    ...     model = fakes.ScriptedModel([fakes.call("multiply", a=17, b=23), "17 * 23 is 391."])
+    ...     async with AsyncAgent(model, tools=[multiply]) as agent:
+    ...         return (await agent.run("What is 17 * 23?")).text
+    >>> asyncio.run(main())
+    '17 * 23 is 391.'
+    """
+
+    _interpreter: AsyncInterpreter
+
+    def _interpret(self, parts: Parts, state: AgentState | None) -> AsyncInterpreter:
+        self._observers = Observers(
+            parts.observers,
+            self.session,
+            weakened=parts.weakened,
+            warnings=parts.warnings,
+            threads=OBSERVER_THREADS,
+            tasks=Tasks,
+        )
+        return AsyncInterpreter(
+            parts.engine,
+            parts.program,
+            observers=self._observers,
+            recorder=parts.journal,
+            state=state,
+            clock=parts.clock,
+        )
+
+    @overload
+    async def run(self, text: str) -> RunResult: ...
+    @overload
+    async def run(self, text: str, *, returns: type[T]) -> StructuredResult[T]: ...
+    @overload
+    async def run(self, text: str, *, returns: Any) -> StructuredResult[Any]: ...
+    async def run(self, text: str, *, returns: Any = NO_TYPE) -> RunResult:
+        """Say something and await the end of the turn. What goes wrong in it is in the result's ``outcome``.
+
+        Cancelling the task that awaits this (``asyncio.timeout`` too) ends the turn as cancelled; the conversation can
+        go on.
+
+        Args:
+            text: what the user says.
+            returns: the type of the answer, which is then in ``result.value``: an attrs class, dataclass or TypedDict,
+                or any other type that a tool's parameter may have. The model may call tools before it answers.
+
+        Raises:
+            ConfigError: JSON has no form for ``returns``.
+            BusyError: another turn is under way.
+            AgentClosedError: after ``close()``.
+            JournalWriteError: the recording can't go on.
+        """
+        await self._ready()
+        await self._interpreter.run(user_input(text, returns))
+        return self._result(self._interpreter.began, returns)
+
+    async def go_on(self) -> RunResult:
+        """Carry the interrupted turn to its end, as ``Agent.go_on`` does."""
+        await self._ready()
+        began = self._interrupted_at()
+        await self._interpreter.run(None)
+        return self._result(began)
+
+    def stream(self, text: str) -> EventStream:
+        """Say something and read the turn's events as they come:
+
+            async with agent.stream("Tell me a story.") as events:
+                async for event in events:
+                    ...
+            print(events.result.text)
+
+        A reader that is slow holds the model up. Leaving the block early cancels the turn and awaits its end.
+        """
+        return EventStream(self, text)
+
+    async def reset(self) -> None:
+        """Forget the conversation. What the user allowed or refused "from now on" stays."""
+        await self._ready()
+        await self._interpreter.run(SessionReset())
+
+    async def _ready(self) -> None:
+        """What was set between turns may have to wait for the disk, and the agent may be closed meanwhile."""
+        self._check_open()
+        await self._interpreter.ready()
+        self._check_open()
+
+    async def close(self) -> None:
+        """Cancel what runs, end the recording, and close the model if it is the agent's. A second call does nothing.
+
+        If the task that awaits this is cancelled, the turn is closed on file and all is let go of nonetheless, and the
+        cancellation goes on.
+        """
+        if self._closed:
+            return
+        self._closed = True
+        try:
+            await self._end_turn("the agent was closed")
+            if self._observers.tasks is not None:
+                await self._observers.tasks.close()
+        finally:
+            self._interpreter.dispose()
+            self._observers.close()
+            THREADS.dismiss()
+            try:
+                if self._journal is not None:
+                    self._journal.close()
+            finally:
+                if self._owns_model:
+                    await self._close_model()
+
+    async def _end_turn(self, reason: str) -> None:
+        """Stop the turn under way and close it on file, whatever is cancelled meanwhile."""
+        self._interpreter.cancel(reason)
+        cancelled: asyncio.CancelledError | None = None
+        wait: Callable[[], Awaitable[None]] = self._interpreter.ended
+        while True:
+            try:
+                await wait()
+                if not (self._resting or self._interpreter.at_work):  # what rests, may be resumed again
+                    await self._interpreter.settle(reason)
+                break
+            except asyncio.CancelledError as error:  # nobody waits any more for tasks that don't heed it
+                cancelled = error
+                wait = partial(self._interpreter.rested, CLOSE_SECONDS)
+            except CogstepError:
+                if cancelled is None:
+                    raise
+                LOG.warning("while closing the agent, which was cancelled", exc_info=True)
+                break
+        if cancelled is not None:
+            raise cancelled
+
+    async def _close_model(self) -> None:
+        if awaits(self.model):
+            self.model.close()
+        else:  # its thread is waited for
+            await on_its_own_thread(self.model.close)
+
+    async def __aenter__(self) -> AsyncAgent:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        try:
+            await self.close()
+        except CogstepError:
+            if error is None:
+                raise
+            LOG.warning("while closing the agent after an error", exc_info=True)  # the error on its way tells more
+
+    def __enter__(self) -> NoReturn:
+        raise ConfigError("an AsyncAgent is opened by `async with`; without an event loop, use Agent")
+
+    def __exit__(self, *_: object) -> None: ...
+
+
+class EventStream:
+    """A turn's events as they come, and its result."""
+
+    def __init__(self, agent: AsyncAgent, text: str) -> None:
+        self._agent = agent
+        self._text = text
+        self._events: deque[Event] = deque()
+        self._changed = asyncio.Event()
+        """Something was added, or taken, or the turn has ended."""
+        self._task: asyncio.Task[RunResult] | None = None
+        self._taker = Inline(self._take)
+
+    @property
+    def result(self) -> RunResult:
+        """What ``run`` would have given; there once the stream has ended.
+
+        Raises:
+            CogstepError: it has not ended yet.
+        """
+        if self._task is None or not self._task.done():
+            raise CogstepError("the turn has not ended yet; read the stream to its end first")
+        return self._task.result()
+
+    async def __aenter__(self) -> EventStream:
+        if self._task is not None:
+            raise CogstepError("a stream can be read once; make another one for another turn")
+        self._agent._observers.add(self._taker)
+        self._agent._interpreter.room = self._room
+        self._task = asyncio.create_task(self._agent.run(self._text))
+        self._task.add_done_callback(lambda _: self._changed.set())
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        task = self._task
+        assert task is not None
+        self._agent._interpreter.room = None
+        self._events.clear()
+        self._changed.set()  # the model waits for nobody any more
+        if not task.done():
+            self._agent.cancel("the stream was left")
+        try:
+            await asyncio.wait([task])
+        except asyncio.CancelledError:
+            task.cancel()
+            await asyncio.wait([task])
+            raise
+        finally:
+            self._agent._observers.remove(self._taker)
+        if error is None:
+            task.result()  # what the turn raised
+
+    def __enter__(self) -> NoReturn:
+        raise ConfigError(STREAMED)
+
+    def __exit__(self, *_: object) -> None: ...
+
+    def __iter__(self) -> NoReturn:
+        raise ConfigError(STREAMED)
+
+    def __aiter__(self) -> EventStream:
+        return self
+
+    async def __anext__(self) -> Event:
+        if self._task is None:
+            raise CogstepError("a stream is read within `async with agent.stream(...) as events:`")
+        while not self._events:
+            if self._task.done():
+                self._task.result()  # raises what the turn raised
+                raise StopAsyncIteration
+            self._changed.clear()
+            await self._changed.wait()
+        event = self._events.popleft()
+        self._changed.set()
+        return event
+
+    def _take(self, event: Event) -> None:
+        self._events.append(event)
+        self._changed.set()
+
+    async def _room(self) -> None:
+        """Wait until the reader has caught up."""
+        while len(self._events) >= BEHIND and self._agent._interpreter.room is not None:
+            self._changed.clear()
+            await self._changed.wait()

@@ -1,0 +1,203 @@
+"""What ``Agent`` and ``AsyncAgent`` have in common: a session that is begun, resumed or forked, and asked about."""
+
+from __future__ import annotations
+
+import builtins
+import inspect
+import logging
+import os
+import sys
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from typing import Annotated, Any, Self, Unpack
+
+from cognition import AgentState, CogstepError
+from cognition.features import Mode
+from interpreters.agents.assembly import (
+    NO_TYPE,
+    Parts,
+    assemble,
+    start_of_turn,
+    turn_result,
+)
+from interpreters.agents.describing import AgentInfo
+from interpreters.agents.options import AgentOptions, ProgramOptions, as_help
+from interpreters.agents.results import RunResult
+from interpreters.agents.resuming import fork_parts, reopen, take_up
+from interpreters.loop.errors import AgentClosedError
+from interpreters.loop.interpreter import Interpreter
+from interpreters.tools.tool import Usable
+from runtime.checking import checked_call
+from runtime.protocol import Runtime
+
+Model = Annotated[Runtime, "a Runtime, such as load_model() gives"]
+
+LOG = logging.getLogger("cogstep")
+
+CLOSE_SECONDS = 5.0
+"""How long ``close`` waits for tools that don't heed a cancellation."""
+
+
+class BaseAgent(ABC):
+    """A session and its interpreter. How a turn is waited for is the subclass's matter."""
+
+    _interpreter: Interpreter
+
+    def __init_subclass__(cls) -> None:
+        if cls.__doc__ and "Options:" not in cls.__doc__:  # what `help` shows; none under python -OO
+            cls.__doc__ = f"{inspect.cleandoc(cls.__doc__)}\n\nOptions:\n{as_help(AgentOptions)}"
+
+    @checked_call
+    def __init__(
+        self, model: Model, tools: Iterable[Usable] = (), system: str = "", **given: Unpack[AgentOptions]
+    ) -> None:
+        self._begin(assemble(model, tools, system, given))
+
+    @classmethod
+    @checked_call
+    def resume(
+        cls,
+        path: str | os.PathLike[str],
+        model: Model,
+        tools: Iterable[Usable] = (),
+        **given: Unpack[ProgramOptions],
+    ) -> Self:
+        """Go on with a recorded session in its own journal, also after a crash: see ``unfinished`` and ``go_on``.
+
+        Args:
+            path: the journal; no other session can write it meanwhile.
+            model: may be another one than then.
+            tools: those of the recording.
+            given: how it is carried out from now on; see ``ProgramOptions``.
+
+        Raises:
+            JournalError: the journal can't be read or written, is damaged, or is being written.
+            ConfigError: the tools are not those of the recording.
+            ReplayDivergedError: it was recorded by other agent logic.
+        """
+        agent, reopened = cls.__new__(cls), reopen(path, model, tools, given)
+        agent._begin(reopened.parts, reopened.header.start)
+        try:
+            take_up(reopened, agent._interpreter.driver)
+        except BaseException:
+            agent._let_go()
+            raise
+        agent._resting = True
+        return agent
+
+    @classmethod
+    @checked_call
+    def fork(
+        cls,
+        path: str | os.PathLike[str],
+        model: Model,
+        tools: Iterable[Usable] = (),
+        system: str | None = None,
+        *,
+        turn: int | None = None,
+        **given: Unpack[AgentOptions],
+    ) -> Self:
+        """A new session that begins where a recorded one stood after a turn, and leaves that one as it is.
+
+        Args:
+            path: the journal of the recorded session.
+            model, tools, system: of the new one; without ``system`` the recorded one.
+            turn: its number; None for the newest that has ended.
+            given: see ``AgentOptions``; what is not given is as recorded. ``journal`` records the new session with its
+                origin.
+
+        Raises:
+            CogstepError: there is no such turn; and what the constructor raises.
+        """
+        agent = cls.__new__(cls)
+        parts, state = fork_parts(path, model, tools, system, turn, given)
+        agent._begin(parts, state)
+        return agent
+
+    def _begin(self, parts: Parts, state: AgentState | None = None) -> None:
+        self.model = parts.program.model
+        self.session = parts.program.session
+        self.config = parts.config
+        self._owns_model = parts.owns_model
+        self._weakened = parts.weakened
+        self._journal = parts.journal
+        self._closed = False
+        self._resting = False
+        """Resumed, and not gone on with yet."""
+        try:
+            self._interpreter = self._interpret(parts, state)
+        except BaseException:
+            self._let_go()
+            raise
+
+    def __del__(self) -> None:
+        """Dropped without ``close``: the recording is let go of at once, and not when the garbage is collected."""
+        # The constructor may have failed before. Not by way of `__dict__`: made only now, it would be nothing that the
+        # garbage collector knows, and keep what it refers to for another round.
+        journal = getattr(self, "_journal", None)
+        if journal is not None:
+            journal.close()
+
+    @abstractmethod
+    def _interpret(self, parts: Parts, state: AgentState | None) -> Interpreter:
+        """The interpreter of this kind of agent."""
+
+    @property
+    def state(self) -> AgentState:
+        """Everything the agent knows now: an immutable value that may be kept and compared."""
+        return self._interpreter.driver.state
+
+    def describe(self) -> AgentInfo:
+        """What the agent is made of. Works after ``close()`` too."""
+        tools = tuple(tool.name for tool in self.config.offered)
+        return AgentInfo(self.session, self.model.describe(), tools, self._weakened)
+
+    @property
+    def unfinished(self) -> bool:
+        """Whether a crash interrupted a turn of this resumed session. ``go_on`` ends it; ``run`` would cancel it."""
+        return bool(self._interpreter.driver.in_flight)
+
+    def cancel(self, reason: str = "") -> bool:
+        """Stop the turn under way, from any thread, a tool, an observer or a signal handler; False if there is none.
+
+        When this has returned True, nothing of the turn begins any more.
+        """
+        return self._interpreter.cancel(reason)
+
+    @checked_call
+    def set_mode(self, mode: Mode) -> None:
+        """Let more or less happen without being asked: from now on, in the turn under way too, from any thread."""
+        self._check_open()
+        self._interpreter.change_mode(mode)
+
+    def _interrupted_at(self) -> int:
+        """Where in the history the turn began that a crash interrupted.
+
+        Raises:
+            CogstepError: none was.
+        """
+        self._check_open()
+        if not self.unfinished:
+            raise CogstepError("no turn was interrupted; go on with run()")
+        return start_of_turn(self.state)
+
+    def _result(self, began: int, returns: Any = NO_TYPE) -> RunResult:
+        """What the turn gave that has just ended; ``began`` is how many messages there were before it."""
+        return turn_result(self._interpreter.driver, began, self._interpreter.finished, returns)
+
+    def _check_open(self) -> None:
+        self._resting = False
+        if self._closed:
+            raise AgentClosedError("the agent is closed; make a new one")
+
+    def _let_go(self) -> None:
+        """Nothing has begun: release the journal."""
+        self._closed = True
+        if self._journal is not None:
+            self._journal.close()
+
+
+def loop_runs_here() -> bool:
+    """Whether an event loop waits for this thread. Not so in a notebook, where nothing else is served by the loop."""
+    running = sys.modules.get("asyncio.events")  # a program that never imported it has no loop
+    return running is not None and running._get_running_loop() is not None and not hasattr(builtins, "__IPYTHON__")

@@ -1,0 +1,178 @@
+"""What may be said of a session beside its model, tools and system prompt: each option once, with its default.
+
+The classes below are the declaration: type checkers read them, ``runtime.checking`` checks what is given against them,
+``help(Agent)`` and docs/options.md print them, and ``filled`` puts the defaults in. An option that stands for ``Agent``
+and for sessions of a host stands here once.
+"""
+
+from __future__ import annotations
+
+import os
+import textwrap
+from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
+from typing import Annotated, Any, TypedDict, TypeVar, cast, get_args, get_type_hints
+
+from attrs import frozen
+
+from cognition import (
+    AgentConfig,
+    CognitiveEngine,
+    GenerationOptions,
+    Limits,
+    LLMEngine,
+    Policy,
+    RetryPolicy,
+)
+from cognition.decisions import Effect
+from cognition.features import Feature
+from cognition.text_protocol import TextProtocol
+from interpreters.loop.clock import Clock
+from interpreters.observing.events import Observer
+from interpreters.program.approvals import Approve
+from interpreters.program.asking import AskQuestions, Hooks, ReviewPlans
+from interpreters.program.program import WORKER_PATIENCE
+from interpreters.recording.journal import Fsync
+from interpreters.recording.redaction import Redaction
+from runtime.stores.memory import Memory
+
+
+@frozen(eq=False)
+class Option:
+    """What an option is if nothing is user_input, and what it means."""
+
+    default: Any
+    meaning: str
+
+
+EngineFactory = Callable[[AgentConfig], CognitiveEngine]
+
+NO_HOOKS: Hooks = MappingProxyType({})
+NO_PERFORMERS: Mapping[type[Effect], Callable[..., Any]] = MappingProxyType({})
+
+
+class Carrying(TypedDict, total=False):
+    """How a session is carried out, wherever it runs. None of it is recorded: it may be another at each resume."""
+
+    approve: Annotated[
+        Approve | None, Option(None, "Asked for calls that need an approval. Without it they are refused.")
+    ]
+    ask: Annotated[
+        AskQuestions | None,
+        Option(None, "Answers the questions that the model has for the user; the feature `questions` needs it."),
+    ]
+    review: Annotated[ReviewPlans | None, Option(None, "Judges the plans of the model; the feature `plan` needs it.")]
+    hooks: Annotated[Hooks, Option(NO_HOOKS, "Functions that are asked at the points that are their keys.")]
+    observers: Annotated[Iterable[Observer], Option((), "Functions that are told of every event.")]
+    deps: Annotated[Any, Option(None, "Handed to tools as `ToolContext.deps`.")]
+    worker_patience: Annotated[
+        float | None,
+        Option(
+            WORKER_PATIENCE,
+            "Seconds without a sign of life after which a worker is given up; None waits for ever.",
+        ),
+    ]
+    performers: Annotated[
+        Mapping[type[Effect], Callable[..., Any]],
+        Option(
+            NO_PERFORMERS,
+            "Functions `(effect, scope) -> input` that carry effects out in place of the usual ones, by effect type.",
+        ),
+    ]
+    fsync: Annotated[
+        Fsync,
+        Option("turn", "When the recording is forced to the disk: at every `record`, at every `turn`, or `never`."),
+    ]
+    redact: Annotated[
+        Redaction | None,
+        Option(Redaction(), "What is kept out of the recording: by default what looks like a secret. None: nothing."),
+    ]
+
+
+class Configuring(TypedDict, total=False):
+    """What a new session is made of. It is recorded, and stays as it is at a resume."""
+
+    options: Annotated[GenerationOptions | None, Option(None, "How replies are sampled. None: `GenerationOptions()`.")]
+    limits: Annotated[Limits | None, Option(None, "The budgets of a turn. None: `Limits()`.")]
+    policy: Annotated[Policy | None, Option(None, "Which calls may run. None: `Policy()`, which allows all of them.")]
+    retry: Annotated[RetryPolicy | None, Option(None, "When failed model calls are made again. None: `RetryPolicy()`.")]
+    context_tokens: Annotated[
+        int | None, Option(None, "For less context than the model has, in tokens. None: all that it has.")
+    ]
+    features: Annotated[
+        Iterable[Feature],
+        Option((), "What the agent may do beside calling tools: `questions`, `tasks`, `plan`, `memory`, `workers`."),
+    ]
+    protocol: Annotated[TextProtocol, Option("native", "How a model without native tool calls writes them.")]
+    recall_first: Annotated[
+        bool, Option(False, "Whether the notes are searched for each message of the user before the model is asked.")
+    ]
+    journal: Annotated[
+        str | os.PathLike[str] | None, Option(None, "The file of the recording, which must not exist yet. None: none.")
+    ]
+
+
+class ProgramOptions(Carrying, total=False):
+    """What `Agent.resume` and `AsyncAgent.resume` take beside the recording, the model and the tools."""
+
+    memory: Annotated[
+        Memory | None,
+        Option(None, "Keeps the notes of the model; the feature `memory` and `recall_first` need it."),
+    ]
+    owns_model: Annotated[
+        bool, Option(True, "Whether the model is closed with the agent. Agents that share one need False.")
+    ]
+    clock: Annotated[Clock | None, Option(None, "Where time comes from; tests give a `fakes.FakeClock`.")]
+    engine: Annotated[EngineFactory, Option(LLMEngine, "Makes the agent's logic of its configuration.")]
+
+
+class AgentOptions(ProgramOptions, Configuring, total=False):
+    """What `Agent`, `AsyncAgent` and their `fork` take beside the model, the tools and the system prompt."""
+
+    session: Annotated[str | None, Option(None, "The name of the session. None: a new one, drawn at random.")]
+
+
+class HandleOptions(Carrying, Configuring, total=False):
+    """What `AgentHost.open` takes beside the session's name, its tools and its system prompt."""
+
+    notes: Annotated[
+        str,
+        Option("", "The file of the model's notes, on the host's side; `:memory:` keeps them as long as the session."),
+    ]
+    tool_wait: Annotated[
+        float | None,
+        Option(300.0, "Seconds after which a call that got no result has failed; None waits for ever."),
+    ]
+    window: Annotated[
+        int | None,
+        Option(256, "Events of a turn that may be unread before the session waits for the reader. None: any number."),
+    ]
+    resume: Annotated[bool, Option(False, "Whether to go on with the session that is recorded in `journal`.")]
+
+
+Options = TypeVar("Options", ProgramOptions, AgentOptions, HandleOptions)
+
+
+def declared(kind: type) -> dict[str, Option]:
+    """The options of one of the classes above, in their order."""
+    if kind not in _DECLARED:
+        hints = get_type_hints(kind, include_extras=True)
+        _DECLARED[kind] = {name: get_args(hint)[1] for name, hint in hints.items()}
+    return _DECLARED[kind]
+
+
+_DECLARED: dict[type, dict[str, Option]] = {}
+"""Read once: types are slow to look at."""
+
+
+def as_help(kind: type) -> str:
+    """The options as a section of a docstring."""
+    return "\n".join(
+        textwrap.fill(f"{name}: {one.meaning}", 110, initial_indent="    ", subsequent_indent="        ")
+        for name, one in declared(kind).items()
+    )
+
+
+def filled(given: Options, kind: type[Options]) -> Options:
+    """What was given, and the defaults for the rest."""
+    return cast(Options, {**{name: one.default for name, one in declared(kind).items()}, **given})

@@ -1,0 +1,88 @@
+"""What a run gives."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from attrs import frozen
+
+from cognition import (
+    AssistantMessage,
+    Cancelled,
+    Completed,
+    Failed,
+    LimitReached,
+    Message,
+    Outcome,
+    ToolCall,
+    ToolMessage,
+    Usage,
+)
+from cognition.messages import ResultStatus
+from interpreters.loop.errors import TurnFailedError
+
+
+@frozen
+class FinishedCall:
+    """One tool call of a turn with its result."""
+
+    call: ToolCall
+    content: str
+    """The result as the model saw it."""
+    status: ResultStatus
+
+    @property
+    def name(self) -> str:
+        return self.call.name
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        return self.call.arguments
+
+
+@frozen
+class RunResult:
+    """One turn: the answer, how it ended, what it took."""
+
+    outcome: Outcome
+    usage: Usage
+    """Of all model calls of this turn."""
+    messages: tuple[Message, ...]
+    """What this turn added to the history, the user's message first."""
+    turn: int
+
+    @property
+    def ok(self) -> bool:
+        """Whether the model answered and no limit was hit."""
+        return isinstance(self.outcome, Completed)
+
+    @property
+    def text(self) -> str:
+        """The answer; empty when the turn was cancelled or failed (``outcome.text`` holds what had arrived)."""
+        return self.outcome.text if isinstance(self.outcome, Completed | LimitReached) else ""
+
+    @property
+    def calls(self) -> tuple[FinishedCall, ...]:
+        """The tool calls of this turn, in order."""
+        asked = {call.id: call for item in self.messages if isinstance(item, AssistantMessage) for call in item.calls}
+        return tuple(
+            FinishedCall(asked[item.call_id], item.content, item.status)
+            for item in self.messages
+            if isinstance(item, ToolMessage)
+        )
+
+    def raise_for_failure(self) -> RunResult:
+        """This result, if there is an answer in it.
+
+        Raises:
+            TurnFailedError: the turn failed, was cancelled, or hit a limit that left no room for an answer.
+        """
+        match self.outcome:
+            case Failed(kind=kind, message=message):
+                raise TurnFailedError(f"the turn failed ({kind}): {message}", self.outcome)
+            case Cancelled(reason=reason):
+                raise TurnFailedError(f"the turn was cancelled{': ' + reason if reason else ''}", self.outcome)
+            case LimitReached(limit=limit, text=""):
+                raise TurnFailedError(f"the limit of {limit} ended the turn without an answer", self.outcome)
+            case _:
+                return self

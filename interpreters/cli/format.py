@@ -1,0 +1,45 @@
+"""``cogstep format``: how a model writes reasoning and calls, how that was found out, and what its template can do."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import Any
+
+from interpreters.cli.arguments import add_command
+from interpreters.cli.errors import ANSWERED
+from interpreters.cli.terminal import Terminal, json_text
+
+PAGE = """\
+Show how a model writes its reasoning and its tool calls, how each part was found, and what its template can do.
+
+MODEL is a GGUF file, a directory with a model or its tokenizer, hf:owner/repo[/file], a chat template (.jinja), or
+nothing for the model that ships. Only the template is read: no weights are loaded, no backend is needed.
+The format is found by rendering probes with the template and comparing what it writes; what does not read back right
+is not believed, and a warning says so. A sample conversation shows what the model is given.
+
+examples:
+  cogstep format
+  cogstep format ./qwen3-4b.gguf --json
+"""
+
+
+def add(commands: Any) -> None:
+    command = add_command(commands, "format", "show how a model writes its calls", PAGE, show_format)
+    command.add_argument("model", metavar="MODEL", nargs="?", help="a model or a chat template (default: what ships)")
+    command.add_argument("--json", action="store_true", help="print all of it as one JSON object")
+
+
+def show_format(options: argparse.Namespace) -> int:
+    """Look at a template, say what was found, and return the exit code."""
+    from interpreters.cli.formats import NO_TEMPLATE, format_data, format_lines, sample_of
+    from runtime.templates.files import find_template, open_template
+
+    file = find_template(options.model)
+    template = open_template(file)
+    found = (file, template, sample_of(template), (NO_TEMPLATE,) if file.source is None else ())
+    if options.json:
+        print(json_text(format_data(*found), indent=2))
+    else:
+        Terminal(sys.stdout).write_lines(format_lines(*found))
+    return ANSWERED

@@ -1,0 +1,284 @@
+"""The handle's side: sessions in a thread or a process, used much like an ``Agent``.
+
+    with AgentHost.in_process() as host:
+        cook = host.open("cook", tools=[weigh], system="You are a cook.")
+        print(cook.run("How much flour is left?").text)
+
+Tools, approvals, questions and hooks run here, in the program; model and agents live with the host.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterable
+from typing import Any, Protocol, get_args
+
+from cognition import AgentConfig, AskApproval, AskUser, CogstepError, ConfigError, ReviewPlan, ToolSpec
+from cognition.features import Mode
+from interpreters.agents.base import LOG, loop_runs_here
+from interpreters.agents.options import HandleOptions, filled
+from interpreters.agents.results import RunResult
+from interpreters.hosting import messages as say
+from interpreters.hosting.errors import HostDiedError
+from interpreters.hosting.host import CONFIGURED
+from interpreters.hosting.turns import End, TurnStream
+from interpreters.loop.errors import AgentClosedError, BusyError
+from interpreters.observing.observers import Observers
+from interpreters.program.program import Program
+from interpreters.tools.tool import Tool, Usable, as_tools
+
+WINDOW = 256
+"""Events of a turn that may be unread, unless it is said otherwise: some 40 KB, and more than come in the time that a
+message takes to the host and back."""
+
+
+IN_A_LOOP = (
+    "reading a turn by `for`, as AgentHandle.run does, blocks the event loop that runs on this thread until it ends; "
+    "in async code, use run_async() or `async for`"
+)
+
+
+class HandleObservers(Observers):
+    """Told of the events of a session elsewhere, as they come."""
+
+    def warn(self, message: str) -> None:
+        """To the log only: events are the session's own."""
+        LOG.warning("%s", message)
+
+
+class Link(Protocol):
+    """What a handle needs of its host."""
+
+    ended: str | None
+    model: say.Started | None
+    answer_wait: float | None
+
+    def send(self, request: say.Request) -> None: ...
+    def request(self, make: Callable[[str], say.Request], seconds: float | None) -> say.Notice: ...
+    def cancel_turn(self, session: str, turn: int, reason: str) -> None: ...
+    def begin_turn(self, handle: AgentHandle) -> int: ...
+    def end_turn(self, number: int) -> None: ...
+    def forget(self, handle: AgentHandle) -> None: ...
+    def branch(
+        self, origin: AgentHandle, key: str, after: int | None, system: str, journal: str | None
+    ) -> AgentHandle: ...
+
+
+class AgentHandle:
+    """One session. Made by ``AgentHost.open``; used from one thread at a time, apart from ``cancel``."""
+
+    def __init__(
+        self, host: Link, key: str, tools: Iterable[Usable | ToolSpec], system: str, given: HandleOptions
+    ) -> None:
+        self.key = key
+        self.unfinished = False
+        """Whether a crash interrupted a turn of this resumed session: ``go_on`` ends it."""
+        # Of a ToolSpec the calls come in the stream, and the program answers them by hand.
+        self.tools = tuple(tool if isinstance(tool, ToolSpec) else as_tools((tool,))[0] for tool in tools)
+        full: Any = filled(given, HandleOptions)
+        full["features"] = tuple(full["features"])
+        self.given = full
+        self.program = Program(
+            model=_ELSEWHERE,
+            tools={tool.spec.name: tool for tool in self.tools if isinstance(tool, Tool)},
+            approve=full["approve"],
+            ask=full["ask"],
+            review=full["review"],
+            hooks=full["hooks"],
+            deps=full["deps"],
+            session=key,
+            performers=full["performers"],
+        )
+        """What carries out here what the host forwards."""
+        for kind in self.program.performers:
+            if kind not in get_args(say.Forwarded):
+                raise ConfigError(f"performers: {kind.__name__} is carried out by the host, where no function can go")
+        self.window = full["window"]
+        redact = full["redact"]
+        self._secrets = None if redact is None else say.Secrets.of(redact)
+        for feature, asker, kind in (("questions", "ask", AskUser), ("plan", "review", ReviewPlan)):
+            if feature in full["features"] and given.get(asker) is None and kind not in self.program.performers:
+                raise ConfigError(f"the agent is missing {asker}=, which the feature {feature!r} needs")
+        self.config = self._configured(host, system)
+        self.observers: Observers = HandleObservers(full["observers"], key)
+        self._host = host
+        self._turn: TurnStream | None = None
+        self._lock = threading.Lock()
+        self._closed = False
+        self._warned = False
+
+    def _configured(self, host: Link, system: str) -> AgentConfig:
+        given = {name: self.given[name] for name in CONFIGURED if self.given[name] is not None}
+        if self.given["context_tokens"] is None and host.model is not None and not self.given["resume"]:
+            given["context_tokens"] = host.model.context_tokens
+        tools = tuple(tool if isinstance(tool, ToolSpec) else tool.spec for tool in self.tools)
+        return AgentConfig(system, tools, hooks=tuple(self.program.hooks), **given)
+
+    @property
+    def alive(self) -> bool:
+        """Whether it can be used: it was not disposed of, and its host lives."""
+        return not self._closed and self._host.ended is None
+
+    def run(self, text: str) -> RunResult:
+        """Say something and wait for the end of the turn, as ``Agent.run``.
+
+        Raises:
+            HostError: the turn broke off by an error of the program's own, such as a journal that can't be written.
+            HostDiedError: the host has gone. What was recorded can be resumed.
+            HostTimeoutError: it was cancelled, and the host did not end it in time.
+            BusyError, AgentClosedError: as ``Agent.run``.
+        """
+        return self._to_the_end(self.stream(text))
+
+    def stream(self, text: str) -> TurnStream:
+        """Say something and read the turn's events as they come; raises as ``run``.
+
+        with handle.stream("Tell me a story.") as events:
+            for event in events:
+                print(event)
+        print(events.result.text)
+        """
+        return self._begin(lambda number: say.RunTurn(self.key, number, text))
+
+    async def run_async(self, text: str) -> RunResult:
+        """``run`` in an event loop, which is not blocked; raises as ``run``. Cancelling the task cancels the turn."""
+        async with self.stream(text) as turn:
+            async for _ in turn:
+                pass
+        return turn.result
+
+    def go_on(self) -> RunResult:
+        """Carry the turn to its end that a crash had interrupted; see ``unfinished``."""
+        self.unfinished = False
+        return self._to_the_end(self._begin(lambda number: say.GoOn(self.key, number)))
+
+    def cancel(self, reason: str = "") -> bool:
+        """Stop the turn under way, from any thread; False if there is none."""
+        turn = self._turn
+        if turn is None:
+            return False
+        turn.cancel(reason)
+        return True
+
+    def reset(self) -> None:
+        """Cancel the turn under way and forget the conversation."""
+        self._host.request(lambda identity: say.Reset(identity, self.key), self.answer_wait)
+
+    def set_mode(self, mode: Mode) -> None:
+        """Let more or less happen without being asked, in the turn under way too."""
+        self._host.request(lambda identity: say.SetMode(identity, self.key, mode), self.answer_wait)
+
+    def fork(
+        self,
+        key: str,
+        *,
+        after: int | None = None,
+        system: str = "",
+        journal: str | os.PathLike[str] | None = None,
+    ) -> AgentHandle:
+        """A new session of the same host, that begins where this one stood after a turn, and leaves this one as it is.
+
+        Args:
+            key: of the new one.
+            after: the turn; None for the newest that has ended.
+            system: another system prompt.
+            journal: where the new one is recorded.
+
+        Raises:
+            HostError: this session has no journal, or there is no such turn.
+        """
+        return self._host.branch(self, key, after, system, None if journal is None else os.fspath(journal))
+
+    def dispose(self) -> None:
+        """Cancel the turn under way and end the session. A second call does nothing."""
+        if self._closed:
+            return
+        self._closed = True
+        self._host.forget(self)
+        try:
+            if self._host.ended is None:
+                self._host.request(lambda identity: say.Dispose(identity, self.key), self.answer_wait)
+        finally:
+            self.observers.close()
+
+    def __enter__(self) -> AgentHandle:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.dispose()
+
+    # --------------------------------------------------------------------------------------------------------- inside
+
+    def _begin(self, make: Callable[[int], say.Request]) -> TurnStream:
+        with self._lock:
+            if self._closed:
+                raise AgentClosedError("the session was disposed of; open another one")
+            if self._host.ended is not None:
+                raise HostDiedError(self._host.ended)
+            if self._turn is not None:
+                raise BusyError("a turn is under way; wait for its end or call cancel()")
+            turn = self._turn = TurnStream(self, self._host.begin_turn(self))
+        self.send(make(turn.number))
+        if self._host.ended is not None:  # it went in between, and its end may have missed this turn
+            self.lost(HostDiedError(self._host.ended))
+        return turn
+
+    def _to_the_end(self, turn: TurnStream) -> RunResult:
+        with turn:
+            for _ in turn:
+                pass
+        return turn.result
+
+    def send(self, request: say.Request) -> None:
+        self._host.send(request)
+
+    def cancel_turn(self, number: int, reason: str) -> None:
+        """Tell the host: at once if it is in this process, and by a message."""
+        self._host.cancel_turn(self.key, number, reason)
+
+    def look_for_loop(self) -> None:
+        """Say once that a loop is blocked."""
+        if not self._warned and loop_runs_here():
+            self._warned = True
+            LOG.warning(IN_A_LOOP)
+
+    @property
+    def answer_wait(self) -> float | None:
+        return self._host.answer_wait
+
+    def arrived(self, notice: Any) -> None:
+        """Something that belongs to a turn of this session: of the one under way, or it is dropped."""
+        turn = self._turn
+        if turn is None or turn.number != notice.turn:
+            return
+        if isinstance(notice, say.TurnEnded | say.TurnBroken):
+            self._turn = None
+            self._host.end_turn(turn.number)
+        turn.arrived(notice)
+
+    def lost(self, error: CogstepError, of: TurnStream | None = None) -> None:
+        """The host has gone, or doesn't end this turn."""
+        with self._lock:
+            if of is not None and self._turn is not of:
+                return
+            turn, self._turn = self._turn, None
+        if turn is not None:
+            self._host.end_turn(turn.number)
+            turn.end(End(error=error))
+
+    def settings(self, journal: str | os.PathLike[str] | None) -> say.Settings:
+        """What is said of the session beside its configuration."""
+        given = self.given
+        timeouts = {tool.spec.name: tool.timeout for tool in self.tools if isinstance(tool, Tool)}
+        return say.Settings(
+            {name: timeout for name, timeout in timeouts.items() if timeout is not None},
+            self.program.approve is not None or AskApproval in self.program.performers,
+            redact=self._secrets,
+            journal=None if journal is None else os.fspath(journal),
+            **{name: given[name] for name in ("worker_patience", "notes", "tool_wait", "window", "fsync")},
+        )
+
+
+_ELSEWHERE: Any = None
+"""The model, which is the host's."""

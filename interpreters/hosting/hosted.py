@@ -1,0 +1,352 @@
+"""One session on the host's side: an agent on a thread of its own, driven by messages.
+
+The host's thread reads messages and hands them in here; it never waits. What takes time (a turn, a reset, the end) runs
+on the session's thread, in order. Whatever carries a turn's number is sent under a lock that the turn's end takes too,
+so that nothing of a turn comes after its end.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from functools import partial
+from queue import SimpleQueue
+from typing import Any, get_args
+
+from attrs import define, field, frozen
+
+from cognition import (
+    AgentConfig,
+    AskApproval,
+    AskUser,
+    CallTool,
+    CancelAsked,
+    ConfigError,
+    EffectId,
+    Input,
+    ToolFailed,
+    ToolSpec,
+    to_data,
+)
+from cognition.decisions import ANSWERS
+from interpreters.agents.agent import Agent
+from interpreters.agents.results import RunResult
+from interpreters.hosting import messages as say
+from interpreters.hosting.messages import Forwarded, Notice
+from interpreters.hosting.patience import Patience
+from interpreters.hosting.window import Window
+from interpreters.loop.errors import AgentClosedError, BusyError
+from interpreters.loop.letters import NotBegun
+from interpreters.observing.events import Event, Inline
+from interpreters.performers import Scope, checked_answer, unanswered
+from interpreters.tools.context import ToolContext
+from interpreters.tools.tool import Tool
+from runtime.stores.memory import Notes
+
+CLOSED = "the session is not open; begin another one"
+BUSY = "another turn is under way; wait for its end or cancel it"
+
+
+@frozen(eq=False)
+class Wait:
+    """An effect that the handle's side carries out."""
+
+    effect: Forwarded
+    answer: Future[Input]
+    context: ToolContext[Any] | None
+    """Of a call: what the tool says of itself goes there."""
+
+
+@define(eq=False)
+class HostedTurn:
+    """A turn that was accepted and has not ended."""
+
+    number: int
+    window: Window
+    """How far it may run ahead of its reader."""
+    cancelled: str | None = None
+    """The reason, once it was asked for."""
+    waits: dict[tuple[str, EffectId], Wait] = field(factory=dict)
+    """What was asked of the handle's side, by session and effect."""
+
+
+class RemoteTool(Tool[..., str]):
+    """A tool that runs on the handle's side, where its signature is known and its arguments are checked."""
+
+    def __init__(self, spec: ToolSpec, timeout: float | None) -> None:
+        self.function = _elsewhere
+        self.spec = spec
+        self.timeout = timeout
+        self.is_async = False
+
+    def prepare(self) -> None:
+        """Nothing is checked here."""
+
+
+def _elsewhere(*_: Any, **__: Any) -> Any:
+    """Stands for a tool or a hook of the handle's side: its effects are forwarded before it could be called."""
+    raise AssertionError("an effect of the handle's side was carried out on the host's")
+
+
+Make = Callable[[dict[str, Any], list[RemoteTool]], Agent]
+"""Makes a session's agent, of the options that all have and its tools."""
+
+
+class HostedSession:
+    """A session, its thread and its agent."""
+
+    def __init__(self, name: str, config: AgentConfig, settings: say.Settings, send: Callable[[Notice], None]) -> None:
+        self.name = name
+        self.journal = settings.journal
+        self._config = config
+        self._settings = settings
+        self._send = send
+        self._agent: Agent | None = None
+        self._work: SimpleQueue[Callable[[], object] | None] = SimpleQueue()
+        self._lock = threading.RLock()
+        self._gate = threading.Lock()
+        """Held while the mode is set: outside of a turn, that takes the agent for an instant."""
+        self._turn: HostedTurn | None = None
+        self._ahead: dict[int, str] = {}
+        """Turns that were cancelled before they were accepted, and why."""
+        self._newest = 0
+        """The highest number of a turn so far."""
+        self._patience = Patience(settings.tool_wait)
+        self._thread = threading.Thread(target=self._run, name=f"cogstep-{name}", daemon=True)
+        self._thread.start()
+
+    # --------------------------------------------------------------------------------- for the host's thread: no waits
+
+    def begin(self, identity: str, make: Make, forget: Callable[[HostedSession], None]) -> None:
+        """Make the agent, and say that it is ready or why not; then it is forgotten first, on the session's thread."""
+        self._work.put(partial(self._begin, identity, make, forget))
+
+    def accept(self, number: int, run: Callable[[Agent], RunResult]) -> None:
+        """Take a turn on, or say at once why it has ended."""
+        with self._lock:
+            if number <= self._newest:
+                self._send(say.Faulted(f"turn {number} of {self.name!r} is not newer than turn {self._newest}"))
+                return
+            self._newest = number
+            if self._turn is not None:
+                self._send(say.TurnBroken(self.name, number, "BusyError", BUSY))
+                return
+            turn = HostedTurn(number, Window(self._settings.window), self._ahead.pop(number, None))
+            self._turn = turn
+        self._work.put(partial(self._play, turn, run))
+
+    def performed(self, message: say.Performed) -> None:
+        """Hand over what an effect came to; what nobody waits for any more is dropped."""
+        turn = self._turn
+        if turn is None or turn.number != message.turn:
+            return
+        with self._lock:
+            wait = turn.waits.pop((message.owner, message.effect_id), None)
+        if wait is None or not wait.answer.set_running_or_notify_cancel():
+            return
+        if _answers(wait.effect, message.input):
+            wait.answer.set_result(message.input)
+        else:
+            what = f"{type(message.input).__name__} does not answer {type(wait.effect).__name__} {message.effect_id}"
+            self._send(say.Faulted(what))
+            wait.answer.set_result(unanswered(wait.effect))
+
+    def progress(self, message: say.ToolProgress) -> None:
+        turn = self._turn
+        if turn is not None and turn.number == message.turn:
+            wait = turn.waits.get((message.owner, message.effect_id))
+            if wait is not None and wait.context is not None:
+                wait.context.progress(message.text)
+
+    def read(self, message: say.Read) -> None:
+        """There is room for more events."""
+        turn = self._turn
+        if turn is not None and turn.number == message.turn:
+            turn.window.read(message.count)
+
+    def cancel(self, number: int | None, reason: str, *, ahead: bool = False) -> None:
+        """Stop this turn; None for whichever is under way. ``ahead``: or as soon as it is accepted."""
+        with self._lock:
+            turn = self._turn
+            if ahead and number is not None and number > self._newest:
+                self._ahead.setdefault(number, reason)
+            if turn is None or number not in (None, turn.number):
+                return
+            turn.cancelled = turn.cancelled or reason
+        self._stop(turn)
+
+    def queue(self, identity: str, work: Callable[[Agent], object]) -> None:
+        """Do something on the session's thread, behind what was asked for before."""
+        self._work.put(partial(self._report, identity, work))
+
+    def set_mode(self, identity: str, mode: Any) -> None:
+        """At once, also within a turn."""
+        with self._gate:
+            self._report(identity, lambda agent: agent.set_mode(mode))
+
+    def dispose(self, identity: str | None, reason: str) -> None:
+        """End it: the turn under way is cancelled."""
+        self.cancel(None, reason)
+        self._work.put(partial(self._end, identity))
+        self._work.put(None)
+
+    def join(self, seconds: float) -> bool:
+        """Wait for the end; False if it takes longer."""
+        self._thread.join(seconds)
+        return not self._thread.is_alive()
+
+    # ------------------------------------------------------------------------------------------ on the session's thread
+
+    def _run(self) -> None:
+        while (work := self._work.get()) is not None:
+            work()
+
+    def _begin(self, identity: str, make: Make, forget: Callable[[HostedSession], None]) -> None:
+        try:
+            agent = make(self._options(), self._tools())
+        except Exception as error:
+            forget(self)
+            self._work.put(None)
+            self._send(say.Refused(identity, type(error).__name__, str(error)))
+            return
+        self._agent = agent
+        self._send(say.Ready(identity, self.name, agent.unfinished))
+
+    def _tools(self) -> list[RemoteTool]:
+        return [RemoteTool(spec, self._settings.timeouts.get(spec.name)) for spec in self._config.tools]
+
+    def _options(self) -> dict[str, Any]:
+        """What is given to an agent whether it is new, resumed or forked."""
+        settings = self._settings
+        notes = None
+        if settings.notes:
+            notes = Notes() if settings.notes == ":memory:" else Notes(settings.notes)
+        forwarded = [kind for kind in get_args(Forwarded) if kind is not AskApproval or settings.approvals]
+        return {
+            "performers": dict.fromkeys(forwarded, self._forward),
+            "memory": notes,
+            "hooks": dict.fromkeys(self._config.hooks, _elsewhere),
+            "observers": [Inline(self._observe)],
+            "owns_model": False,
+            "worker_patience": settings.worker_patience,
+            "fsync": settings.fsync,
+            "redact": None if settings.redact is None else settings.redact.redaction(),
+        }
+
+    def _play(self, turn: HostedTurn, run: Callable[[Agent], RunResult]) -> None:
+        end: Notice
+        try:
+            if self._agent is None:
+                end = say.TurnBroken(self.name, turn.number, "AgentClosedError", CLOSED)
+            else:
+                result = self._alone(partial(run, self._agent))
+                parts = (result.outcome, result.usage, result.messages, result.turn)
+                end = say.TurnEnded(self.name, turn.number, *parts)
+        except BaseException as error:  # whatever ends it, the other side must hear of it
+            end = say.TurnBroken(self.name, turn.number, type(error).__name__, str(error))
+        with self._lock:
+            waits = dict(turn.waits)
+            turn.waits.clear()
+            for owner, effect_id in waits:  # a cancellation on another thread may not have come to say it
+                self._send(say.Dropped(self.name, turn.number, owner, effect_id))
+            self._turn = None
+            self._send(end)
+        for wait in waits.values():
+            wait.answer.cancel()
+
+    def _report(self, identity: str, work: Callable[[Agent], object]) -> None:
+        try:
+            if self._agent is None:
+                raise AgentClosedError(CLOSED)
+            self._alone(partial(work, self._agent))
+        except Exception as error:
+            self._send(say.Refused(identity, type(error).__name__, str(error)))
+        else:
+            self._send(say.Accepted(identity))
+
+    def _alone(self, work: Callable[[], Any]) -> Any:
+        """Do it when the mode is not being set."""
+        while True:
+            try:
+                return work()
+            except BusyError:
+                with self._gate:
+                    pass
+
+    def _end(self, identity: str | None) -> None:
+        agent, self._agent = self._agent, None
+        notice: Notice | None = None if identity is None else say.Accepted(identity)
+        try:
+            if agent is not None:
+                agent.close()
+        except Exception as error:
+            notice = None if identity is None else say.Refused(identity, type(error).__name__, str(error))
+        if notice is not None:
+            self._send(notice)
+
+    # ------------------------------------------------------------------------------------------- called by the agent
+
+    def _tell(self, turn: HostedTurn, notice: Notice) -> bool:
+        """Send something that belongs to a turn, if that has not ended."""
+        with self._lock:
+            if turn is not self._turn:
+                return False
+            self._send(notice)
+            return True
+
+    def _observe(self, event: Event) -> None:
+        turn = self._turn
+        if turn is None:
+            return
+        if turn.cancelled is not None:  # asked for before the interpreter had begun: see `cancel`
+            self._stop(turn)
+        # Before a turn has begun, a mode is set on the host's thread, which has to hear what was read and cancelled.
+        turn.window.take(wait=threading.current_thread() is self._thread)
+        self._tell(turn, say.Happened(self.name, turn.number, to_data(event)))
+
+    def _stop(self, turn: HostedTurn) -> None:
+        turn.window.open()
+        if self._agent is not None:
+            self._agent.cancel(turn.cancelled or "")  # which cancels what it waits for
+
+    def _forward(self, effect: Forwarded, scope: Scope) -> Future[Input]:
+        """A performer: the handle's side carries the effect out. Cancelling the answer tells it that nobody waits."""
+        owner = scope.program.session
+        wait = Wait(effect, Future(), scope.context)
+        with self._lock:
+            turn = self._turn
+            if turn is None or scope.turn.is_over():
+                raise NotBegun  # the turn has ended while this was about to be asked; there may be the next one
+            turn.waits[owner, effect.effect_id] = wait
+            self._send(say.Perform(self.name, turn.number, owner, effect))
+        if isinstance(effect, CallTool):
+            self._patience.watch(wait.answer, partial(self._give_up, turn, owner, effect))
+        wait.answer.add_done_callback(partial(self._settled, turn, owner, effect.effect_id))
+        return wait.answer
+
+    def _give_up(self, turn: HostedTurn, owner: str, effect: CallTool) -> None:
+        """It took too long in real time, whatever clock the session has: it is another program that is waited for."""
+        wait = turn.waits.pop((owner, effect.effect_id), None)
+        if wait is not None and wait.answer.set_running_or_notify_cancel():
+            self._tell(turn, say.Dropped(self.name, turn.number, owner, effect.effect_id))
+            late = f"{effect.call.name} gave no result within {self._settings.tool_wait:g} seconds"
+            wait.answer.set_result(ToolFailed(effect.effect_id, late))
+
+    def _settled(self, turn: HostedTurn, owner: str, effect_id: EffectId, answer: Future[Input]) -> None:
+        with self._lock:  # else the turn may end in between
+            if answer.cancelled() and turn.waits.pop((owner, effect_id), None) is not None:
+                self._tell(turn, say.Dropped(self.name, turn.number, owner, effect_id))
+
+
+def _answers(effect: Forwarded, answer: say.Answer) -> bool:
+    """Whether an input is one that this effect can have; who is asked something may also end the turn."""
+    if isinstance(answer, CancelAsked):
+        return isinstance(effect, AskUser)
+    if not isinstance(answer, ANSWERS[type(effect)]) or answer.effect_id != effect.effect_id:
+        return False
+    try:
+        checked_answer(effect, answer)
+    except ConfigError:
+        return False
+    return True

@@ -1,0 +1,477 @@
+"""One turn as the handle's side sees it: a stream of events that always ends, and the effects carried out here.
+
+It is the performers of an ``Agent`` that do so: calls on threads of their own, all else where the stream is read.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from functools import partial
+from queue import Empty, SimpleQueue
+from time import monotonic
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Protocol, TypeGuard
+
+from attrs import define, evolve, field, frozen
+
+from cognition import CallTool, CogstepError, ConfigError, EffectId, Input, ToolFailed, ToolReturned
+from cognition.checking import shown
+from interpreters.agents.results import RunResult
+from interpreters.hosting import messages as say
+from interpreters.hosting.errors import HostTimeoutError, error_named
+from interpreters.loop.clock import LONGEST_WAIT
+from interpreters.loop.interpreter import ASKS_THE_USER
+from interpreters.loop.letters import NotBegun, Turn
+from interpreters.observing.events import Event
+from interpreters.observing.observers import Observers
+from interpreters.performers import Scope, async_performers, sync_performers, unanswered
+from interpreters.program.program import Program
+from interpreters.tools.context import ToolContext
+from interpreters.tools.tool import describe, is_async
+
+if TYPE_CHECKING:
+    import asyncio
+
+LEFT = "the stream was left"
+
+
+def _wake_up(wake: asyncio.Future[None]) -> None:
+    if not wake.done():
+        wake.set_result(None)
+
+
+def _leave_it() -> None:
+    """Nothing can be withdrawn."""
+
+
+@frozen
+class End:
+    """The last thing in a stream's queue."""
+
+    result: RunResult | None = None
+    error: BaseException | None = None
+
+
+class Job(Turn):
+    """One effect that is carried out here, and the turn as its performer sees it.
+
+    That is over also when nobody waits for this effect any more. Effects of workers may have the ids of their parent's,
+    so that in the whole turn each stands with its owner.
+    """
+
+    def __init__(self, asked: say.Perform, whole: Turn) -> None:
+        super().__init__()
+        self.asked = asked
+        self.effect = asked.effect
+        self.key = (asked.owner, asked.effect.effect_id)
+        self.context: ToolContext[Any] | None = None
+        self.dropped = False
+        self.withdraw: Callable[[], object] = _leave_it
+        """Takes back what the program was asked; called where the stream is read."""
+        self._whole = whole
+        self._name = EffectId(" ".join(self.key))
+
+    def begins(self, effect_id: EffectId) -> bool:
+        return super().begins(effect_id) and self._whole.begins(self._name)
+
+    def has_begun(self, effect_id: EffectId) -> bool:
+        return self._whole.has_begun(self._name)
+
+    def is_over(self) -> bool:
+        return super().is_over() or self._whole.is_over()
+
+    def stop(self) -> None:
+        """Tell a tool that nobody waits for it any more."""
+        if self.context is not None:
+            self.context.cancel()
+
+
+@define(eq=False)
+class ToolWait:
+    """A call whose result the program gives by hand: it comes in the stream where the tool is a ``ToolSpec``."""
+
+    effect: CallTool
+    session: str
+    """The one that makes the call: the handle's, or that of a worker."""
+    _answer: Callable[[Input], object] = field(repr=False)
+
+    @property
+    def name(self) -> str:
+        return self.effect.call.name
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        return self.effect.call.arguments
+
+    def give(self, content: str) -> None:
+        """The call gave this. Once the turn is over, or for the second time, it does nothing.
+
+        Raises:
+            ConfigError: it is no text.
+        """
+        self._answer(ToolReturned(self.effect.effect_id, _text("give", content)))
+
+    def fail(self, message: str) -> None:
+        """The call failed; the model is told why. As ``give``."""
+        self._answer(ToolFailed(self.effect.effect_id, _text("fail", message)))
+
+
+def _text(what: str, given: object) -> str:
+    if not isinstance(given, str):  # the host could not read it, and would wait on
+        raise ConfigError(f"{what} takes a text, not {shown(given)}")
+    return given
+
+
+class Reader(Protocol):
+    """What a stream needs of its handle."""
+
+    key: str
+    program: Program
+    observers: Observers
+    window: int | None
+
+    @property
+    def answer_wait(self) -> float | None: ...
+    def send(self, request: say.Request) -> None: ...
+    def cancel_turn(self, number: int, reason: str) -> None: ...
+    def lost(self, error: CogstepError, of: TurnStream | None = None) -> None: ...
+    def look_for_loop(self) -> None: ...
+
+
+class TurnStream:
+    """The events of one turn as they come, and its result. Ends always: also if the host dies, or hangs over a cancel.
+
+    Read by ``for`` within ``with``, or in an event loop by ``async for`` within ``async with``; a block that is left
+    early cancels the turn. The session waits for a reader that is ``HandleOptions.window`` events behind. Approvals,
+    questions, plans and hooks are asked where the stream is read, in a loop also by ``async def``; tools run on threads
+    of their own.
+    """
+
+    def __init__(self, handle: Reader, number: int) -> None:
+        self.number = number
+        self._handle = handle
+        self._sync, self._async = sync_performers(handle.program), async_performers(handle.program)
+        self._items: SimpleQueue[Event | Job | End] = SimpleQueue()
+        self._end: End | None = None
+        self._fault: BaseException | None = None
+        """An error of the program's own, met while it was asked; the turn is cancelled for it."""
+        self._jobs: dict[tuple[str, EffectId], Job] = {}
+        """What is carried out here, by the session that asks and its effect. Whoever takes one out answers it."""
+        self._lock = threading.Lock()
+        self._begun = Turn()
+        """What began on this side, and whether the turn is over here."""
+        self._wake: Callable[[], object] = lambda: None
+        """Tells an event loop that something has come."""
+        self._unsaid = 0
+        """How many events were read that the host doesn't know of."""
+        self._deadline: float | None = None
+        """When the end of a cancelled turn has to be there."""
+
+    @property
+    def result(self) -> RunResult:
+        """How the turn went; there once the stream has ended.
+
+        Raises:
+            HostError, HostDiedError: the turn broke off without an outcome.
+            CogstepError: it has not ended yet.
+        """
+        if self._end is None:
+            raise CogstepError("the turn has not ended yet; read the stream to its end first")
+        if self._end.error is not None:
+            raise self._end.error
+        assert self._end.result is not None
+        return self._end.result
+
+    def __iter__(self) -> Iterator[Event | ToolWait]:
+        self._handle.look_for_loop()
+        return self
+
+    def __next__(self) -> Event | ToolWait:
+        while self._end is None:
+            try:
+                # Not for longer, which gives the handlers of signals a chance.
+                item = self._items.get(timeout=min(LONGEST_WAIT, self._seconds_left()))
+            except Empty:
+                self._look_at_clock()
+                continue
+            if _is_seen_first(item):
+                self._handle.observers.wait()
+            shown = self._look_at(item)
+            if shown is not None:
+                return shown
+        if self._end.error is not None:
+            raise self._end.error
+        raise StopIteration
+
+    def __aiter__(self) -> TurnStream:
+        return self
+
+    async def __anext__(self) -> Event | ToolWait:
+        import asyncio
+
+        loop = asyncio.get_running_loop()
+        while self._end is None:
+            wake = loop.create_future()
+            self._wake = partial(loop.call_soon_threadsafe, _wake_up, wake)
+            try:
+                item = self._items.get_nowait()
+            except Empty:
+                timer = None if self._deadline is None else loop.call_later(self._seconds_left(), _wake_up, wake)
+                try:
+                    await wake
+                finally:
+                    if timer is not None:
+                        timer.cancel()
+                self._look_at_clock()
+                continue
+            if _is_seen_first(item) and self._handle.observers.deliveries:
+                from interpreters.observing.delivery_tasks import await_all
+
+                await await_all(self._handle.observers.deliveries)
+            shown = self._look_at(item, loop)
+            if shown is not None:
+                return shown
+        if self._end.error is not None:
+            raise self._end.error
+        raise StopAsyncIteration
+
+    def _look_at(
+        self, item: Event | Job | End, loop: asyncio.AbstractEventLoop | None = None
+    ) -> Event | ToolWait | None:
+        """Do what the next item wants of the stream; give it back if it is for the reader."""
+        if isinstance(item, End):
+            self._end = item if self._fault is None else End(error=self._fault)
+            for job in list(self._jobs.values()):
+                job.withdraw()
+            return None
+        if isinstance(item, Job):
+            if item.dropped:
+                item.withdraw()
+                return None
+            if self._is_by_hand(item.effect):
+                began = item.begins(item.effect.effect_id)
+                return ToolWait(item.effect, item.asked.owner, partial(self._answer, item)) if began else None
+            self._ask(item, loop)
+            return None
+        self._was_read()
+        self._handle.observers.forward(item)
+        return item
+
+    def _was_read(self) -> None:
+        """Let the session say more, if it waits for that: told by half windows, so that few messages say it."""
+        window = self._handle.window
+        if window is None:
+            return
+        with self._lock:
+            self._unsaid += 1
+            if self._unsaid * 2 < window:
+                return
+            count, self._unsaid = self._unsaid, 0
+        self._handle.send(say.Read(self._handle.key, self.number, count))
+
+    def _seconds_left(self) -> float:
+        return LONGEST_WAIT if self._deadline is None else max(self._deadline - monotonic(), 0.0)
+
+    def _look_at_clock(self) -> None:
+        """Nothing has come: is it time to give up?"""
+        if self._deadline is not None and self._deadline <= monotonic():
+            seconds = self._handle.answer_wait or 0.0
+            self._handle.lost(HostTimeoutError("the host did not end the cancelled turn", seconds), self)
+
+    def cancel(self, reason: str = "") -> None:
+        """Stop this turn; from any thread. Its stream goes on to its end, for which the host has ``answer_wait``.
+
+        When this has returned, no tool of it begins any more and nobody is asked. Nor is its model, if the host is a
+        thread of this process; one in another process may still be asked until the message is there.
+        """
+        self._begun.cancel()
+        for job in list(self._jobs.values()):
+            job.stop()
+        self._handle.cancel_turn(self.number, reason)
+        seconds = self._handle.answer_wait
+        if self._deadline is None and seconds is not None:
+            self._deadline = monotonic() + seconds
+            self._wake_reader()
+
+    def __enter__(self) -> TurnStream:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if self._end is None:
+            self.cancel(LEFT)
+            while self._end is None:  # what still comes is read by nobody
+                try:
+                    next(self, None)
+                except CogstepError:
+                    if error is None:
+                        raise
+
+    async def __aenter__(self) -> TurnStream:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if self._end is not None:
+            return
+        import asyncio
+
+        self.cancel(LEFT)
+        cancelled: asyncio.CancelledError | None = None
+        while self._end is None:
+            try:
+                await anext(self, None)
+            except CogstepError:
+                if error is None:
+                    raise
+            except asyncio.CancelledError as again:  # the end comes all the same, and nothing is left behind it
+                cancelled = again
+        if cancelled is not None:
+            raise cancelled
+
+    # ------------------------------------------------------------------------------------- on the host's reader thread
+
+    def arrived(self, notice: say.Notice) -> None:
+        """Take something that carries this turn's number."""
+        match notice:
+            case say.Happened(event=data):
+                try:
+                    event = say.event_of(data)
+                except CogstepError:
+                    self._was_read()
+                    raise
+                if event is None:  # of a newer host
+                    self._was_read()
+                else:
+                    self._put(event)
+            case say.Perform():
+                self._begin(notice)
+            case say.Dropped(owner=owner, effect_id=effect_id):
+                job = self._jobs.pop((owner, effect_id), None)
+                if job is not None:
+                    job.dropped = True
+                    job.end()
+                    job.stop()
+                    self._put(job)
+            case say.TurnEnded():
+                self.end(End(RunResult(notice.outcome, notice.usage, notice.messages, notice.number)))
+            case say.TurnBroken(error=error, message=message):
+                self.end(End(error=error_named(error, message)))
+            case _:
+                pass
+
+    def _put(self, item: Event | Job | End) -> None:
+        self._items.put(item)
+        self._wake_reader()
+
+    def _wake_reader(self) -> None:
+        with contextlib.suppress(RuntimeError):  # the loop was closed over a stream that nobody read to its end
+            self._wake()
+
+    def end(self, end: End) -> None:
+        """Nothing more comes."""
+        self._begun.end()
+        for job in list(self._jobs.values()):
+            job.stop()
+        self._put(end)
+
+    # --------------------------------------------------------------------------------------- what is carried out here
+
+    def _begin(self, asked: say.Perform) -> None:
+        """Run a tool; all else is for where the stream is read."""
+        if self._begun.is_over():
+            return
+        job = self._jobs[asked.owner, asked.effect.effect_id] = Job(asked, self._begun)
+        effect = asked.effect
+        if isinstance(effect, CallTool):
+            job.context = ToolContext(
+                self._handle.program.deps,
+                session=asked.owner,
+                call_id=effect.call.id,
+                tool=effect.call.name,
+                report=partial(self._progress, job),
+                begins=partial(job.begins, effect.effect_id),
+            )
+            own = self._handle.program.performers.get(CallTool)
+            if not (self._is_by_hand(effect) or (own is not None and is_async(own))):
+                threading.Thread(target=self._run, args=(job,), name=f"cogstep-{effect.call.name}", daemon=True).start()
+                return
+        self._put(job)
+
+    def _is_by_hand(self, effect: say.Forwarded) -> TypeGuard[CallTool]:
+        """Whether it is a call of which this side has the spec alone."""
+        program = self._handle.program
+        if not isinstance(effect, CallTool) or CallTool in program.performers:
+            return False
+        return effect.call.name not in program.tools
+
+    def _progress(self, job: Job, text: str) -> None:
+        asked = job.asked
+        self._handle.send(say.ToolProgress(asked.session, asked.turn, asked.owner, asked.effect.effect_id, text))
+
+    def _scope(self, job: Job) -> Scope:
+        program = evolve(self._handle.program, session=job.asked.owner)
+        return Scope(program, job, self._handle.observers, context=job.context)
+
+    def _run(self, job: Job) -> None:
+        """Call a tool, on a thread of its own."""
+        try:
+            self._perform(job)
+        except BaseException as error:  # whatever ends a thread, the turn must not wait for ever
+            self._answer(job, ToolFailed(job.effect.effect_id, describe(error)))
+
+    def _perform(self, job: Job) -> None:
+        try:
+            answer = self._sync[type(job.effect)](job.effect, self._scope(job))
+        except NotBegun:
+            return
+        except CogstepError as error:  # a wrong answer, or a script that doesn't fit: it ends the run, as an Agent's
+            self._broken(error)
+            return
+        if isinstance(answer, Future):
+            job.withdraw = answer.cancel
+            answer.add_done_callback(partial(self._performed, job))
+        elif answer is not None and not (job.is_over() and not job.has_begun(job.effect.effect_id)):
+            self._answer(job, answer)
+
+    def _ask(self, job: Job, loop: asyncio.AbstractEventLoop | None) -> None:
+        """Ask the program. Its answer may be a future, and in an event loop something to await."""
+        if loop is None:
+            self._perform(job)
+        else:
+            task = loop.create_task(self._async[type(job.effect)](job.effect, self._scope(job)))
+            job.withdraw = task.cancel
+            task.add_done_callback(partial(self._performed, job))
+
+    def _performed(self, job: Job, done: Future[Any] | asyncio.Future[Any]) -> None:
+        error = None if done.cancelled() else done.exception()
+        if isinstance(error, CogstepError):
+            self._broken(error)
+        elif done.cancelled() or (error is not None and not isinstance(error, NotBegun)):
+            self._answer(job, unanswered(job.effect))
+        elif error is None and (answer := done.result()) is not None:
+            self._answer(job, answer)
+
+    def _broken(self, error: CogstepError) -> None:
+        self._fault = error
+        self.cancel(str(error))
+
+    def _answer(self, job: Job, answer: Any) -> None:
+        """Tell the host what came of an effect, once, and if anybody waits for it."""
+        if self._jobs.pop(job.key, None) is job:
+            asked = job.asked
+            effect_id = asked.effect.effect_id
+            try:
+                self._handle.send(say.Performed(asked.session, asked.turn, asked.owner, effect_id, answer))
+            except CogstepError as unsaid:  # no message can hold it
+                self._broken(unsaid)
+
+
+def _is_seen_first(item: Event | Job | End) -> bool:
+    """Whether observers are given time to see what led to it."""
+    return isinstance(item, End) or (isinstance(item, Job) and type(item.effect) in ASKS_THE_USER)

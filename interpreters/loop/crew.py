@@ -1,0 +1,127 @@
+"""The workers of one session: each an interpreter of its own, on a thread or in a task of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import CancelledError, Future
+from functools import partial
+from typing import Any, Protocol
+
+from attrs import define
+
+from cognition import EffectId, Input, ModeSet, SpawnWorker, Usage
+from cognition.features import Mode
+from interpreters.driver import Driver
+from interpreters.loop.clock import Clock
+from interpreters.loop.letters import Errand, Turn
+from interpreters.loop.spawning import worker_stalled
+
+
+class Child(Protocol):
+    """What is needed of a worker's interpreter, from any thread."""
+
+    driver: Driver
+
+    def cancel_turn(self, turn: Turn, reason: str) -> None: ...
+    def change_mode(self, mode: Mode) -> None: ...
+
+
+@define(eq=False)
+class Member:
+    """One worker at work."""
+
+    effect: SpawnWorker
+    child: Child
+    turn: Turn
+
+
+class Crew:
+    """Keeps watch over the workers, and tells them what they have to know.
+
+    Args:
+        deadlines: the session's; a worker that gives no sign of life runs into its own.
+        clock: the session's.
+        patience: seconds without such a sign; None waits for ever.
+    """
+
+    def __init__(
+        self, deadlines: dict[EffectId, tuple[float, Callable[[], Input]]], clock: Clock, patience: float | None
+    ) -> None:
+        self._deadlines = deadlines
+        self._clock = clock
+        self._patience = patience
+        self._members: dict[EffectId, Member] = {}
+
+    def add(self, effect: SpawnWorker, child: Child) -> Turn:
+        """Watch one more, which is about to begin; gives the turn that it has to run."""
+        member = self._members[effect.effect_id] = Member(effect, child, Turn())
+        self.sign_of_life(effect.effect_id)
+        return member.turn
+
+    def waits_for(self, turn: Turn) -> bool:
+        """Whether anybody still wants to know what a worker's turn gives."""
+        return any(member.turn is turn for member in list(self._members.values()))
+
+    def sign_of_life(self, effect_id: EffectId) -> None:
+        """A worker has done something: its deadline moves."""
+        member, patience = self._members.get(effect_id), self._patience
+        if member is not None and patience is not None:
+            when = self._clock.monotonic() + patience
+            self._deadlines[effect_id] = (when, partial(_stalled, member, patience))
+
+    def stop(self, effect_id: EffectId, reason: str = "its parent needs it no longer") -> None:
+        """Nobody waits for this worker any more."""
+        member = self._members.pop(effect_id, None)
+        if member is not None:
+            member.child.cancel_turn(member.turn, reason)
+
+    def cancel(self, reason: str) -> None:
+        """The turn they work for is cancelled. Safe in a signal handler."""
+        for member in list(self._members.values()):
+            member.child.cancel_turn(member.turn, reason)
+
+    def tell_mode(self, decision: ModeSet) -> None:
+        """They may never do more than their parent, from this moment on."""
+        for member in self._members.values():
+            member.child.change_mode(decision.mode)
+
+    def usage(self) -> list[Usage]:
+        """What each worker has taken so far."""
+        return [member.child.driver.state.spent.usage for member in self._members.values()]
+
+    def settled(self, effect_id: EffectId) -> None:
+        """A worker's answer has arrived."""
+        self._members.pop(effect_id, None)
+
+    def stop_all(self) -> None:
+        for effect_id in list(self._members):
+            self.stop(effect_id)
+
+
+def _stalled(member: Member, patience: float) -> Input:
+    return worker_stalled(member.effect, patience, member.child.driver.state)
+
+
+def run_errand(errand: Errand, *, wanted: bool) -> None:
+    """On the session's own thread: ask the program for a worker, if its turn still wants that."""
+    if not wanted:
+        errand.answer.cancel()
+    if not errand.answer.set_running_or_notify_cancel():
+        return
+    try:
+        answer = errand.ask()
+    except Exception as error:  # ``NotBegun`` too: the worker's own turn may be over
+        errand.answer.set_exception(error)
+        return
+    if isinstance(answer, Future):
+        answer.add_done_callback(partial(_pass_on, errand.answer))
+    else:
+        errand.answer.set_result(answer)
+
+
+def _pass_on(answer: Future[Any], source: Future[Any]) -> None:
+    """Settle a future as another one was settled."""
+    try:
+        answer.set_result(source.result())
+    except (CancelledError, Exception) as error:
+        answer.set_exception(error)

@@ -1,0 +1,369 @@
+"""What every interpreter of a session does, whatever it waits with.
+
+The driver hands each decision to its handler in a table; handlers only *begin* work, and what came of it is an input,
+later. A subclass is two things: the handlers that differ, and the one place where it waits for the next input. All else
+stands here: how a turn begins and ends, cancellation, deadlines, and what each letter in the mailbox means.
+
+    driver ── effects ──▶ handlers, deadlines, workers ── letters ──▶ driver
+                                  ▲
+             cancel(), from any thread or a signal handler
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from typing import Any, ClassVar
+
+from cognition import (
+    AgentState,
+    AskApproval,
+    AskUser,
+    CallModel,
+    CallTool,
+    CancelAsked,
+    CancelEffect,
+    Closed,
+    CognitiveEngine,
+    ConfigError,
+    EffectId,
+    Idle,
+    Input,
+    ModeSet,
+    ReviewPlan,
+    SpawnWorker,
+    StartTimer,
+    TimerFired,
+    ToolFailed,
+    TurnFinished,
+    Usage,
+)
+from cognition.decisions import Effect
+from cognition.features import Mode
+from interpreters.driver import Driver, Handlers, Recorder
+from interpreters.loop.clock import SYSTEM_CLOCK, Clock
+from interpreters.loop.crew import Crew, run_errand
+from interpreters.loop.letters import CancelRequest, Errand, Fault, Letter, Progress, Turn, WorkerEvent
+from interpreters.loop.settling import settle
+from interpreters.loop.spawning import Worker, make_worker
+from interpreters.loop.stream import Reply
+from interpreters.observing.events import Inline, ToolProgress
+from interpreters.observing.observers import Observers
+from interpreters.program.program import Program
+from interpreters.tools.context import ToolContext
+from interpreters.tools.tool import Tool, too_late
+
+ASKS_THE_USER = frozenset((AskApproval, AskUser, ReviewPlan))
+"""Of those, the ones that a person answers, who has seen by then what led to the question."""
+
+RESTING = (Idle, Closed)
+"""Phases in which no turn is open."""
+
+BUSY = "a turn is under way; wait for its end or call cancel()"
+
+
+class Interpreter(ABC):
+    """Carries out the decisions of one session, one run at a time.
+
+    Args:
+        engine: decides.
+        program: what the embedding program brings.
+        observers: are told of everything; None for nobody.
+        recorder: where inputs and decisions are written; None for nowhere.
+        state: where the session begins; None for a new one.
+        clock: where time comes from; None for the machine's.
+
+    Raises:
+        ConfigError: the engine may decide what the program can't carry out.
+    """
+
+    def __init__(
+        self,
+        engine: CognitiveEngine,
+        program: Program,
+        *,
+        observers: Observers | None = None,
+        recorder: Recorder | None = None,
+        state: AgentState | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        program.check(engine)
+        self.program = program
+        self.observers = Observers((), program.session) if observers is None else observers
+        self.finished: TurnFinished | None = None
+        """How the latest turn ended."""
+        self.began = 0
+        """How many messages there were before the latest turn."""
+        self._clock = clock or SYSTEM_CLOCK
+        self._turn: Turn | None = None
+        """The run under way."""
+        self._latest: Turn | None = None
+        """That one or the one before, which may have been left open; None if it was another process's."""
+        self._reply: Reply | None = None
+        """What the model writes, or wrote last."""
+        self._contexts: dict[EffectId, ToolContext[Any]] = {}
+        """Of the calls that run."""
+        self._deadlines: dict[EffectId, tuple[float, Callable[[], Input]]] = {}
+        """When the clock answers an effect, and with what."""
+        self._crew = Crew(self._deadlines, self._clock, program.worker_patience)
+        self.driver = Driver(
+            engine,
+            self.handlers,
+            self,
+            now=self._clock.time,
+            state=state,
+            recorder=recorder,
+            watcher=self.observers.transition,
+        )
+
+    # ------------------------------------------------------------------------------------ what a subclass has to say
+
+    @abstractmethod
+    def _post(self, letter: Letter) -> None:
+        """Put a letter into the mailbox, where the session runs."""
+
+    @abstractmethod
+    def _send(self, letter: Letter) -> None:
+        """Put a letter into the mailbox, from any thread or a signal handler."""
+
+    @abstractmethod
+    def change_mode(self, mode: Mode) -> None:
+        """Let more or less happen without being asked, from now on. From any thread."""
+
+    @abstractmethod
+    def _perform_beside(self, effect: Effect, context: ToolContext[Any] | None = None) -> None:
+        """Have a performer carry an effect out while the session goes on: on a thread, or in a task."""
+
+    @abstractmethod
+    def _hire(self, effect: SpawnWorker, worker: Worker, observers: Observers, turn: Turn) -> None:
+        """Start a worker's interpreter, of the own kind."""
+
+    # ------------------------------------------------------------------------------------------------ a turn's bounds
+
+    def _before(self, event: Input | None, turn: Turn) -> Iterable[Input]:
+        """What a run begins with before its own input: what closes a turn that was left open.
+
+        Without an input of its own: what settles the effects that a crash interrupted.
+        """
+        self._turn = turn
+        self._reply = None
+        self.finished = None
+        if event is None:
+            self._latest, turn.inherited = turn, frozenset(self.driver.in_flight)
+            self.observers.take_up(self.driver.state)
+            return self.driver.resume(partial(settle, self.program.tools))
+        return self._opening(turn)
+
+    def _opening(self, turn: Turn) -> Iterator[Input]:
+        yield from self._closing("the turn before was broken off")
+        self._latest = turn
+        self.driver.lost.clear()
+        self.began, self.finished = len(self.driver.state.history), None  # after what closed the turn before
+
+    def cancel(self, reason: str = "") -> bool:
+        """Stop the turn under way; False if there is none. From any thread, a tool, an observer, a signal handler.
+
+        When this has returned True, nothing of the turn begins any more.
+        """
+        turn = self._turn
+        if turn is None:
+            return False
+        self.cancel_turn(turn, reason)
+        return True
+
+    def cancel_turn(self, turn: Turn, reason: str) -> None:
+        """Stop this turn, also if its run has not begun yet."""
+        if turn.cancel():
+            self._send(CancelRequest(turn, reason))  # before the workers hear of it: their ends come behind it
+        for context in list(self._contexts.values()):
+            context.cancel()
+        self._crew.cancel(reason)
+        if self._reply is not None:
+            self._reply.cancel()
+
+    def _closing(self, reason: str) -> Iterable[Input]:
+        """A run that an exception ended may have left its turn open: what closes it."""
+        return self._breaking_off(reason) if self._is_open() else ()
+
+    def _is_open(self) -> bool:
+        """Whether a turn has begun and has not come to its end."""
+        return bool(self.driver.in_flight) or not isinstance(self.driver.state.phase, RESTING)
+
+    def _breaking_off(self, reason: str) -> Iterator[Input]:
+        yield self._cancellation(reason)
+        self.driver.in_flight.clear()
+        self._forget()
+
+    def dispose(self) -> None:
+        """Nothing will run any more: let go of what refers to itself, so that no garbage collection has to find it."""
+        self._reply = None
+        self.driver.dispose()
+
+    def _cancellation(self, reason: str) -> CancelAsked:
+        read, took = ("", Usage()) if self._reply is None else (self._reply.text, self._reply.unread)
+        usage, lost = sum(self._crew.usage(), took), tuple(sorted(self.driver.lost))
+        return CancelAsked(reason, read, usage, tuple(self._not_begun()), lost)
+
+    def _not_begun(self) -> Iterator[EffectId]:
+        """What was decided and has not been begun, and will not be."""
+        turn = self._latest
+        if turn is not None:
+            for effect_id, effect in self.driver.in_flight.items():
+                if not (isinstance(effect, StartTimer) or turn.may_have_begun(effect_id)):
+                    yield effect_id
+
+    def _stop_work(self) -> None:
+        """An exception passes through: what is in flight is of no use any more."""
+        if self._turn is not None:
+            self._turn.cancel()
+        if self._reply is not None:
+            self._reply.cancel()
+
+    def _forget(self) -> None:
+        """Nobody waits for anything any more."""
+        self._deadlines.clear()
+        for effect_id in list(self._contexts):
+            self._stop(effect_id)
+        self._crew.stop_all()
+
+    def _note_end(self, decision: TurnFinished) -> None:
+        self.finished = decision
+
+    def _tell_mode(self, decision: ModeSet) -> None:
+        self._crew.tell_mode(decision)
+
+    def _at_work_for(self) -> Turn:
+        """The run under way; where there is none, one that is over."""
+        return self._turn or Turn(ended=True)
+
+    def _end_run(self) -> None:
+        """Nobody waits any more for what was begun. To do it twice is to do it once."""
+        if self._turn is not None:
+            self._turn.end()
+            self._turn = None
+
+    # ---------------------------------------------------------------------------------------- where inputs come from
+
+    def _open(self, letter: Letter) -> Input | None:
+        """The input in a letter, if it holds one. What was meant for an earlier turn is dropped."""
+        match letter:
+            case CancelRequest(turn=turn, reason=reason):
+                return self._cancellation(reason) if turn is self._turn else None
+            case Progress(turn=turn, said=said):
+                if turn is self._turn:
+                    self.observers.emit(said)
+            case WorkerEvent(turn=turn, effect_id=effect_id, event=event):
+                if turn is self._turn:
+                    self._crew.sign_of_life(effect_id)
+                    self.observers.forward(event)
+            case Fault(turn=turn, error=error):
+                if turn is self._turn:
+                    raise error
+            case Errand(turn=turn):
+                self.observers.wait()  # the user has seen what led to the question
+                run_errand(letter, wanted=not turn.is_over())
+            case _:
+                self._settled(letter)
+                return letter
+        return None
+
+    def _due(self) -> Input | None:
+        """What the clock answers now, if anything."""
+        now = self._clock.monotonic()
+        for effect_id, (when, answer) in self._deadlines.items():
+            if when <= now:
+                event = answer()
+                self._stop(effect_id)  # a tool or worker that took too long: nobody waits for it any more
+                self._settled(event)
+                return event
+        return None
+
+    def _seconds_left(self) -> float | None:
+        """Until the clock answers next; None if it never will."""
+        nearest = min((when for when, _ in self._deadlines.values()), default=None)
+        return None if nearest is None else nearest - self._clock.monotonic()
+
+    def _settled(self, event: Input) -> None:
+        """An effect has its answer."""
+        effect_id: EffectId | None = getattr(event, "effect_id", None)
+        if effect_id is not None:
+            self._deadlines.pop(effect_id, None)
+            self._contexts.pop(effect_id, None)
+            self._crew.settled(effect_id)
+
+    def _stop(self, effect_id: EffectId) -> None:
+        """Nobody waits for this effect any more: tell whoever works at it."""
+        context = self._contexts.pop(effect_id, None)
+        if context is not None:
+            context.cancel()
+        self._crew.stop(effect_id)
+
+    # ----------------------------------------------------------------------- handlers, and what the others begin with
+
+    def _cancel_effect(self, effect: CancelEffect) -> None:
+        self._deadlines.pop(effect.effect_id, None)
+        self._stop(effect.effect_id)
+
+    def _start_timer(self, effect: StartTimer) -> None:
+        self._reply = None
+        if StartTimer in self.program.performers:
+            self._perform_beside(effect)
+            return
+        self._answer_after(effect.seconds, effect.effect_id, partial(TimerFired, effect.effect_id))
+
+    def _answer_after(self, seconds: float, effect_id: EffectId, answer: Callable[[], Input]) -> None:
+        self._deadlines[effect_id] = (self._clock.monotonic() + seconds, answer)
+
+    def _new_reply(self, effect: CallModel, turn: Turn) -> Reply:
+        """What the model will write, from now on also for whoever cancels."""
+        reply = self._reply = Reply(effect, self.observers, turn)
+        return reply
+
+    def _tool(self, effect: CallTool) -> Tool[..., Any] | None:
+        """The tool that is called; None if there is none, which the model is told where nothing else may know of it."""
+        tool = self.program.tools.get(effect.call.name)
+        if tool is None and CallTool in self.program.performers:
+            return None
+        if tool is None:
+            self._post(ToolFailed(effect.effect_id, f"this program has no tool {effect.call.name!r}"))
+        elif tool.timeout is not None:
+            self._answer_after(tool.timeout, effect.effect_id, partial(too_late, tool, effect))
+        return tool
+
+    def _context(self, effect: CallTool, deliver: Callable[[Letter], object]) -> ToolContext[Any]:
+        """What the call is given beside its arguments; what it says of itself goes to ``deliver``."""
+        call, turn = effect.call, self._at_work_for()
+        context = self._contexts[effect.effect_id] = ToolContext(
+            self.program.deps,
+            session=self.program.session,
+            call_id=call.id,
+            tool=call.name,
+            report=lambda text: deliver(Progress(turn, ToolProgress(effect.effect_id, call, text))),
+            begins=partial(turn.begins, effect.effect_id),
+        )
+        return context
+
+    def _spawn(self, effect: SpawnWorker) -> None:
+        if SpawnWorker in self.program.performers:
+            self._perform_beside(effect)
+            return
+        effect_id, turn = effect.effect_id, self._turn
+        if turn is None:
+            raise ConfigError("a worker can be started in a run only")
+        worker = make_worker(effect, self.driver.engine, self.program)
+        tell = Observers(
+            [Inline(lambda event: self._post(WorkerEvent(turn, effect_id, event)))],
+            worker.program.session,
+            shown=bool(self.observers),
+        )
+        self._hire(effect, worker, tell, turn)
+
+    handlers: ClassVar[Handlers] = {
+        SpawnWorker: _spawn,
+        StartTimer: _start_timer,
+        CancelEffect: _cancel_effect,
+        ModeSet: _tell_mode,
+        TurnFinished: _note_end,
+    }
+    """How decisions are begun. A subclass adds those in which interpreters differ."""

@@ -1,0 +1,96 @@
+"""Workers: a part of a turn's work, done by an engine and a state of their own.
+
+What is made here is driven by an interpreter of the same kind as the parent's.
+"""
+
+from __future__ import annotations
+
+from attrs import evolve, frozen
+
+from cognition import (
+    AgentConfig,
+    AgentState,
+    Cancelled,
+    CognitiveEngine,
+    Completed,
+    ConfigError,
+    Failed,
+    LimitReached,
+    SpawnWorker,
+    TurnFinished,
+    Usage,
+    UserSpoke,
+    WorkerFailed,
+    WorkerFinished,
+    WorkerStalled,
+)
+from cognition.features import Feature, HookPoint
+from interpreters.program.program import Program
+
+NOT_FOR_WORKERS: frozenset[Feature] = frozenset({"plan", "workers"})
+"""A plan is the user's and the parent's. And workers have no workers: each has at least one in its budget, so that
+their number would have no end."""
+
+HOOKS_OF_WORKERS: frozenset[HookPoint] = frozenset({"before_tool", "after_tool"})
+"""What guards a call guards it whoever makes it; the others are about what the user says and hears."""
+
+
+IN_PART = "parts of its work may have happened"
+"""Of a worker that was stopped in its middle."""
+
+
+@frozen(eq=False)
+class Worker:
+    """Everything that an interpreter needs to run one."""
+
+    engine: CognitiveEngine
+    state: AgentState
+    program: Program
+    task: UserSpoke
+
+
+def make_worker(effect: SpawnWorker, parent: CognitiveEngine, program: Program) -> Worker:
+    """The worker that an effect asks for: never with more tools, budget or permission than its parent has now."""
+    config: AgentConfig | None = program.reveal(getattr(parent, "config", None))
+    if config is None:
+        raise ConfigError("an engine that decides SpawnWorker needs a `config` to make the worker's of")
+    spec = effect.worker
+    own = evolve(
+        config,
+        tools=tuple(tool for tool in config.tools if tool.name in spec.tools),
+        limits=effect.limits,
+        features=tuple(feature for feature in config.features if feature not in NOT_FOR_WORKERS),
+        hooks=tuple(point for point in config.hooks if point in HOOKS_OF_WORKERS),
+        recall_first=False,
+    )
+    parts = [spec.objective, *(f"Result of {name}:\n{text}" for name, text in effect.context)]
+    return Worker(
+        program.engine(own),
+        AgentState(remembered=effect.remembered, mode=effect.mode),
+        program.for_worker(f"{program.session}/{effect.effect_id}", spec.tools),
+        UserSpoke("\n\n".join(parts)),
+    )
+
+
+def worker_answer(effect: SpawnWorker, finished: TurnFinished | None) -> WorkerFinished | WorkerFailed:
+    """What the parent is told of a worker's end."""
+    if finished is None:
+        return WorkerFailed(effect.effect_id, "its engine ended the turn without an outcome")
+    outcome, usage = finished.outcome, finished.usage
+    match outcome:
+        case Completed(text=text):
+            return WorkerFinished(effect.effect_id, text, usage)
+        case LimitReached(limit=limit, text=text):
+            if text:
+                return WorkerFinished(effect.effect_id, text, usage)
+            return WorkerFailed(effect.effect_id, f"its limit of {limit} ended it without an answer", usage)
+        case Cancelled(reason=reason):
+            return WorkerFailed(effect.effect_id, f"{reason or 'it was cancelled'}; {IN_PART}", usage)
+        case Failed(message=message):
+            return WorkerFailed(effect.effect_id, message, usage)
+
+
+def worker_stalled(effect: SpawnWorker, seconds: float, state: AgentState) -> WorkerStalled:
+    """What the parent is told of a worker that gave no sign of life for so long."""
+    usage: Usage = state.spent.usage
+    return WorkerStalled(effect.effect_id, f"no sign of life for {seconds:g} seconds", usage)

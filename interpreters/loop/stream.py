@@ -1,0 +1,120 @@
+"""A model's stream: what observers are told of it, and what the engine is told of its end."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import Protocol, Self, TypeVar
+
+from cognition import CallModel, CogstepError, Failure, ModelFailed, ModelInterrupted, ModelReplied, Usage
+from cognition.parsing import Output, TextDelta
+from interpreters.loop.letters import Turn
+from interpreters.observing.observers import Observers
+from runtime.protocol import Done
+
+
+class Cancellable(Protocol):
+    """A model's stream, awaited or not."""
+
+    def cancel(self) -> None:
+        """Stop as soon as possible. After the end it does nothing."""
+
+
+Stream = TypeVar("Stream", bound=Cancellable)
+
+BROKEN_OFF = Failure("the model's stream broke off without an end")
+"""No runtime may do this; if one does, it is a failure and no reply."""
+
+
+class Reply:
+    """One reply on its way: cancelled from anywhere, shown as it comes, and in the end the input that it is.
+
+    A context around the loop that reads it; an exception that comes out of the runtime ends the loop and is the reply's
+    failure. Not so a ``CogstepError``: a closed model, a script that doesn't fit are the embedding program's own fault.
+
+    Args:
+        effect: asks for it.
+        observers: are shown each piece.
+        turn: the run that waits for it.
+    """
+
+    def __init__(self, effect: CallModel, observers: Observers, turn: Turn) -> None:
+        self.effect = effect
+        self.turn = turn
+        self.unread = Usage()
+        """What it took, where a cancellation ended it and it is no input."""
+        self._observers = observers
+        self._generation: Cancellable | None = None
+        self._done: Done | None = None
+        self._error: Exception | None = None
+        self._seen: list[str] = []
+
+    @property
+    def text(self) -> str:
+        """What the model has written so far for the user to read."""
+        return "".join(self._seen)
+
+    @property
+    def open(self) -> bool:
+        """Whether the model is at it."""
+        return self._generation is not None
+
+    def cancel(self) -> None:
+        """Stop the model. From any thread or a signal handler."""
+        generation = self._generation
+        if generation is not None:
+            generation.cancel()
+
+    def begin(self, generation: Stream) -> Stream:
+        """The stream to read."""
+        self._generation = generation
+        if self.turn.is_over():  # asked for while it was submitted
+            generation.cancel()
+        return generation
+
+    def take(self, output: Output | Done) -> bool:
+        """One piece; whether it was the last."""
+        if isinstance(output, Done):
+            self._done = output
+            self._observers.warn_once(output.warnings)
+            return True
+        if isinstance(output, TextDelta):
+            self._seen.append(output.text)
+        self._observers.emit(output)
+        return False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> bool:
+        if self._done is None:  # the stream is left in its middle
+            self.cancel()
+        self._generation = None
+        if isinstance(error, Exception) and not isinstance(error, CogstepError):
+            self._error = error
+            return True
+        return False
+
+    def answer(self) -> ModelReplied | ModelFailed | ModelInterrupted | None:
+        """The input that its end is; None when the turn was cancelled, which the mailbox tells."""
+        done, effect_id = self._done, self.effect.effect_id
+        if self._error is not None:
+            return ModelFailed(effect_id, Failure(f"{type(self._error).__name__}: {self._error}"), self._read)
+        if done is None:
+            return ModelFailed(effect_id, BROKEN_OFF, self._read)
+        if self.turn.is_over():
+            self.unread = done.usage
+            return None
+        if done.failure is not None:
+            return ModelFailed(effect_id, done.failure, self._read, done.usage)
+        if done.finish_reason == "cancelled":
+            return ModelInterrupted(effect_id, done.text, done.usage)
+        return ModelReplied(
+            effect_id, done.text, done.reasoning, done.calls, done.malformed, done.finish_reason, done.usage
+        )
+
+    @property
+    def _read(self) -> str:
+        """Of a reply that fails. Without observers nobody has read its beginning, so that it may be asked for again."""
+        return self.text if self._observers.shown else ""

@@ -1,0 +1,204 @@
+"""Bringing events to observers without waiting for them.
+
+Each observer has a queue. A thread of a pool (of an ``async def`` observer: a task) takes what lies there, one event
+after another and in order; it is at work only while there is something to take. So an observer that is slow, or never
+comes back, delays neither the model nor the tools nor the other observers. Its queue is bounded:
+
+- Up to ``ROOM`` events wait as they are.
+- Then pieces of a text, of reasoning, or of arguments are joined with the piece before them, and a tool's progress
+  replaces the one before it: nothing is lost but the cuts, and the tags are those of the newest piece.
+- An observer that is ``FAR_BEHIND`` is given up with a warning, as one that fails is.
+
+The session waits for observers, and for at most ``PATIENCE`` seconds, in two places: before it asks the user something,
+so that what led to the question has been shown, and at the end of a turn. One that was too slow there is not waited
+for again until it has caught up.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import time
+from collections import deque
+from collections.abc import Callable, Iterable
+from functools import partial
+from queue import Empty, SimpleQueue
+
+from attrs import evolve
+
+from interpreters.observing.events import ArgumentsDelta, Event, Observer, ReasoningDelta, TextDelta, ToolProgress
+from interpreters.threads.pool import ThreadPool
+
+ROOM = 1000
+"""Events that wait for an observer as they are: half a minute of a fast model."""
+
+FAR_BEHIND = 10_000
+"""Events after which an observer is given up: some megabytes."""
+
+PATIENCE = 2.0
+"""Seconds that a question, or the end of a turn, waits for observers that are at work."""
+
+
+class TooSlowError(Exception):
+    """An observer is further behind than there is memory for."""
+
+
+class Delivery:
+    """The queue before one observer.
+
+    Events are put in by one thread at a time and taken out by one at a time. No lock is taken: an interrupt, such as
+    Ctrl-C, may come at any place where events are put in. Each operation on a queue is one step; whoever puts an event
+    in looks afterwards whether anybody is at work, and whoever rests looks afterwards whether anything was put in.
+
+    Args:
+        observer: is called with each event, by one thread or task at a time.
+        start: begins a job elsewhere; it is given ``work``.
+    """
+
+    def __init__(self, observer: Observer, start: Start) -> None:
+        self.observer = observer
+        self._start = start
+        self._events: deque[Event] = deque()
+        self._turns: deque[None] = deque([None])
+        """Whoever takes what lies here is at work, until it is put back."""
+        self._at_work = False
+        """Somebody is, or was called and will come."""
+        self._failure: tuple[Event, BaseException] | None = None
+        self._when_idle: deque[Callable[[], object]] = deque()
+        self._late = False
+
+    @property
+    def failure(self) -> tuple[Event, BaseException] | None:
+        """On which event the observer failed and how; it is told nothing after that."""
+        return self._failure
+
+    @property
+    def is_late(self) -> bool:
+        """Whether the session has waited for it in vain."""
+        return self._late
+
+    def put(self, event: Event) -> None:
+        """Add an event. Called where the session runs; never waits."""
+        if self._failure is not None or self._joined(event):
+            return
+        if len(self._events) >= FAR_BEHIND:
+            self.fail(event, TooSlowError(f"it is {FAR_BEHIND} events behind"))
+            return
+        self._events.append(event)
+        if not self._at_work:
+            try:
+                self._at_work = True
+                self._start(self)
+            except BaseException:  # perhaps nobody comes; whoever does, finds that another one is at work
+                self._at_work = False
+                raise
+
+    def when_idle(self, call: Callable[[], object]) -> bool:
+        """Have something called once nothing waits any more; False if that is now, or if it was too slow before."""
+        if self._late or self._failure is not None or not self._is_busy():
+            return False
+        self._when_idle.append(call)
+        return self._is_busy()  # if it is not by now, the call may be made or not
+
+    def _is_busy(self) -> bool:
+        return self._at_work or bool(self._events)
+
+    def rest(self) -> None:
+        """Nobody can be at work now; the next event tries again."""
+        self._at_work = False
+
+    def note_late(self) -> None:
+        """It was waited for, and too long."""
+        self._late = self._at_work
+
+    def work(self) -> None:
+        """Hand over what waits, until nothing does. For a thread."""
+        if not self.come():
+            return
+        while (event := self.next()) is not None:
+            try:
+                self.observer(event)
+            except BaseException as error:  # whatever it is, it is the observer's
+                self.fail(event, error)
+
+    def come(self) -> bool:
+        """Begin to work; False if another one is at it."""
+        try:
+            self._turns.pop()
+        except IndexError:
+            return False
+        self._at_work = True
+        return True
+
+    def next(self) -> Event | None:
+        """The next event to hand over; None: whoever is at work goes home."""
+        while True:
+            try:
+                event = self._events.popleft()
+            except IndexError:
+                self._at_work = self._late = False
+                self._turns.append(None)
+                while self._when_idle:
+                    self._when_idle.popleft()()
+                if not self._events or not self.come():  # else something was put in meanwhile
+                    return None
+            else:
+                if self._failure is None:
+                    return event
+
+    def fail(self, event: Event, error: BaseException) -> None:
+        """The observer gets nothing more."""
+        self._failure = self._failure or (event, error)
+        self._events.clear()
+
+    def _joined(self, event: Event) -> bool:
+        """Whether the newest event that waits could be made to hold this one too, where many wait."""
+        if len(self._events) < ROOM:
+            return False
+        joined = join(self._events[-1], event)
+        if joined is not None:
+            self._events[-1] = joined
+        return joined is not None
+
+
+def join(first: Event, second: Event) -> Event | None:
+    """Two pieces of the same thing as one, or None if they are not that."""
+    one, two = first.value, second.value
+    if type(one) is not type(two) or _place(first) != _place(second):
+        return None
+    if isinstance(one, TextDelta | ReasoningDelta) and isinstance(two, TextDelta | ReasoningDelta):
+        return evolve(second, value=evolve(two, text=one.text + two.text))
+    if isinstance(one, ArgumentsDelta) and isinstance(two, ArgumentsDelta) and one.index == two.index:
+        return evolve(second, value=evolve(two, text=one.text + two.text))
+    if isinstance(one, ToolProgress) and isinstance(two, ToolProgress) and one.effect_id == two.effect_id:
+        return second
+    return None
+
+
+def _place(event: Event) -> tuple[str, int, int, int]:
+    return event.session, event.turn, event.step, event.attempt
+
+
+Start = Callable[[Delivery], object]
+"""Begins to hand over what waits for an observer."""
+
+
+def on_threads(threads: ThreadPool) -> Start:
+    """Begins deliveries on threads of a pool, each in the context of who had something to tell."""
+
+    def start(delivery: Delivery) -> None:
+        context = contextvars.copy_context()
+        threads.start(partial(context.run, delivery.work))
+
+    return start
+
+
+def wait_for(deliveries: Iterable[Delivery]) -> None:
+    """Until nothing waits for these observers any more, or the patience is over."""
+    deadline = time.monotonic() + PATIENCE
+    for delivery in deliveries:
+        idle: SimpleQueue[None] = SimpleQueue()
+        if delivery.when_idle(partial(idle.put, None)):
+            try:
+                idle.get(timeout=max(0.0, deadline - time.monotonic()))
+            except Empty:
+                delivery.note_late()

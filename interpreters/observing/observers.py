@@ -1,0 +1,207 @@
+"""Telling observers what happens: from transitions and from the stream to events."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING
+
+from cognition import (
+    AgentState,
+    AssistantMessage,
+    ConfigError,
+    Input,
+    Message,
+    Thinking,
+    ToolMessage,
+    Transition,
+    UserMessage,
+    Waiting,
+)
+from interpreters.observing import events
+from interpreters.observing.delivery import PATIENCE, Delivery, on_threads, wait_for
+from interpreters.observing.events import Event, Inline, Observer, Told
+from interpreters.observing.telling import told
+from interpreters.threads.pool import ThreadPool
+from interpreters.tools.tool import is_async
+from runtime.constrained.nodes import Weakened
+
+if TYPE_CHECKING:
+    from interpreters.observing.delivery_tasks import Tasks
+
+LOG = logging.getLogger("cogstep")
+MESSAGES = (UserMessage, AssistantMessage, ToolMessage)
+
+Reveal = Callable[[Message], Message]
+"""Gives a message with the real texts where the recording has placeholders for secrets."""
+
+
+class Observers:
+    """The observers of one session, and where it stands. Told by the thread or task that drives the session.
+
+    An observer that raises, or falls too far behind, is dropped with a warning, to the others and to the log: it never
+    harms the run. ``delivery`` says how observers are called without waiting for them.
+
+    Args:
+        observers: who is told.
+        session: its name, for the tags.
+        shown: whether somebody may have read what was told; None: if there is an observer. False is for observers that
+            only watch.
+        threads: where observers are called; None for threads of their own.
+        weakened: tools with what of their schemas calls are not held to, which is told first.
+        warnings: what else is told first; it goes to the log at once.
+        tasks: makes what calls ``async def`` observers, once there is one; None where there is no event loop.
+
+    Raises:
+        ConfigError: an observer is an ``async def``, and there is no event loop.
+    """
+
+    def __init__(
+        self,
+        observers: Iterable[Observer],
+        session: str,
+        *,
+        shown: bool | None = None,
+        weakened: Mapping[str, tuple[Weakened, ...]] | None = None,
+        warnings: tuple[str, ...] = (),
+        threads: ThreadPool | None = None,
+        tasks: Callable[[], Tasks] | None = None,
+    ) -> None:
+        self._threads = threads
+        self._own_threads: ThreadPool | None = None
+        self._new_tasks = tasks
+        self.tasks: Tasks | None = None
+        """Calls the observers that are ``async def``; None while there was none."""
+        self.deliveries: tuple[Delivery, ...] = ()
+        """To the observers that nobody waits for."""
+        self._observers: tuple[tuple[Observer, Callable[[Event], object]], ...] = tuple(
+            (observer, self._reach(observer)) for observer in observers
+        )
+        self._shown = shown
+        self._weakened = dict(weakened or {})
+        """What is yet to be told; and the warnings that are."""
+        self._untold = warnings
+        for message in warnings:
+            LOG.warning("%s", message)
+        self._session = session
+        self._sequence = 0
+        self._place = (0, 0, 1)
+        self._warned: set[str] = set()
+        """What every reply may say again, and was told."""
+
+    def _reach(self, observer: Observer) -> Callable[[Event], object]:
+        """What is called to tell an observer of an event."""
+        if isinstance(observer, Inline):
+            return observer.observer
+        if is_async(observer):
+            if self._new_tasks is None:
+                raise ConfigError("an observer that is an async function needs an AsyncAgent")
+            if self.tasks is None:
+                self.tasks = self._new_tasks()
+            delivery = Delivery(observer, self.tasks.start)
+        else:
+            if self._threads is None:
+                self._threads = self._own_threads = ThreadPool()
+            delivery = Delivery(observer, on_threads(self._threads))
+        self.deliveries += (delivery,)
+        return delivery.put
+
+    def __bool__(self) -> bool:
+        """Whether anybody listens; whoever makes events in a loop asks first."""
+        return bool(self._observers)
+
+    def add(self, observer: Observer) -> None:
+        """Tell one more, from the next event on."""
+        self._observers = (*self._observers, (observer, self._reach(observer)))
+
+    def remove(self, observer: Observer) -> None:
+        """Tell one no longer."""
+        self._observers = tuple(other for other in self._observers if other[0] != observer)
+        self.deliveries = tuple(other for other in self.deliveries if other.observer != observer)
+
+    def wait(self) -> None:
+        """Until the observers have seen everything, or the patience with them is over."""
+        if self.deliveries:
+            wait_for(self.deliveries)
+
+    def close(self) -> None:
+        """The session ends. What an observer has not seen by now, it may never see."""
+        self._collect()
+        if self._own_threads is not None:
+            hanging = any(delivery.is_late for delivery in self.deliveries)
+            self._own_threads.close(0.0 if hanging else PATIENCE)
+        elif self._threads is not None:
+            self._threads.dismiss()
+
+    @property
+    def shown(self) -> bool:
+        """Whether somebody may have read what was told; ``shown=False`` is for observers that only watch."""
+        return bool(self._observers) if self._shown is None else self._shown
+
+    def emit(self, value: Told) -> None:
+        """Tell everybody of something that happens where the session stands."""
+        if not self._observers:
+            return
+        turn, step, attempt = self._place
+        self._sequence += 1
+        self.forward(Event(self._session, turn, step, attempt, self._sequence, value))
+
+    def forward(self, event: Event) -> None:
+        """Tell everybody of an event as it is: a worker's, with the tags of its own session."""
+        self._collect()
+        for observer, tell in self._observers:
+            try:
+                tell(event)
+            except Exception as error:  # an observer's fault stays with the observer
+                self._drop(observer, event, error)
+
+    def warn_once(self, messages: Iterable[str]) -> None:
+        """What each reply of a session may say again is told with the first."""
+        for message in messages:
+            if message not in self._warned:
+                self._warned.add(message)
+                self.warn(message)
+
+    def warn(self, message: str) -> None:
+        LOG.warning("%s", message)
+        self.emit(events.WarningRaised(message))
+
+    def _collect(self) -> None:
+        """Drop the observers that failed elsewhere meanwhile."""
+        for delivery in self.deliveries:
+            if delivery.failure is not None:
+                self._drop(delivery.observer, *delivery.failure)
+
+    def _drop(self, observer: Observer, event: Event, error: BaseException) -> None:
+        self._observers = tuple(other for other in self._observers if other[0] is not observer)
+        self.deliveries = tuple(other for other in self.deliveries if other.observer is not observer)
+        LOG.debug("observer %r failed", observer, exc_info=error)
+        what = type(event.value).__name__
+        self.warn(f"an observer was dropped because it failed on {what}: {type(error).__name__}: {error}")
+
+    def take_up(self, state: AgentState) -> None:
+        """A resumed session begins here; nothing is told of what was before."""
+        self._move(state)
+
+    def transition(self, before: AgentState, event: Input, transition: Transition, reveal: Reveal) -> None:
+        """Tell of a step, its messages with all that they hold."""
+        if not self._observers:
+            return
+        while self._weakened:
+            tool = next(iter(self._weakened))
+            self.emit(events.ToolWeakened(tool, self._weakened.pop(tool)))
+        while self._untold:
+            message, *rest = self._untold
+            self._untold = tuple(rest)
+            self.emit(events.WarningRaised(message))
+        for state, value in told(before, event, transition):
+            self._move(state)
+            self.emit(reveal(value) if isinstance(value, MESSAGES) else value)
+
+    def _move(self, state: AgentState) -> None:
+        turn, step, attempt = state.counters.turn, state.counters.step, self._place[2]
+        if isinstance(state.phase, Thinking | Waiting):
+            attempt = state.phase.attempt.number
+        elif (turn, step) != self._place[:2]:
+            attempt = 1
+        self._place = (turn, step, attempt)

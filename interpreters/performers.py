@@ -1,0 +1,341 @@
+"""Performers: plain functions ``(effect, scope) -> input``, each of which carries one kind of effect out.
+
+    def dry_run(effect: CallTool, scope: Scope) -> Input:
+        return ToolReturned(effect.effect_id, f"would call {effect.call.name}")
+
+    Agent(model, tools=[pay], performers={CallTool: dry_run})
+
+``SYNC`` and ``ASYNC`` are the usual ones, by effect type. Interpreters decide only where a performer runs and how they
+wait for what it gives, so that a program can put its own in place of one: to answer an effect in a test, to forward it
+to another process, or to wrap the usual one in the step of a durable engine. Two effects are the interpreters' own: a
+worker is a session in itself, and a timer is a way to wait. A program may have performers for these too.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Callable, Mapping
+from concurrent.futures import CancelledError, Future
+from contextlib import nullcontext
+from functools import partial
+from typing import Any, NoReturn
+
+from attrs import define
+
+from cognition import (
+    ApprovalRefused,
+    AskApproval,
+    AskUser,
+    CallModel,
+    CallTool,
+    CancelAsked,
+    CogstepError,
+    ConfigError,
+    HookReturned,
+    Input,
+    MemoryRecalled,
+    ModelFailed,
+    PlanReviewed,
+    QuestionAnswered,
+    Recall,
+    ReviewPlan,
+    RunHook,
+    SpawnWorker,
+    StartTimer,
+    TimerFired,
+    ToolFailed,
+    WorkerFailed,
+    from_data,
+    to_data,
+)
+from cognition.decisions import ANSWERS, Effect
+from interpreters.loop.letters import NotBegun, Turn
+from interpreters.loop.spawning import IN_PART
+from interpreters.loop.stream import BROKEN_OFF, Reply
+from interpreters.observing.observers import Observers
+from interpreters.program.approvals import NOT_ASKED
+from interpreters.program.asking import chosen_options
+from interpreters.program.program import NEEDS_A_LOOP, Consulted, Program, consultation
+from interpreters.threads.offloading import awaited, in_thread
+from interpreters.tools.context import ToolContext
+from interpreters.tools.tool import LEFT, describe, run_tool, run_tool_async
+from runtime.awaiting import reading
+
+HOOK_FAILED = "the hook failed"
+
+
+@define(eq=False)
+class Scope:
+    """What a performer is given beside its effect."""
+
+    program: Program
+    """Model, tools, memory, and whom to ask."""
+    turn: Turn
+    """The run that waits for the answer. Nothing begins once ``turn.is_over()``."""
+    observers: Observers
+    reply: Reply | None = None
+    """For ``CallModel``: collects what the model writes, and can be cancelled."""
+    context: ToolContext[Any] | None = None
+    """For ``CallTool``: what the tool is given, and told when nobody waits for it any more."""
+    elsewhere: Callable[[Callable[[], Any]], Any] | None = None
+    """Calls something where the program is asked, and gives a future of its answer; None where that is right here."""
+    notes: Any = nullcontext()
+    """The lock of the memory, which is used by one at a time, workers included."""
+    room: Callable[[], Awaitable[object]] | None = None
+    """Is awaited after each piece of a reply: it holds the model up while a reader is behind."""
+
+    def is_over(self) -> bool:
+        """Whether nobody waits any more for the effect: the turn is over, or the call took too long."""
+        return self.turn.is_over() or (self.context is not None and self.context.cancelled)
+
+    def begin(self, effect: Effect) -> None:
+        """To be called right before an effect begins.
+
+        Raises:
+            NotBegun: nobody waits for it any more, and it must not begin.
+        """
+        if self.turn.is_over() or not self.turn.begins(effect.effect_id):
+            raise NotBegun
+
+
+Performer = Callable[[Any, Scope], Any]
+"""Gives the input that answers the effect; or a ``concurrent.futures.Future`` that will have it, or, under asyncio, an
+awaitable. None where nobody waits for it any more, which the session knows already; anywhere else None is no answer."""
+
+Performers = Mapping[type[Effect], Performer]
+
+
+def unanswered(effect: Effect) -> Input:
+    """What the engine is told when nobody could carry an effect out. It fails closed: never more than a refusal."""
+    effect_id = effect.effect_id
+    match effect:
+        case CallModel():
+            return ModelFailed(effect_id, BROKEN_OFF)
+        case CallTool():
+            return ToolFailed(effect_id, LEFT)
+        case AskApproval():
+            return ApprovalRefused(effect_id, NOT_ASKED)
+        case AskUser():
+            return CancelAsked(NOT_ASKED)
+        case ReviewPlan():
+            return PlanReviewed(effect_id, False, NOT_ASKED)
+        case Recall():
+            return MemoryRecalled(effect_id)
+        case RunHook():
+            return HookReturned(effect_id, "refuse", HOOK_FAILED)
+        case SpawnWorker():
+            return WorkerFailed(effect_id, f"it was cancelled; {IN_PART}")
+        case StartTimer():
+            return TimerFired(effect_id)
+
+
+# ------------------------------------------------------------------------------------------------- the usual performers
+
+
+def call_model(effect: CallModel, scope: Scope) -> Input | None:
+    """Ask the model and show what comes."""
+    reply = scope.reply or _missing()
+    scope.begin(effect)
+    with reply:
+        for output in reply.begin(scope.program.model.submit(effect.request)):
+            if reply.take(output):
+                break
+    return reply.answer()
+
+
+async def call_model_async(effect: CallModel, scope: Scope) -> Input | None:
+    """``call_model`` under asyncio, also for a model that blocks."""
+    reply = scope.reply or _missing()
+    scope.begin(effect)
+    with reply:
+        async for output in reply.begin(reading(scope.program.model, effect.request)):
+            if reply.take(output):
+                break
+            if scope.room is not None and scope.observers:
+                await scope.room()
+    return reply.answer()
+
+
+def call_tool(effect: CallTool, scope: Scope) -> Input:
+    """Run the tool; whatever it does wrong is a result that the model can read."""
+    return run_tool(scope.program.tools[effect.call.name], effect, scope.context or _missing())
+
+
+async def call_tool_async(effect: CallTool, scope: Scope) -> Input:
+    """``call_tool`` under asyncio: an ``async def`` in the loop, any other on a thread."""
+    tool = scope.program.tools[effect.call.name]
+    if tool.is_async:
+        return await run_tool_async(tool, effect, scope.context or _missing())
+    return await in_thread(partial(call_tool, effect, scope))
+
+
+def ask_program(effect: Consulted, scope: Scope) -> Input | Future[Input]:
+    """Ask the program: for an approval, an answer, a verdict on a plan or a hook's, or its notes. See ``program``."""
+    asked = consultation(scope.program, effect, scope.turn.is_over)
+
+    def begun() -> Any:
+        scope.begin(effect)
+        with scope.notes if isinstance(effect, Recall) else nullcontext():
+            return asked.ask()
+
+    try:
+        answer = begun() if scope.elsewhere is None else scope.elsewhere(begun)
+        if isinstance(answer, Future):
+            return _later(answer, asked.read, partial(unanswered, effect))
+        return asked.read_at_once(answer)
+    except (CogstepError, NotBegun):
+        raise
+    except Exception as error:
+        return _failed(effect, scope, asked.what, error)
+
+
+async def ask_program_async(effect: Consulted, scope: Scope) -> Input:
+    """``ask_program`` under asyncio: what is an ``async def`` in the loop, any other function on a thread."""
+    asked = consultation(scope.program, effect, scope.turn.is_over)
+
+    def begun(ask: Callable[[], Any]) -> Any:
+        scope.begin(effect)
+        return ask()
+
+    try:
+        if isinstance(effect, Recall):
+            async with scope.notes:
+                return asked.read(await awaited(asked.ask, begun))
+        return asked.read(await awaited(asked.ask, begun))
+    except (CogstepError, NotBegun):
+        raise
+    except Exception as error:
+        return _failed(effect, scope, asked.what, error)
+
+
+CONSULTED: tuple[type[Consulted], ...] = (AskApproval, AskUser, ReviewPlan, Recall, RunHook)
+"""The effects that are carried out by asking the program."""
+
+SYNC: Performers = {CallModel: call_model, CallTool: call_tool, **dict.fromkeys(CONSULTED, ask_program)}
+ASYNC: Performers = {
+    CallModel: call_model_async,
+    CallTool: call_tool_async,
+    **dict.fromkeys(CONSULTED, ask_program_async),
+}
+
+
+# ------------------------------------------------------------------------------------------------ for the interpreters
+
+
+def sync_performers(program: Program) -> Performers:
+    """The usual performers, and the program's own in the place of some, held to what they have to give.
+
+    One of them raises NotBegun where the turn was over before, and CogstepError for the embedding program's own fault,
+    such as an answer that is none.
+    """
+    return {**SYNC, **{kind: partial(_own, own) for kind, own in program.performers.items()}}
+
+
+def async_performers(program: Program) -> Performers:
+    """``sync_performers`` under asyncio: each is an ``async def``."""
+    return {**ASYNC, **{kind: partial(_own_async, own) for kind, own in program.performers.items()}}
+
+
+def _own(own: Performer, effect: Effect, scope: Scope) -> Input | Future[Input] | None:
+    scope.begin(effect)
+    try:
+        answer = own(effect, scope)
+    except CogstepError:
+        raise
+    except Exception as error:
+        return _own_failed(effect, scope, error)
+    if isinstance(answer, Future):
+        return _later(answer, partial(_answering, effect, scope), partial(unanswered, effect))
+    if inspect.isawaitable(answer):
+        if inspect.iscoroutine(answer):
+            answer.close()
+        raise ConfigError(f"the performer of {type(effect).__name__} is an async function, {NEEDS_A_LOOP}")
+    return _answering(effect, scope, answer)
+
+
+async def _own_async(own: Performer, effect: Effect, scope: Scope) -> Input | None:
+    def begun(call: Callable[[], Any]) -> Any:
+        scope.begin(effect)
+        return call()
+
+    try:
+        return _answering(effect, scope, await awaited(partial(own, effect, scope), begun))
+    except CogstepError:
+        raise
+    except SystemExit as error:
+        if not isinstance(effect, CallTool):
+            raise
+        return _own_failed(effect, scope, error)  # as a tool's: it must not take the session with it
+    except Exception as error:
+        return _own_failed(effect, scope, error)
+
+
+def _own_failed(effect: Effect, scope: Scope, error: BaseException) -> Input:
+    if isinstance(error, NotBegun) and scope.is_over():  # else the turn would wait for it for ever
+        raise error
+    return _failed(effect, scope, f"perform {type(effect).__name__}", error)
+
+
+def _answering(effect: Effect, scope: Scope, answer: Any) -> Input | None:
+    """What a program's own performer gave, if it is an answer to its effect."""
+    expected = ANSWERS[type(effect)]
+    if answer is None and scope.is_over():
+        return None
+    if isinstance(effect, AskUser) and isinstance(answer, CancelAsked):  # the user will not answer
+        return checked_answer(effect, answer)
+    if not isinstance(answer, expected) or answer.effect_id != effect.effect_id:
+        names = " or ".join(kind.__name__ for kind in expected)
+        raise ConfigError(
+            f"the performer of {type(effect).__name__} has to return {names} with the effect id {effect.effect_id}, "
+            f"not {answer!r}"
+        )
+    return checked_answer(effect, answer)
+
+
+def checked_answer(effect: Effect, answer: Input) -> Input:
+    """An answer as it comes back from a recording or over a line, for an engine that trusts what it is told.
+
+    Raises:
+        ConfigError: a field of it is not of its type, or it does not fit its effect's questions.
+    """
+    try:
+        read: Input = from_data(to_data(answer), Input)
+    except Exception as error:  # whatever stands in a field that is none of its type
+        raise ConfigError(
+            f"the performer of {type(effect).__name__} returned no {type(answer).__name__}: {error}"
+        ) from error
+    if isinstance(effect, AskUser) and isinstance(read, QuestionAnswered):
+        chosen_options(effect.questions, read.answers)
+    return read
+
+
+def _failed(effect: Effect, scope: Scope, what: str, error: BaseException) -> Input:
+    scope.observers.warn(f"the program could not {what}: {describe(error)}")
+    return unanswered(effect)
+
+
+def _later(source: Future[Any], read: Callable[[Any], Input | None], otherwise: Callable[[], Input]) -> Future[Input]:
+    """A future of the input that another future's answer means. Cancelling it cancels the other one."""
+    later: Future[Any] = Future()
+
+    def settle(source: Future[Any]) -> None:
+        if not later.set_running_or_notify_cancel():
+            return
+        error = CancelledError() if source.cancelled() else source.exception()
+        if error is not None and not isinstance(error, CogstepError):  # of any kind: it was set, and interrupts nothing
+            later.set_result(otherwise())
+            return
+        try:
+            later.set_result(read(source.result()))
+        except CogstepError as fault:
+            later.set_exception(fault)
+        except Exception:
+            later.set_result(otherwise())
+
+    later.add_done_callback(lambda given_up: given_up.cancelled() and source.cancel())
+    source.add_done_callback(settle)
+    return later
+
+
+def _missing() -> NoReturn:
+    raise ConfigError("this performer can be called by an interpreter only, with the scope that it was given")

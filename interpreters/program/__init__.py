@@ -1,0 +1,1 @@
+"""What the embedding program brings to a session: a model, tools, and functions that answer questions."""

@@ -1,0 +1,66 @@
+"""How an embedding program is asked whether a call may run, and how it answers."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from concurrent.futures import Future
+
+from attrs import field, frozen
+
+from cognition import ApprovalGiven, ApprovalRefused, AskApproval, ConfigError, EffectId, ToolCall
+from cognition.checking import checked
+
+NOBODY = "nobody is here to approve it"
+NOT_ASKED = "the user could not be asked"
+
+
+@checked
+@frozen
+class Approval:
+    """An answer in full; a plain True or False will do where there is no more to say."""
+
+    allowed: bool
+    """Whether the call may run."""
+    reason: str = ""
+    """Told to the model when the call is refused."""
+    always: bool = field(default=False, kw_only=True)
+    """The answer holds for every later call of this tool too."""
+
+
+@frozen
+class ApprovalRequest:
+    """The question."""
+
+    call: ToolCall
+    reason: str
+    """Why it is asked."""
+    session: str
+    _is_cancelled: Callable[[], bool] = field(alias="is_cancelled", repr=False, eq=False)
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether the turn was cancelled, so that nobody waits for the answer any more."""
+        return self._is_cancelled()
+
+
+Answer = bool | Approval
+Approve = Callable[[ApprovalRequest], Answer | Future[Answer] | Awaitable[Answer]]
+"""Asks the user. It runs on the session's own thread, so that it may simply read from the terminal. A program that asks
+elsewhere (a window, a chat message) returns a ``Future`` and completes it when the answer is there; a cancellation then
+ends the turn without waiting for it. For an ``AsyncAgent`` it may be an ``async def``; a plain one runs on a thread."""
+
+
+def as_input(effect: AskApproval, answer: object) -> ApprovalGiven | ApprovalRefused:
+    """The input that tells the engine of an answer.
+
+    Raises:
+        ConfigError: it is none. (A function that returns nothing shall not refuse by that, nor one that returns "no"
+            allow.)
+    """
+    if not isinstance(answer, bool | Approval):
+        raise ConfigError(f"approve has to return True, False, an Approval or a Future, not {answer!r}")
+    effect_id: EffectId = effect.effect_id
+    approval = answer if isinstance(answer, Approval) else Approval(answer)
+    if approval.allowed:
+        return ApprovalGiven(effect_id, approval.always)
+    return ApprovalRefused(effect_id, approval.reason, approval.always)

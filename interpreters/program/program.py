@@ -1,0 +1,199 @@
+"""What the embedding program brings to a session, and what each of its answers means to the engine.
+
+``consultation`` says whom an effect asks, and how the answer is read as an input.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+from attrs import Attribute, evolve, field, frozen
+
+from cognition import (
+    AgentConfig,
+    AskApproval,
+    AskUser,
+    CancelAsked,
+    CognitiveEngine,
+    ConfigError,
+    HookReturned,
+    Input,
+    LLMEngine,
+    MemoryRecalled,
+    PlanReviewed,
+    QuestionAnswered,
+    Recall,
+    ReviewPlan,
+    RunHook,
+    SpawnWorker,
+)
+from cognition.checking import shown
+from cognition.decisions import EFFECT_TYPES, Effect
+from cognition.messages import json_object_text
+from interpreters.program.approvals import NOBODY, Approval, ApprovalRequest, Approve, as_input
+from interpreters.program.asking import (
+    AskQuestions,
+    HookAnswer,
+    HookRequest,
+    Hooks,
+    PlanAnswer,
+    PlanRequest,
+    QuestionRequest,
+    ReviewPlans,
+    chosen_options,
+)
+from interpreters.tools.tool import Tool
+from runtime.protocol import Runtime
+from runtime.stores.memory import Memory
+
+NEEDS_A_LOOP = "which needs an AsyncAgent, or behind a handle a turn that is read by `async for`"
+DECLINED = "the user did not answer the model's questions"
+
+WORKER_PATIENCE = 300.0
+"""Seconds without any sign of life (a step, a piece of text) after which a worker is given up: longer than a small
+machine takes to read a long prompt."""
+
+
+def _as_it_is(value: Any) -> Any:
+    return value
+
+
+@frozen(eq=False)
+class Program:
+    """The embedding program as its session sees it. Whatever is None here can't be carried out."""
+
+    model: Runtime
+    tools: Mapping[str, Tool[..., Any]] = field(factory=dict)
+    approve: Approve | None = None
+    ask: AskQuestions | None = None
+    review: ReviewPlans | None = None
+    memory: Memory | None = None
+    hooks: Hooks = field(factory=dict)
+    deps: Any = None
+    session: str = ""
+    engine: Callable[[AgentConfig], CognitiveEngine] = LLMEngine
+    """Makes a worker's logic."""
+    worker_patience: float | None = WORKER_PATIENCE
+    reveal: Callable[[Any], Any] = _as_it_is
+    """Gives what the recording hides: workers are not recorded, and work with the real texts."""
+    performers: Mapping[type[Effect], Callable[..., Any]] = field(factory=dict)
+    """Carry effects out in place of the usual ones: see ``performers``."""
+
+    @performers.validator
+    def _check_performers(self, _attribute: Attribute[Any], value: Mapping[Any, Any]) -> None:
+        for kind, performer in value.items():
+            if kind not in EFFECT_TYPES:
+                names = ", ".join(effect.__name__ for effect in EFFECT_TYPES)
+                raise ConfigError(f"performers: {shown(kind)} is no effect; the effects are {names}")
+            if not callable(performer):
+                raise ConfigError(f"performers: {shown(performer)} is no function to perform {kind.__name__}")
+
+    def check(self, engine: CognitiveEngine) -> None:
+        """See that everything the engine may decide can be carried out.
+
+        Raises:
+            ConfigError: names each thing that is missing.
+        """
+        config: AgentConfig | None = getattr(engine, "config", None)
+        needed: Any = getattr(engine, "effects", ())  # an engine need not say; then it is found out at the decision
+        missing = [
+            what
+            for kind, given, what in (
+                (AskUser, self.ask, "ask= for the questions of the model"),
+                (ReviewPlan, self.review, "review= for its plans"),
+                (Recall, self.memory, "memory= for its notes, such as runtime.Notes()"),
+                (SpawnWorker, config, "an engine with a `config` to make workers of"),
+            )
+            if kind in needed and given is None and kind not in self.performers
+        ]
+        if RunHook in needed and RunHook not in self.performers and config is not None:
+            missing += [f"hooks[{point!r}]" for point in config.hooks if point not in self.hooks]
+        if missing:
+            raise ConfigError(f"the agent is missing {', '.join(missing)}")
+
+    def for_worker(self, session: str, names: tuple[str, ...]) -> Program:
+        """The same program with a worker's tools only."""
+        return evolve(self, session=session, tools={name: self.tools[name] for name in names if name in self.tools})
+
+
+@frozen(eq=False)
+class Consultation:
+    """An effect that is carried out by asking the program."""
+
+    ask: Callable[[], Any]
+    """Asks; may give the answer, or a future or awaitable that will have it."""
+    read: Callable[[Any], Input]
+    """The answer as an input; raises ConfigError if it is none."""
+    what: str
+    """For the warning: what could not be done."""
+
+    def read_at_once(self, answer: Any) -> Input:
+        """``read`` where nothing can be awaited."""
+        if inspect.isawaitable(answer):
+            if inspect.iscoroutine(answer):
+                answer.close()
+            raise ConfigError(f"what was called to {self.what} is an async function, {NEEDS_A_LOOP}")
+        return self.read(answer)
+
+
+Consulted = AskApproval | AskUser | ReviewPlan | Recall | RunHook
+
+
+def consultation(program: Program, effect: Consulted, is_cancelled: Callable[[], bool]) -> Consultation:
+    """How the program is asked for an effect.
+
+    Raises:
+        ConfigError: the program has nobody to ask; ``Program.check`` finds this at the start.
+    """
+    ask: Callable[[], Any]
+    about: Any = {"session": program.session, "is_cancelled": is_cancelled}
+    match effect:
+        case AskApproval(call=call, reason=reason):
+            approve: Any = program.approve or (lambda _request: Approval(False, NOBODY))
+            request = ApprovalRequest(call, reason, program.session, is_cancelled)
+            return Consultation(partial(approve, request), partial(as_input, effect), f"ask about {call.name}")
+        case AskUser(questions=questions) if program.ask is not None:
+            ask = partial(program.ask, QuestionRequest(questions, **about))
+            return Consultation(ask, partial(_answered, effect), "ask the user")
+        case ReviewPlan(plan=plan) if program.review is not None:
+            ask = partial(program.review, PlanRequest(plan, **about))
+            return Consultation(ask, partial(_reviewed, effect), "show a plan")
+        case Recall(query=query) if program.memory is not None:
+            ask = partial(program.memory.recall, query)
+            return Consultation(ask, partial(_recalled, effect), "search the notes")
+        case RunHook(point=point, text=text, call=hooked) if point in program.hooks:
+            ask = partial(program.hooks[point], HookRequest(point, text, hooked, **about))
+            return Consultation(ask, partial(_hooked, effect), f"run the hook {point}")
+        case _:
+            raise ConfigError(f"this program has nobody to ask for {type(effect).__name__}")
+
+
+def _answered(effect: AskUser, chosen: Any) -> Input:
+    if chosen is None:
+        return CancelAsked(DECLINED)
+    return QuestionAnswered(effect.effect_id, chosen_options(effect.questions, chosen))
+
+
+def _reviewed(effect: ReviewPlan, answer: Any) -> Input:
+    if not isinstance(answer, bool | PlanAnswer):
+        raise ConfigError(f"review has to return True, False or a PlanAnswer, not {answer!r}")
+    full = answer if isinstance(answer, PlanAnswer) else PlanAnswer(answer)
+    return PlanReviewed(effect.effect_id, full.approved, full.feedback)
+
+
+def _recalled(effect: Recall, items: Any) -> Input:
+    if isinstance(items, str) or not all(isinstance(item, str) for item in items):
+        raise ConfigError(f"recall has to return texts, not {items!r}")
+    return MemoryRecalled(effect.effect_id, tuple(items))
+
+
+def _hooked(effect: RunHook, answer: Any) -> Input:
+    if answer is None:
+        return HookReturned(effect.effect_id)
+    if not isinstance(answer, HookAnswer):
+        raise ConfigError(f"the hook {effect.point} has to return None or a HookAnswer, not {answer!r}")
+    arguments = None if answer.arguments is None else json_object_text(answer.arguments)
+    return HookReturned(effect.effect_id, answer.verdict, answer.reason, arguments, answer.context)

@@ -1,0 +1,71 @@
+"""What can be wrong with a journal: each case has its own error, and all of them are ``JournalError``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from cognition import CogstepError
+
+if TYPE_CHECKING:
+    from interpreters.recording.journal.format import Record
+
+
+LONGEST = 1000
+"""Characters of what an error says: it may repeat what stands in a file, where anything may stand."""
+
+
+def shortened(message: str) -> str:
+    """A message that somebody can read; of a longer one, both ends."""
+    return message if len(message) <= LONGEST else f"{message[: LONGEST // 2]} ... {message[-LONGEST // 2 :]}"
+
+
+class JournalError(CogstepError):
+    """A journal can't be read or written.
+
+    Attributes:
+        path: the file.
+        line: the line that it is about, from 1; None for the file as a whole.
+    """
+
+    def __init__(self, message: str, *, path: Path, line: int | None = None) -> None:
+        super().__init__(f"{path}{f', line {line}' if line is not None else ''}: {shortened(message)}")
+        self.path = path
+        self.line = line
+
+
+class NotAJournalError(JournalError):
+    """The file is something else."""
+
+
+class JournalVersionError(JournalError):
+    """The journal was written by a cogstep whose format this one can't read."""
+
+
+class JournalDamagedError(JournalError):
+    """A line is no record or was changed, records are missing, or a payload is.
+
+    Attributes:
+        record: what stands in the line now, where it was changed and still is a record; for a replay, which shows how
+            its decisions differ.
+    """
+
+    def __init__(self, message: str, *, path: Path, line: int | None = None, record: Record | None = None) -> None:
+        super().__init__(message, path=path, line=line)
+        self.record = record
+
+
+class UnknownTagError(JournalError):
+    """A record holds an input of a type that this version doesn't know."""
+
+
+class JournalExistsError(JournalError):
+    """The file is there already; a recording is never overwritten."""
+
+
+class JournalLockedError(JournalError):
+    """Another session is writing this journal."""
+
+
+class JournalWriteError(JournalError):
+    """A record can't be written. Everything before it is on file, and its decisions were not carried out."""

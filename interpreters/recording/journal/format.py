@@ -1,0 +1,147 @@
+"""What stands in a journal: the header, the records, how decisions are written, and the sum that seals each line."""
+
+from __future__ import annotations
+
+import json
+import re
+import zlib
+from collections.abc import Iterable
+from typing import Any
+
+from attrs import field, frozen
+
+from cognition import (
+    AgentConfig,
+    AgentState,
+    CallModel,
+    ContextAssembled,
+    Decision,
+    EchoEngine,
+    Input,
+    LLMEngine,
+    to_data,
+)
+from interpreters.recording.digest import RequestDigest
+
+FORMAT = "cogstep-journal"
+ENGINES: dict[type, str] = {LLMEngine: "llm", EchoEngine: "echo"}
+"""Engines that a reader can make again from the header; others are named by their class and have to be given."""
+
+REPORTS = (ContextAssembled,)
+"""Decisions that only tell how another one came about. They are not recorded: what they tell of shows in the request,
+and a better estimate of its size is no divergence."""
+
+
+@frozen
+class Origin:
+    """The session that a fork comes from, and the turn after which it goes its own way."""
+
+    session: str
+    turn: int
+
+
+@frozen
+class Header:
+    """The first line."""
+
+    session: str
+    engine: str
+    config: AgentConfig | None
+    """What the engine was made from; None for engines that have no such configuration."""
+    created: float
+    start: AgentState = AgentState()
+    """What the session began with: of a fork, the state it was forked from."""
+    origin: Origin | None = None
+    """Of a fork: where it comes from."""
+    redacted: tuple[Any, ...] = ()
+    """What of the configuration was hidden: as data, each with its ``field``, ``kind`` and ``count``."""
+
+
+@frozen
+class Record:
+    """One input with its decisions, as they stand on file."""
+
+    seq: int
+    """Counts the records from 1."""
+    input: Input
+    decisions: list[Any] = field(eq=False)
+    """Plain data: a replay compares them with what it decides."""
+    redacted: tuple[Any, ...] = ()
+    """What of the input was hidden: as data, each with its ``field``, ``kind`` and ``count``."""
+
+
+@frozen
+class Place:
+    """Where a whole line ends."""
+
+    end: int
+    """In bytes from the beginning of the file."""
+    number: int
+    """Of its record; the header has 0."""
+    sum: int
+    """The line's sum, with which that of the next one begins."""
+
+
+class DecisionWriter:
+    """Decisions as the journal has them: plain data, requests by their digest. One a session: the digest is a chain."""
+
+    def __init__(self) -> None:
+        self._digest = RequestDigest()
+
+    def data(self, decisions: Iterable[Decision]) -> list[Any]:
+        """The decisions of one step, reports left out."""
+        return [self._data(decision) for decision in decisions if not isinstance(decision, REPORTS)]
+
+    def _data(self, decision: Decision) -> Any:
+        if not isinstance(decision, CallModel):
+            return to_data(decision)
+        data = {"type": "call_model", "effect_id": decision.effect_id}
+        if decision.purpose != "answer":  # as everywhere, the usual value is left out
+            data["purpose"] = decision.purpose
+        data["digest"] = self._digest.of(decision.request)
+        return data
+
+
+# --------------------------------------------------------------------------------------------------- lines and sums
+
+ENCODE = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
+ENCODE_ASCII = json.JSONEncoder(ensure_ascii=True, allow_nan=False, separators=(",", ":")).encode
+
+HALVES = re.compile("[\ud800-\udbff][\udc00-\udfff]")
+
+SEAL_LENGTH = len(',"sum":"01234567"}\n')
+
+
+def sealed(value: dict[str, Any], before: int) -> tuple[bytes, int]:
+    """An object as a line of the journal, which ends with a sum over it and all lines before it.
+
+    The sum is the CRC-32 of what stands before ``,"sum":``, begun with the sum of the line before (of the header: 0).
+    It finds every change of up to 32 bits in a row, and others but for one in 4 billion; that nobody changed a journal
+    on purpose it doesn't show.
+
+    Args:
+        value: must not be empty.
+        before: the sum of the line before.
+
+    Returns:
+        The line with its line break, and its sum.
+
+    Raises:
+        ValueError: JSON has no form for it.
+    """
+    text = ENCODE(value)[:-1]
+    try:
+        content = text.encode()
+    except UnicodeEncodeError:  # half of a surrogate pair, which UTF-8 has no form for but JSON's \u has
+        # Both halves, as two pieces of a stream may bring them, JSON would read as one character, and the fold as
+        # another text: these are written as they are.
+        halves = HALVES.search(text)
+        content = ENCODE_ASCII(value)[:-1].encode() if halves is None else text.encode("utf-8", "surrogatepass")
+    total = zlib.crc32(content, before)
+    return b'%b,"sum":"%08x"}\n' % (content, total), total
+
+
+def sum_of(line: bytes, before: int) -> int | None:
+    """The sum of a line, or None if what stands in it is not what was written."""
+    total = zlib.crc32(memoryview(line)[:-SEAL_LENGTH], before)
+    return total if line[-SEAL_LENGTH:] == b',"sum":"%08x"}\n' % total else None

@@ -1,0 +1,269 @@
+"""The reading end of a journal."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from cognition import PROTOCOL_VERSION, AgentConfig, AgentState, CodecError, CogstepError, Input, from_data
+from cognition.codec import reader_of, tags_of
+from interpreters.recording.journal.errors import (
+    JournalDamagedError,
+    JournalError,
+    JournalVersionError,
+    NotAJournalError,
+    UnknownTagError,
+)
+from interpreters.recording.journal.format import FORMAT, Header, Origin, Place, Record, sum_of
+from interpreters.recording.journal.lines import LONGEST, decoded
+from interpreters.recording.journal.payloads import MARK, PayloadError, Payloads
+from interpreters.recording.veil import NUMBERED, Redacted
+
+INPUT_TAGS = tags_of(Input)
+
+FIELDS = {"seq", "input", "decisions", "sum"}
+OPTIONAL = {"redacted"}
+"""Fields of a record that stand there only when there is something to say."""
+HEADER_FIELDS = {"format", "version", "session", "engine", "config", "created", "start", "origin", "redacted", "sum"}
+
+SHOWN = 1 << 20
+"""Bytes of a line that is looked at though its sum is wrong, to show what stands there. To decode takes thirty times a
+line's length of memory, and a longer one has nothing to show."""
+
+LOOKS = 3
+"""How often a line is read that is not whole: a session may be writing it, or putting one right, at that moment."""
+
+
+CHANGED = "the record was changed after it was written"
+
+
+class JournalReader:
+    """The reading end: the header at once, then record by record, so that memory does not grow with the file.
+
+    Attributes:
+        header: the first line.
+        warnings: what was found and left out, such as a torn last line; complete once all records were read.
+
+    Raises:
+        NotAJournalError, JournalVersionError, JournalDamagedError: by the constructor, about the first line.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = Path(path)
+        self.warnings: list[str] = []
+        self.on_record: Callable[[Place], object] | None = None
+        """Told of each whole record: where it ends."""
+        self.secrets = 0
+        """The highest number of a placeholder for a secret in what was read so far."""
+        self._payloads = Payloads(self.path)
+        self._input = reader_of(Input)
+        self._file = self._open()
+        try:
+            self.header, total = self._read_header()
+            self.header_place = Place(self._file.tell(), 0, total)
+        except BaseException:
+            self._file.close()
+            raise
+
+    def __enter__(self) -> JournalReader:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
+
+    def __iter__(self) -> Iterator[Record]:
+        """The records, in order.
+
+        Raises:
+            JournalDamagedError, UnknownTagError: at the line in question.
+        """
+        for place, line, intact in self._lines():
+            record = self._record(place.number + 1, line, place.number, intact=intact)
+            if not intact:
+                raise self._damaged(CHANGED, place.number + 1, record)
+            if self.on_record is not None:
+                self.on_record(place)
+            yield record
+
+    def lines(self) -> Iterator[bytes]:
+        """The records as they stand on file, found to be whole by their sums and not read: a fifth of the time.
+
+        Raises:
+            JournalDamagedError: at the line in question.
+        """
+        for place, line, intact in self._lines():
+            if not intact:
+                raise self._damaged(CHANGED, place.number + 1)
+            yield line
+
+    def record(self, line: bytes, number: int) -> Record:
+        """Record ``number`` from its line, as ``lines`` gives it; raises as reading does."""
+        return self._record(number + 1, line, number, intact=True)
+
+    def _lines(self) -> Iterator[tuple[Place, bytes, bool]]:
+        """Each whole line, where it ends, and whether its sum is right; behind one where it is not, nothing is."""
+        before = self.header_place
+        number = 1
+        read = self._line
+        while line := read(number):
+            total = sum_of(line, before.sum)
+            if total is None:
+                line, total = self._looked_at_again(line, before, number)
+            if not line:
+                return
+            if total is None and not line.endswith(b"\n"):
+                self._check_torn(number + 1, line, before)
+                return
+            before = Place(before.end + len(line), number, total or 0)
+            yield before, line, total is not None
+            number += 1
+
+    def _line(self, number: int) -> bytes:
+        """Of record ``number``, up to a length that none has."""
+        try:
+            return self._file.readline(LONGEST + 1)
+        except OSError as error:
+            raise JournalError(f"can't be read: {error.strerror}", path=self.path, line=number + 1) from error
+
+    def _looked_at_again(self, line: bytes, before: Place, number: int) -> tuple[bytes, int | None]:
+        """A line that is not whole as it stands there now, and its sum if it is whole by now."""
+        for _ in range(LOOKS):
+            self._file.seek(before.end)
+            again = self._line(number)
+            if again == line:
+                break
+            line = again
+            total = sum_of(line, before.sum)
+            if total is not None:
+                return line, total
+        return line, None
+
+    def _check_torn(self, number: int, line: bytes, before: Place) -> None:
+        if len(line) > LONGEST:
+            raise self._damaged("the line is longer than any record", number)
+        if sum_of(line[:-1] + b"\n", before.sum) is not None:  # no crash leaves a whole record and something behind it
+            raise self._damaged("the line break behind the last record was changed", number)
+        self.warnings.append(
+            f"{self.path}, line {number}: the last record is torn, as a crash leaves it, and was left out"
+        )
+
+    def _open(self) -> BinaryIO:
+        try:
+            check_is_file(self.path)
+            return self.path.open("rb")
+        except OSError as error:
+            reason = "there is no such file" if isinstance(error, FileNotFoundError) else error.strerror
+            raise JournalError(f"can't be read: {reason}", path=self.path) from error
+        except ValueError as error:
+            raise JournalError(f"can't be read: {error}", path=self.path) from error
+
+    def _read_header(self) -> tuple[Header, int]:
+        line = self._line(0)  # of a huge file without line breaks not all is read
+        if not line:
+            raise NotAJournalError("the file is empty", path=self.path)
+        total = sum_of(line, 0)
+        ours = line.startswith(b'{"format":"' + FORMAT.encode())
+        data = None if total is None and len(line) > SHOWN else decoded(line)
+        if not isinstance(data, dict) or data.get("format") != FORMAT:
+            if ours and not line.endswith(b"\n"):
+                raise JournalDamagedError("the header is torn, and nothing was recorded", path=self.path, line=1)
+            if ours:
+                raise JournalDamagedError("the header is damaged: it can't be read", path=self.path, line=1)
+            raise NotAJournalError("this is no cogstep journal; record one with `cogstep run --record`", path=self.path)
+        version = data.get("version")
+        if type(version) is not int or version != PROTOCOL_VERSION:
+            raise JournalVersionError(
+                f"the journal has version {version!r} and this cogstep reads version {PROTOCOL_VERSION}; "
+                "use the cogstep that recorded it",
+                path=self.path,
+                line=1,
+            )
+        self._count_secrets(line)
+        try:
+            if total is None:
+                raise ValueError("it was changed after it was written")
+            return self._header(data, MARK in line), total
+        except (CogstepError, KeyError, TypeError, ValueError, OverflowError, PayloadError) as error:
+            what = f"the field {error} is missing" if isinstance(error, KeyError) else str(error)
+            raise JournalDamagedError(f"the header is damaged: {what}", path=self.path, line=1) from error
+
+    def _header(self, data: dict[str, Any], with_payloads: bool) -> Header:
+        if unknown := data.keys() - HEADER_FIELDS:
+            raise ValueError(f"the field {min(unknown)!r} is unknown")
+        config, start, origin = data["config"], data.get("start"), data.get("origin")
+        if with_payloads:
+            start = self._payloads.brought_back(start, self._count_secrets)
+            if isinstance(config, dict) and "system" in config:
+                config = {**config, "system": self._payloads.brought_back(config["system"], self._count_secrets)}
+        return Header(
+            session=from_data(data["session"], str),
+            engine=from_data(data["engine"], str),
+            config=None if config is None else from_data(config, AgentConfig),
+            created=from_data(data["created"], float),
+            start=AgentState() if start is None else from_data(start, AgentState),
+            origin=None if origin is None else from_data(origin, Origin),
+            redacted=_hidden(data),
+        )
+
+    def _record(self, number: int, line: bytes, expected: int, *, intact: bool) -> Record:
+        if not intact and len(line) > SHOWN:
+            raise self._damaged(CHANGED, number)
+        data = decoded(line)
+        if not isinstance(data, dict) or (data.keys() != FIELDS and data.keys() - OPTIONAL != FIELDS):
+            raise self._damaged("this is no record", number)
+        if type(data["seq"]) is not int or data["seq"] != expected:
+            raise self._damaged(f"record {expected} should stand here, not {data['seq']!r}", number)
+        self._count_secrets(line)
+        if MARK in line:
+            try:
+                data = self._payloads.brought_back(data, self._count_secrets)
+            except PayloadError as error:
+                raise self._damaged(str(error), number) from error
+        if not isinstance(data["decisions"], list):
+            raise self._damaged("the decisions are no list", number)
+        try:
+            return Record(expected, self._input(data["input"]), data["decisions"], _hidden(data))
+        except ValueError as error:  # which a CodecError is
+            if not intact:
+                raise self._damaged(CHANGED, number) from error
+            tag = data["input"].get("type") if isinstance(data["input"], dict) else None
+            if isinstance(error, CodecError) and isinstance(tag, str) and tag not in INPUT_TAGS.values():
+                raise UnknownTagError(
+                    f"this cogstep knows no input {tag!r}; use the one that recorded it", path=self.path, line=number
+                ) from error
+            raise self._damaged(f"the input can't be read: {error}", number) from error
+
+    def _count_secrets(self, content: bytes) -> None:
+        if b"[redacted:" in content:
+            self.secrets = max(self.secrets, *map(int, NUMBERED.findall(content)), 0)
+
+    def _damaged(self, what: str, number: int, record: Record | None = None) -> JournalDamagedError:
+        message = f"{what}; the journal is damaged here"
+        return JournalDamagedError(message, path=self.path, line=number, record=record)
+
+
+def check_is_file(path: Path) -> None:
+    """Asked before a recording is opened: to open a pipe would wait for who is at its other end.
+
+    Raises:
+        JournalError: it is a pipe or a device.
+        OSError: it is nothing that can be looked at.
+    """
+    mode = os.stat(path).st_mode
+    if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+        raise JournalError(
+            "a recording is read from a file, and this is a pipe or a device; save it to a file first", path=path
+        )
+
+
+def _hidden(data: dict[str, Any]) -> tuple[Any, ...]:
+    """What is said of hidden secrets: a field, a kind and a count each."""
+    if "redacted" not in data:  # the usual case
+        return ()
+    return tuple(
+        {"field": one.field, "kind": one.kind, "count": one.count}
+        for one in from_data(data["redacted"], tuple[Redacted, ...])
+    )

@@ -1,0 +1,148 @@
+"""Run a recorded session's tools again, live, and see where the world answers otherwise than it did.
+
+The recorded model replies, approvals and answers lead the session on; the results that are run now are compared and go
+nowhere. A regression test of the tools, and of the world they look at.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+from collections.abc import Callable, Iterable
+from functools import partial
+from pathlib import Path
+from queue import Empty, SimpleQueue
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from attrs import frozen
+
+from cognition import CallTool, ConfigError, ToolCall, ToolFailed, ToolReturned
+from cognition.messages import ResultStatus
+from interpreters.driver import follower
+from interpreters.recording.journal import Header, JournalReader
+from interpreters.recording.redaction import Redaction
+from interpreters.recording.replaying import engine_of
+from interpreters.recording.veil import Veil, looks_like
+from interpreters.tools.context import ToolContext
+from interpreters.tools.tool import Tool, run_tool, too_late
+
+Result = tuple[ResultStatus, str]
+"""How a call ended, and what it gave."""
+
+
+@frozen
+class LiveDifference:
+    """A call whose result is another one today. As text: two lines, side by side."""
+
+    record: int
+    """The record that holds the recorded result, from 1."""
+    call: ToolCall
+    recorded: Result
+    live: Result
+
+    def __str__(self) -> str:
+        rows = (f"  {name} {status}: {content}" for name, (status, content) in self._sides())
+        return "\n".join((f"record {self.record}: {self.call.name}({self.call.arguments_json}) differs", *rows))
+
+    def _sides(self) -> tuple[tuple[str, Result], ...]:
+        return ("recorded:", self.recorded), ("live:    ", self.live)
+
+
+@frozen
+class RehearsalReport:
+    """What a rehearsal found."""
+
+    path: Path
+    header: Header
+    calls: int
+    """Calls that were run and compared."""
+    skipped: int
+    """Calls that were not run, because a secret in their arguments was not recorded."""
+    differences: tuple[LiveDifference, ...]
+    warnings: tuple[str, ...]
+
+    @property
+    def same(self) -> bool:
+        """Whether every call gave what it gave then."""
+        return not self.differences
+
+
+def rehearse(
+    path: str | os.PathLike[str],
+    tools: Iterable[Tool[..., Any]] | Callable[[Path], Iterable[Tool[..., Any]]],
+    *,
+    cwd: str | os.PathLike[str] | None = None,
+    deps: Any = None,
+    redact: Redaction | None = None,
+) -> RehearsalReport:
+    """Run the calls of a recorded session and compare their results with the recorded ones.
+
+    **The tools really run**: hand in a function that makes them for a directory, which is then a new and empty one, or
+    give them a copy of what they change. A call without a recorded result, as a crash or a cancellation leaves it, is
+    not run.
+
+    Args:
+        path: the journal.
+        tools: what runs, or makes it for a directory; a tool that is not among them counts as failed.
+        cwd: that directory. None for a scratch one, which is deleted at the end.
+        deps: handed to them as ``ToolContext.deps``.
+        redact: as in the recording, for secrets known by name; any text may stand where another one was hidden.
+
+    Raises:
+        JournalError: the file is no journal, of another version, or damaged.
+        ConfigError: there is a ``cwd``, and the tools are made already.
+    """
+    if callable(tools):
+        with contextlib.ExitStack() as stack:
+            place = stack.enter_context(TemporaryDirectory(prefix="cogstep-rehearsal-")) if cwd is None else cwd
+            return rehearse(path, tuple(tools(Path(place))), deps=deps, redact=redact)
+    if cwd is not None:
+        raise ConfigError("cwd= is for tools that are made for it: give a function that makes them of a directory")
+    ours = {tool.spec.name: tool for tool in tools}
+    differences: list[LiveDifference] = []
+    calls = skipped = 0
+    veil = Veil(redact)
+    with JournalReader(path) as reader:
+        driver = follower(engine_of(reader.header), reader.header.start)
+        for record in reader:
+            event = record.input
+            if isinstance(event, ToolReturned | ToolFailed) and isinstance(
+                effect := driver.in_flight.get(event.effect_id), CallTool
+            ):
+                if veil.lacks(effect):
+                    skipped += 1
+                else:
+                    calls += 1
+                    live = _result(_run(ours, veil.reveal(effect), reader.header.session, deps))
+                    if not _same(veil.reveal(_result(event)), live):
+                        differences.append(LiveDifference(record.seq, effect.call, _result(event), live))
+            driver.restore(event)
+        return RehearsalReport(reader.path, reader.header, calls, skipped, tuple(differences), tuple(reader.warnings))
+
+
+def _run(tools: dict[str, Tool[..., Any]], effect: CallTool, session: str, deps: Any) -> ToolReturned | ToolFailed:
+    call = effect.call
+    tool = tools.get(call.name)
+    if tool is None:
+        return ToolFailed(effect.effect_id, f"this program has no tool {call.name!r}")
+    context = ToolContext(deps, session=session, call_id=call.id, tool=call.name)
+    if tool.timeout is None:
+        return run_tool(tool, effect, context)
+    answer: SimpleQueue[ToolReturned | ToolFailed] = SimpleQueue()
+    run = partial(run_tool, tool, effect, context)
+    threading.Thread(target=lambda: answer.put(run()), name="cogstep tool", daemon=True).start()
+    try:
+        return answer.get(timeout=tool.timeout)
+    except Empty:
+        context.cancel()
+        return too_late(tool, effect)
+
+
+def _same(recorded: Result, live: Result) -> bool:
+    return recorded[0] == live[0] and looks_like(recorded[1], live[1])
+
+
+def _result(event: ToolReturned | ToolFailed) -> Result:
+    return ("ok", event.content) if isinstance(event, ToolReturned) else ("error", event.message)

@@ -1,0 +1,22 @@
+"""Recorded sessions as a collection: to list them, read them as conversations, search, export and prune them."""
+
+from __future__ import annotations
+
+from interpreters.recording.sessions.exporting import (
+    as_data as as_data,
+    as_markdown as as_markdown,
+    as_openai as as_openai,
+)
+from interpreters.recording.sessions.listing import (
+    BadFile as BadFile,
+    SessionInfo as SessionInfo,
+    list_sessions as list_sessions,
+)
+from interpreters.recording.sessions.pruning import Pruned as Pruned, prune as prune
+from interpreters.recording.sessions.searching import Hit as Hit, search as search
+from interpreters.recording.sessions.transcript import (
+    Entry as Entry,
+    Transcript as Transcript,
+    TranscriptTurn as TranscriptTurn,
+    read_transcript as read_transcript,
+)

@@ -1,0 +1,214 @@
+"""Recorded sessions in the forms of others: JSON, a Markdown transcript, OpenAI messages.
+
+What was redacted stays redacted: placeholders are all that a recording has.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from attrs import asdict
+
+from cognition import AgentConfig, AssistantMessage, Message, Outcome, ToolMessage, UserMessage, to_data
+from interpreters.recording.sessions.transcript import Entry, Transcript, TranscriptTurn, outcome_text
+
+NO_RESULT = "(no result: the session was interrupted)"
+"""Stands for the result of a call that was under way when the recording ended: each call has to be answered."""
+
+
+def as_data(transcript: Transcript) -> dict[str, Any]:
+    """A session as one JSON object: header, turns with their entries, outcomes and usage. Times are seconds since the
+    epoch; messages and outcomes are written as in the journal, with a ``type`` each.
+    """
+    header = transcript.header
+    return {
+        "session": header.session,
+        "engine": header.engine,
+        "created": header.created,
+        "origin": None if header.origin is None else asdict(header.origin),
+        "config": None if header.config is None else to_data(header.config),
+        "start": [to_data(message, Message) for message in header.start.history],
+        "turns": [
+            {
+                "turn": turn.number,
+                "began": turn.began,
+                "ended": turn.ended,
+                "entries": [_entry_data(entry) for entry in turn.entries],
+                "outcome": None if turn.outcome is None else to_data(turn.outcome, Outcome),
+                "usage": asdict(turn.usage),
+            }
+            for turn in transcript.turns
+        ],
+        "in_flight": list(transcript.in_flight),
+        "warnings": list(transcript.warnings),
+    }
+
+
+def _entry_data(entry: Entry) -> dict[str, Any]:
+    what = {"note": entry.note} if entry.message is None else {"message": to_data(entry.message, Message)}
+    return {"record": entry.record, "at": entry.at, **what}
+
+
+# ------------------------------------------------------------------------------------------------------------ OpenAI
+
+
+def as_openai(transcript: Transcript, *, reasoning: bool = False) -> list[dict[str, Any]]:
+    """A session as bodies of OpenAI chat requests, ``{"messages": [...], "tools": [...]}``.
+
+    There is one for each conversation in it, since a reset begins a new one. One a line they are the format of files
+    for fine-tuning.
+
+    Every call is answered by exactly one ``tool`` message with its id, in the order of the calls, right behind the
+    message that asked for it. Notes of the engine's to the model have the role ``user``, as the model saw them.
+    https://platform.openai.com/docs/api-reference/chat/create
+
+    Args:
+        transcript: the session.
+        reasoning: whether to add what the model thought, as ``reasoning_content``: several servers know that field,
+            and OpenAI's own refuses it.
+    """
+    config = transcript.header.config or AgentConfig()
+    system = [{"role": "system", "content": config.prompt}] if config.prompt else []
+    tools = [
+        {
+            "type": "function",
+            "function": {"name": tool.name, "description": tool.description, "parameters": tool.parameters},
+        }
+        for tool in config.offered
+    ]
+    return [
+        {"messages": [*system, *_openai_messages(messages, reasoning)], **({"tools": tools} if tools else {})}
+        for messages in transcript.messages()
+    ]
+
+
+def _openai_messages(messages: Sequence[Message], reasoning: bool) -> Iterator[dict[str, Any]]:
+    open_calls: list[str] = []
+    for message in messages:
+        if not isinstance(message, ToolMessage):
+            yield from _unanswered(open_calls)
+            open_calls = []
+        match message:
+            case UserMessage(text=text):
+                yield {"role": "user", "content": text}
+            case AssistantMessage(text=text, calls=calls):
+                said: dict[str, Any] = {"role": "assistant", "content": text or (None if calls else "")}
+                if reasoning and message.reasoning:
+                    said["reasoning_content"] = message.reasoning
+                if calls:
+                    said["tool_calls"] = [
+                        {
+                            "id": call.id,
+                            "type": "function",
+                            "function": {"name": call.name, "arguments": call.arguments_json},
+                        }
+                        for call in calls
+                    ]
+                    open_calls = [call.id for call in calls]
+                yield said
+            case ToolMessage(call_id=call_id, content=content):
+                if call_id in open_calls:
+                    open_calls.remove(call_id)
+                    yield {"role": "tool", "tool_call_id": call_id, "content": content}
+    yield from _unanswered(open_calls)
+
+
+def _unanswered(calls: list[str]) -> Iterator[dict[str, Any]]:
+    for call in calls:
+        yield {"role": "tool", "tool_call_id": call, "content": NO_RESULT}
+
+
+# ---------------------------------------------------------------------------------------------------------- Markdown
+
+
+def as_markdown(transcript: Transcript, *, turn: int | None = None) -> str:
+    """A session to read: a heading for each turn, what was said as it is, calls and results in blocks of code.
+
+    Args:
+        transcript: the session.
+        turn: this one only.
+    """
+    header = transcript.header
+    lines = [f"# Session {header.session}", "", f"Recorded {_time(header.created)}."]
+    if header.origin is not None:
+        lines[-1] += f" It goes on from turn {header.origin.turn} of session {header.origin.session}."
+    if header.config is not None and header.config.system:
+        lines += ["", "**System**", "", _quoted(header.config.system)]
+    for one in transcript.turns:
+        if turn is None or one.number == turn:
+            lines += ["", *_turn_lines(one)]
+    for warning in transcript.warnings:
+        lines += ["", f"*{_inline(warning)}*"]
+    return "\n".join(lines) + "\n"
+
+
+def _turn_lines(turn: TranscriptTurn) -> Iterator[str]:
+    yield f"## Turn {turn.number}" if turn.number else "## Before the first turn"
+    for entry in turn.entries:
+        yield ""
+        yield from _note(entry.note) if entry.message is None else _message_lines(entry.message)
+    ending = outcome_text(turn.outcome) if turn.number else ""
+    if ending:
+        yield ""
+        yield from _note(ending)
+    usage = turn.usage
+    if usage.input_tokens or usage.output_tokens:
+        yield ""
+        yield from _note(f"{usage.input_tokens} tokens in, {usage.output_tokens} out.")
+
+
+def _note(text: str) -> Iterator[str]:
+    yield f"*{_inline(text)}*"
+
+
+def _message_lines(message: Message) -> Iterator[str]:
+    match message:
+        case UserMessage(text=text, origin=origin):
+            yield "**User**" if origin == "user" else "**Engine**"
+            yield ""
+            yield _quoted(text)
+        case AssistantMessage(text=text, reasoning=reasoning, calls=calls, interrupted=interrupted):
+            yield f"**Assistant**{' (interrupted)' if interrupted else ''}"
+            if reasoning:
+                yield from ("", "<details><summary>Reasoning</summary>", "", _quoted(reasoning), "", "</details>")
+            if text:
+                yield from ("", _quoted(text))
+            for call in calls:
+                yield from ("", f"Call `{call.name}` ({call.id}):", "", _block(_pretty(call.arguments_json), "json"))
+        case ToolMessage(call_id=call_id, name=name, content=content, status=status):
+            ended = "" if status == "ok" else f" ({status})"
+            yield from (f"Result of `{name}` ({call_id}){ended}:", "", _block(content))
+
+
+def _quoted(text: str) -> str:
+    """As a quotation: whatever stands in it, it can't be taken for part of the page's own structure."""
+    return "\n".join(f"> {line}" if line else ">" for line in text.splitlines() or [""])
+
+
+def _block(text: str, language: str = "") -> str:
+    """As code, in a fence longer than any in it."""
+    longest = max((len(run) for run in re.findall(r"`+", text)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return f"{fence}{language}\n{text}\n{fence}"
+
+
+def _pretty(text: str) -> str:
+    try:
+        return json.dumps(json.loads(text), ensure_ascii=False, indent=2)
+    except ValueError:
+        return text
+
+
+def _inline(text: str) -> str:
+    return re.sub(r"([\\*_<\[\]])", r"\\\1", " ".join(text.split()))
+
+
+def _time(seconds: float) -> str:
+    try:
+        return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M UTC")
+    except (OverflowError, ValueError, OSError):  # beyond the years that a calendar has
+        return f"{seconds:g} seconds after 1970"

@@ -1,0 +1,115 @@
+"""Deleting old recordings: never one that a session has open, never a file that is no journal."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from attrs import frozen
+
+from cognition import ConfigError
+from interpreters.recording.journal import JournalError, JournalReader
+from interpreters.recording.journal.locking import LockedFile
+from interpreters.recording.journal.payloads import Payloads
+from interpreters.recording.sessions.listing import journals_in
+
+
+@frozen
+class Pruned:
+    """What became of a journal that was to go."""
+
+    path: Path
+    session: str
+    bytes: int
+    """With the large texts beside it."""
+    reason: str
+    """Why it was to go."""
+    kept: str = ""
+    """Why it was kept all the same; empty: it is deleted, or would be."""
+
+
+@frozen
+class _Journal:
+    path: Path
+    session: str
+    changed: float
+    bytes: int
+
+
+def prune(
+    *places: str | os.PathLike[str],
+    older: float | None = None,
+    keep: int | None = None,
+    size: int | None = None,
+    dry_run: bool = False,
+    now: float | None = None,
+) -> Iterator[Pruned]:
+    """Delete journals with the large texts beside them: what is too old, and the oldest of too many or too much.
+
+    A journal that is open is kept, and so is every file whose first line is no whole header: it may be anything.
+
+    Args:
+        places: journals, and directories of journals.
+        older: seconds since a journal was last written from which on it goes.
+        keep: how many may stay, the newest ones.
+        size: how many bytes may stay in all.
+        dry_run: only tell what would go.
+        now: the time, in seconds since the epoch.
+
+    Raises:
+        ConfigError: nothing was said of what is to go.
+        OSError: a place can't be looked at.
+    """
+    if older is None and keep is None and size is None:
+        raise ConfigError("say which are to go: by age, by number or by size")
+    now = time.time() if now is None else now
+    left = 0
+    for rank, journal in enumerate(sorted(_found(places), key=lambda one: -one.changed)):
+        left += journal.bytes
+        reason = ""
+        if older is not None and now - journal.changed > older:
+            reason = f"not written for {_days(now - journal.changed)}"
+        elif keep is not None and rank >= keep:
+            reason = f"older than the newest {keep}"
+        elif size is not None and left > size:
+            reason = f"beyond {size} bytes"
+        if reason:
+            kept = _delete(journal, dry_run)
+            yield Pruned(journal.path, journal.session, journal.bytes, reason, kept)
+
+
+def _found(places: tuple[str | os.PathLike[str], ...]) -> Iterator[_Journal]:
+    for path in journals_in(places):
+        try:
+            with JournalReader(path) as reader:
+                about = path.stat()
+                size = about.st_size + Payloads(path).size()
+                yield _Journal(path, reader.header.session, about.st_mtime, size)
+        except (JournalError, OSError):  # no journal, or gone meanwhile: `list` tells
+            continue
+
+
+def _delete(journal: _Journal, dry_run: bool) -> str:
+    """Delete one while nobody can open it; why it was kept, if it was."""
+    try:
+        file = LockedFile(journal.path, os.O_RDWR)
+        try:
+            if not file.lock():
+                return "a session has it open"
+            if os.fstat(file.descriptor).st_mtime != journal.changed:
+                return "it was written just now"
+            if not dry_run:
+                # The journal goes last: what an interrupted prune leaves of it, the next one finds.
+                Payloads(journal.path).remove()
+                journal.path.unlink()
+        finally:
+            file.close()
+    except OSError as error:
+        return error.strerror or type(error).__name__
+    return ""
+
+
+def _days(seconds: float) -> str:
+    return f"{seconds / 86400:.1f} days" if seconds >= 86400 else f"{seconds / 3600:.1f} hours"

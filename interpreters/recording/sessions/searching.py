@@ -1,0 +1,126 @@
+"""Full text search over recorded sessions: what users, models and tools said."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from attrs import frozen
+
+from cognition import CogstepError, Input
+from interpreters.recording.journal import JournalError
+from interpreters.recording.journal.lines import LONGEST
+from interpreters.recording.journal.payloads import MARK
+from interpreters.recording.journal.reading import INPUT_TAGS
+from interpreters.recording.sessions.listing import BadFile, bare, glance_at, journals_in, opened
+from interpreters.recording.veil import collect
+
+AROUND = 60
+"""Characters that are shown before and behind what was found."""
+
+
+@frozen
+class Hit:
+    """A place in a session where the text stands."""
+
+    path: Path
+    session: str
+    record: int
+    """From 1."""
+    turn: int
+    """The turn's number in this journal, from 1; 0 before the first."""
+    speaker: str
+    """The type of the input: ``user_spoke``, ``model_replied``, ``tool_returned``, ..."""
+    before: str
+    """The text before it, shortened, on one line."""
+    found: str
+    """As it stands there."""
+    after: str
+
+
+def search(
+    pattern: str, *places: str | os.PathLike[str], regex: bool = False, case: bool = False
+) -> Iterator[Hit | BadFile]:
+    """Where a text stands in what was said in the sessions at these places; in each input, the first place.
+
+    A scan, without an index: lines are looked at as they stand on file, and only those that may hold the text are read.
+
+    Args:
+        pattern: a text, or with ``regex`` a regular expression.
+        places: journals, and directories of journals.
+        case: whether upper and lower case are different.
+
+    Raises:
+        CogstepError: it is no regular expression.
+        OSError: a place can't be looked at.
+    """
+    try:
+        wanted = re.compile(pattern if regex else re.escape(pattern), re.NOFLAG if case else re.IGNORECASE)
+    except re.error as error:
+        raise CogstepError(f"{pattern!r} is no regular expression: {error}") from error
+    raw = None if regex else re.compile(_as_written(pattern), re.NOFLAG if case else re.IGNORECASE)
+    for path in journals_in(places):
+        try:
+            yield from _hits(path, wanted, raw)
+        except JournalError as error:
+            yield BadFile(path, bare(error))
+
+
+def _as_written(text: str) -> bytes:
+    """A text as it stands in a journal's line. In bytes, case is ignored for ASCII only, so that the rest has to be
+    left open.
+    """
+    written = json.dumps(text, ensure_ascii=False)[1:-1]
+    return b"".join(re.escape(letter).encode() if letter.isascii() else b"[^\x00-\x7f]+" for letter in written)
+
+
+def _hits(path: Path, wanted: re.Pattern[str], raw: re.Pattern[bytes] | None) -> Iterator[Hit]:
+    reader = opened(path)
+    if reader is None:
+        return
+    with reader:
+        if raw is not None and not _may_hold(path, raw):
+            for _ in reader.lines():  # damage is told, also where nothing is found
+                pass
+            return
+        turn = 0
+        for number, line in enumerate(reader.lines(), 1):
+            turn += glance_at(reader, line, number)[0]
+            # A line with half a surrogate pair in it is all ASCII, and large texts stand elsewhere.
+            if raw is None or raw.search(line) or b"\\u" in line or MARK in line:
+                event = reader.record(line, number).input
+                hit = _first(event, wanted)
+                if hit is not None:
+                    text, match = hit
+                    yield Hit(
+                        path, reader.header.session, number, turn, INPUT_TAGS[type(event)],
+                        _one_line(text[max(0, match.start() - AROUND) : match.start()]),
+                        match[0],
+                        _one_line(text[match.end() : match.end() + AROUND]),
+                    )  # fmt: skip
+
+
+def _may_hold(path: Path, raw: re.Pattern[bytes]) -> bool:
+    """Looked for in the whole file at once, unless that is large: a third of the time."""
+    try:
+        content = path.read_bytes() if path.stat().st_size <= LONGEST else None
+    except OSError:
+        content = None
+    return content is None or bool(raw.search(content)) or b"\\u" in content or MARK in content
+
+
+def _first(event: Input, wanted: re.Pattern[str]) -> tuple[str, re.Match[str]] | None:
+    texts: list[str] = []
+    collect(event, texts)
+    for text in texts:
+        match = wanted.search(text)
+        if match is not None and match[0]:
+            return text, match
+    return None
+
+
+def _one_line(text: str) -> str:
+    return re.sub(r"\s+", " ", text)

@@ -1,0 +1,232 @@
+"""A recorded session as the conversation that it was: turn by turn, with what was said, called, asked and decided."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+
+from attrs import define, evolve, field, frozen
+
+from cognition import (
+    AgentConfig,
+    AgentState,
+    ApprovalGiven,
+    ApprovalRefused,
+    AskApproval,
+    AssistantMessage,
+    Cancelled,
+    CognitiveEngine,
+    Completed,
+    Decision,
+    EffectId,
+    Failed,
+    HookReturned,
+    Input,
+    LimitHit,
+    LimitReached,
+    Message,
+    ModeChanged,
+    ModelReplied,
+    Outcome,
+    PlanReviewed,
+    Rejected,
+    RetryPlanned,
+    RunHook,
+    SessionReset,
+    ShutdownAsked,
+    ToolMessage,
+    Transition,
+    TurnFinished,
+    Usage,
+    UserMessage,
+    UserSpoke,
+    in_flight,
+)
+from cognition.decisions import EFFECT_TYPES
+from interpreters.observing.events import Told
+from interpreters.observing.telling import told
+from interpreters.recording.journal import Header, JournalReader
+from interpreters.recording.replaying import logic_of
+
+EngineGiven = CognitiveEngine | Callable[[AgentConfig], CognitiveEngine] | None
+
+
+@frozen
+class Entry:
+    """A message, or something that happened between messages."""
+
+    record: int
+    """The record at which it came to stand there, from 1."""
+    at: float
+    """Seconds since the epoch."""
+    message: Message | None = None
+    note: str = ""
+    """What happened, in one sentence, where it is no message."""
+
+
+@frozen
+class TranscriptTurn:
+    """What happened from one message of the user's to the next."""
+
+    number: int
+    """As in the session's own count; 0 is what happened before the first turn."""
+    entries: tuple[Entry, ...]
+    outcome: Outcome | None
+    """None: it was interrupted, or is under way."""
+    usage: Usage
+    began: float
+    ended: float
+
+
+@frozen
+class Transcript:
+    """A whole session."""
+
+    path: Path
+    header: Header
+    turns: tuple[TranscriptTurn, ...]
+    in_flight: tuple[str, ...]
+    """What was under way when the recording ended: types of decisions, such as ``CallTool``."""
+    warnings: tuple[str, ...]
+
+    def messages(self) -> Iterator[tuple[Message, ...]]:
+        """The messages of each conversation in it, the recorded start of a fork included; a reset begins a new one."""
+        messages = list(self.header.start.history)
+        for turn in self.turns:
+            for entry in turn.entries:
+                if entry.message is not None:
+                    messages.append(entry.message)
+                elif entry.note == RESET and messages:
+                    yield tuple(messages)
+                    messages = []
+        if messages:
+            yield tuple(messages)
+
+
+RESET = "The conversation was reset."
+
+
+def read_transcript(path: str | os.PathLike[str], engine: EngineGiven = None) -> Transcript:
+    """The conversation in a journal, by folding it: as the engine had it, to the message.
+
+    Args:
+        path: the journal.
+        engine: see ``replay``; needed for sessions of engines that only their program knows.
+
+    Raises:
+        JournalError: it can't be read, or is damaged.
+        CogstepError: an engine has to be given.
+    """
+    with JournalReader(path) as reader:
+        logic = logic_of(reader.header, engine)
+        state, writer = reader.header.start, _Writer()
+        writer.begin(state.counters.turn, reader.header.created)
+        for record in reader:
+            transition = logic.step(state, record.input)
+            writer.step(record.seq, state, record.input, transition)
+            state = transition.next_state
+        return Transcript(
+            reader.path, reader.header, writer.finished(), writer.in_flight(state), tuple(reader.warnings)
+        )
+
+
+@define
+class _Writer:
+    """Turns made of what each step is told as."""
+
+    _turns: list[TranscriptTurn] = field(factory=list)
+    _asked: dict[EffectId, Decision] = field(factory=dict)
+    """The effects that were decided."""
+
+    def begin(self, number: int, at: float) -> None:
+        self._turns.append(TranscriptTurn(number, (), None, Usage(), at, at))
+
+    def step(self, record: int, before: AgentState, event: Input, transition: Transition) -> None:
+        messages: list[Message] = []
+        notes = [_rejection(decision) for decision in transition.decisions if isinstance(decision, Rejected)]
+        for decision in transition.decisions:
+            if isinstance(decision, EFFECT_TYPES):
+                self._asked[decision.effect_id] = decision
+        end: TurnFinished | None = None
+        for state, value in told(before, event, transition):
+            match value:
+                case UserSpoke():
+                    self.begin(state.counters.turn, event.at)
+                case UserMessage() | AssistantMessage() | ToolMessage():
+                    messages.append(value)
+                case TurnFinished():
+                    end = value
+                case _:
+                    notes += _notes(value, self._asked)
+        turn = self._turns[-1]
+        entries = (
+            *(Entry(record, event.at, one) for one in messages),
+            *(Entry(record, event.at, note=n) for n in notes),
+        )
+        outcome, usage = (turn.outcome, turn.usage) if end is None else (end.outcome, end.usage)
+        self._turns[-1] = evolve(turn, entries=(*turn.entries, *entries), ended=event.at, outcome=outcome, usage=usage)
+
+    def finished(self) -> tuple[TranscriptTurn, ...]:
+        return tuple(turn for index, turn in enumerate(self._turns) if index or turn.entries)
+
+    def in_flight(self, state: AgentState) -> tuple[str, ...]:
+        return tuple(type(self._asked[effect]).__name__ for effect in in_flight(state.phase) if effect in self._asked)
+
+
+def _notes(value: Told, asked: Mapping[EffectId, Decision]) -> Iterator[str]:
+    """What happened, in a sentence, where it shows in no message."""
+    match value:
+        case ApprovalGiven(effect_id=effect_id, always=always):
+            yield f"The user allowed {_asked_name(asked, effect_id)}{', from now on' if always else ''}."
+        case ApprovalRefused(effect_id=effect_id, reason=reason, always=always):
+            why = f": {reason}" if reason else ""
+            yield f"{_asked_name(asked, effect_id)} was refused{', from now on' if always else ''}{why}."
+        case PlanReviewed(approved=approved, feedback=feedback):
+            yield f"The plan was {'approved' if approved else 'sent back'}{f': {feedback}' if feedback else ''}."
+        case HookReturned(effect_id=effect_id, verdict=verdict, reason=reason) if verdict != "continue":
+            hook = asked.get(effect_id)
+            point = hook.point if isinstance(hook, RunHook) else "?"
+            yield f"The hook {point} said {verdict}{f': {reason}' if reason else ''}."
+        case ModelReplied(malformed=malformed):
+            for one in malformed:
+                yield f"A call could not be read ({one.reason})."
+        case ModeChanged(mode=mode):
+            yield f"The mode was set to {mode}."
+        case SessionReset():
+            yield RESET
+        case ShutdownAsked():
+            yield "The session was closed."
+        case RetryPlanned(kind=kind, message=message, attempt=attempt, seconds=seconds):
+            when = f"after {seconds:g} s" if seconds else "at once"
+            yield f"The model failed ({kind.replace('_', ' ')}: {message}); attempt {attempt} {when}."
+        case LimitHit(limit=limit, detail=detail):
+            yield f"The limit of {limit.replace('_', ' ')} was reached{f': {detail}' if detail else ''}."
+        case _:
+            pass
+
+
+def _rejection(rejected: Rejected) -> str:
+    return f"{rejected.input} came and was not used ({rejected.reason.replace('_', ' ')})."
+
+
+def _asked_name(asked: Mapping[EffectId, Decision], effect_id: EffectId) -> str:
+    decision = asked.get(effect_id)
+    return f"`{decision.call.name}`" if isinstance(decision, AskApproval) else "A call"
+
+
+def outcome_text(outcome: Outcome | None) -> str:
+    """How a turn ended, in a sentence; empty where its answer says it."""
+    match outcome:
+        case None:
+            return "The turn was interrupted here."
+        case Completed(finish_reason="length"):
+            return "The answer was cut at the token limit."
+        case LimitReached(limit=limit):
+            return f"The turn ended at its limit of {limit.replace('_', ' ')}."
+        case Cancelled(reason=reason):
+            return f"The turn was cancelled{f': {reason}' if reason else ''}."
+        case Failed(kind=kind, message=message):
+            return f"The turn failed ({kind.replace('_', ' ')}): {message}"
+        case _:
+            return ""

@@ -1,0 +1,324 @@
+"""Between a session and its recording: secrets are hidden from the core, and shown again to whom its decisions go.
+
+    user, model, tools ── input ──▶ hide ──▶ step, journal ──▶ reveal ──▶ model, tools, user
+
+The core works with placeholders such as ``[redacted:api_key:1]``, one for each secret. So the fold of the recorded
+inputs is the live state to the byte, every decision can be verified from the recording alone, and what runs is what was
+approved; while the model and the tools get the real text, which is kept in memory only. A text that looks like a
+placeholder is hidden too, so that showing gives exactly what was hidden, and nobody can ask for a secret by its
+placeholder.
+
+Once the process has ended, placeholders are all that is left, but for secrets that the program gives again by name.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache
+from itertools import pairwise
+from types import UnionType
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+from urllib.parse import quote
+
+from attrs import evolve, fields, frozen, has
+
+from cognition import CallModel, History
+from interpreters.recording.digest import continues
+from interpreters.recording.redaction import Found, Redaction
+
+PLACEHOLDER = re.compile(r"\[redacted:[A-Za-z0-9_.-]+(?::[a-z0-9]+)?\]")
+NUMBERED = re.compile(rb"\[redacted:[A-Za-z0-9_.-]+:([0-9]{1,18})\]")
+BEGINNING = "[redacted:"
+
+JSON_FIELDS = frozenset({"arguments_json", "returns", "response_format"})
+"""Fields that hold JSON as text: in them the texts are looked at one by one, so that they stay JSON."""
+IDS = frozenset({"id", "call_id", "effect_id"})
+"""Fields that hold names of our own making."""
+
+STRING = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
+UNIT = re.compile(r"\\u[0-9a-fA-F]{4}|\\.|[^\\]", re.DOTALL)
+"""What stands for one character in a JSON string."""
+
+ESCAPED = ("\\u", "\\/")
+"""How letters and slashes may be written in JSON: where one of them stands, the text has to be read to be known."""
+
+V = TypeVar("V")
+Change = Callable[[str, str], str]
+"""Gives the text that stands for a text; told also the place in the value, such as ``calls[0].arguments_json``."""
+
+
+@frozen
+class Redacted:
+    """What was hidden in one field of an input."""
+
+    field: str
+    kind: str
+    count: int
+
+
+class Veil:
+    """Hides and shows the secrets of one session.
+
+    Args:
+        redaction: what is a secret; None: nothing is, and only what was hidden in an earlier process is known as such.
+        after: the highest number of a placeholder that the recording has already.
+        keep: texts that are left alone, such as the names of tools.
+    """
+
+    def __init__(self, redaction: Redaction | None, *, after: int = 0, keep: frozenset[str] = frozenset()) -> None:
+        self._redaction = redaction
+        self._count = after
+        self._keep = keep
+        self._texts: dict[str, str] = {}
+        """The secret of each placeholder."""
+        self._placeholders: dict[str, str] = {}
+        """The placeholder of each secret."""
+        known = {} if redaction is None else redaction.secrets
+        for name, text in known.items():
+            for form, written in _forms(text):
+                self._learn(f"[redacted:{name}{form}]", written)
+        fixed = [PLACEHOLDER.pattern, *map(re.escape, sorted(self._placeholders, key=len, reverse=True))]
+        self._fixed = re.compile("|".join(f"({pattern})" if i else pattern for i, pattern in enumerate(fixed)))
+        self._anchors = (BEGINNING, *ESCAPED, *self._placeholders)
+        self._shown = _Shown(lambda message: mapped(message, self._revealed))
+
+    def hide(self, value: V) -> tuple[V, tuple[Redacted, ...]]:
+        """A value of the core with placeholders for its secrets, and what was hidden where."""
+        if self._redaction is None:
+            return value, ()
+        texts: list[str] = []
+        collect(value, texts)
+        text = "\n".join(texts)
+        if not self._redaction.may_be_in(text):  # the usual case
+            for anchor in self._anchors:
+                if anchor in text:
+                    break
+            else:
+                return value, ()
+        found: dict[tuple[str, str], int] = {}
+
+        def change(text: str, place: str) -> str:
+            def note(kind: str) -> None:
+                found[place, kind] = found.get((place, kind), 0) + 1
+
+            return self._hidden_json(text, note) if _field(place) in JSON_FIELDS else self._hidden(text, note)
+
+        hidden = mapped(value, change)
+        return hidden, tuple(Redacted(place, kind, count) for (place, kind), count in found.items())
+
+    def reveal(self, value: V) -> V:
+        """A value with the secrets that are known in place of their placeholders; exactly what was hidden."""
+        if not self._texts:
+            return value
+        if isinstance(value, CallModel):
+            request = value.request
+            rest = mapped(evolve(request, messages=History()), self._revealed)
+            return evolve(value, request=evolve(rest, messages=self._shown.history(request.messages)))
+        return mapped(value, self._revealed)
+
+    def lacks(self, value: object) -> bool:
+        """Whether there are placeholders in a value whose secrets are not known: those of a process that has ended."""
+        lost: list[str] = []
+
+        def look(text: str, _place: str) -> str:
+            if BEGINNING in text:
+                lost.extend(name for name in PLACEHOLDER.findall(text) if name not in self._texts)
+            return text
+
+        mapped(value, look)
+        return bool(lost)
+
+    def _learn(self, placeholder: str, text: str) -> str:
+        self._texts[placeholder] = text
+        return self._placeholders.setdefault(text, placeholder)
+
+    def _revealed(self, text: str, _place: str) -> str:
+        if BEGINNING not in text:
+            return text
+        return PLACEHOLDER.sub(lambda match: self._texts.get(match[0], match[0]), text)
+
+    def _hidden(self, text: str, note: Callable[[str], None]) -> str:
+        found = self._found(text)
+        if not found:
+            return text
+        return self._replaced(found, lambda start, end: text[start:end], len(text), note)
+
+    def _hidden_json(self, text: str, note: Callable[[str], None]) -> str:
+        """JSON as text, with the secrets in its strings hidden; ``reveal`` gives it back to the byte."""
+
+        def one(match: re.Match[str]) -> str:
+            raw = match[0][1:-1]
+            if "\\" not in raw:
+                return f'"{self._hidden(raw, note)}"'
+            units = UNIT.findall(raw)
+            found = self._found("".join(map(_character, units)))
+            if not found:
+                return match[0]
+            return f'"{self._replaced(found, lambda start, end: "".join(units[start:end]), len(units), note)}"'
+
+        return STRING.sub(one, text)
+
+    def _replaced(
+        self, found: list[Found], raw: Callable[[int, int], str], length: int, note: Callable[[str], None]
+    ) -> str:
+        pieces, end = [], 0
+        for one in found:
+            note(one.kind)
+            pieces += [raw(end, one.start), self._placeholder(raw(one.start, one.end), one.kind)]
+            end = one.end
+        return "".join((*pieces, raw(end, length)))
+
+    def _placeholder(self, secret: str, kind: str) -> str:
+        known = self._placeholders.get(secret)
+        if known is None:
+            self._count += 1
+            known = self._learn(f"[redacted:{kind}:{self._count}]", secret)
+        return known
+
+    def _found(self, text: str) -> list[Found]:
+        """The secrets of a text in order: those known by name, what looks like a placeholder, and between them what is
+        found by its shape.
+        """
+        redaction = self._redaction
+        if redaction is None or text in self._keep:
+            return []
+        if not any(anchor in text for anchor in self._anchors):
+            return redaction.found_in(text)
+        fixed = [Found(*match.span(), self._kind(match[0])) for match in self._fixed.finditer(text)]
+        edges = [(0, 0), *((one.start, one.end) for one in fixed), (len(text), len(text))]
+        between = [
+            Found(start + one.start, start + one.end, one.kind)
+            for (_, start), (end, _) in pairwise(edges)
+            for one in redaction.found_in(text[start:end])
+        ]
+        return sorted([*fixed, *between], key=lambda one: one.start)
+
+    def _kind(self, text: str) -> str:
+        known = self._placeholders.get(text, "")
+        return known.removeprefix(BEGINNING).partition(":")[0].rstrip("]") if known else "literal"
+
+
+class _Shown:
+    """Conversations as the model sees them, carried on from the one before: one costs no more for being long."""
+
+    def __init__(self, reveal: Callable[[Any], Any]) -> None:
+        self._reveal = reveal
+        self._hidden = self._shown = History()
+
+    def history(self, messages: History) -> History:
+        known = len(self._hidden)
+        if not continues(messages, self._hidden):
+            known, self._shown = 0, History()
+        self._shown = self._shown.append(*(self._reveal(messages[i]) for i in range(known, len(messages))))
+        self._hidden = messages
+        return self._shown
+
+
+def collect(value: Any, texts: list[str]) -> None:
+    """All texts in a value that ``mapped`` would change."""
+    kind = type(value)
+    if kind is str:
+        texts.append(value)
+    elif kind is tuple or kind is list or kind is History:
+        for item in value:
+            collect(item, texts)
+    elif kind is dict:
+        for item in value.values():
+            collect(item, texts)
+    else:
+        names = NAMES.get(kind)  # of an input this is most of the work: so no function is called for it
+        if names is None:
+            names = NAMES[kind] = text_fields(kind) if has(kind) else ()
+        for name in names:
+            inner = getattr(value, name)
+            if inner:
+                collect(inner, texts)
+
+
+NAMES: dict[type, tuple[str, ...]] = {}
+"""The fields with texts of each class that was met."""
+
+
+def mapped(value: V, change: Change, place: str = "") -> V:
+    """A value of the core with its texts changed; the value itself where none of them is.
+
+    Names of our own making, and fields that can only hold certain words, are left alone.
+    """
+    result: Any = value
+    kind: type[Any] = type(value)
+    if isinstance(value, str):
+        result = change(value, place)
+    elif isinstance(value, tuple | list):
+        items = [mapped(item, change, f"{place}[{index}]") for index, item in enumerate(value)]
+        if any(new is not old for new, old in zip(items, value, strict=True)):
+            result = type(value)(items)
+    elif isinstance(value, Mapping):
+        entries = {name: mapped(item, change, f"{place}.{name}") for name, item in value.items()}
+        if any(entries[name] is not item for name, item in value.items()):
+            result = entries
+    elif isinstance(value, History):
+        messages = [mapped(message, change, f"{place}[{index}]") for index, message in enumerate(value)]
+        if any(new is not old for new, old in zip(messages, value, strict=True)):
+            result = History(messages)
+    elif has(kind):
+        changed = {}
+        for name in text_fields(kind):
+            old = getattr(value, name)
+            new = mapped(old, change, f"{place}.{name}" if place else name)
+            if new is not old:
+                changed[name] = new
+        if changed:
+            result = evolve(result, **changed)
+    final: V = result
+    return final
+
+
+@cache
+def text_fields(kind: type) -> tuple[str, ...]:
+    """The fields of a class in which there may be texts of anybody's."""
+    hints = get_type_hints(kind)
+    return tuple(item.name for item in fields(kind) if item.name not in IDS and _holds_text(hints[item.name]))
+
+
+def _holds_text(kind: Any) -> bool:
+    origin = get_origin(kind)
+    if origin in (tuple, list, Union, UnionType):
+        return any(_holds_text(part) for part in get_args(kind))
+    return origin is not Literal and (kind is str or origin is dict or kind is History or has(kind))
+
+
+def _field(place: str) -> str:
+    """The name of the innermost field of a place."""
+    return place.rpartition(".")[2]
+
+
+def _character(unit: str) -> str:
+    if len(unit) == 1:
+        return unit
+    return chr(int(unit[2:], 16)) if unit[1] == "u" else ESCAPES.get(unit[1], unit[1])
+
+
+ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f"}
+
+
+def _forms(text: str) -> Iterator[tuple[str, str]]:
+    """The ways in which a secret that is known by name may be written: as it is, in JSON, in a URL."""
+    seen = set()
+    for form, written in (
+        ("", text),
+        (":json", json.dumps(text, ensure_ascii=False)[1:-1]),
+        (":ascii", json.dumps(text)[1:-1]),
+        (":url", quote(text, safe="", errors="replace")),
+    ):
+        if written not in seen:
+            seen.add(written)
+            yield form, written
+
+
+def looks_like(hidden: str, text: str) -> bool:
+    """Whether a text may be what was hidden as ``hidden``."""
+    if BEGINNING not in hidden:
+        return hidden == text
+    return re.fullmatch(".+".join(map(re.escape, PLACEHOLDER.split(hidden))), text, re.DOTALL) is not None

@@ -1,0 +1,10 @@
+"""Sessions with a real model, recorded once and played for ever: see ``Cassette``."""
+
+from interpreters.testing.cassettes.cassette import Cassette as Cassette, Mode as Mode
+from interpreters.testing.cassettes.errors import CassetteError as CassetteError, CassetteMissError as CassetteMissError
+from interpreters.testing.cassettes.requests import (
+    Scrub as Scrub,
+    request_data as request_data,
+    request_digest as request_digest,
+)
+from interpreters.testing.cassettes.tape import Exchange as Exchange

@@ -1,0 +1,119 @@
+"""What makes two requests the same: what the model gets to see, and how it is to be sampled. Nothing else.
+
+A request is written as data that a person can read, and its digest is taken of that. Left out of it, so that a cassette
+stays good when they change:
+
+- the ids of messages and calls, which no model sees;
+- order of keys and spaces in the arguments of calls and in the schemas of tools;
+- what only policy and recovery read of a tool: ``read_only``, ``idempotent``, ``approval``;
+- whether a message in the user's role came from the user or from the engine, and how a result ended (its text says so);
+- options that have their default value, so that a new option changes nothing until it is used.
+
+The digest is BLAKE2b of the sorted JSON text: the same on every machine, in every process and Python. What differs from
+run to run though it doesn't matter (a date in the system prompt) is put right by a ``Scrub``.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Sequence
+from difflib import SequenceMatcher, unified_diff
+from hashlib import blake2b
+from typing import Any
+
+from cognition import AssistantMessage, Message, ModelRequest, ToolMessage, to_data
+from interpreters.recording.digest import ENCODE
+
+Scrub = tuple[str, str]
+"""A regular expression, and what stands in place of what it finds. Also for what must not be written to a file."""
+
+SIZE = 8
+"""Bytes of a digest, so 16 hexadecimal digits."""
+
+LONGEST_DIFF = 80
+"""Lines of a difference that are shown."""
+
+
+def request_data(request: ModelRequest, scrub: Iterable[Scrub] = ()) -> dict[str, Any]:
+    """A request as JSON data to be read by people."""
+    clean = _cleaner(scrub)
+    data = {
+        "system": request.system,
+        "messages": [_message(message) for message in request.messages],
+        "tools": [
+            {"name": tool.name, "description": tool.description, "parameters": tool.parameters}
+            for tool in request.tools
+        ],
+        "options": to_data(request.options),
+    }
+    if request.protocol != "native":
+        data["protocol"] = request.protocol
+    cleaned: dict[str, Any] = _mapped(data, clean)
+    return cleaned
+
+
+def request_digest(data: dict[str, Any]) -> str:
+    """The digest of what ``request_data`` gave, as hexadecimal digits."""
+    return blake2b(ENCODE(data).encode(), digest_size=SIZE).hexdigest()
+
+
+def _message(message: Message) -> dict[str, Any]:
+    if isinstance(message, ToolMessage):
+        return {"tool": message.name, "result": message.content}
+    if not isinstance(message, AssistantMessage):
+        return {"user": message.text}
+    data: dict[str, Any] = {"assistant": message.text}
+    if message.reasoning:
+        data["reasoning"] = message.reasoning
+    if message.calls:
+        data["calls"] = [{"name": call.name, "arguments": _decoded(call.arguments_json)} for call in message.calls]
+    return data
+
+
+def _decoded(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+
+
+def _cleaner(scrub: Iterable[Scrub]) -> Callable[[str], str]:
+    rules = [(re.compile(pattern), replacement) for pattern, replacement in scrub]
+
+    def clean(text: str) -> str:
+        for pattern, replacement in rules:
+            text = pattern.sub(replacement, text)
+        return text
+
+    return clean
+
+
+def _mapped(value: Any, clean: Callable[[str], str]) -> Any:
+    """A copy of JSON data with each of its texts cleaned; names of fields are left alone."""
+    if isinstance(value, str):
+        return clean(value)
+    if isinstance(value, dict):
+        return {key: _mapped(inner, clean) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_mapped(inner, clean) for inner in value]
+    return value
+
+
+def nearest(asked: dict[str, Any], recorded: Sequence[dict[str, Any]]) -> tuple[int, float] | None:
+    """Which recorded request is most like this one, and how much: 0 to 1. The first of equals."""
+    lines = _lines(asked)
+    ratios = [SequenceMatcher(None, _lines(other), lines, autojunk=False).ratio() for other in recorded]
+    return (ratios.index(max(ratios)), max(ratios)) if ratios else None
+
+
+def difference(recorded: dict[str, Any], asked: dict[str, Any]) -> str:
+    """Both requests line by line, as a unified diff: ``-`` is recorded, ``+`` is asked now."""
+    shown = list(unified_diff(_lines(recorded), _lines(asked), "recorded", "asked now", lineterm="", n=2))
+    if len(shown) > LONGEST_DIFF:
+        shown[LONGEST_DIFF:] = [f"... and {len(shown) - LONGEST_DIFF} more lines"]
+    return "\n".join(f"  {line}" for line in shown)
+
+
+def _lines(data: dict[str, Any]) -> list[str]:
+    return json.dumps(data, ensure_ascii=False, indent=1, sort_keys=True).splitlines()

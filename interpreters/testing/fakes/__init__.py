@@ -1,0 +1,53 @@
+"""Models, clocks, users and tools for tests: scripted, instant, and strict about being used as scripted.
+
+    model = ScriptedModel([call("multiply", a=17, b=23), "17 * 23 is 391."])
+
+answers the first request with a call and the second one with a text. A third request, and a reply that nobody asked
+for, are errors. Nothing sleeps and no thread is started: a turn on it measures the interpreter and nothing else.
+
+In place of a model stand ``ScriptedModel`` (a list of replies), ``FunctionModel`` (a function of the request) and
+``GeneratedModel`` (drawn by Hypothesis); of the time ``FakeClock``; of the user ``ScriptedApprovals``,
+``ScriptedAnswers`` and ``ScriptedReviews``; of a tool ``ScriptedTool``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from interpreters.testing.fakes.clock import FakeClock as FakeClock
+from interpreters.testing.fakes.errors import ScriptError as ScriptError
+from interpreters.testing.fakes.generated import GeneratedModel as GeneratedModel
+from interpreters.testing.fakes.models import (
+    FunctionModel as FunctionModel,
+    Piece as Piece,
+    ScriptedModel as ScriptedModel,
+)
+from interpreters.testing.fakes.people import (
+    ScriptedAnswers as ScriptedAnswers,
+    ScriptedApprovals as ScriptedApprovals,
+    ScriptedReviews as ScriptedReviews,
+)
+from interpreters.testing.fakes.scripts import (
+    Hold as Hold,
+    Reply as Reply,
+    Script as Script,
+    Scripted as Scripted,
+    ScriptedGeneration as ScriptedGeneration,
+    call as call,
+    reply_of as reply_of,
+)
+from interpreters.testing.fakes.tools import ScriptedTool as ScriptedTool
+
+if TYPE_CHECKING:
+    from interpreters.testing.fakes.strategies import generated_models as generated_models, replies as replies
+
+STRATEGIES = ("generated_models", "replies")
+"""These need Hypothesis, the extra ``testing``, and are loaded when they are used."""
+
+
+def __getattr__(name: str) -> Any:
+    if name not in STRATEGIES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from interpreters.testing.fakes import strategies
+
+    return getattr(strategies, name)

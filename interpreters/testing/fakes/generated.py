@@ -1,0 +1,47 @@
+"""A model whose replies were drawn by chance: sensible ones and hostile ones. See ``strategies.generated_models``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from cognition import ModelRequest
+from interpreters.testing.fakes.models import ReplyingModel
+from interpreters.testing.fakes.scripts import Reply, Scripted, reply_of
+
+
+class GeneratedModel(ReplyingModel):
+    """A runtime that says some replies and then the same for ever after: however often it is asked, it answers.
+
+    Hypothesis draws them (``generated_models``); what it prints of a failing example makes the same model again, to be
+    kept as a regression test.
+
+    >>> model = GeneratedModel([Reply("Hello!")], then="Done.")
+    >>> model
+    GeneratedModel([Reply('Hello!')], then=Reply('Done.'))
+
+    Attributes:
+        served: the replies that were given, in order; with ``requests``, what was asked and what was said.
+    """
+
+    def __init__(
+        self,
+        replies: Sequence[Scripted],
+        then: Scripted = "Done.",
+        *,
+        context_tokens: int = 4096,
+        name: str = "generated",
+    ) -> None:
+        super().__init__(context_tokens=context_tokens, name=name)
+        self.replies = tuple(reply_of(reply) for reply in replies)
+        self.then = reply_of(then)
+        self.served: list[Reply] = []
+
+    def _whole_reply(self, request: ModelRequest) -> Reply:
+        self.requests.append(request)
+        position = len(self.served)
+        reply = self.replies[position] if position < len(self.replies) else self.then
+        self.served.append(reply)
+        return reply
+
+    def __repr__(self) -> str:
+        return f"GeneratedModel({list(self.replies)!r}, then={self.then!r})"

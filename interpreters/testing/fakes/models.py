@@ -1,0 +1,385 @@
+"""Models that say what a test tells them to say: from a list, or by a function."""
+
+from __future__ import annotations
+
+import asyncio
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence, Sized
+from inspect import isawaitable
+from types import TracebackType
+from typing import Any, Self
+
+from cognition import (
+    ConfigError,
+    Failure,
+    FinishReason,
+    MalformedToolCall,
+    ModelRequest,
+    ProposedCall,
+    Usage,
+    UserMessage,
+)
+from cognition.parsing import (
+    PLAIN,
+    CallMalformed,
+    Output,
+    ReasoningDelta,
+    TextDelta,
+)
+from interpreters.testing.fakes.errors import ScriptError
+from interpreters.testing.fakes.scripts import (
+    Reply,
+    Script,
+    Scripted,
+    ScriptedGeneration,
+    asked,
+    call_outputs,
+    reply_of,
+    script_fault,
+)
+from runtime.awaiting import AsyncGeneration
+from runtime.ending import NO_TOKENS, done_of
+from runtime.errors import RuntimeClosedError
+from runtime.protocol import Done, Generation, ModelInfo
+
+
+class FakeModel:
+    """What every fake has of a runtime; a subclass says what it answers."""
+
+    def __init__(self, *, context_tokens: int, name: str) -> None:
+        self.requests: list[ModelRequest] = []
+        """What was asked, in order."""
+        self._info = ModelInfo(name, "fake", "", context_tokens, PLAIN, ("tools", "system"))
+        self._closed = False
+
+    def count_tokens(self, request: ModelRequest) -> int:
+        """About one token for four characters of what is said; good enough for a fake."""
+        return sum(len(str(message)) for message in (request.system, *request.messages)) // 4
+
+    def describe(self) -> ModelInfo:
+        return self._info
+
+    def close(self) -> None:
+        self._closed = True
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise RuntimeClosedError(self._info.name)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if error is None:
+            self.close()
+
+
+class ReplyingModel(FakeModel, ABC):
+    """A fake that has the whole reply to a request at once."""
+
+    def submit(self, request: ModelRequest) -> ScriptedGeneration:
+        self._check_open()
+        return ScriptedGeneration(self._whole_reply(request))
+
+    def stream(self, request: ModelRequest) -> ScriptedGeneration:
+        """``submit`` under asyncio: what is there needs no thread."""
+        return self.submit(request)
+
+    @abstractmethod
+    def _whole_reply(self, request: ModelRequest) -> Reply:
+        """What it says; remembers that it was asked."""
+
+
+class ScriptedModel(ReplyingModel):
+    """A runtime that says what it is told to say.
+
+    >>> from interpreters.testing.fakes import call
+    >>> model = ScriptedModel([call("multiply", a=17, b=23), "17 * 23 is 391."])
+
+    Args:
+        replies: what it answers, in order. An iterator, such as ``itertools.cycle``, may be endless; of a list every
+            reply has to be asked for before ``close()``.
+        context_tokens: what it says of itself.
+        name: likewise.
+    """
+
+    def __init__(self, replies: Iterable[Script], *, context_tokens: int = 4096, name: str = "scripted") -> None:
+        super().__init__(context_tokens=context_tokens, name=name)
+        self._expected = len(replies) if isinstance(replies, Sized) else None
+        self._replies = iter(replies)
+
+    def _whole_reply(self, request: ModelRequest) -> Reply:
+        try:
+            entry = next(self._replies)
+        except StopIteration:
+            raise ScriptError(
+                f"the script ends after {len(self.requests)} replies, and the model was asked once more; "
+                f"the last message was: {_last(request)}"
+            ) from None
+        self.requests.append(request)
+        return reply_of(asked(entry, request) if callable(entry) else entry)
+
+    def close(self) -> None:
+        """End.
+
+        Raises:
+            ScriptError: replies of a list were never asked for.
+        """
+        if self._closed:
+            return
+        self._closed = True
+        if self._expected is not None and len(self.requests) < self._expected:
+            raise ScriptError(
+                f"only {len(self.requests)} of the script's {self._expected} replies were asked for; "
+                f"the next one is {next(self._replies)!r}"
+            )
+
+
+def _last(request: ModelRequest) -> str:
+    message = request.messages[-1] if len(request.messages) else UserMessage("", "(none)")
+    return repr(message)
+
+
+Piece = str | ProposedCall | MalformedToolCall | ReasoningDelta | Usage | Failure
+"""What a streaming function yields: text, a call, a call that can't be read, reasoning, what the reply took so far
+(the sum counts), or at last a failure."""
+
+Answering = Callable[[ModelRequest], Scripted | Iterator[Piece] | Awaitable[Scripted] | AsyncIterator[Piece]]
+
+
+class FunctionModel(FakeModel):
+    """A runtime whose replies a function makes of the requests.
+
+    >>> def echo(request):
+    ...     return f"You said: {request.messages[-1].text}"
+    >>> model = FunctionModel(echo)
+
+    The function may be of four kinds. A plain one returns the whole reply, as an entry of a script. A generator yields
+    it piece by piece, and each piece is streamed before the next one is asked for. An ``async def`` of either kind is
+    awaited in the event loop, which an ``AsyncAgent`` has. What it raises passes through the agent as a
+    ``ScriptError``, so that an assertion in it fails the test; a model's failure is a ``Failure`` that is returned or
+    yielded.
+    """
+
+    def __init__(self, function: Answering, *, context_tokens: int = 4096, name: str = "function") -> None:
+        super().__init__(context_tokens=context_tokens, name=name)
+        self._function = function
+
+    def submit(self, request: ModelRequest) -> Generation:
+        answer = self._answer(request)
+        if isawaitable(answer) or isinstance(answer, AsyncIterator):
+            if asyncio.iscoroutine(answer):
+                answer.close()  # or Python warns that nobody awaited it
+            raise ConfigError("this model's function is async, which needs an AsyncAgent; or write it as a plain def")
+        return self._begin(answer)
+
+    def stream(self, request: ModelRequest) -> AsyncGeneration:
+        """``submit`` under asyncio, where the function may be async."""
+        answer = self._answer(request)
+        if isinstance(answer, AsyncIterator):
+            return AsyncPieces(answer, self._function)
+        if isawaitable(answer):
+            return AwaitedReply(answer, self._function)
+        return self._begin(answer)
+
+    def _answer(self, request: ModelRequest) -> Any:
+        self._check_open()
+        self.requests.append(request)
+        return asked(self._function, request)
+
+    def _begin(self, answer: Any) -> Pieces | ScriptedGeneration:
+        is_stream = isinstance(answer, Iterator) and not isinstance(answer, str | Sequence)
+        return Pieces(answer, self._function) if is_stream else ScriptedGeneration(reply_of(answer))
+
+
+class Growing:
+    """A reply that comes in pieces, as far as it has come."""
+
+    def __init__(self) -> None:
+        self._outputs: list[Output] = []
+        self._calls = 0
+        """Those that can't be read among them."""
+        self._usage = NO_TOKENS
+        self.failure: Failure | None = None
+
+    def add(self, piece: Any) -> Sequence[Output]:
+        """The outputs that a piece gives.
+
+        Raises:
+            ScriptError: it is none.
+        """
+        outputs: Sequence[Output] = ()
+        match piece:
+            case str():
+                outputs = [TextDelta(piece)] if piece else []
+            case ReasoningDelta():
+                outputs = [piece]
+            case ProposedCall():
+                outputs = call_outputs(self._calls, piece)
+                self._calls += 1
+            case MalformedToolCall():
+                outputs = [CallMalformed(self._calls, piece)]
+                self._calls += 1
+            case Usage():
+                self._usage += piece
+            case Failure():
+                self.failure = piece
+            case _:
+                raise ScriptError(f"a streaming function yields texts, calls, usage and the like, not {piece!r}")
+        self._outputs += outputs
+        return outputs
+
+    def done(self, *, cancelled: bool = False) -> Done:
+        failure = None if cancelled else self.failure
+        reason: FinishReason = "cancelled" if cancelled else "error" if failure else "stop"
+        return done_of(self._outputs, reason, failure, usage=self._usage)
+
+
+class Pieces:
+    """A reply that a generator makes, to be iterated or awaited. Each piece is asked for when it is wanted."""
+
+    def __init__(self, source: Iterator[Piece], function: object) -> None:
+        self._items = self._stream(source, function)
+        self._cancelled = False
+
+    def __iter__(self) -> Iterator[Output | Done]:
+        return self
+
+    def __next__(self) -> Output | Done:
+        return next(self._items)
+
+    def __aiter__(self) -> Pieces:
+        return self
+
+    async def __anext__(self) -> Output | Done:
+        for item in self._items:
+            return item
+        raise StopAsyncIteration
+
+    def cancel(self) -> None:
+        self._cancelled = True
+
+    def _stream(self, source: Iterator[Piece], function: object) -> Iterator[Output | Done]:
+        reply = Growing()
+        try:
+            while not self._cancelled and reply.failure is None:
+                try:
+                    piece = next(source)
+                except StopIteration:
+                    break
+                except Exception as error:
+                    raise script_fault(function, error) from error
+                yield from reply.add(piece)
+        finally:
+            close = getattr(source, "close", None)  # a generator's own clean-up runs now and not at some later time
+            if close is not None:
+                close()
+        yield reply.done(cancelled=self._cancelled)
+
+
+class Interruptible:
+    """Awaits what a test's own function awaits, and leaves it when the reply is cancelled, from whatever thread."""
+
+    def __init__(self, function: object) -> None:
+        self._function = function
+        self._loop = asyncio.get_running_loop()
+        self._cancelled = False
+        self._task: asyncio.Task[Any] | None = None
+
+    def cancel(self) -> None:
+        self._cancelled = True
+        self._loop.call_soon_threadsafe(self._interrupt)
+
+    def _interrupt(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+
+    async def _await(self, work: Callable[[], Any]) -> Any:
+        """What it gives; None once cancelled. Raises ScriptError for what it raises, StopAsyncIteration apart."""
+
+        async def run() -> Any:
+            return await work()
+
+        if self._cancelled:
+            return None
+        task = self._task = asyncio.create_task(run())
+        try:
+            await asyncio.wait([task])
+        except asyncio.CancelledError:
+            task.cancel()
+            await asyncio.wait([task])
+            raise
+        if task.cancelled():
+            return None
+        error = task.exception()
+        if isinstance(error, Exception) and not isinstance(error, StopAsyncIteration):
+            raise script_fault(self._function, error) from error
+        return task.result()
+
+
+class AsyncPieces(Interruptible):
+    """A reply that an async generator makes."""
+
+    def __init__(self, source: AsyncIterator[Piece], function: object) -> None:
+        super().__init__(function)
+        self._source = source
+        self._reply = Growing()
+        self._ready: list[Output | Done] = []
+        self._ended = False
+
+    def __aiter__(self) -> AsyncPieces:
+        return self
+
+    async def __anext__(self) -> Output | Done:
+        while not self._ready:
+            if self._ended:
+                raise StopAsyncIteration
+            await self._read()
+        return self._ready.pop(0)
+
+    async def _read(self) -> None:
+        end = object()
+
+        async def read() -> Any:
+            return await anext(self._source, end)
+
+        piece = await self._await(read)
+        if not self._cancelled and piece is not end:
+            self._ready += self._reply.add(piece)
+        if self._cancelled or piece is end or self._reply.failure is not None:
+            self._ended = True
+            close = getattr(self._source, "aclose", None)
+            if close is not None:
+                await close()
+            self._ready.append(self._reply.done(cancelled=self._cancelled))
+
+
+class AwaitedReply(Interruptible):
+    """A reply that an ``async def`` returns as a whole."""
+
+    def __init__(self, answer: Awaitable[Scripted], function: object) -> None:
+        super().__init__(function)
+        self._answer: Awaitable[Scripted] = answer
+        self._reply: ScriptedGeneration | None = None
+
+    def __aiter__(self) -> AwaitedReply:
+        return self
+
+    async def __anext__(self) -> Output | Done:
+        if self._reply is None:
+
+            async def read() -> Any:
+                return await self._answer
+
+            answer = await self._await(read)
+            self._reply = ScriptedGeneration(Reply() if answer is None and self._cancelled else reply_of(answer))
+            if self._cancelled:
+                self._reply.cancel()
+        return await anext(self._reply)
+
+    def cancel(self) -> None:
+        super().cancel()
+        if self._reply is not None:
+            self._reply.cancel()

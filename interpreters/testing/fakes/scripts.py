@@ -1,0 +1,211 @@
+"""Replies of a scripted model: how they are written down, and how they stream."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cached_property, lru_cache
+from queue import Empty, SimpleQueue
+from typing import Any
+
+from attrs import field, fields, frozen
+
+from cognition import CogstepError, Failure, FinishReason, MalformedToolCall, ModelRequest, ProposedCall, Usage
+from cognition.parsing import (
+    ArgumentsDelta,
+    CallFinished,
+    CallMalformed,
+    CallStarted,
+    Output,
+    ReasoningDelta,
+    TextDelta,
+)
+from interpreters.loop.clock import LONGEST_WAIT
+from interpreters.testing.fakes.errors import ScriptError
+from interpreters.threads.offloading import in_thread
+from runtime.ending import NO_TIME, NO_TOKENS, done_of
+from runtime.protocol import Done
+
+
+class Hold:
+    """A place in a reply where the model stops until it is let go or cancelled.
+
+    >>> hold = Hold()
+    >>> reply = Reply("Let me think", hold=hold)
+
+    A test waits for ``hold.reached`` on its own thread, does what it is about, and calls ``hold.release()``.
+    """
+
+    def __init__(self) -> None:
+        self.reached = threading.Event()
+        self._gate: SimpleQueue[None] = SimpleQueue()  # its put() is safe in a signal handler, an Event's set() is not
+
+    def release(self) -> None:
+        self._gate.put(None)
+
+    def wait(self) -> None:
+        self.reached.set()
+        while True:
+            try:
+                return self._gate.get(timeout=LONGEST_WAIT)
+            except Empty:  # the next wait lets a signal's handler in, see LONGEST_WAIT
+                pass
+
+
+def _calls(value: ProposedCall | Iterable[ProposedCall]) -> tuple[ProposedCall, ...]:
+    return (value,) if isinstance(value, ProposedCall) else tuple(value)
+
+
+def call_outputs(index: int, proposed: ProposedCall) -> tuple[Output, ...]:
+    """What a call streams, all at once."""
+    arguments = ArgumentsDelta(index, proposed.arguments_json)
+    return CallStarted(index, proposed.name), arguments, CallFinished(index, proposed)
+
+
+@frozen(repr=False)
+class Reply:
+    """One reply in full. A text, a call, several calls or a ``Failure`` may stand for it in a script."""
+
+    text: str = ""
+    calls: tuple[ProposedCall, ...] = field(default=(), converter=_calls)
+    reasoning: str = field(default="", kw_only=True)
+    malformed: tuple[MalformedToolCall, ...] = field(default=(), kw_only=True)
+    failure: Failure | None = field(default=None, kw_only=True)
+    crash: Exception | None = field(default=None, kw_only=True)
+    """Raised in place of an end, as by a runtime with a fault in it."""
+    usage: Usage = field(default=NO_TOKENS, kw_only=True)
+    finish_reason: FinishReason | None = field(default=None, kw_only=True)
+    """None: what fits the rest."""
+    chunk: int = field(default=0, kw_only=True)
+    """Characters of text in one delta; 0 for all at once."""
+    hold: Hold | None = field(default=None, kw_only=True)
+    """Stops after the text and before the calls and the end."""
+
+    @cached_property
+    def outputs(self) -> tuple[Output | None, ...]:
+        """What it streams before its end; None where it holds."""
+        step = self.chunk or len(self.text) or 1
+        calls: list[Output] = []
+        for index, proposed in enumerate(self.calls):
+            calls += call_outputs(index, proposed)
+        calls += (CallMalformed(index, item) for index, item in enumerate(self.malformed, len(self.calls)))
+        return (
+            *([ReasoningDelta(self.reasoning)] if self.reasoning else []),
+            *(TextDelta(self.text[start : start + step]) for start in range(0, len(self.text), step)),
+            None,
+            *calls,
+        )
+
+    @cached_property
+    def done(self) -> Done:
+        """Its end, if nobody cancels it."""
+        reason: FinishReason = "error" if self.failure is not None else "tool_calls" if self.calls else "stop"
+        reason = self.finish_reason or reason
+        return Done(self.text, self.reasoning, self.calls, self.malformed, reason, self.usage, NO_TIME, self.failure)
+
+    def __repr__(self) -> str:
+        """As it is written in a script: what has its default is left out."""
+        shown = []
+        for one in fields(Reply):
+            value = getattr(self, one.name)
+            if value != one.default:
+                shown.append(repr(value) if one.name == "text" else f"{one.name}={value!r}")
+        return f"Reply({', '.join(shown)})"
+
+
+Scripted = str | ProposedCall | Sequence[ProposedCall] | Failure | Reply
+Script = Scripted | Callable[[ModelRequest], Scripted]
+"""One entry of a script; a function sees the request and gives the reply."""
+
+
+def call(name: str, /, **arguments: Any) -> ProposedCall:
+    """A tool call for a script: ``call("multiply", a=17, b=23)``."""
+    return ProposedCall(name, arguments)
+
+
+def reply_of(entry: Scripted) -> Reply:
+    """An entry of a script as a reply in full."""
+    if isinstance(entry, Reply):
+        return entry
+    return _short(entry) if isinstance(entry, str | ProposedCall) else _long(entry)
+
+
+@lru_cache
+def _short(entry: str | ProposedCall) -> Reply:
+    """Remembered, since scripts repeat themselves: a turn of a benchmark takes 8 microseconds less by it."""
+    return Reply(entry) if isinstance(entry, str) else Reply(calls=entry)
+
+
+def _long(entry: Sequence[ProposedCall] | Failure) -> Reply:
+    return Reply(failure=entry) if isinstance(entry, Failure) else Reply(calls=entry)
+
+
+class ScriptedGeneration:
+    """A reply as a stream, to be iterated or awaited."""
+
+    def __init__(self, reply: Reply) -> None:
+        self._reply = reply
+        self._cancelled = False
+        self._items = self._stream()
+
+    def __iter__(self) -> Iterator[Output | Done]:
+        return self
+
+    def __next__(self) -> Output | Done:
+        while isinstance(item := next(self._items), Hold):
+            item.wait()
+        return item
+
+    def __aiter__(self) -> ScriptedGeneration:
+        return self
+
+    async def __anext__(self) -> Output | Done:
+        for item in self._items:
+            if not isinstance(item, Hold):
+                return item
+            await in_thread(item.wait)
+        raise StopAsyncIteration
+
+    def cancel(self) -> None:
+        self._cancelled = True
+        if self._reply.hold is not None:
+            self._reply.hold.release()
+
+    def _stream(self) -> Iterator[Output | Done | Hold]:
+        reply = self._reply
+        shown: list[Output] = []
+        for output in reply.outputs:
+            if output is None and reply.hold is not None and not self._cancelled:
+                yield reply.hold
+            if self._cancelled:
+                break
+            if output is None:
+                continue
+            shown.append(output)
+            yield output
+        if self._cancelled:
+            yield done_of(shown, "cancelled", usage=reply.usage)
+        elif reply.crash is not None:
+            raise reply.crash
+        else:
+            yield reply.done
+
+
+def asked(function: Callable[[ModelRequest], Any], request: ModelRequest) -> Any:
+    """What a test's own function says to a request.
+
+    Raises:
+        ScriptError: it raised something. An agent takes an exception of a runtime for a failed call, and an assertion
+            that does not hold would be retried; so it is wrapped.
+    """
+    try:
+        return function(request)
+    except CogstepError:
+        raise
+    except Exception as error:
+        raise script_fault(function, error) from error
+
+
+def script_fault(function: object, error: Exception) -> ScriptError:
+    name = getattr(function, "__name__", type(function).__name__)
+    return ScriptError(f"the script's function {name} raised {type(error).__name__}: {error}")

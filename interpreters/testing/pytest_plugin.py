@@ -1,0 +1,203 @@
+"""cogstep's plugin for pytest: fixtures, cassettes, and a guard against real models in tests.
+
+Installing cogstep makes pytest load this module and nothing else: it imports nothing but pytest, adds three fixtures
+and an option, and changes no test. The guard is off until a project asks for it in its configuration
+
+    [tool.pytest.ini_options]
+    cogstep_real_models = "blocked"
+
+since a suite that runs real models today must not fail because a library was installed. From then on a test that loads
+or asks a real model fails with a message that says how to allow it: ``@pytest.mark.real_model``. A single test, module
+or class is guarded without the configuration by ``@pytest.mark.no_real_model``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from collections.abc import Callable, Generator, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from interpreters.testing.cassettes import Cassette
+    from interpreters.testing.fakes import FakeClock, ScriptedModel
+
+# What belongs to cogstep is imported where a test uses it: pytest loads this module in every suite of the environment.
+
+MODES = ("replay", "record", "new", "off")
+"""As ``cassettes.Mode``."""
+
+PROPERTY = "cogstep_cassette"
+"""The reports of tests carry what is to be told at the end under this name, so that it comes through pytest-xdist."""
+
+PASSED = pytest.StashKey[bool]()
+OPENED = pytest.StashKey[set[Path]]()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("cogstep", "cogstep: agents on language models")
+    group.addoption(
+        "--cassette",
+        choices=MODES,
+        default="replay",
+        help="replay: play recorded sessions, never ask a real model (default); record: ask the real model and write "
+        "its replies; new: record where there is no cassette yet; off: ask the real model and write nothing",
+    )
+    parser.addini("cogstep_real_models", "'blocked': only tests marked real_model can use real models", default="")
+    parser.addini("cogstep_cassettes", "the folder beside a test where its cassettes are", default="cassettes")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "real_model: may load and ask real models (cogstep)")
+    config.addinivalue_line("markers", "no_real_model: fails when it loads or asks a real model (cogstep)")
+    config.stash[OPENED] = set()
+    setting = config.getini("cogstep_real_models")
+    if setting not in ("", "allowed", "blocked"):
+        raise pytest.UsageError(f"cogstep_real_models is {setting!r}; it has to be 'blocked' or 'allowed'")
+
+
+# ---------------------------------------------------------------------------------------------------------- the guard
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, Any, Any]:
+    """Around a test with all of its fixtures, also those that are set up for several tests."""
+    allowed = _allowed(item)
+    if allowed is None:
+        return (yield)
+    from runtime.local.real_models import BLOCKED, VARIABLE
+
+    before = os.environ.get(VARIABLE)
+    os.environ[VARIABLE] = "allowed" if allowed else BLOCKED
+    try:
+        return (yield)
+    finally:
+        if before is None:
+            del os.environ[VARIABLE]
+        else:
+            os.environ[VARIABLE] = before
+
+
+def _allowed(item: pytest.Item) -> bool | None:
+    """Whether this test may use real models; None to leave that as it is."""
+    if item.get_closest_marker("real_model"):
+        return True
+    if "cassette" in getattr(item, "fixturenames", ()) and _cassette_mode(item) != "replay":
+        return True  # to be recorded was asked for on the command line
+    if item.get_closest_marker("no_real_model") or item.config.getini("cogstep_real_models") == "blocked":
+        return False
+    return None
+
+
+# ------------------------------------------------------------------------------------------------------------ fixtures
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Generator[None, Any, Any]:
+    report = yield
+    if call.when == "call":
+        item.stash[PASSED] = report.passed
+    return report
+
+
+@pytest.fixture
+def scripted_model(request: pytest.FixtureRequest) -> Iterator[Callable[..., ScriptedModel]]:
+    """Makes ``fakes.ScriptedModel``: ``scripted_model(["Hello!"])``. At the test's end each has to be used up."""
+    from interpreters.testing.fakes import ScriptedModel
+
+    made: list[ScriptedModel] = []
+
+    def make(replies: Any, **options: Any) -> ScriptedModel:
+        made.append(ScriptedModel(replies, **options))
+        return made[-1]
+
+    yield make
+    if request.node.stash.get(PASSED, False):  # of a test that failed, what it left undone tells nothing
+        for model in made:
+            model.close()
+
+
+@pytest.fixture
+def fake_clock() -> FakeClock:
+    """A ``fakes.FakeClock``, for ``Agent(..., clock=fake_clock)``: no test waits for time to pass."""
+    from interpreters.testing.fakes import FakeClock
+
+    return FakeClock()
+
+
+@pytest.fixture
+def cassette(request: pytest.FixtureRequest) -> Iterator[Cassette]:
+    """The cassette of this test: ``Agent(cassette.model(load_model))``. See ``--cassette``.
+
+    It is a JSON file in the folder ``cassettes`` beside the test. It is written when the test has passed.
+    """
+    from interpreters.testing.cassettes import Cassette
+
+    tape = Cassette(_cassette_path(request.node), request.config.getoption("--cassette"))
+    request.config.stash[OPENED].add(tape.path)
+    yield tape
+    passed = request.node.stash.get(PASSED, False)
+    told = None
+    if tape.mode == "record":
+        if not passed:
+            told = "not written, because its test did not pass"
+        elif tape.save():
+            told = f"recorded, {len(tape.exchanges)} replies"
+    elif passed and tape.unused:
+        numbers = ", ".join(str(position + 1) for position in tape.unused)
+        told = f"of {len(tape.exchanges)} recorded replies, these were not asked for: {numbers}"
+    if told is not None:
+        request.node.user_properties.append((PROPERTY, f"{_shown(tape.path, request.config)}: {told}"))
+
+
+def _cassette_path(item: pytest.Item) -> Path:
+    """``cassettes/<module>/<test>.json`` beside the test."""
+    _, _, name = item.nodeid.partition("::")
+    plain = re.sub(r"[^\w.-]+", "-", name.replace("::", ".")).strip("-")[:100]
+    if plain != name.replace("::", "."):  # two parameters must not become one file
+        plain += f"-{hashlib.blake2b(name.encode(), digest_size=4).hexdigest()}"
+    folder: str = item.config.getini("cogstep_cassettes")
+    return item.path.parent / folder / item.path.stem / f"{plain}.json"
+
+
+def _cassette_mode(item: pytest.Item) -> str:
+    mode: str = item.config.getoption("--cassette")
+    return ("replay" if _cassette_path(item).exists() else "record") if mode == "new" else mode
+
+
+def _shown(path: Path, config: pytest.Config) -> str:
+    return str(path.relative_to(config.rootpath)) if path.is_relative_to(config.rootpath) else str(path)
+
+
+# ------------------------------------------------------------------------------------------------------------- the end
+
+
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    """Say what was recorded, and what recordings nobody needs."""
+    told = [
+        value
+        for reports in terminalreporter.stats.values()
+        for report in reports
+        if getattr(report, "when", "") == "teardown"
+        for name, value in report.user_properties
+        if name == PROPERTY
+    ]
+    told += [f"{_shown(path, config)}: no test of this run opened it" for path in _left_over(terminalreporter, config)]
+    if told:
+        terminalreporter.section("cassettes")
+        for line in sorted(set(told)):
+            terminalreporter.line(line)
+
+
+def _left_over(terminalreporter: Any, config: pytest.Config) -> list[Path]:
+    """Cassettes of test modules that ran as a whole, which no test opened: theirs has another name by now."""
+    chosen = any("::" in argument for argument in config.args) or terminalreporter.stats.get("deselected")
+    skipped = any(terminalreporter.stats.get(outcome) for outcome in ("skipped", "xfailed"))
+    if chosen or skipped or config.getoption("numprocesses", None):
+        return []
+    opened = config.stash[OPENED]
+    return [path for folder in {path.parent for path in opened} for path in folder.glob("*.json") if path not in opened]

@@ -1,0 +1,1 @@
+"""Threads for what blocks: a pool of them, and how asyncio hands work over."""

@@ -1,0 +1,137 @@
+"""Threads for what blocks under asyncio: plain tools, and plain functions that the program is asked by."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import contextvars
+import inspect
+import threading
+from collections.abc import Awaitable, Callable
+from concurrent.futures import Future
+from functools import partial
+from typing import Any, TypeVar
+from weakref import WeakKeyDictionary
+
+from interpreters.threads.pool import ThreadPool
+from interpreters.tools.tool import is_async
+
+Result = TypeVar("Result")
+
+AT_ONCE = 64
+"""Threads that an event loop waits for at the same time, over all its sessions; more than these wait for a turn. One
+that nobody waits for any more, such as a tool's that timed out, doesn't count."""
+
+THREADS = ThreadPool()
+"""Shared by all event loops of the process; idle ones go home."""
+
+OBSERVER_THREADS = ThreadPool(AT_ONCE)
+"""For the observers of all event loops of the process; each takes a thread only while there is something to tell."""
+
+_gates: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = WeakKeyDictionary()
+
+
+async def in_thread(function: Callable[[], Result]) -> Result:
+    """Call a function on a thread and await what it returns or raises.
+
+    Cancelling this leaves the thread alone: nothing can stop it but itself.
+    """
+    loop = asyncio.get_running_loop()
+    gate = _gates.get(loop)
+    if gate is None:
+        gate = _gates[loop] = asyncio.Semaphore(AT_ONCE)
+    async with gate:
+        answer = _start(loop, function)
+        try:
+            return await answer
+        except asyncio.CancelledError:
+            if answer.done() and not answer.cancelled() and answer.exception() is None:
+                _drop(answer.result())  # it came, and the cancellation was faster
+            raise
+
+
+async def to_its_end(function: Callable[[], Result]) -> Result:
+    """``in_thread`` at once, for what must have ended before anything else happens: a cancellation waits for it."""
+    answer = _start(asyncio.get_running_loop(), function)
+    cancelled: asyncio.CancelledError | None = None
+    while not answer.done():
+        try:
+            await asyncio.wait([answer])
+        except asyncio.CancelledError as error:
+            cancelled = error
+    if cancelled is not None:
+        answer.exception()  # it counts as seen: the cancellation goes first
+        raise cancelled
+    return answer.result()
+
+
+async def on_its_own_thread(function: Callable[[], Result]) -> Result:
+    """``in_thread`` on a new thread that ends with the call: for the last thing that a session does."""
+    return await _start(asyncio.get_running_loop(), function, _once)
+
+
+def _once(job: Callable[[], object]) -> None:
+    threading.Thread(target=job, name="cogstep close", daemon=True).start()
+
+
+def _start(
+    loop: asyncio.AbstractEventLoop,
+    function: Callable[[], Result],
+    start: Callable[[Callable[[], object]], object] = THREADS.start,
+) -> asyncio.Future[Result]:
+    """Begin a call on a thread; what will have its answer."""
+    answer: asyncio.Future[Result] = loop.create_future()
+    context = contextvars.copy_context()
+
+    def settle(result: Result | None, error: BaseException | None) -> None:
+        if answer.done():  # cancelled: nobody waits for it any more
+            _drop(result)
+            return
+        if error is not None:
+            answer.set_exception(error)
+        else:
+            answer.set_result(result)  # type: ignore[arg-type]  # without an error there is a result
+
+    def job() -> None:
+        result: Result | None = None
+        error: BaseException | None = None
+        try:
+            result = context.run(function)
+        except StopIteration as stopped:  # a future refuses it, since it would end the generator that awaits it
+            error = RuntimeError(f"StopIteration: {stopped}")
+        except BaseException as caught:  # whatever it is, it is the caller's
+            error = caught
+        with contextlib.suppress(RuntimeError):  # the loop was closed meanwhile
+            loop.call_soon_threadsafe(settle, result, error)
+
+    start(job)
+    return answer
+
+
+def _drop(result: object) -> None:
+    """A coroutine that nobody will await is closed, so that Python has nothing to warn of."""
+    if inspect.iscoroutine(result):
+        result.close()
+
+
+def _at_once(ask: Callable[[], Any]) -> Any:
+    return ask()
+
+
+async def awaited(ask: Callable[[], Any], begins: Callable[[Callable[[], Any]], Any] = _at_once) -> Any:
+    """What a callable of the program's gives: an ``async def`` runs in the loop, a plain one on a thread.
+
+    Args:
+        ask: is called.
+        begins: calls it, at the moment and on the thread where it begins.
+    """
+    answer = begins(ask) if is_async(ask) else await in_thread(partial(begins, ask))
+    if isinstance(answer, Future):
+        return await asyncio.wrap_future(answer)
+    return await answer if isinstance(answer, Awaitable) else answer
+
+
+def seen(task: asyncio.Task[None]) -> None:
+    """What went wrong is met again by who tries again: Python need not tell of it."""
+    if not task.cancelled():
+        task.exception()

@@ -1,0 +1,187 @@
+"""The check of arguments against a JSON Schema that others wrote: all of it, before a tool runs.
+
+Sampling is held to what a grammar can say; this is where the rest is seen to, and where the calls of models are judged
+that are held to nothing. Nothing is fetched, nothing takes without end: references have to lead somewhere within the
+schema, patterns have a time limit, and a schema whose parts multiply has so many steps for one check.
+
+It needs the extra ``schemas``. The package ``jsonschema`` is imported once the first such tool is made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from importlib.util import find_spec
+from itertools import islice
+from typing import Any
+
+from cognition import ConfigError
+from interpreters.tools.checked_keywords import BUDGET, Budget, SpentError, formats, guarded
+from interpreters.tools.ecma import Pattern, UnreadablePatternError
+from runtime.constrained.schema import look_over
+
+MOST_PROBLEMS = 8
+"""Problems that a model is told of; the others come once these are mended."""
+
+LONGEST_PROBLEM = 240
+"""Characters of one of them."""
+
+MOST_SCHEMA_STEPS = 2_000_000
+"""Keywords looked at to see whether a schema is one, some seconds' worth."""
+
+DRAFTS = ("Draft202012Validator", "Draft7Validator", "Draft4Validator")
+"""Tried in turn for a schema that does not say which it is written in: what each calls a schema differs."""
+
+
+class FullCheck:
+    """Checks values against one schema.
+
+    Args:
+        schema: decoded JSON.
+        subject: what errors call it.
+
+    Raises:
+        ConfigError: it is no JSON Schema, is too large or too deep, refers to what is elsewhere, or has a pattern that
+            can't be read; or the extra ``schemas`` is not installed.
+    """
+
+    def __init__(self, schema: Any, subject: str) -> None:
+        for package in ("jsonschema", "regex"):
+            if find_spec(package) is None:
+                raise ConfigError(f"{subject} need the package {package} to be checked: pip install 'cogstep[schemas]'")
+        look_over(schema, subject)
+        draft = _draft_of(schema, subject)
+        self._patterns: dict[str, Pattern] = {}
+        registry = self._look_around(schema, draft, subject)
+        self._validator = guarded(draft)(schema, registry=registry, format_checker=formats())
+
+    def problems(self, value: Any) -> list[str]:
+        """What is wrong with a value, each with its place; at most ``MOST_PROBLEMS``, and that there are more."""
+        token = BUDGET.set(Budget(self._patterns))
+        try:
+            found = [_worded(error) for error in islice(self._validator.iter_errors(value), MOST_PROBLEMS + 1)]
+        except SpentError as spent:
+            return [str(spent)]
+        except RecursionError:
+            return ["they are nested too deeply to be checked, or the schema refers to itself without end"]
+        finally:
+            BUDGET.reset(token)
+        found = list(dict.fromkeys(found))
+        return found if len(found) <= MOST_PROBLEMS else [*found[:MOST_PROBLEMS], "and more"]
+
+    def _look_around(self, schema: Any, draft: Any, subject: str) -> Any:
+        """See that every reference leads somewhere and every pattern can be read."""
+        from jsonschema_specifications import REGISTRY
+        from referencing.exceptions import Unresolvable
+        from referencing.jsonschema import specification_with
+
+        specification = specification_with(draft.META_SCHEMA["$schema"])
+        resource = specification.create_resource(schema)
+        problems: list[str] = []
+        registry = REGISTRY
+        try:
+            registry = registry.with_resource(resource.id() or "", resource)
+            waiting = [(resource, registry.resolver_with_root(resource))]
+            seen: set[int] = set()
+            while waiting:
+                one, resolver = waiting.pop()
+                told = one.contents
+                if not isinstance(told, dict) or id(told) in seen:
+                    continue
+                seen.add(id(told))
+                problems += self._patterns_of(told)
+                for keyword in ("$ref", "$dynamicRef"):
+                    if keyword in told:
+                        try:
+                            found = resolver.lookup(told[keyword])
+                        except Unresolvable:
+                            problems.append(f"{keyword!r} leads nowhere in it, and nothing is fetched: {told[keyword]}")
+                        else:
+                            waiting.append((specification.create_resource(found.contents), found.resolver))
+                waiting += [(within, resolver.in_subresource(within)) for within in one.subresources()]
+        except (
+            ValueError,
+            TypeError,
+            AttributeError,
+            KeyError,
+            RecursionError,
+        ) as error:  # broken addresses and the like
+            problems.append(f"its parts can't be told apart ({type(error).__name__}: {error})")
+        if problems:
+            listed = "; ".join(problem[:LONGEST_PROBLEM] for problem in problems[:MOST_PROBLEMS])
+            raise ConfigError(f"{subject} can't be checked: {listed}")
+        return registry
+
+    def _patterns_of(self, told: Mapping[str, Any]) -> Iterator[str]:
+        """What is wrong with the patterns of a schema; the others are kept."""
+        named = told.get("patternProperties")
+        for pattern in (told.get("pattern"), *(named if isinstance(named, dict) else ())):
+            if isinstance(pattern, str) and pattern not in self._patterns:
+                try:
+                    self._patterns[pattern] = Pattern(pattern)
+                except UnreadablePatternError as error:
+                    yield f"the pattern {pattern[:80]!r} can't be read: {error}"
+
+
+def _draft_of(schema: Any, subject: str) -> Any:
+    """The validator of the draft that a schema is written in.
+
+    Raises:
+        ConfigError: it is no schema of it.
+    """
+    import jsonschema
+
+    told = ""
+    for draft in [_named_draft(schema)] if "$schema" in schema else [getattr(jsonschema, name) for name in DRAFTS]:
+        problems = _problems_of(draft, schema)
+        if not problems:
+            return draft
+        told = told or "; ".join(problems)
+    raise ConfigError(f"{subject} are no JSON Schema: {told}")
+
+
+def _named_draft(schema: Mapping[str, Any]) -> Any:
+    """The draft that a schema names; the newest for a name that nobody knows."""
+    import jsonschema
+    from jsonschema.validators import validator_for
+
+    try:
+        return validator_for(schema, default=jsonschema.Draft202012Validator)
+    except (TypeError, ValueError, AttributeError):  # what stands there is no address
+        return jsonschema.Draft202012Validator
+
+
+def _problems_of(draft: Any, schema: Any) -> list[str]:
+    """Why something is no schema of a draft."""
+    check = guarded(draft)(draft.META_SCHEMA, format_checker=None)
+    token = BUDGET.set(Budget({}, steps=MOST_SCHEMA_STEPS))
+    try:
+        return [_worded(error) for error in islice(check.iter_errors(schema), MOST_PROBLEMS)]
+    except (SpentError, RecursionError):
+        return ["it is nested too deeply, or has too many parts"]
+    finally:
+        BUDGET.reset(token)
+
+
+def _worded(error: Any) -> str:
+    """A problem in a line: where, and what; of alternatives, what is wrong with the nearest one."""
+    from jsonschema.exceptions import best_match
+
+    path = _path(error.absolute_path)
+    if error.validator == "required":
+        missing = next((name for name in error.validator_value if error.message.startswith(repr(name))), "a member")
+        return f"{path}{'.' if path else ''}{missing} is missing"[:LONGEST_PROBLEM]
+    text = f"{path or 'the value'}: {_short(error.message, LONGEST_PROBLEM // 2)}"
+    nearest = best_match(iter(error.context)) if error.context else None
+    if nearest is not None:
+        place = _path(nearest.absolute_path) or "the value"
+        text += f" (nearest: {place}: {_short(nearest.message, LONGEST_PROBLEM // 3)})"
+    return text[:LONGEST_PROBLEM]
+
+
+def _path(parts: Any) -> str:
+    made = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in parts).removeprefix(".")
+    return made if len(made) <= 100 else f"{made[:97]}..."
+
+
+def _short(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[: most // 2]}...{text[-(most // 2 - 3) :]}"

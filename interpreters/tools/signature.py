@@ -1,0 +1,140 @@
+"""What a function's signature and docstring say of a tool: its parameters with their schemas, and its description."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import re
+from collections.abc import Callable, Mapping
+from functools import partial
+from math import isfinite
+from typing import Any, get_args, get_origin, get_type_hints
+
+from attrs import frozen
+
+from cognition import ConfigError
+from interpreters.tools.context import ToolContext
+from interpreters.tools.schema import UNIONS, Schema, schema_of
+
+SECTION = re.compile(r"(?:Args|Arguments|Parameters):\s*$")
+ARGUMENT = re.compile(r"\*{0,2}(\w+)\s*(?:\([^)]*\))?:\s*(.*)$")
+
+
+@frozen
+class Parameter:
+    """One argument of a tool."""
+
+    name: str
+    kind: Any
+    """Its type, as annotated."""
+    schema: Schema
+    required: bool
+    optional: bool
+    """None may be given, though the schema doesn't say so: the default is None."""
+
+
+def parameters(
+    function: Callable[..., Any], label: str, described: Mapping[str, str]
+) -> tuple[dict[str, Parameter], str | None]:
+    """The parameters that the model fills in, and the name of the one that takes the context."""
+    try:
+        hints = get_type_hints(_annotated(function), include_extras=True)
+    except (NameError, TypeError, AttributeError) as error:
+        raise ConfigError(
+            f"tool {label!r}: an annotation can't be read ({error}); names in it have to be importable from the module"
+        ) from error
+    parameters: dict[str, Parameter] = {}
+    context_name = None
+    for name, declared in inspect.signature(function).parameters.items():
+        where = f"tool {label!r}, parameter {name!r}"
+        kind = hints.get(name)
+        if get_origin(kind) is ToolContext or kind is ToolContext:
+            context_name = name
+            continue
+        if declared.kind not in (declared.POSITIONAL_OR_KEYWORD, declared.KEYWORD_ONLY):
+            raise ConfigError(f"{where}: models name their arguments; *args, **kwargs and '/' can't be filled in")
+        if name not in hints:
+            raise ConfigError(f"{where} has no type; write {name}: str, say (for a method, decorate the bound one)")
+        parameters[name] = _parameter(name, kind, declared.default, where, described.get(name))
+    return parameters, context_name
+
+
+def is_async(function: Callable[..., Any]) -> bool:
+    """Whether calling it gives something to await."""
+    return inspect.iscoroutinefunction(_annotated(function))
+
+
+def _annotated(function: Callable[..., Any]) -> Callable[..., Any]:
+    """What carries the annotations: of a partial its function, of an object its ``__call__``."""
+    if isinstance(function, partial):
+        return _annotated(function.func)
+    return function if inspect.isroutine(function) else type(function).__call__
+
+
+def _parameter(name: str, kind: Any, default: Any, where: str, description: str | None) -> Parameter:
+    required = default is inspect.Parameter.empty
+    shown = _without_none(kind) if default is None else kind
+    schema = schema_of(shown, where)
+    if description and "description" not in schema:
+        schema = {**schema, "description": description}
+    if not required and _has_a_json_form(default):
+        schema = {**schema, "default": default}
+    return Parameter(name, kind, schema, required, default is None)
+
+
+def _has_a_json_form(default: Any) -> bool:
+    """Whether a default is shown to the model: JSON has no form for infinity, and None is shown by leaving it out."""
+    return type(default) in (str, int, bool) or (type(default) is float and isfinite(default))
+
+
+def _without_none(kind: Any) -> Any:
+    """``Optional[str]`` with the default None is shown as a text that may be left out."""
+    origin: Any = get_origin(kind)
+    if origin not in UNIONS:
+        return kind
+    members = tuple(member for member in get_args(kind) if member is not type(None))
+    return functools.reduce(lambda left, right: left | right, members)
+
+
+def object_schema(parameters: Any) -> Schema:
+    listed: list[Parameter] = list(parameters)
+    schema: Schema = {"type": "object", "properties": {item.name: item.schema for item in listed}}
+    required = [item.name for item in listed if item.required]
+    return {**schema, "required": required} if required else schema
+
+
+def summary(text: str) -> str:
+    first = text.strip().split("\n\n", 1)[0]
+    return "" if SECTION.match(first) else " ".join(first.split())
+
+
+def described(text: str) -> dict[str, str]:
+    """The descriptions of an ``Args:`` section in Google's style, by parameter."""
+    found: dict[str, list[str]] = {}
+    inside, margin = False, None
+    current: list[str] = []
+    for line in text.splitlines():
+        indent = len(line) - len(line.lstrip())
+        if not line.strip():
+            continue
+        if not inside:
+            inside = indent == 0 and SECTION.match(line) is not None
+            continue
+        if indent == 0:
+            break
+        margin = indent if margin is None else margin
+        match = ARGUMENT.match(line.strip()) if indent == margin else None
+        if match is not None:
+            current = found[match.group(1)] = [match.group(2)]
+        else:
+            current.append(line.strip())
+    return {name: " ".join(part for part in parts if part) for name, parts in found.items()}
+
+
+def context_name(function: Callable[..., Any]) -> str | None:
+    """The parameter that takes the context."""
+    try:
+        hints = get_type_hints(function if hasattr(function, "__annotations__") else type(function).__call__)
+    except (NameError, TypeError, AttributeError):  # annotations of others may name what is not there
+        return None
+    return next((name for name, kind in hints.items() if ToolContext in (kind, get_origin(kind))), None)

@@ -1,0 +1,412 @@
+"""Tools are plain functions: ``@tool`` reads the schema off the signature, checks arguments, and words what goes wrong.
+
+    @tool(read_only=True)
+    def multiply(a: int, b: int) -> int:
+        '''Multiply two whole numbers.'''
+        return a * b
+
+    multiply.spec.parameters
+    {"type": "object", "properties": {"a": {"type": "integer"}, "b": {"type": "integer"}}, "required": ["a", "b"]}
+
+The name is the function's, the description the first paragraph of its docstring, and parameters are described by an
+``Args:`` section or by ``Annotated[int, "how many"]``.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import json
+import operator
+from collections.abc import Callable, Iterable, Mapping
+from datetime import date, datetime
+from decimal import Decimal
+from enum import Enum
+from functools import partial
+from pathlib import PurePath
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, get_args, get_origin, overload
+from uuid import UUID
+
+from cognition import CallTool, ConfigError, ToolFailed, ToolReturned, ToolSpec
+from interpreters.tools.context import ToolCancelled, ToolContext
+from interpreters.tools.schema import UNIONS, Schema, accepts, problems, schema_of
+from interpreters.tools.signature import (
+    context_name,
+    described,
+    is_async as is_async,
+    object_schema,
+    parameters,
+    summary,
+)
+from runtime.checking import checked_call
+
+if TYPE_CHECKING:
+    from cattrs import Converter
+
+    from interpreters.tools.full_check import FullCheck
+
+# cattrs is imported at the first call of a tool: `cogstep --help` and programs that only declare tools never need it.
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+AS_TEXT = (date, datetime, Decimal, PurePath, UUID)
+"""Values that stand in JSON as their text."""
+
+
+class ToolError(Exception):
+    """Raised by a tool: its message goes to the model word for word."""
+
+
+class ToolRetry(ToolError):  # noqa: N818 - no error of the tool: it asks for something
+    """Raised by a tool to have the model try again: ``raise ToolRetry("the city must be in Europe")``."""
+
+
+class Tool(Generic[P, R]):
+    """A function with what the model and the policy have to know of it. Calling it calls the function.
+
+    Attributes:
+        spec: name, description, schema and flags.
+        function: the undecorated function.
+        timeout: seconds after which a call counts as failed; None for no limit. What runs on is left alone.
+    """
+
+    @checked_call
+    def __init__(
+        self,
+        function: Callable[P, R],
+        *,
+        name: str | None = None,
+        read_only: bool = False,
+        idempotent: bool = False,
+        approval: bool = False,
+        timeout: float | None = None,
+    ) -> None:
+        self.function = function
+        self.timeout = timeout
+        self.is_async = is_async(function)
+        """Whether it is an ``async def``."""
+        label = name or str(getattr(function, "__name__", type(function).__name__))
+        _check_timeout(label, timeout)
+        text = inspect.getdoc(function) or ""
+        self._parameters, self._context_name = parameters(function, label, described(text))
+        self.spec = ToolSpec(
+            label, summary(text), object_schema(self._parameters.values()), read_only, idempotent, approval
+        )
+        self._required = frozenset(item.name for item in self._parameters.values() if item.required)
+        # Which names there have to be and may be; what stands under them is checked one by one.
+        self._names: Schema = {
+            **self.spec.parameters,
+            "properties": {name: {} for name in self._parameters},
+            "additionalProperties": False,
+        }
+        self._derived = self.spec.parameters
+        """The schema made of the signature, at first; where another one was put into ``spec``, ``_full`` is of that."""
+        self._full: FullCheck | None = None
+        functools.update_wrapper(self, function)
+
+    @staticmethod
+    @checked_call
+    def from_schema(
+        *,
+        name: str,
+        description: str = "",
+        parameters: Schema,
+        function: Callable[..., Any],
+        read_only: bool = False,
+        idempotent: bool = False,
+        approval: bool = False,
+        timeout: float | None = None,
+    ) -> Tool[..., Any]:
+        """A tool whose arguments somebody else has described, such as a server of tools.
+
+        Every call is checked against the whole schema before the function is called, whatever the model was held to.
+
+        Args:
+            name: of the tool.
+            description: for the model.
+            parameters: the JSON Schema of an object: draft 2020-12, or the one that its ``$schema`` names.
+            function: takes the arguments as one dictionary, decoded from JSON and otherwise as they came; plain or
+                ``async def``. A ``ToolContext`` is handed in if asked for.
+            read_only, idempotent, approval: as in ``ToolSpec``.
+            timeout: in seconds.
+
+        Raises:
+            ConfigError: the name can't be used; the schema is none, or can't be checked; the extra ``schemas`` is not
+                installed.
+        """
+        spec = ToolSpec(name, description, parameters, read_only, idempotent, approval)
+        return SchemaTool(spec, function, timeout=timeout)
+
+    def prepare(self) -> None:
+        """Make ready whatever checks the arguments, when the tool is offered and not at its first call.
+
+        Raises:
+            ConfigError: they can't be checked.
+        """
+        if self.spec.parameters is not self._derived:
+            self._full = self._full_check()
+            self._derived = self.spec.parameters
+
+    def _full_check(self) -> FullCheck:
+        from interpreters.tools.full_check import FullCheck
+
+        return FullCheck(self.spec.parameters, f"the parameters of tool {self.spec.name!r}")
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        return self.function(*args, **kwargs)
+
+    def __repr__(self) -> str:
+        return f"<Tool {self.spec.name}>"
+
+    def call(self, arguments: Mapping[str, Any], context: ToolContext[Any]) -> str:
+        """Check and structure the arguments, call the function, and give its result as text.
+
+        An ``async def`` runs in an event loop of its own; none may run on this thread.
+
+        Raises:
+            ToolError: the arguments are wrong, each problem named; or the function raised it.
+            ToolCancelled: nobody waits for the call any more, and it has not begun; or the function raised it.
+        """
+        if self.is_async:
+            import asyncio
+
+            return asyncio.run(self.call_async(arguments, context))
+        given = self._structured(arguments)
+        context.begin()  # as late as can be, since nothing may begin once a cancellation has returned
+        return text_of(self._call(given, context), self.spec.name)
+
+    async def call_async(self, arguments: Mapping[str, Any], context: ToolContext[Any]) -> str:
+        """``call`` for a tool that is an ``async def``, in the event loop that runs here; raises the same."""
+        given = self._structured(arguments)
+        context.begin()
+        return text_of(await self._call(given, context), self.spec.name)
+
+    def _call(self, given: dict[str, Any], context: ToolContext[Any]) -> Any:
+        """Call the function with arguments that were checked."""
+        if self._context_name is not None:
+            given[self._context_name] = context
+        function: Callable[..., Any] = self.function
+        return function(**given)
+
+    def _structured(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """The values that the function is called with.
+
+        Raises:
+            ToolError: the arguments are wrong, each problem named.
+        """
+        self.prepare()
+        found: list[str] = [] if self._full is None else self._full.problems(dict(arguments))
+        values: dict[str, Any] = {}
+        for name, value in arguments.items():
+            parameter = self._parameters.get(name)
+            if parameter is None or (value is None and parameter.optional):
+                values[name] = value
+                continue
+            wrong = list(problems(value, parameter.schema, name))
+            if wrong:
+                found += wrong
+                continue
+            try:
+                values[name] = structured(value, parameter.kind)
+            except Exception as error:  # a validator of the caller's own class said no, in whatever way it likes
+                found += [f"{name} {problem}" for problem in reasons(error)]
+        if not (self._required <= arguments.keys() <= self._parameters.keys()):
+            found += problems(dict(arguments), self._names)
+        if found:
+            raise ToolError(f"wrong arguments for {self.spec.name}: {'; '.join(found)}")
+        return values
+
+
+class SchemaTool(Tool[..., Any]):
+    """Made by ``Tool.from_schema``, which says what the arguments mean and what is raised."""
+
+    def __init__(self, spec: ToolSpec, function: Callable[..., Any], *, timeout: float | None = None) -> None:
+        from runtime.constrained.tools import read_tool
+
+        _check_timeout(spec.name, timeout)
+        if not callable(function):
+            raise ConfigError(f"tool {spec.name!r} needs a function, not {function!r}")
+        self.function = function
+        self.timeout = timeout
+        self.is_async = is_async(function)
+        self.spec = spec
+        self._derived = spec.parameters
+        self._context_name = context_name(function)
+        self._full = self._full_check()
+        read_tool(spec)
+
+    def _call(self, given: dict[str, Any], context: ToolContext[Any]) -> Any:
+        return (
+            self.function(given)
+            if self._context_name is None
+            else self.function(given, **{self._context_name: context})
+        )
+
+    def _structured(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        self.prepare()
+        assert self._full is not None  # made with the tool
+        given = dict(arguments)
+        if wrong := self._full.problems(given):
+            raise ToolError(f"wrong arguments for {self.spec.name}: {'; '.join(wrong)}")
+        return given
+
+
+def _check_timeout(name: str, timeout: float | None) -> None:
+    if timeout is not None and timeout <= 0:
+        raise ConfigError(f"tool {name!r}: timeout must be above 0 seconds, not {timeout!r}")
+
+
+Usable = Tool[..., Any] | Callable[..., Any]
+"""What an agent takes for a tool: one that ``@tool`` made, or a plain function, which is then made one."""
+
+
+def as_tools(usable: Iterable[Usable]) -> tuple[Tool[..., Any], ...]:
+    """Tools of whatever an agent was given.
+
+    Raises:
+        ConfigError: a function has a parameter without a type, or with one that JSON has no form for.
+    """
+    return tuple(one if isinstance(one, Tool) else Tool(one) for one in usable)
+
+
+@overload
+def tool(function: Callable[P, R], /) -> Tool[P, R]: ...
+@overload
+def tool(
+    *,
+    name: str | None = None,
+    read_only: bool = False,
+    idempotent: bool = False,
+    approval: bool = False,
+    timeout: float | None = None,
+) -> Callable[[Callable[P, R]], Tool[P, R]]: ...
+def tool(
+    function: Callable[P, R] | None = None, /, **options: Any
+) -> Tool[P, R] | Callable[[Callable[P, R]], Tool[P, R]]:
+    """Make a tool of a function: ``@tool`` or ``@tool(read_only=True)``.
+
+    Args:
+        function: takes arguments that JSON can carry, each with a type; a ``ToolContext`` is handed in if asked for.
+        options: ``name`` instead of the function's own; ``read_only``, ``idempotent`` and ``approval`` as in
+            ``ToolSpec``; ``timeout`` in seconds.
+
+    Raises:
+        ConfigError: a parameter has no type, or one that JSON has no form for.
+    """
+    if function is None:
+        return lambda decorated: Tool(decorated, **options)
+    return Tool(function, **options)
+
+
+def run_tool(tool: Tool[..., Any], effect: CallTool, context: ToolContext[Any]) -> ToolReturned | ToolFailed:
+    """Carry out a call. Whatever the tool does wrong becomes a result that the model can read."""
+    try:
+        return ToolReturned(effect.effect_id, tool.call(effect.call.arguments, context))
+    except TOOL_FAULTS as error:
+        return _failed(effect, error)
+
+
+async def run_tool_async(
+    tool: Tool[..., Any], effect: CallTool, context: ToolContext[Any]
+) -> ToolReturned | ToolFailed:
+    """``run_tool`` for a tool that is an ``async def``. A cancellation of the task passes through."""
+    try:
+        return ToolReturned(effect.effect_id, await tool.call_async(effect.call.arguments, context))
+    except TOOL_FAULTS as error:
+        return _failed(effect, error)
+
+
+def too_late(tool: Tool[..., Any], effect: CallTool) -> ToolFailed:
+    """What the model is told of a call that did not end within the tool's ``timeout``."""
+    return ToolFailed(effect.effect_id, f"{effect.call.name} took longer than {tool.timeout:g} seconds")
+
+
+LEFT = "the call was cancelled while it ran; it may have happened, in part or in whole"
+"""What the model is told of a call that was left in its middle."""
+
+TOOL_FAULTS = (Exception, ToolCancelled, SystemExit)
+"""SystemExit: a tool that calls sys.exit() must not take the session with it."""
+
+
+def _failed(effect: CallTool, error: BaseException) -> ToolFailed:
+    match error:
+        case ToolRetry():
+            return ToolFailed(effect.effect_id, f"{error}\nTry again.")
+        case ToolError():
+            return ToolFailed(effect.effect_id, str(error))
+        case ToolCancelled():
+            return ToolFailed(effect.effect_id, LEFT)
+        case _:
+            return ToolFailed(effect.effect_id, describe(error))
+
+
+def describe(error: BaseException) -> str:
+    """What an exception says, with its type where the message alone would say nothing: ``KeyError: 'name'``."""
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.strerror}: {error.filename}" if error.filename is not None else error.strerror
+    message = str(error.args[0]) if isinstance(error, KeyError) and error.args else str(error)
+    if " " in message.strip():
+        return message
+    return f"{type(error).__name__}: {message}" if message else type(error).__name__
+
+
+def text_of(value: Any, name: str) -> str:
+    """A result as text for the model: a text as it is, everything else as JSON.
+
+    Raises:
+        ToolError: JSON has no form for it.
+    """
+    if isinstance(value, str):
+        return value
+    if type(value) is int:  # the commonest of the others, and three times as fast as through JSON
+        return str(value)
+    try:
+        if not isinstance(value, int | float | bool | None):
+            value = _converter().unstructure(value)
+        return json.dumps(value, ensure_ascii=False, default=_plain)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ToolError(f"{name} returned a value that has no form in JSON: {error}") from error
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, AS_TEXT):
+        return str(value)
+    if isinstance(value, Enum):
+        return value.value
+    if isinstance(value, set | frozenset):
+        return list(value)
+    raise TypeError(f"{type(value).__name__} is no JSON value")
+
+
+def structured(data: Any, kind: Any) -> Any:
+    """The value of a type that JSON data stands for, once its schema has let the data pass."""
+    return _converter().structure(data, kind)
+
+
+def reasons(error: BaseException) -> list[str]:
+    """What a class's own validator had against a value."""
+    if isinstance(error, BaseExceptionGroup):
+        return [reason for inner in error.exceptions for reason in reasons(inner)]
+    return [f"is refused: {describe(error)}"]
+
+
+@functools.cache
+def _converter() -> Converter:
+    """Makes values of arguments that the schema has accepted, so that what is left to it can't be misread."""
+    from cattrs import Converter
+
+    converter = Converter()
+
+    def union(value: Any, kind: Any) -> Any:
+        if value is None:
+            return None
+        for member in get_args(kind):
+            if accepts(value, schema_of(member, "")):
+                return converter.structure(value, member)
+        raise TypeError(f"no member of {kind} takes {value!r}")  # the schema has let it pass, so that one does
+
+    converter.register_structure_hook_func(lambda kind: get_origin(kind) in UNIONS, union)
+    for kind in (Any, None, type(None)):
+        converter.register_structure_hook_func(partial(operator.is_, kind), lambda value, _: value)
+    return converter

@@ -1,0 +1,1 @@
+"""llama.cpp: its options, loading, sampling, and the backend that ``runtime.local`` drives."""

@@ -1,0 +1,388 @@
+"""How a GGUF file becomes a model and a context of llama.cpp: its parameters, from ``LlamaOptions`` and the machine."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from collections import deque
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from attrs import frozen
+
+from runtime.errors import LoadCancelledError, ModelFileError, ModelOptionsError
+from runtime.llama.options import MOST_SEQUENCES, WHOLE_TYPES, Adapter, CacheType, LlamaOptions, Rope
+from runtime.models.lazy_package import import_lazily
+
+import_lazily("llama_cpp")
+import llama_cpp.llama_cpp as native  # noqa: E402  after the line above, which saves 0.2 s of it
+
+DEFAULT_CONTEXT = 8192
+"""Tokens, where the model allows more and the caller asks for nothing: room for a system prompt, tools and a dozen
+steps; the cache of a model of 8 billion parameters takes 1 GB at this length."""
+
+BATCH = 512
+"""Tokens evaluated at once; llama.cpp's own physical batch, beyond which nothing gets faster."""
+
+CPU_CHUNK = 128
+"""Tokens of prompts between two tokens of replies, where there is no GPU: a quarter of a batch's time for the next
+token of a reply, at next to no cost for the prompt. A GPU takes a whole batch in about the time of a token."""
+
+PLAIN_BATCH = 256
+"""Tokens evaluated at once without flash attention: more is no faster then, and takes memory for each token of the
+context."""
+
+SHORT_CONTEXT, NARROW_HEAD = 512, 64
+"""Conversations and heads for which flash attention is the faster one on a processor too: see docs/scheduler.md."""
+
+SEQUENCES, FEWEST_SEQUENCES = 32, 4
+"""Told apart in the cache, those in use and those kept for later. In the pool one costs nothing but its cells; of a
+recurrent model, each has a state of full size, so that they are as many as ``CACHE_BYTES`` has room for."""
+
+CONVERSATIONS = 8
+"""Of full length, for which the cache has cells unless that takes too much; for one in any case."""
+CACHE_BYTES, SEPARATE_BYTES = 1024**3, 4 * 1024**3
+"""Memory that a pool may take, and that cells of their own for ``CONVERSATIONS`` may take on a processor, unless it is
+more than a quarter of what there is."""
+
+DRAFTING, GUESSES = False, 32
+"""Whether replies are drafted unless an option says so, and how many tokens are guessed in a batch."""
+
+SMALL_MODEL_BYTES = 64 * 1024 * 1024
+"""Below this size one thread is the fastest: the barrier between threads costs more than the work that they share."""
+
+MEMORY_LIMIT = Path("/sys/fs/cgroup/memory.max")
+"""Of the control group; as a container sees its own."""
+
+LOG_ERROR = 4
+"""``GGML_LOG_LEVEL_ERROR`` of ggml.h; the bindings don't export it."""
+
+recent_errors: deque[str] = deque(maxlen=8)
+"""What llama.cpp complained about since this was last cleared."""
+
+
+@native.llama_log_callback  # type: ignore[untyped-decorator]  # ctypes has no type for it
+def keep_errors(level: int, text: bytes, _data: Any) -> None:
+    """For ``llama_log_set``."""
+    if level == LOG_ERROR:
+        recent_errors.append(text.decode("utf-8", "replace").strip())
+
+
+TYPES: dict[CacheType, tuple[int, float]] = {
+    "f32": (0, 32), "f16": (1, 16), "bf16": (30, 16), "q8_0": (8, 8.5), "q5_1": (7, 6), "q5_0": (6, 5.5),
+    "q4_1": (3, 5), "q4_0": (2, 4.5), "iq4_nl": (20, 4.5),
+}  # fmt: skip
+"""Their numbers in ``enum ggml_type`` of ggml.h, of which the bindings export most; and bits of one number, the scales
+of its block included."""
+
+BF16 = b"AVX512_BF16 = 1"
+"""What llama.cpp says of a processor with instructions for bfloat16, if it was compiled to use them."""
+
+SCALINGS = {
+    "none": native.LLAMA_ROPE_SCALING_TYPE_NONE,
+    "linear": native.LLAMA_ROPE_SCALING_TYPE_LINEAR,
+    "yarn": native.LLAMA_ROPE_SCALING_TYPE_YARN,
+    "longrope": native.LLAMA_ROPE_SCALING_TYPE_LONGROPE,
+}
+
+
+@frozen
+class Sizes:
+    """Of a context."""
+
+    context: int
+    """Tokens of one conversation, prompt and reply."""
+    cells: int
+    sequences: int
+    recurrent: bool
+    """Whether the model is recurrent or hybrid: then a sequence can't be cut."""
+    unified: bool
+    """Whether all sequences share one pool of cells."""
+    flash_attention: bool | None
+    """None: where the device has it."""
+    guesses: int
+    """Guessed tokens in a batch."""
+    key_type: CacheType
+    value_type: CacheType
+
+    @property
+    def all_sequences(self) -> int:
+        """One more than the plan knows of, to put a part of another one into, of which a file is made; a recurrent
+        state can't be parted.
+        """
+        return self.sequences + (not self.recurrent)
+
+    @property
+    def streams(self) -> int:
+        """Parts of the cache that are apart."""
+        return 1 if self.unified else self.all_sequences
+
+    @property
+    def outputs(self) -> int:
+        """Places of a batch behind which the model says something, at the most."""
+        return self.all_sequences + self.guesses
+
+    @property
+    def batch(self) -> int:
+        """Tokens evaluated at once."""
+        return min(PLAIN_BATCH if self.flash_attention is False else BATCH, self.cells)
+
+
+def open_model(path: Path, options: LlamaOptions, on_progress: Callable[[float], bool]) -> Any:
+    """Load the weights.
+
+    Raises:
+        ModelFileError: llama.cpp can't; the message holds its reason.
+        LoadCancelledError: ``on_progress`` returned False.
+    """
+    cancelled = False
+
+    @native.llama_progress_callback  # type: ignore[untyped-decorator]  # ctypes has no type for it
+    def progress(fraction: float, _data: Any) -> bool:
+        nonlocal cancelled
+        cancelled = cancelled or not on_progress(fraction)
+        return not cancelled
+
+    params = native.llama_model_default_params()
+    params.n_gpu_layers = -1 if options.gpu_layers is None else options.gpu_layers  # negative: all
+    params.load_mode = _load_mode(options, params.load_mode)
+    params.progress_callback = progress
+    recent_errors.clear()
+    model = native.llama_model_load_from_file(os.fsencode(path), params)
+    if model:
+        return model
+    if cancelled:
+        raise LoadCancelledError(f"loading {path} was cancelled", spec=str(path))
+    raise ModelFileError(
+        f"llama.cpp can't load {path} ({reason()}); the file may be cut short or of a newer kind: fetch it again, or "
+        "update llama-cpp-python",
+        spec=str(path),
+    )
+
+
+def _load_mode(options: LlamaOptions, default: int) -> int:
+    if options.mlock:
+        return int(native.LLAMA_LOAD_MODE_MLOCK if options.mmap is False else native.LLAMA_LOAD_MODE_MMAP_MLOCK)
+    if options.mmap is None:
+        return default
+    return int(native.LLAMA_LOAD_MODE_MMAP if options.mmap else native.LLAMA_LOAD_MODE_NONE)
+
+
+def sizes(model: Any, path: Path, options: LlamaOptions, context_tokens: int | None) -> Sizes:
+    """What the cache is to hold.
+
+    Raises:
+        ModelOptionsError: fewer cells than one conversation needs, or than there are sequences; or the layout is not
+            for this model.
+    """
+    context = context_tokens or min(native.llama_model_n_ctx_train(model), DEFAULT_CONTEXT)
+    recurrent = bool(native.llama_model_is_recurrent(model) or native.llama_model_is_hybrid(model))
+    if options.cells is not None and options.cells < context:
+        raise ModelOptionsError(
+            f"LlamaOptions.cells={options.cells} has no room for one conversation of {context} tokens; allow more, or "
+            "set context_tokens lower",
+            spec=str(path),
+        )
+    if recurrent and options.unified is False:
+        raise ModelOptionsError(
+            "LlamaOptions.unified=False is not for recurrent and hybrid models, such as this one; leave it out",
+            spec=str(path),
+        )
+    on_cpu = options.gpu_layers == 0 or not native.llama_supports_gpu_offload()
+    separate = min(SEPARATE_BYTES, max(CACHE_BYTES, physical_memory() // 4)) if on_cpu else CACHE_BYTES
+    room = int(separate // (context * _cell_bytes(model, options)))
+    room = min(room - 1, MOST_SEQUENCES) if options.cells is None else options.cells // context
+    unified = recurrent or room < (options.sequences or CONVERSATIONS) if options.unified is None else options.unified
+    if unified:
+        cells, sequences = _pool(model, path, options, context, recurrent=recurrent)
+    else:
+        sequences = options.sequences or _separate(model, options, context)
+        cells = sequences * context
+    flash = options.flash_attention
+    if flash is None and on_cpu and not unified and options.value_type in WHOLE_TYPES:
+        flash = None if context <= SHORT_CONTEXT and _head(model) <= NARROW_HEAD else False
+    drafting = DRAFTING if options.drafting is None else options.drafting
+    guesses = GUESSES if drafting and not recurrent else 0
+    usual: CacheType = "bf16" if on_cpu and flash is False and BF16 in native.llama_print_system_info() else "f16"
+    types = options.key_type or usual, options.value_type or usual
+    planned = Sizes(context, cells, sequences, recurrent, unified, flash, guesses, *types)
+    if sequences > planned.batch:
+        raise ModelOptionsError(
+            f"LlamaOptions.sequences={sequences} are more than the {planned.batch} tokens of a batch", spec=str(path)
+        )
+    return planned
+
+
+def _pool(model: Any, path: Path, options: LlamaOptions, context: int, *, recurrent: bool) -> tuple[int, int]:
+    """Cells and sequences that share them."""
+    cells = options.cells or max(context, min(CONVERSATIONS * context, int(CACHE_BYTES // _cell_bytes(model, options))))
+    if options.sequences is not None:
+        return cells, options.sequences
+    most = max(FEWEST_SEQUENCES, CACHE_BYTES // _state_bytes(model, path)) if recurrent else SEQUENCES
+    return cells, min(most, SEQUENCES, cells)
+
+
+def _separate(model: Any, options: LlamaOptions, context: int) -> int:
+    """How many sequences with cells of their own."""
+    if options.cells is not None:
+        return min(options.cells // context, SEQUENCES)
+    room = int(CACHE_BYTES // (context * _cell_bytes(model, options))) - 1
+    return max(CONVERSATIONS, min(room, SEQUENCES))
+
+
+def _cell_bytes(model: Any, options: LlamaOptions) -> float:
+    """What one token takes in the cache, at the most: every layer is counted, those without attention too."""
+    layers, heads = native.llama_model_n_layer(model), native.llama_model_n_head_kv(model)
+    bits = sum(TYPES[kind or "f16"][1] for kind in (options.key_type, options.value_type))
+    return max(1.0, int(layers * heads * _head(model)) * bits / 8)
+
+
+def _head(model: Any) -> int:
+    """How many numbers a head of attention has, at the most."""
+    head = int(native.llama_model_n_embd(model) // max(1, native.llama_model_n_head(model)))
+    architecture = meta_text(model, b"general.architecture")
+    for name in ("key_length", "value_length"):  # where heads are wider than that
+        text = meta_text(model, f"{architecture}.attention.{name}".encode())
+        head = max(head, int(text) if text.isdecimal() else 0)
+    return head
+
+
+def _state_bytes(model: Any, path: Path) -> int:
+    """What the state of one sequence of a recurrent model takes, which no function of llama.cpp says: measured.
+
+    One token is evaluated in a context of its own.
+    """
+    params = native.llama_context_default_params()
+    params.n_ctx = params.n_batch = params.n_ubatch = 32
+    context = _made(model, params, path)
+    try:
+        token = (native.llama_token * 1)(0)
+        if native.llama_decode(context, native.llama_batch_get_one(token, 1)):
+            raise ModelFileError(f"llama.cpp can't evaluate a token with {path} ({reason()})", spec=str(path))
+        return int(native.llama_state_seq_get_size_ext(context, 0, native.LLAMA_STATE_SEQ_FLAGS_PARTIAL_ONLY))
+    finally:
+        native.llama_free(context)
+
+
+def open_context(model: Any, path: Path, options: LlamaOptions, planned: Sizes, threads: int | None) -> Any:
+    """Make the cache and what evaluates with it, adapters included.
+
+    Raises:
+        ModelFileError: llama.cpp can't make it; the message holds its reason.
+        ModelOptionsError: an adapter can't be loaded.
+    """
+    params = native.llama_context_default_params()
+    params.n_ctx = planned.cells if planned.unified else planned.streams * planned.context
+    params.n_seq_max = planned.all_sequences
+    params.n_batch = params.n_ubatch = planned.batch
+    # Else there is memory for the logits of every token of a batch.
+    params.n_outputs_max = planned.outputs
+    params.n_outputs_max_per_seq = 1 + planned.guesses
+    params.kv_unified = planned.unified
+    params.n_threads = threads or (1 if path.stat().st_size < SMALL_MODEL_BYTES else physical_cores())
+    params.n_threads_batch = options.batch_threads or params.n_threads
+    params.no_perf = True
+    params.type_k = TYPES[planned.key_type][0]
+    params.type_v = TYPES[planned.value_type][0]
+    if planned.flash_attention is not None:
+        params.flash_attn_type = int(planned.flash_attention)  # -1, the default: where the device has it
+    if options.rope is not None:
+        _set_rope(params, options.rope)
+    context = _made(model, params, path)
+    try:
+        _add_adapters(model, context, options.adapters)
+    except BaseException:
+        native.llama_free(context)
+        raise
+    return context
+
+
+def _made(model: Any, params: Any, path: Path) -> Any:
+    recent_errors.clear()
+    context = native.llama_init_from_model(model, params)
+    if not context:
+        raise ModelFileError(
+            f"llama.cpp can't make a cache of {params.n_ctx} tokens for {path} ({reason()}); "
+            "try a smaller context_tokens, or other options",
+            spec=str(path),
+        )
+    return context
+
+
+def _set_rope(params: Any, rope: Rope) -> None:
+    values = {
+        "rope_scaling_type": None if rope.scaling is None else SCALINGS[rope.scaling],
+        "rope_freq_base": rope.base,
+        "rope_freq_scale": rope.scale,
+        "yarn_orig_ctx": rope.original_context,
+        "yarn_ext_factor": rope.extrapolation,
+        "yarn_attn_factor": rope.attention,
+        "yarn_beta_fast": rope.beta_fast,
+        "yarn_beta_slow": rope.beta_slow,
+    }
+    for name, value in values.items():
+        if value is not None:
+            setattr(params, name, value)
+
+
+def _add_adapters(model: Any, context: Any, adapters: tuple[Adapter, ...]) -> None:
+    """They belong to the model from now on, which frees them."""
+    if not adapters:
+        return
+    loaded = (native.llama_adapter_lora_p_ctypes * len(adapters))()
+    scales = (ctypes.c_float * len(adapters))(*[adapter.scale for adapter in adapters])
+    for place, adapter in enumerate(adapters):
+        if not adapter.path.is_file():
+            raise ModelOptionsError(f"there is no adapter {adapter.path}", spec=str(adapter.path))
+        recent_errors.clear()
+        made: Any = native.llama_adapter_lora_init(model, os.fsencode(adapter.path))
+        if not made:
+            raise ModelOptionsError(
+                f"llama.cpp can't load the adapter {adapter.path} ({reason()}); it has to be a LoRA adapter in a GGUF "
+                "file, made for this model",
+                spec=str(adapter.path),
+            )
+        loaded[place] = made
+    if native.llama_set_adapters_lora(context, loaded, len(adapters), scales):
+        raise ModelOptionsError(f"llama.cpp can't apply the adapters ({reason()})", spec=str(adapters[0].path))
+
+
+def physical_cores() -> int:
+    """Cores that compute: hyper-threads share one, and llama.cpp gets slower on them. Else what Python knows."""
+    cores: set[tuple[str, str]] = set()
+    for topology in Path("/sys/devices/system/cpu").glob("cpu[0-9]*/topology"):
+        try:
+            package = (topology / "physical_package_id").read_text("ascii").strip()
+            cores.add((package, (topology / "core_id").read_text("ascii").strip()))
+        except OSError:
+            continue
+    allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return min(len(cores), allowed) if cores else allowed
+
+
+def physical_memory() -> int:
+    """Bytes that this process may use: what the machine has, or less where its control group on Linux has a limit.
+
+    0 where the system doesn't say.
+    """
+    try:
+        there = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, OSError, ValueError):  # the first on Windows
+        return 0
+    try:
+        return min(there, int(MEMORY_LIMIT.read_text("ascii")))
+    except (OSError, ValueError):  # no such file, or "max"
+        return there
+
+
+def reason() -> str:
+    """What llama.cpp last complained about. The first line is the cause; later ones only say that loading failed."""
+    return recent_errors[0] if recent_errors else "it gives no reason"
+
+
+def meta_text(model: Any, key: bytes) -> str:
+    """A value of the file's header as text; empty where it has none."""
+    buffer = ctypes.create_string_buffer(256)
+    length = native.llama_model_meta_val_str(model, key, buffer, len(buffer))
+    return buffer.value.decode("utf-8", "replace") if length > 0 else ""

@@ -1,0 +1,436 @@
+"""What every local model shares: many replies at once, from requests to ``Done``.
+
+    ModelRequest ─ template ─▶ text ─ tokenise ─▶ Schedule ─ admit, compose ─▶ batch ─ evaluate ─┐
+                                                     ▲                                           ▼
+    Done ◀─ Reply ◀──────────────────────────────────┴──────────────── a token each ◀─ sample ───┘
+
+Everything here runs on the owner's thread; ``runtime.local.handles`` is what callers hold. The plan is in
+``runtime.scheduling``, and ``docs/scheduler.md`` says how the parts work together.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from itertools import count
+
+from attrs import evolve
+
+from cognition import Failure, FinishReason, ModelRequest
+from cognition.parsing import FormatSpec, Output, Parser
+from runtime.backend import Backend, BackendError, StateBackend
+from runtime.constrained.guide import Guide, Guides
+from runtime.constrained.masks import TokenMasks, installed
+from runtime.ending import done_of
+from runtime.errors import ConstraintError
+from runtime.local.boundaries import Boundaries
+from runtime.local.replies import SHOWN_EVERY, Reply, failure_of
+from runtime.models.saved_cache import Saved
+from runtime.protocol import Done, ModelInfo
+from runtime.scheduling.cache import Cache
+from runtime.scheduling.plan import (
+    Change,
+    Copy,
+    Cut,
+    Drop,
+    Piece,
+    Request,
+    Schedule,
+    admit,
+    adopt,
+    compose,
+    cut,
+    keep,
+    longest_held,
+    take_back,
+)
+from runtime.scheduling.tokens import Tokens
+from runtime.templates.protection import PromptTokenizer, control_texts
+from runtime.templates.template import FALLBACK_TEMPLATE, ChatTemplate, Rendered
+
+NO_TOKEN = -1
+
+EMPTY = Failure("the prompt is empty: the template writes nothing for these messages", kind="fatal")
+
+
+class LocalEngine:
+    """One model, and the replies that it is making."""
+
+    def __init__(self, backend: Backend) -> None:
+        metadata = backend.metadata
+        self._backend = backend
+        source = FALLBACK_TEMPLATE if metadata.template is None else metadata.template
+        control = control_texts(backend.special, source + (metadata.plain_template or ""))
+        self._template = ChatTemplate(
+            source,
+            without_tools=metadata.plain_template,
+            bos_token=metadata.bos_text,
+            eos_token=metadata.eos_text,
+            control_texts=control,
+        )
+        self._tokenizer = PromptTokenizer.of(backend, control)
+        self._markers = control
+        self._boundaries = Boundaries(self._template, self._tokens)
+        self._guides: Guides | None = None
+        self._schedule = Schedule(backend.limits)
+        self._replies: dict[int, Reply] = {}
+        """Those that run and those that wait, by number."""
+        self._numbers = count(1)
+        self._computing: list[Reply] = []
+        """Those in the batch that is being evaluated."""
+        self._interrupted = False
+        """Whether anybody was cancelled since a step began, so that ``stopped`` has to be asked."""
+        # Between the owner's thread and those that interrupt it. A garbage collection may close a runtime in the middle
+        # of anything, so it may be taken twice by one thread.
+        self._lock = threading.RLock()
+        self.info = self._describe()
+
+    def _describe(self) -> ModelInfo:
+        metadata = self._backend.metadata
+        warnings = list(metadata.warnings)
+        if metadata.template is None:
+            warnings.append("the model has no chat template: a documented fallback is used (ChatML, Hermes tool calls)")
+        warnings += self._template.warnings
+        features = self._template.features
+        spec = self._template.format_spec()
+        if spec.calls is not None:
+            if installed():
+                features = (*features, "constrained_calls")
+            else:
+                warnings.append(
+                    "calls are not constrained: pip install llguidance, which the extras llama and mlx hold"
+                )
+        if self._backend.limits.can_cut:
+            features = (*features, "prefix_reuse")
+        elif self._backend.limits.sequences > 1:
+            features = (*features, "snapshots")
+        else:
+            warnings.append(
+                "the model's cache can't be cut: a prompt that changes earlier text is computed from its start"
+            )
+        if isinstance(self._backend, StateBackend):
+            features = (*features, "saved_cache")
+        return ModelInfo(
+            name=metadata.name,
+            backend=metadata.backend,
+            path=metadata.path,
+            context_tokens=metadata.context_tokens,
+            format=self._template.format_spec(),
+            features=features,
+            warnings=tuple(warnings),
+            weight_bytes=metadata.weight_bytes,
+            backend_version=metadata.backend_version,
+        )
+
+    def prompt(self, request: ModelRequest) -> list[int]:
+        """The tokens of a request's prompt.
+
+        Raises:
+            TemplateError: the template refuses the messages.
+        """
+        return self._tokens(self._template.render(request))
+
+    def submit(
+        self,
+        request: ModelRequest,
+        *,
+        emit: Callable[[Output], None],
+        finish: Callable[[Done], None],
+        stopped: Callable[[], bool],
+        submitted: float,
+    ) -> None:
+        """Take a request; ``step`` makes its reply. Never raises: what fails is in the ``Done``.
+
+        Args:
+            request: what to answer.
+            emit: receives each output as it comes.
+            finish: receives the ``Done``, once.
+            stopped: asked on any thread; True ends the reply as cancelled. Whoever makes it true calls ``interrupt``.
+            submitted: when the caller asked, on the monotonic clock.
+        """
+        parser = Parser(self._template.format_spec(), request.tools)
+        reply = Reply(request, stopped, emit, finish, submitted, parser)
+        if stopped():
+            reply.end("cancelled")
+            return
+        try:
+            self._prepare(reply)
+        except Exception as error:
+            reply.end("error", failure_of(error))
+            return
+        context = self._backend.metadata.context_tokens
+        available = context - 1  # one token at least has to be left for the reply
+        if not 0 < len(reply.prompt) <= available:
+            reply.end("error", _overflow(len(reply.prompt), available) if reply.prompt else EMPTY)
+            return
+        reply.limit = min(request.options.max_tokens, context - len(reply.prompt))
+        number = next(self._numbers)
+        self._replies[number] = reply
+        most = len(reply.prompt) + reply.limit - 1  # the last token of a reply is not evaluated
+        self._schedule = self._schedule.submitted(Request(number, Tokens(reply.prompt), most, reply.boundaries))
+
+    def step(self, wanted: Callable[[], bool] = lambda: True) -> bool:
+        """Evaluate a batch; False when there is nothing more to do. Never raises.
+
+        Args:
+            wanted: whether the thread is wanted for something else. While it is not, replies go on batch after batch as
+                long as there is nothing to plan; it is asked before each of these.
+        """
+        try:
+            self._interrupted = False  # before it is asked: who comes later is seen later
+            self._end_stopped(self._replies)
+            self._admit()
+            batch = (
+                compose(self._schedule, self._guesses()) if self._backend.limits.guesses else compose(self._schedule)
+            )
+            if batch and self._evaluate(batch):
+                self._schedule = self._schedule.evaluated(batch)
+                self._keep()
+                sampled = self._sample(batch)
+                self._schedule = self._schedule.sampled(sampled)
+                if self._backend.limits.guesses:
+                    self._take_back()
+                elif sampled and len(sampled) == len(self._schedule.running) and not wanted():
+                    self._append_while_unchanged(wanted)
+        except Exception as error:
+            self._fail(error)
+        return bool(self._replies)
+
+    def identity(self) -> Mapping[str, str]:
+        """What a state of the cache depends on.
+
+        Raises:
+            BackendError: the backend can't save any.
+        """
+        return self._saving().identity()
+
+    def save(self, request: ModelRequest) -> Saved | None:
+        """What the cache holds of a request's prompt, from its start; None where it holds nothing.
+
+        Raises:
+            TemplateError: the template refuses the messages.
+            BackendError: the backend can't save any.
+        """
+        backend, prompt = self._saving(), self.prompt(request)
+        source, length = longest_held(self._schedule, Tokens([*prompt, NO_TOKEN]))  # of a prompt, the last is left out
+        if source is None:
+            return None
+        return Saved(tuple(prompt[:length]), backend.state(source, length), backend.identity())
+
+    def restore(self, saved: Saved) -> bool:
+        """Put into the cache what was saved; False where what runs leaves no room for it.
+
+        Raises:
+            BackendError: the backend refuses it.
+        """
+        backend, tokens = self._saving(), Tokens(saved.tokens)
+        if longest_held(self._schedule, tokens.extended((NO_TOKEN,)))[1] == len(tokens):
+            return True  # it is there already
+        adopted = adopt(self._schedule, tokens)
+        if adopted is None:
+            return False
+        after, sequence, drops = adopted
+        for drop in drops:
+            self._change(drop)
+            self._schedule = self._schedule.lost(drop.sequence)
+        backend.restore(sequence, len(tokens), saved.state)
+        self._schedule = after
+        return True
+
+    def _saving(self) -> StateBackend:
+        if not isinstance(self._backend, StateBackend):
+            raise BackendError(f"{self.info.backend} can't save what its cache holds")
+        return self._backend
+
+    def interrupt(self) -> None:
+        """Have ``stopped`` looked at soon, and abort the batch under way if nobody wants it. From any thread."""
+        self._interrupted = True
+        with self._lock:
+            if self._computing and all(reply.stopped() for reply in self._computing):
+                self._backend.interrupt()
+
+    def close(self) -> None:
+        """Free the model."""
+        self._backend.close()
+
+    def _prepare(self, reply: Reply) -> None:
+        """From a request to what is evaluated and sampled."""
+        rendered = self._template.render(reply.request)
+        reply.warnings = rendered.warnings
+        reply.parser = Parser(rendered.format, reply.request.tools)
+        reply.guide = self._guide(rendered.format, reply.request)
+        reply.prompt = self._tokens(rendered)
+        if not self._backend.limits.can_cut:
+            reply.boundaries = self._boundaries.of(reply.request, reply.prompt)
+
+    def _end_stopped(self, numbers: Iterable[int]) -> None:
+        for number in [number for number in numbers if self._replies[number].stopped()]:
+            self._end(number, "cancelled")
+
+    def _end(self, number: int, reason: FinishReason, failure: Failure | None = None) -> None:
+        self._schedule = self._schedule.ended(number)
+        reply = self._replies.pop(number)
+        try:
+            reply.end(reason, failure)
+        except Exception as error:  # the parser's; the caller must not wait for ever, nor the others suffer for it
+            reply.finish(done_of((), "error", failure or failure_of(error)))
+
+    def _admit(self) -> None:
+        """Let begin what can, and bring the cache to where it begins."""
+        while (admitted := admit(self._schedule)) is not None:
+            after, start = admitted
+            for place, change in enumerate(start.changes):
+                if not self._change(change):
+                    # It can't be cut after all, such as a sliding window that is full. Only drops came before.
+                    for lost in start.changes[: place + 1]:
+                        assert not isinstance(lost, Copy)
+                        self._schedule = self._schedule.lost(lost.sequence)
+                    break
+            else:
+                self._schedule = after
+                self._replies[start.request].begin(self._backend, start.reused)
+
+    def _change(self, change: Change) -> bool:
+        match change:
+            case Drop(sequence):
+                self._backend.drop(sequence)
+            case Cut(sequence, length):
+                return self._backend.cut(sequence, length)
+            case Copy(source, target, length):
+                self._backend.copy(source, target, length)
+        return True
+
+    def _evaluate(self, batch: tuple[Piece, ...]) -> bool:
+        """Whether it was evaluated: not so where nobody wants any of it any more."""
+        with self._interruptible([self._replies[piece.request] for piece in batch]) as wanted:
+            return wanted and self._backend.evaluate(batch)
+
+    @contextmanager
+    def _interruptible(self, replies: list[Reply]) -> Iterator[bool]:
+        """While these are computed, an interruption aborts it if nobody wants any. Gives whether any is wanted yet."""
+        with self._lock:
+            self._backend.ready()
+            self._computing = replies
+        try:
+            # Asked after ``ready`` has wiped out interruptions: a cancel that came before it is not lost.
+            yield not (self._interrupted and all(reply.stopped() for reply in replies))
+        finally:
+            # Without the lock: who still looks at them may abort nothing but what ``ready`` lets go on.
+            self._computing = []
+
+    def _keep(self) -> None:
+        """Take snapshots of what stands at a boundary of its prompt."""
+        while (kept := keep(self._schedule)) is not None:
+            self._schedule, changes = kept
+            for change in changes:
+                self._change(change)
+
+    def _guesses(self) -> dict[int, Sequence[int]]:
+        """How those that go on may go on."""
+        guesses: dict[int, Sequence[int]] = {}
+        for number in self._schedule.running:
+            lookup = self._replies[number].lookup
+            if lookup is not None and (guess := lookup.guess()):
+                guesses[number] = guess
+        return guesses
+
+    def _append_while_unchanged(self, wanted: Callable[[], bool]) -> None:
+        """Replies only, each with one token to evaluate: batch after batch, until one ends or the thread is wanted.
+
+        To the plan they are one batch with guesses that all came true. To plan each of them took a third of the time
+        between two tokens, and changed nothing.
+        """
+        first = compose(self._schedule)
+        replies = [self._replies[piece.request] for piece in first]
+        said = [list(piece.tokens) for piece in first]
+        batches, shown = 0, time.monotonic()
+        # What is below runs between two tokens, with caches that the model's weights have just swept: each line counts.
+        with self._interruptible(replies) as going:
+            going = going and self._backend.evaluate(first)
+            while going:
+                batches += 1
+                now = time.monotonic()
+                newest: list[int] = []
+                for row, reply in enumerate(replies):
+                    if self._interrupted and reply.stopped():
+                        going = False  # the next step ends it
+                        continue
+                    newest.append(reply.next(row, now))
+                    said[row].append(newest[-1])
+                    going = going and reply.over is None
+                if now - shown >= SHOWN_EVERY:
+                    shown = now
+                    for reply in replies:
+                        reply.show()
+                        going = going and reply.over is None
+                going = going and not (self._interrupted or wanted()) and self._backend.append_tokens(newest)
+        if batches:
+            pieces = [*zip(first, said, strict=True)]
+            self._schedule = self._schedule.evaluated(
+                tuple(evolve(piece, tokens=tuple(tokens[:batches]), guesses=batches - 1) for piece, tokens in pieces)
+            ).sampled({piece.request: tokens[1:] for piece, tokens in pieces})
+        for piece, reply in zip(first, replies, strict=True):
+            reply.show()
+            if reply.over is not None:
+                self._end(piece.request, reply.over, reply.failure)
+
+    def _sample(self, batch: tuple[Piece, ...]) -> dict[int, Sequence[int]]:
+        """The next tokens of each reply whose sequence is complete and that goes on; others end here."""
+        sampled: dict[int, Sequence[int]] = {}
+        row = 0
+        for piece in batch:
+            reply = self._replies[piece.request]
+            if self._interrupted and reply.stopped():
+                self._end(piece.request, "cancelled")
+            elif piece.last:
+                tokens = reply.take_tokens(row, piece.tokens[len(piece.tokens) - piece.guesses :])
+                if reply.over is None:
+                    sampled[piece.request] = tokens
+                else:
+                    self._end(piece.request, reply.over, reply.failure)
+            row += 1 + piece.guesses
+        return sampled
+
+    def _take_back(self) -> None:
+        """Take out of the cache what was guessed and did not come."""
+        for change in take_back(self._schedule):
+            if not self._change(change):
+                raise BackendError(f"sequence {change.sequence} can't be cut at {change.length}, as was promised")
+            self._schedule = cut(self._schedule, change)
+
+    def _fail(self, error: Exception) -> None:
+        """Whatever it was, what the cache holds is unknown now. All that runs is over; what waits starts afresh."""
+        for number in tuple(self._schedule.running):
+            self._end(number, "error", failure_of(error))
+        self._schedule = evolve(self._schedule, cache=Cache())
+        self._backend.reset()
+
+    def _guide(self, spec: FormatSpec, request: ModelRequest) -> Guide | None:
+        """What holds the reply to the request's tools and options; None where nothing has to."""
+        options = request.options
+        forced = options.tool_choice not in ("auto", "none") or options.response_format
+        if not options.constrain or not installed():
+            if forced:
+                what = "response_format" if options.response_format else f"tool_choice={options.tool_choice!r}"
+                why = "llguidance is not installed" if options.constrain else "GenerationOptions.constrain is False"
+                raise ConstraintError(f"{what} can't be had without constrained sampling, and {why}")
+            return None
+        if not forced and (spec.calls is None or not (request.tools or options.tool_choice == "none")):
+            return None
+        if self._guides is None:
+            self._guides = Guides(TokenMasks(self._backend, self._markers))
+        return self._guides.guide(spec, request.tools, options)
+
+    def _tokens(self, rendered: Rendered) -> list[int]:
+        return self._tokenizer.tokens(rendered.text, rendered.literals)
+
+
+def _overflow(needed: int, available: int) -> Failure:
+    return Failure(
+        f"the prompt has {needed} tokens, and {available} fit into the context",
+        kind="context_overflow",
+        needed_tokens=needed,
+        available_tokens=available,
+    )

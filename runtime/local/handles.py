@@ -1,0 +1,210 @@
+"""What callers hold: a runtime and its generations. Handles pass plain values to the owner's thread and back."""
+
+from __future__ import annotations
+
+import threading
+import time
+import weakref
+from collections.abc import Callable, Iterator
+from os import PathLike
+from pathlib import Path
+from queue import Empty, SimpleQueue
+from typing import TYPE_CHECKING
+
+from attrs import define, field
+
+from cognition import Failure, ModelRequest
+from cognition.parsing import Output
+from runtime.backend import BackendError
+from runtime.ending import done_of
+from runtime.errors import SavedCacheError
+from runtime.local.owner import Owner
+from runtime.local.real_models import check_allowed
+from runtime.models.saved_cache import read, write
+from runtime.protocol import Done, ModelInfo, Runtime
+
+if TYPE_CHECKING:
+    from runtime.local.engine import LocalEngine
+
+LONGEST_WAIT = 0.5
+"""Seconds of one wait for the owner's thread. Python runs a signal's handler when a wait ends or is interrupted; one
+that comes in the microseconds before the wait begins would otherwise be seen with the next token only."""
+
+
+class Desk:
+    """Where any thread hands requests to the engine of one owner, and from where they are called back."""
+
+    def __init__(self, owner: Owner[LocalEngine], engine: LocalEngine) -> None:
+        """Open it for an owner and its engine, of which nothing is touched that belongs to the owner's thread."""
+        self._owner = owner
+        self.info = engine.info
+        self._interrupt = engine.interrupt
+        self.closing = False
+
+    def submit(self, request: ModelRequest, put: Callable[[Output | Done], None], submitted: float) -> Ticket:
+        """Queue a request. ``put`` gets its outputs on the owner's thread, and exactly one ``Done`` at their end.
+
+        Args:
+            request: what to answer.
+            put: must not block for long, nor raise.
+            submitted: when the caller asked, on the monotonic clock.
+
+        Raises:
+            RuntimeClosedError: the owner is closed.
+            RealModelBlockedError: a test run keeps real models out.
+        """
+        check_allowed(f"ask {self.info.name}")
+        ticket = Ticket(self)
+
+        def job(engine: LocalEngine) -> None:
+            try:
+                engine.submit(
+                    request,
+                    emit=put,
+                    finish=put,
+                    stopped=lambda: self.closing or ticket.cancelled.is_set(),
+                    submitted=submitted,
+                )
+            except BaseException as error:  # the caller has to hear of it, and the thread to go on
+                failure = Failure(f"{type(error).__name__}: {error}", kind="fatal")
+                put(done_of((), "error", failure))
+
+        self._owner.put(job)
+        return ticket
+
+    def interrupt(self) -> None:
+        """Have the engine look at who was cancelled."""
+        self._interrupt()
+
+    def close(self) -> None:
+        """Cancel everything, and free the model. May be called twice."""
+        self.closing = True
+        self._interrupt()
+        self._owner.close()
+
+
+@define(eq=False)
+class Ticket:
+    """One request that was handed in."""
+
+    _desk: Desk
+    cancelled: threading.Event = field(factory=threading.Event, init=False)
+
+    def cancel(self) -> None:
+        """End it soon; from any thread, at any time."""
+        self.cancelled.set()
+        self._desk.interrupt()
+
+
+class LocalGeneration:
+    """A reply of a local model on its way, put into a queue by another thread; see ``runtime.Generation``."""
+
+    def __init__(self, runtime: Runtime, outputs: SimpleQueue[Output | Done], cancel: Callable[[], None]) -> None:
+        self._runtime = runtime  # a runtime that nobody else holds lives as long as its replies
+        self._outputs = outputs
+        self._cancel = cancel
+        self._ended = False
+
+    def __iter__(self) -> Iterator[Output | Done]:
+        return self
+
+    def __next__(self) -> Output | Done:
+        if self._ended:
+            raise StopIteration
+        while True:
+            try:
+                output = self._outputs.get(timeout=LONGEST_WAIT)
+            except Empty:  # a chance for the handler of a signal that came in the instant before the wait
+                continue
+            self._ended = isinstance(output, Done)
+            return output
+
+    def cancel(self) -> None:
+        self._cancel()
+
+
+class LocalRuntime:
+    """A local model; see ``runtime.Runtime``. Made by ``runtime.load_model``.
+
+    Usable in a ``with`` statement. A runtime that is no longer held, or still open when the program ends, is closed.
+    """
+
+    def __init__(self, owner: Owner[LocalEngine]) -> None:
+        """Take over an owner whose engine is ready."""
+        self._owner = owner
+        self._desk = owner.call(lambda engine: Desk(owner, engine))
+        # Closes a runtime that is no longer held, and any that is still open when the program ends.
+        self._shut = weakref.finalize(self, self._desk.close)
+
+    def submit(self, request: ModelRequest) -> LocalGeneration:
+        outputs: SimpleQueue[Output | Done] = SimpleQueue()
+        ticket = self._desk.submit(request, outputs.put, time.monotonic())
+        return LocalGeneration(self, outputs, ticket.cancel)
+
+    def count_tokens(self, request: ModelRequest) -> int:
+        return self._owner.call(lambda engine: len(engine.prompt(request)))
+
+    def save_cache(self, request: ModelRequest, path: str | PathLike[str]) -> int:
+        """Save what the cache holds of a request's prompt, so that another process need not compute it again.
+
+        ``LLMEngine.build_prompt(state)`` is the request of a session as it stands; any request that begins with the
+        same system prompt and tools saves these.
+
+        Args:
+            request: a request that was answered, or one that goes on from it; nothing is computed for it.
+            path: of the file, which is replaced if it is there. It holds the conversation: guard it as such.
+
+        Returns:
+            How many tokens are saved.
+
+        Raises:
+            SavedCacheError: the cache holds nothing of this prompt, the backend can't save, or the file can't be
+                written.
+            TemplateError: the model's template refuses these messages.
+            RuntimeClosedError: after ``close()``.
+        """
+        path = Path(path)
+        try:
+            saved = self._owner.call(lambda engine: engine.save(request))
+        except BackendError as error:
+            raise SavedCacheError(f"the cache can't be saved: {error}", path) from error
+        if saved is None:
+            raise SavedCacheError("the cache holds nothing of this prompt; submit the request first", path)
+        write(saved, path)
+        return len(saved.tokens)
+
+    def restore_cache(self, path: str | PathLike[str]) -> int:
+        """Put into the cache what ``save_cache`` saved; a request whose prompt begins so reuses it.
+
+        Returns:
+            How many tokens there are.
+
+        Raises:
+            SavedCacheError: the file can't be read, is damaged, or was saved with another model, adapter, version or
+                option that matters; or there is no room beside what runs.
+            RuntimeClosedError: after ``close()``.
+        """
+        path = Path(path)
+        try:
+            saved = read(path, self._owner.call(lambda engine: engine.identity()))
+            restored = self._owner.call(lambda engine: engine.restore(saved))
+        except BackendError as error:
+            raise SavedCacheError(f"the cache can't be restored from {path}: {error}", path) from error
+        if not restored:
+            raise SavedCacheError(
+                f"there is no room for the {len(saved.tokens)} tokens of {path} beside what runs", path
+            )
+        return len(saved.tokens)
+
+    def describe(self) -> ModelInfo:
+        return self._desk.info
+
+    def close(self) -> None:
+        self._shut()
+        self._owner.close()  # once more: waits for the thread also where another caller has just begun to close
+
+    def __enter__(self) -> LocalRuntime:
+        return self
+
+    def __exit__(self, *_exception: object) -> None:
+        self.close()

@@ -1,0 +1,52 @@
+"""From the files of a model to its engine: the one place where a backend is imported."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from runtime.errors import ModelOptionsError
+from runtime.local.real_models import check_allowed
+
+if TYPE_CHECKING:
+    from runtime.backend import Backend
+    from runtime.llama.options import LlamaOptions
+    from runtime.local.engine import LocalEngine
+    from runtime.models.specs import Source
+
+
+def load_engine(
+    source: Source,
+    context_tokens: int | None,
+    threads: int | None,
+    options: LlamaOptions | None,
+    on_progress: Callable[[float], bool],
+) -> LocalEngine:
+    """On the owner's thread. Backends are imported here and nowhere else."""
+    check_allowed(f"load {source.path}")
+    from runtime.local.engine import LocalEngine
+
+    on_progress(0.0)
+    backend: Backend
+    if source.backend == "llama":
+        from runtime.llama.backend import LlamaBackend
+
+        backend = LlamaBackend(
+            source.path, context_tokens=context_tokens, threads=threads, options=options, on_progress=on_progress
+        )
+    else:
+        if options is not None:
+            raise ModelOptionsError(
+                f"{source.path} is an MLX model, and options={options!r} are llama.cpp's; leave them out",
+                spec=str(source.path),
+            )
+        from runtime.mlx.backend import MlxBackend
+
+        backend = MlxBackend(source.path, context_tokens=context_tokens)
+    try:
+        engine = LocalEngine(backend)
+    except BaseException:
+        backend.close()
+        raise
+    on_progress(1.0)
+    return engine

@@ -1,0 +1,312 @@
+"""MLX: a directory of weights run through mlx-lm's model definitions, many sequences at once.
+
+``import mlx_lm`` takes more than a second, nearly all of it transformers for the tokenizer. Neither is needed for plain
+weights: the model definitions are imported without the package's ``__init__`` (0.05 s), and ``tokenizer.json`` is read
+by the ``tokenizers`` library. What is more than plain weights, quantised ones above all, takes mlx-lm's own loader.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+from collections.abc import Mapping, Sequence
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import mlx.core as mx
+import numpy
+from attrs import evolve
+from mlx.utils import tree_flatten
+from tokenizers import Tokenizer
+
+from cognition import GenerationOptions
+from runtime.backend import BackendError, Metadata, Sampler, SpecialTokens
+from runtime.errors import ModelFileError
+from runtime.mlx.pieces import piece_reader
+from runtime.mlx.sampling import NumpySampler
+from runtime.mlx.sequences import MlxSequences
+from runtime.models.lazy_package import import_lazily
+from runtime.models.mlx_files import MlxFiles, read_mlx_directory
+from runtime.models.saved_cache import fingerprint
+from runtime.scheduling.plan import Limits, Piece
+
+import_lazily("mlx_lm")
+
+CPU_CHUNK, GPU_CHUNK = 128, 512
+"""Tokens of prompts evaluated at once. A cancel waits for one such batch, and so does the next token of a reply."""
+
+SEQUENCES, LEAST_SEQUENCES = 32, 4
+"""Told apart in the cache, those in use and those kept for later; the second where each has a large recurrent state."""
+
+CONVERSATIONS = 8
+"""Of full length, for which the cache has room unless that takes more than ``CACHE_BYTES``; for one in any case."""
+CACHE_BYTES = 1024**3
+
+MOST_WIDENED = 1024**3
+"""Bytes of 16-bit weights, and of factors of quantised ones, that are widened on a processor: as many again."""
+
+CLEAN_UP_EVERY = 512
+"""Batches after which MLX gives back the memory that it keeps for new arrays of the sizes of old ones, as mlx-lm's own
+generator does: a cache that grows leaves many sizes behind."""
+
+DEFAULT_CONTEXT = 8192
+"""As for llama.cpp: what a caller gets who asks for nothing, where the model allows more."""
+
+
+Row = numpy.ndarray[Any, numpy.dtype[numpy.float32]]
+"""Logits of the whole vocabulary."""
+
+
+class MlxBackend:
+    """An MLX directory; its form has been checked.
+
+    Args:
+        path: the directory.
+        context_tokens: prompt and reply together; None: what the model was trained for, at most ``DEFAULT_CONTEXT``.
+
+    Raises:
+        ModelFileError: it can't be loaded; the message holds the reason.
+    """
+
+    def __init__(self, path: Path, *, context_tokens: int | None = None) -> None:
+        self._model: Any = None
+        self._sequences: Any = None
+        self._logits: dict[int, Row] = {}
+        """What the model says behind a piece of the last batch, by the piece's place in it."""
+        self._last: Sequence[Piece] = ()
+        self._batches = 0
+        try:
+            self._open(path, context_tokens)
+        except BaseException:
+            self.close()
+            raise
+
+    def _open(self, path: Path, context_tokens: int | None) -> None:
+        files = read_mlx_directory(path)
+        self._path = path
+        on_cpu = mx.default_device() == mx.Device(mx.cpu)
+        if on_cpu:
+            # There MLX compiles fused operations with the machine's C++ compiler: 2 s before the first token of a fresh
+            # process, a failure where there is no compiler, and not one token a second gained (measured).
+            mx.disable_compile()
+        try:
+            self._model = _load_weights(path, files.config)
+            if on_cpu:
+                _widen(self._model)
+            self._tokenizer = _load_tokenizer(path)
+        except Exception as error:  # whatever MLX meets in foreign files: its errors have no base class of their own
+            reason = str(error).partition("\n")[0].strip() or "no reason given"
+            raise ModelFileError(
+                f"MLX can't load {path} ({type(error).__name__}: {reason}); fetch it again, or update mlx-lm",
+                spec=str(path),
+            ) from error
+        self._added: dict[int, Any] = dict(self._tokenizer.get_added_tokens_decoder())
+        self.vocabulary = int(self._tokenizer.get_vocab_size(with_added_tokens=True))
+        self._read_piece = piece_reader(json.loads(self._tokenizer.to_str()))
+        self.special = SpecialTokens(
+            control={added.content: token for token, added in self._added.items() if added.special},
+            defined={added.content: token for token, added in self._added.items() if not added.special},
+        )
+        end = self._tokenizer.token_to_id(files.eos_text) if files.eos_text else None
+        self._ends = files.end_tokens | ({end} if end is not None else set())
+        self.metadata = self._metadata(path, files, context_tokens)
+        self._sequences = MlxSequences(self._model, self.metadata.context_tokens)
+        self.limits = self._limits(CPU_CHUNK if on_cpu else GPU_CHUNK)
+        wired = mx.device_info().get("max_recommended_working_set_size")
+        if wired is not None:
+            mx.set_wired_limit(int(wired))  # on Apple's GPUs: weights stay in memory, as mlx-lm has it
+
+    def _limits(self, chunk: int) -> Limits:
+        context = self.metadata.context_tokens
+        token, state = self._sequences.sizes()
+        cells = max(context, min(CONVERSATIONS * context, CACHE_BYTES // max(token, 1)))
+        sequences = min(SEQUENCES, max(LEAST_SEQUENCES, CACHE_BYTES // max(state, 1)), cells)
+        return Limits(
+            cells=cells,
+            sequences=sequences,
+            batch=chunk,
+            chunk=chunk,
+            tile=chunk,  # prompts are evaluated one after another
+            copies_share=False,
+            can_cut=self._sequences.can_cut,
+        )
+
+    def _metadata(self, path: Path, files: MlxFiles, context_tokens: int | None) -> Metadata:
+        trained = files.trained_context or DEFAULT_CONTEXT
+        context = context_tokens or min(trained, DEFAULT_CONTEXT)
+        warnings = []
+        if context > trained:
+            warnings.append(
+                f"the model was trained on at most {trained} tokens; beyond that, of {context}, its replies get worse"
+            )
+        bos = self._tokenizer.token_to_id(files.bos_text) if files.bos_text else None
+        return Metadata(
+            name=path.resolve().name,
+            backend="mlx",
+            backend_version=f"mlx-lm {version('mlx-lm')}, mlx {version('mlx')}",
+            path=str(path),
+            context_tokens=context,
+            weight_bytes=files.weight_bytes,
+            template=files.template,
+            plain_template=files.plain_template,
+            bos_text=files.bos_text,
+            eos_text=files.eos_text,
+            # As transformers does: a template is the whole truth; only the fallback needs the token from us.
+            leading_bos=bos if files.template is None else None,
+            warnings=tuple(warnings),
+        )
+
+    def tokenize(self, text: str, *, special: bool) -> list[int]:
+        self._tokenizer.encode_special_tokens = not special
+        return list(self._tokenizer.encode(text, add_special_tokens=False).ids)
+
+    def piece(self, token: int) -> bytes:
+        if token in self._added:
+            return str(self._added[token].content).encode("utf-8")
+        written = self._tokenizer.id_to_token(token)
+        return b"" if written is None else self._read_piece(written)  # None: padding at the end of the vocabulary
+
+    def is_end(self, token: int) -> bool:
+        return token in self._ends
+
+    def drop(self, sequence: int) -> None:
+        self._sequences.drop(sequence)
+
+    def cut(self, sequence: int, length: int) -> bool:
+        return bool(self._sequences.cut(sequence, length))
+
+    def copy(self, source: int, target: int, length: int) -> None:
+        self._sequences.copy(source, target, length)
+
+    def identity(self) -> Mapping[str, str]:
+        files = sorted([*self._path.glob("model*.safetensors"), self._path / "config.json"])
+        return {"backend": self.metadata.backend_version, "model": ", ".join(map(fingerprint, files))}
+
+    def state(self, sequence: int, length: int) -> memoryview:
+        return memoryview(self._sequences.state(sequence, length))
+
+    def restore(self, sequence: int, length: int, state: memoryview) -> None:
+        try:
+            self._sequences.restore(sequence, length, state)
+        except Exception as error:  # whatever MLX and mlx-lm meet in foreign bytes
+            self.drop(sequence)
+            raise BackendError(f"MLX can't take back a state of {length} tokens ({error})") from error
+
+    def reset(self) -> None:
+        self._sequences.clear()
+
+    def sampler(self, options: GenerationOptions) -> NumpySampler:
+        return NumpySampler(options)
+
+    def evaluate(self, batch: Sequence[Piece]) -> bool:
+        return self._evaluate(batch)
+
+    def append_tokens(self, tokens: Sequence[int]) -> bool:
+        pieces = zip(self._last, tokens, strict=True)
+        return self._evaluate([evolve(piece, start=piece.start + 1, tokens=(token,)) for piece, token in pieces])
+
+    def _evaluate(self, batch: Sequence[Piece]) -> bool:
+        # Prompts one after another, each but for its last token: a chunk of one fills the machine as well as parts of
+        # many would, and nothing has to be padded. Then one token of each sequence in which something is said: logits
+        # are wanted behind those only, and a row of them is as long as the vocabulary.
+        for piece in batch:
+            if body := piece.tokens[: len(piece.tokens) - piece.last]:
+                layers = self._sequences.alone(piece.sequence)
+                self._model(mx.array([body]), cache=layers)
+                mx.eval([layer.state for layer in layers])
+        said = self._say({piece.sequence: piece.tokens[-1] for piece in batch if piece.last})
+        self._logits = {row: said[piece.sequence] for row, piece in enumerate(batch) if piece.last}
+        for piece in batch:
+            self._sequences.held[piece.sequence] = piece.start + len(piece.tokens)
+        self._last = batch
+        self._batches += 1
+        if self._batches % CLEAN_UP_EVERY == 0:
+            mx.clear_cache()
+        return True
+
+    def _say(self, tokens: dict[int, int]) -> dict[int, Row]:
+        """Append one token to each of these sequences: what the model says behind it."""
+        together = self._sequences.can_batch or len(tokens) < 2
+        said: dict[int, Row] = {}
+        for group in [list(tokens)] if together else [[sequence] for sequence in tokens]:
+            if group:
+                layers, rows = self._sequences.together(group)
+                logits = self._model(mx.array([[tokens[sequence]] for sequence in rows]), cache=layers)[:, -1]
+                logits = logits.astype(mx.float32)
+                mx.eval(logits, [layer.state for layer in layers])
+                said |= zip(rows, numpy.array(logits), strict=True)
+        return said
+
+    def sample(self, row: int, sampler: Sampler, allowed: bytes | None = None) -> int:
+        assert isinstance(sampler, NumpySampler)  # one of ours
+        logits = self._logits[row]
+        if allowed is not None:
+            # In place: the next evaluation gives new ones. Vocabularies are padded: there may be more logits than bits,
+            # and what has no bit is not allowed.
+            bits = numpy.unpackbits(numpy.frombuffer(allowed, numpy.uint8), bitorder="little")[: logits.size]
+            logits[: bits.size][bits == 0] = -numpy.inf
+            logits[bits.size :] = -numpy.inf
+        return sampler.sample(logits)
+
+    def ready(self) -> None:
+        """Nothing is ever pending."""
+
+    def interrupt(self) -> None:
+        """MLX can't be interrupted; a batch is a chunk at the most, and whoever stopped is looked at after it."""
+
+    def close(self) -> None:
+        self._model = None
+        self._logits = {}
+        self._sequences = None
+        mx.clear_cache()
+        # This thread's streams have threads of their own; left to the end of the process, they now and then abort it
+        # ("terminate called without an active exception", seen with mlx 0.32.4 on Linux).
+        mx.clear_streams()
+
+
+def _widen(model: Any) -> None:
+    """Turn 16-bit numbers into 32-bit ones, which a processor computes with: with what is left as it is, each product
+    converts them again. A token of the shipped model takes 0.6 times as long so, products of 4-bit weights 0.15 times.
+    """
+    weights: Any = tree_flatten(model.parameters())
+    numbers = [array for _, array in weights if array.dtype in (mx.float16, mx.bfloat16)]
+    if sum(array.nbytes for array in numbers) <= MOST_WIDENED:
+        model.set_dtype(mx.float32)
+        mx.eval(model.parameters())
+
+
+def _load_weights(path: Path, config: dict[str, Any]) -> Any:
+    """The model with its weights; by mlx-lm's own loader for all that is not plain."""
+    architecture = None
+    if not config.keys() & {"quantization", "quantization_config", "model_file"} and "text_config" not in config:
+        try:
+            architecture = importlib.import_module(f"mlx_lm.models.{config['model_type']}")
+        except ImportError:  # mlx-lm reads some types under another name
+            architecture = None
+    if architecture is None:
+        return importlib.import_module("mlx_lm.utils").load_model(path)[0]
+    model = architecture.Model(architecture.ModelArgs.from_dict(config))
+    weights: dict[str, Any] = {}
+    for file in sorted(path.glob("model*.safetensors")):
+        loaded: Any = mx.load(str(file))
+        weights |= loaded
+    if hasattr(model, "sanitize"):
+        weights = model.sanitize(weights)
+    model.eval()
+    model.load_weights(list(weights.items()), strict=True)
+    mx.eval(model.parameters())
+    return model
+
+
+def _load_tokenizer(path: Path) -> Any:
+    """The tokenizer without padding and truncation; through transformers where there is no ``tokenizer.json``."""
+    file = path / "tokenizer.json"
+    if file.is_file():
+        tokenizer = Tokenizer.from_file(str(file))
+    else:
+        loaded = importlib.import_module("transformers").AutoTokenizer.from_pretrained(path)
+        tokenizer = loaded.backend_tokenizer
+    tokenizer.no_padding()
+    tokenizer.no_truncation()
+    return tokenizer

@@ -1,0 +1,139 @@
+"""How the tokens of one reply are chosen, for backends that leave it to us: what ``GenerationOptions`` says, in NumPy.
+
+The same samplers in the same order as llama.cpp's; ``tests/runtime/mlx/test_sampling.py`` holds them against those.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections import Counter, deque
+from typing import Any
+
+import numpy
+
+from cognition import GenerationOptions
+
+PENALTY_WINDOW = 64
+"""Tokens of the reply that penalties look back on; ``runtime.llama.sampler`` says why none of the prompt."""
+
+FEW, MORE = 64, 8
+"""Tokens that are sorted first for top-p, and how many times as many where those are not enough."""
+
+Array = numpy.ndarray[Any, numpy.dtype[numpy.float64]]
+Tokens = numpy.ndarray[Any, numpy.dtype[numpy.intp]]
+
+
+class NumpySampler:
+    """For one reply.
+
+    Args:
+        options: of the request.
+    """
+
+    def __init__(self, options: GenerationOptions) -> None:
+        self._options = options
+        self._said: deque[int] = deque(maxlen=PENALTY_WINDOW)
+        self._random = numpy.random.default_rng(secrets.randbits(64) if options.seed is None else abs(options.seed))
+
+    @property
+    def plain(self) -> bool:
+        """Whether the likeliest token is all that is asked for, so that the logits need not be looked at here."""
+        options = self._options
+        penalties = (options.repeat_penalty, options.frequency_penalty, options.presence_penalty)
+        return options.temperature == 0 and not options.logit_bias and penalties == (1, 0, 0)
+
+    def sample(self, logits: numpy.ndarray[Any, Any]) -> int:
+        """The next token, from a row of logits; -inf is what can't come. It counts as said from now on."""
+        if self.plain:
+            return int(logits.argmax())
+        tokens, left = self.left(logits)
+        if self._options.temperature == 0:
+            token = int(tokens[left.argmax()])
+        else:
+            until = _weights(left / self._options.temperature).cumsum()
+            token = int(tokens[until.searchsorted(self._random.random() * until[-1], side="right")])
+        self._said.append(token)
+        return token
+
+    def close(self) -> None:
+        """Nothing to free."""
+
+    def left(self, logits: numpy.ndarray[Any, Any]) -> tuple[Tokens, Array]:
+        """The tokens that may be taken, ascending, and their logits after all options but the temperature.
+
+        A vocabulary of 150,000 is looked through, and never sorted: with top-k or top-p a few of it are enough.
+        """
+        options, logits = self._options, numpy.array(logits, numpy.float64)
+        for token, bias in options.logit_bias:
+            if token < logits.size:
+                logits[token] += bias
+        for token, count in Counter(self._said).items():
+            value = logits[token]
+            value = value * options.repeat_penalty if value <= 0 else value / options.repeat_penalty
+            logits[token] = value - count * options.frequency_penalty - options.presence_penalty
+        tokens: Tokens = numpy.arange(logits.size)
+        if options.temperature == 0:
+            return tokens, logits
+        for option, narrow in (
+            (options.top_k, _top_k),
+            (options.typical_p if options.typical_p < 1 else None, _typical),
+            (options.top_p if options.top_p < 1 else None, _top_p),
+            (options.min_p, _min_p),
+        ):
+            if option:
+                kept = narrow(logits, option)
+                tokens, logits = tokens[kept], logits[kept]
+        return tokens, logits
+
+
+# Each gives the places of what is kept, ascending. Of equals, the first come first.
+
+
+def _top_k(logits: Array, count: float) -> Tokens:
+    return _largest(logits, int(count))
+
+
+def _typical(logits: Array, enough: float) -> Tokens:
+    weights = _weights(logits)
+    possible = numpy.flatnonzero(weights)
+    probabilities = weights[possible] / weights.sum()
+    surprise = -numpy.log(probabilities)
+    expected = (probabilities * surprise).sum()
+    order = numpy.argsort(abs(surprise - expected), kind="stable")
+    return numpy.sort(possible[_until(order, probabilities[order].cumsum() > enough)])
+
+
+def _top_p(logits: Array, enough: float) -> Tokens:
+    weights = _weights(logits)
+    total, count = weights.sum(), FEW
+    while True:
+        few = _largest(weights, count)
+        order = few[numpy.argsort(-weights[few], kind="stable")]
+        shares = weights[order].cumsum() / total
+        if shares[-1] >= enough or few.size == weights.size:
+            return numpy.sort(_until(order, shares >= enough))
+        count *= MORE
+
+
+def _min_p(logits: Array, share: float) -> Tokens:
+    return numpy.flatnonzero(logits >= logits.max() + numpy.log(share))
+
+
+def _largest(values: Array, count: int) -> Tokens:
+    """Where the largest so many stand."""
+    if count >= values.size:
+        return numpy.arange(values.size)
+    least = numpy.partition(values, values.size - count)[values.size - count]
+    larger = numpy.flatnonzero(values > least)
+    return numpy.sort(numpy.concatenate([larger, numpy.flatnonzero(values == least)[: count - larger.size]]))
+
+
+def _until(order: Tokens, reached: Any) -> Tokens:
+    """The first ones of an order, up to and with the one at which something is reached."""
+    return order[: int(reached.argmax()) + 1] if reached.any() else order
+
+
+def _weights(logits: Array) -> Array:
+    """Probabilities but for a factor."""
+    weights: Array = numpy.exp(logits - logits.max())
+    return weights

@@ -1,0 +1,1 @@
+"""Models as files: how they are named, found, downloaded and described."""

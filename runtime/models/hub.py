@@ -1,0 +1,154 @@
+"""Models from the Hugging Face hub, through its own client: resumed downloads, the cache that all tools share.
+
+Without a network the cache serves what it has. Nothing here knows what is in the files; ``specs`` checks them.
+"""
+
+from __future__ import annotations
+
+import importlib
+import io
+import logging
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from runtime.errors import ExtraMissingError, LoadCancelledError, ModelLoadError, ModelNotFoundError, ModelSpecError
+
+SPEC = re.compile(r"hf:(?P<repo>[\w.-]+/[\w.-]+)(?:/(?P<file>.+))?")
+
+MLX_FILES = ["*.json", "*.jinja", "tokenizer.model", "model*.safetensors"]
+
+TEMPLATE_FILES = [
+    "chat_template.jinja", "additional_chat_templates/*.jinja", "chat_template.json", "tokenizer_config.json",
+]  # fmt: skip
+"""Where a repository keeps its chat template beside the weights: some kilobytes."""
+
+PREFERRED = ("Q4_K_M", "Q4_K_S", "Q5_K_M", "Q8_0")
+"""Which of several GGUF files is taken when none is named: the best for its size, as most publishers say, first."""
+
+PART = re.compile(r"-(\d{5})-of-\d{5}\.gguf$")
+"""Large models are split into files; llama.cpp is given the first and finds the others beside it."""
+
+OnDownload = Callable[[float], bool]
+
+
+def fetch(spec: str, backend: str | None, on_download: OnDownload, *, template_only: bool = False) -> Path:
+    """The local path of what ``hf:owner/repo[/file]`` names, downloaded if need be.
+
+    Args:
+        spec: the text.
+        backend: ``"llama"`` wants a GGUF file, ``"mlx"`` a directory; None takes a directory if there is one.
+        on_download: called with the fraction downloaded, 0 to 1; returning False ends the download.
+        template_only: a directory with the files of the chat template serves, where the repository has any.
+
+    Raises:
+        ModelSpecError: the text has another form, or names no one model in its repository.
+        ExtraMissingError: the client is not installed.
+        ModelNotFoundError: no such repository or file, or it is neither in the cache nor within reach.
+        LoadCancelledError: ``on_download`` returned False.
+    """
+    match = SPEC.fullmatch(spec)
+    if match is None:
+        raise ModelSpecError(f"{spec!r} is not of the form hf:owner/repo or hf:owner/repo/file.gguf", spec=spec)
+    try:
+        import huggingface_hub
+        from huggingface_hub import errors
+    except ImportError as error:
+        raise ExtraMissingError(
+            "models from the Hugging Face hub need its client: pip install 'cogstep[hub]'", extra="hub", spec=spec
+        ) from error
+    logging.getLogger("huggingface_hub").setLevel(logging.ERROR)  # its retries are told as one error, if they fail
+    repo, file = match["repo"], match["file"]
+    progress = _progress_class(on_download, spec)
+
+    def snapshot(patterns: list[str]) -> Path:
+        return Path(huggingface_hub.snapshot_download(repo, allow_patterns=patterns, tqdm_class=progress))
+
+    try:
+        if file is None:
+            names = _file_names(huggingface_hub, repo)
+            if template_only and not set(names).isdisjoint(TEMPLATE_FILES):
+                return snapshot(TEMPLATE_FILES)
+            file = _choose(names, backend, spec)
+        if file is None:
+            return snapshot(MLX_FILES)
+        if PART.search(file):
+            return snapshot([PART.sub("-*.gguf", file)]) / file
+        return Path(huggingface_hub.hf_hub_download(repo, file, tqdm_class=progress))
+    except errors.GatedRepoError as error:
+        raise ModelLoadError(
+            f"{repo} is for those who accepted its terms: do so on https://huggingface.co/{repo}, then `hf auth login`",
+            spec=spec,
+        ) from error
+    except errors.RepositoryNotFoundError as error:
+        raise ModelNotFoundError(
+            f"there is no model {repo} on the Hugging Face hub; look at its name", spec=spec
+        ) from error
+    except errors.LocalEntryNotFoundError as error:
+        raise ModelNotFoundError(
+            f"{spec} is not in the local cache, and the Hugging Face hub can't be reached; go online once to fetch it",
+            spec=spec,
+        ) from error
+    except errors.EntryNotFoundError as error:
+        raise ModelNotFoundError(
+            f"{repo} has no file {file}; see https://huggingface.co/{repo}/tree/main", spec=spec
+        ) from error
+    except ModelLoadError:  # ours already: cancelled, or no one model was named
+        raise
+    except Exception as error:
+        # The network broke off, or the disk is full: what has arrived is kept. What the client lets through of its HTTP
+        # library has no base class to rely on: it was requests, then httpx, then httpx2.
+        raise ModelLoadError(
+            f"{spec} could not be fetched ({type(error).__name__}: {error}); try again, it goes on where it stopped",
+            spec=spec,
+        ) from error
+
+
+def _file_names(hub: Any, repo: str) -> list[str]:
+    """What a repository holds; what the cache holds of it when the hub can't be reached."""
+    try:
+        return list(hub.HfApi().list_repo_files(repo))
+    except (hub.errors.RepositoryNotFoundError, hub.errors.GatedRepoError):
+        raise
+    except Exception:  # whatever the client's HTTP library raises without a network; see fetch
+        folder = Path(hub.snapshot_download(repo, local_files_only=True, allow_patterns=["config.json"]))
+        return [str(file.relative_to(folder)) for file in folder.rglob("*") if file.is_file()]
+
+
+def _choose(names: list[str], backend: str | None, spec: str) -> str | None:
+    """The one GGUF file to take, or None for the whole MLX directory."""
+    if backend != "llama" and "config.json" in names and any(name.endswith(".safetensors") for name in names):
+        return None
+    files = sorted(name for name in names if name.endswith(".gguf") and not Path(name).name.startswith("mmproj"))
+    files = [name for name in files if not (part := PART.search(name)) or int(part[1]) == 1]
+    if len(files) == 1:
+        return files[0]
+    for kind in PREFERRED:
+        for name in files:
+            if kind.lower() in name.lower():
+                return name
+    if files:
+        raise ModelSpecError(f"{spec} holds several models; add one of: {', '.join(files)}", spec=spec)
+    raise ModelNotFoundError(
+        f"{spec} holds no model that can be loaded: neither a GGUF file nor config.json with safetensors", spec=spec
+    )
+
+
+def _progress_class(on_download: OnDownload, spec: str) -> type:
+    """A progress bar of the kind that the client reports to, which shows nothing and tells us."""
+    tqdm: Any = importlib.import_module("tqdm").tqdm
+
+    class Progress(tqdm):  # type: ignore[misc]  # it has no types; they would be a package of their own
+        monitor_interval = 0  # no thread that watches over slow bars
+
+        def __init__(self, *arguments: Any, **options: Any) -> None:
+            super().__init__(*arguments, **{**options, "file": io.StringIO(), "disable": False})
+
+        def update(self, n: float | None = 1) -> Any:
+            shown = super().update(n)
+            if self.total and not on_download(min(self.n / self.total, 1.0)):
+                raise LoadCancelledError(f"downloading {spec} was cancelled", spec=spec)
+            return shown
+
+    return Progress

@@ -1,0 +1,151 @@
+"""From what a user names a model by to a file or directory that can be loaded. Checked before native code sees it.
+
+==========================  ========================================================================
+``None``                    the small model that ships with cogstep
+``path/to/model.gguf``      a GGUF file, for llama.cpp
+``path/to/directory``       an MLX model: ``config.json``, ``tokenizer.json``, ``model*.safetensors``
+``hf:owner/repo``           an MLX model, or the GGUF file, of a repository on the Hugging Face hub
+``hf:owner/repo/file``      one GGUF file of it
+==========================  ========================================================================
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import struct
+from collections.abc import Callable
+from pathlib import Path
+from typing import Literal
+
+from attrs import frozen
+
+from runtime.errors import ExtraMissingError, ModelFileError, ModelNotFoundError, ModelSpecError
+from runtime.models.mlx_files import check_mlx_directory
+
+BackendName = Literal["llama", "mlx"]
+
+SMALL_MODEL = Path(__file__).parent.parent / "small_model"
+
+PACKAGES: dict[BackendName, str] = {"llama": "llama_cpp", "mlx": "mlx_lm"}
+"""What has to be importable for a backend, in the order of preference for the shipped model: llama.cpp writes it about
+twenty times as fast as MLX does on a CPU, and loads it as fast."""
+
+FORMS = "a .gguf file, an MLX directory, hf:owner/repo[/file], or nothing for the model that ships with cogstep"
+
+GGUF_VERSIONS = (2, 3)
+"""What llama.cpp reads. Version 1 of 2023 is gone."""
+
+
+@frozen
+class Source:
+    """A model that is on this machine, and the backend that can load it."""
+
+    backend: BackendName
+    path: Path
+
+
+def resolve(
+    spec: str | Path | None, backend: BackendName | None, on_download: Callable[[float], bool] = lambda _fraction: True
+) -> Source:
+    """Find the model that a spec names, download it if need be, and see that it can be what it should be.
+
+    Args:
+        spec: see above.
+        backend: which one shall load it; None for the one that fits.
+        on_download: called with the fraction downloaded, 0 to 1; returning False ends it.
+
+    Raises:
+        ModelLoadError: one of its kinds, with a line that says what to do.
+    """
+    if backend is not None and backend not in PACKAGES:
+        raise ModelSpecError(f"there is no backend {backend!r}; use one of: {', '.join(PACKAGES)}", spec=str(spec))
+    if spec is None:
+        source = _shipped(backend)
+    else:
+        text = str(spec)
+        if text.startswith("hf:"):
+            from runtime.models.hub import fetch  # only here: it belongs to an extra
+
+            path = fetch(text, backend, on_download)
+        else:
+            path = Path(text).expanduser()
+        source = _local(path, text)
+    if backend is not None and source.backend != backend:
+        kinds = {"llama": "a GGUF file, which llama.cpp loads", "mlx": "an MLX directory, which MLX loads"}
+        raise ModelSpecError(f"{source.path} is {kinds[source.backend]}; leave out backend={backend!r}", spec=str(spec))
+    require(source.backend, str(spec or ""))
+    return source
+
+
+def installed(backend: BackendName) -> bool:
+    """Whether a backend's package can be found; nothing is imported."""
+    return importlib.util.find_spec(PACKAGES[backend]) is not None
+
+
+def require(backend: BackendName, spec: str) -> None:
+    """Raise ``ExtraMissingError`` unless the backend is installed."""
+    if not installed(backend):
+        name = {"llama": "llama.cpp", "mlx": "MLX"}[backend]
+        raise ExtraMissingError(
+            f"{name} is not installed, which this model needs: pip install 'cogstep[{backend}]'",
+            extra=backend,
+            spec=spec,
+        )
+
+
+def _shipped(backend: BackendName | None) -> Source:
+    backend = backend or next((name for name in PACKAGES if installed(name)), None)
+    if backend is None:
+        raise ExtraMissingError(
+            "no backend is installed: pip install 'cogstep[llama]' (llama.cpp) or 'cogstep[mlx]' (MLX)", extra="llama"
+        )
+    if backend == "mlx":
+        return Source("mlx", _mlx_directory(SMALL_MODEL / "mlx", ""))
+    files = sorted(SMALL_MODEL.glob("*.gguf"))
+    if not files:
+        raise ModelNotFoundError(f"the small model is missing from {SMALL_MODEL}; install cogstep again")
+    return Source("llama", _gguf_file(files[0], ""))
+
+
+def _local(path: Path, spec: str) -> Source:
+    if not spec.strip():
+        raise ModelSpecError(f"an empty text names no model; use {FORMS}", spec=spec)
+    try:
+        if path.is_dir():
+            return Source("mlx", _mlx_directory(path, spec))
+        if path.is_file():
+            return Source("llama", _gguf_file(path, spec))
+    except PermissionError as error:
+        raise ModelFileError(f"{path} may not be read ({error.strerror}); see to its permissions", spec=spec) from error
+    scheme = re.match(r"([A-Za-z][A-Za-z0-9+_-]+):", spec)  # two letters at least: one may be a drive
+    if scheme:
+        raise ModelSpecError(f"{spec!r} names no model in a form that is known; use {FORMS}", spec=spec)
+    hint = ""
+    if re.fullmatch(r"[\w.-]+/[\w.-]+", spec) and not spec.endswith(".gguf"):
+        hint = f"; for the Hugging Face hub, write hf:{spec}"
+    raise ModelNotFoundError(f"there is no file or directory {path}{hint or f'; a model is {FORMS}'}", spec=spec)
+
+
+def _mlx_directory(path: Path, spec: str) -> Path:
+    check_mlx_directory(path, spec=spec)
+    return path
+
+
+def _gguf_file(path: Path, spec: str) -> Path:
+    """See that a file begins as GGUF does: ``GGUF``, the version (4 bytes), numbers of tensors and keys (8 each)."""
+    with path.open("rb") as stream:
+        head = stream.read(24)
+    if not head.startswith(b"GGUF"):
+        what = "is empty" if not head else "is no GGUF file"
+        raise ModelFileError(f"{path} {what}; a model is {FORMS}", spec=spec)
+    if len(head) < 24:
+        raise ModelFileError(f"{path} is cut short; fetch it again", spec=spec)
+    (version,) = struct.unpack_from("<I", head, 4)
+    if version not in GGUF_VERSIONS:
+        raise ModelFileError(
+            f"{path} is GGUF of version {version}, and llama.cpp reads {' and '.join(map(str, GGUF_VERSIONS))}; "
+            "fetch a newer conversion of the model",
+            spec=spec,
+        )
+    return path

@@ -1,0 +1,180 @@
+"""Our messages as the dictionaries that chat templates expect: OpenAI's shape, as ``transformers`` passes it."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final, Literal
+
+from attrs import frozen
+
+from cognition import AssistantMessage, Message, ModelRequest, ToolCall, ToolMessage, ToolSpec, UserMessage
+from runtime.templates.protection import Shield
+
+Entry = dict[str, Any]
+
+
+class Undefined(enum.Enum):
+    """The type of ``UNDEFINED``."""
+
+    UNDEFINED = "undefined"
+
+
+UNDEFINED: Final = Undefined.UNDEFINED
+"""In the place of a variable's value: the template is not given the variable at all."""
+
+NoTools = Literal["none", "empty", "undefined"]
+"""How a template is told that there are no tools. ``transformers`` passes None, which a template that goes through its
+tools unasked fails on."""
+
+NO_TOOLS: Mapping[NoTools, Any] = {"none": None, "empty": [], "undefined": UNDEFINED}
+"""What ``tools`` is in each of them, in the order in which they are tried."""
+
+
+@frozen
+class Shape:
+    """How a conversation is bent for a template that refuses the plain form, or leaves some of it out.
+
+    The default is the plain form.
+    """
+
+    short_ids: bool = False
+    """Call ids of nine letters and digits, which Mistral's templates insist on."""
+    merge: bool = False
+    """Neighbouring messages of the user become one, for templates that want strict alternation."""
+    fold_system: bool = False
+    """The system prompt becomes the start of the first user message, for templates without a system role, and for those
+    that forget it once a tool was called."""
+    calls_as_text: bool = False
+    """Calls and results are told as text of assistant and user, for templates that have no form for them."""
+    parts: bool = False
+    """Content as a list of parts, for templates of models that are shown pictures too."""
+    text_arguments: bool = False
+    """Arguments as JSON text instead of an object, for templates that concatenate them."""
+    reasoning_key: str = "reasoning_content"
+    """Under which the template looks for a message's reasoning."""
+
+    def notes(self) -> tuple[str, ...]:
+        """What was bent, one sentence each."""
+        return tuple(
+            sentence
+            for bent, sentence in (
+                (self.short_ids, "the template wants call ids of nine letters and digits: they are renamed"),
+                (self.merge, "the template wants user and assistant to take turns: neighbouring messages are merged"),
+                (self.fold_system, "the template has no system role: the system prompt precedes the first message"),
+                (self.calls_as_text, "the template has no form for calls and their results: they are told as text"),
+                (self.parts, "the template wants content in parts: it is passed as one part of text"),
+                (self.text_arguments, "the template wants arguments as text: they are passed as JSON text"),
+            )
+            if bent
+        )
+
+
+def entries(request: ModelRequest, shield: Shield, shape: Shape) -> list[Entry]:
+    """The conversation with control texts shielded, system prompt first."""
+    made = entries_of(request.messages, shield, shape, native=request.protocol == "native")
+    if request.system:
+        system = shield.text(request.system)
+        if shape.fold_system:
+            _fold(system, made)
+        else:
+            made.insert(0, {"role": "system", "content": system})
+    made = _merged(made) if shape.merge else made
+    return in_parts(made) if shape.parts else made
+
+
+def entries_of(messages: Iterable[Message], shield: Shield, shape: Shape, *, native: bool = True) -> list[Entry]:
+    """The messages one by one. ``native``: calls and results are the template's to write."""
+    short: dict[str, str] = {}
+
+    def call_id(original: str) -> str:
+        return short.setdefault(original, f"call{len(short):05d}") if shape.short_ids else original
+
+    one = _told_entry if shape.calls_as_text else _entry
+    one = one if native else _text_entry
+    return [one(message, shield, shape, call_id) for message in messages]
+
+
+def tool_entries(tools: Sequence[ToolSpec], shield: Shield) -> list[Entry]:
+    """The tools as function definitions, their keys in the order that all templates' training texts have."""
+    return [
+        {
+            "type": "function",
+            "function": {
+                "name": tool.name,
+                "description": shield.text(tool.description),
+                "parameters": shield.data(tool.parameters),
+            },
+        }
+        for tool in tools
+    ]
+
+
+def _entry(message: Message, shield: Shield, shape: Shape, call_id: Callable[[str], str]) -> Entry:
+    if isinstance(message, UserMessage):
+        return {"role": "user", "content": shield.text(message.text)}
+    if isinstance(message, AssistantMessage):
+        entry: Entry = {"role": "assistant", "content": shield.text(message.text)}
+        if message.reasoning:
+            entry[shape.reasoning_key] = shield.text(message.reasoning)
+        if message.calls:
+            entry["tool_calls"] = [_call(call, shield, shape, call_id) for call in message.calls]
+        return entry
+    return {
+        "role": "tool",
+        "tool_call_id": call_id(message.call_id),
+        "name": shield.text(message.name),
+        "content": shield.text(message.content),
+    }
+
+
+def _text_entry(message: Message, shield: Shield, shape: Shape, call_id: Callable[[str], str]) -> Entry:
+    """With a text protocol a reply's text holds its calls, and a result is told in the user's role."""
+    if isinstance(message, AssistantMessage):
+        return {"role": "assistant", "content": shield.text(message.text)}
+    if isinstance(message, ToolMessage):
+        return {"role": "user", "content": shield.text(f"Result of {message.name}:\n{message.content}")}
+    return _entry(message, shield, shape, call_id)
+
+
+def _told_entry(message: Message, shield: Shield, shape: Shape, call_id: Callable[[str], str]) -> Entry:
+    """Calls told in the assistant's text, a result in the user's role: nothing of the conversation is left out."""
+    if isinstance(message, AssistantMessage):
+        calls = [f"Call of {call.name}: {call.arguments_json}" for call in message.calls]
+        entry: Entry = {"role": "assistant", "content": shield.text("\n".join(filter(None, (message.text, *calls))))}
+        return {**entry, shape.reasoning_key: shield.text(message.reasoning)} if message.reasoning else entry
+    return _text_entry(message, shield, shape, call_id)
+
+
+def in_parts(made: Iterable[Entry]) -> list[Entry]:
+    """Messages with each content as a list of one part of text."""
+    return [{**entry, "content": [{"type": "text", "text": entry["content"]}]} for entry in made]
+
+
+def _call(call: ToolCall, shield: Shield, shape: Shape, call_id: Callable[[str], str]) -> Entry:
+    arguments = shield.text(call.arguments_json) if shape.text_arguments else shield.data(call.arguments)
+    return {
+        "id": call_id(call.id),
+        "type": "function",
+        "function": {"name": shield.text(call.name), "arguments": arguments},
+    }
+
+
+def _fold(system: str, made: list[Entry]) -> None:
+    for entry in made:
+        if entry["role"] == "user":
+            entry["content"] = f"{system}\n\n{entry['content']}"
+            return
+    made.insert(0, {"role": "user", "content": system})
+
+
+def _merged(made: list[Entry]) -> list[Entry]:
+    merged: list[Entry] = []
+    for entry in made:
+        last = merged[-1] if merged else None
+        plain = entry["role"] in ("user", "assistant") and "tool_calls" not in entry
+        if last is not None and plain and last["role"] == entry["role"] and "tool_calls" not in last:
+            merged[-1] = {**last, "content": f"{last['content']}\n\n{entry['content']}"}
+        else:
+            merged.append(entry)
+    return merged

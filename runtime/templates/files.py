@@ -1,0 +1,140 @@
+"""The chat template of a model, without loading the model: from a GGUF's head, a directory's JSON files, or a file.
+
+==========================  ========================================================================
+``None``                    the template of the small model that ships with cogstep
+``path/to/model.gguf``      the template in a GGUF file
+``path/to/directory``       that of a model in Hugging Face's layout; weights need not be there
+``path/to/template.jinja``  a template by itself
+``hf:owner/repo[/file]``    that of a model on the Hugging Face hub
+==========================  ========================================================================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from attrs import frozen
+
+from runtime.errors import ExtraMissingError, ModelFileError, ModelNotFoundError
+from runtime.models.gguf_header import read_gguf_header
+from runtime.models.mlx_files import named_templates, read_mlx_directory
+from runtime.models.specs import SMALL_MODEL
+
+if TYPE_CHECKING:
+    from runtime.templates.template import ChatTemplate
+
+FORMS = "a .gguf file, a directory with a model or its tokenizer, a .jinja file, or hf:owner/repo[/file]"
+
+TEMPLATE = "tokenizer.chat_template"
+TOOL_TEMPLATE = "tokenizer.chat_template.tool_use"
+TOKENS = "tokenizer.ggml.tokens"
+BOS, EOS = "tokenizer.ggml.bos_token_id", "tokenizer.ggml.eos_token_id"
+
+
+@frozen
+class TemplateFile:
+    """A chat template as it was found."""
+
+    origin: str
+    """Where, for people."""
+    source: str | None
+    """Jinja2; None where the model has none."""
+    bos_text: str = ""
+    eos_text: str = ""
+    plain_source: str | None = None
+    """Of another one for conversations without tools, where the model has several."""
+
+
+def open_template(file: TemplateFile) -> ChatTemplate:
+    """The template itself, or the documented fallback for a model that has none.
+
+    Raises:
+        ExtraMissingError: Jinja2 is not installed.
+        TemplateError: the source is no valid template.
+    """
+    try:
+        from runtime.templates.template import (  # only here: Jinja2 belongs to the extras
+            FALLBACK_TEMPLATE,
+            ChatTemplate,
+        )
+    except ImportError as error:
+        raise ExtraMissingError(
+            "chat templates need Jinja2, which comes with each backend: pip install 'cogstep[llama]' or 'cogstep[mlx]'",
+            extra="llama",
+        ) from error
+    source = FALLBACK_TEMPLATE if file.source is None else file.source
+    return ChatTemplate(source, without_tools=file.plain_source, bos_token=file.bos_text, eos_token=file.eos_text)
+
+
+def find_template(spec: str | None, on_download: Callable[[float], bool] = lambda _fraction: True) -> TemplateFile:
+    """The chat template that a spec names; see above.
+
+    Raises:
+        ModelLoadError: one of its kinds, with a line that says what to do.
+    """
+    if spec is None:
+        return _shipped()
+    if spec.startswith("hf:"):
+        from runtime.models.hub import fetch  # only here: it belongs to an extra
+
+        path = fetch(spec, None, on_download, template_only=True)
+    else:
+        path = Path(spec).expanduser()
+    try:
+        if path.is_dir():
+            return _of_directory(path, spec)
+        if path.is_file():
+            return _of_file(path, spec)
+    except PermissionError as error:
+        raise ModelFileError(f"{path} may not be read ({error.strerror}); see to its permissions", spec=spec) from error
+    raise ModelNotFoundError(f"there is no file or directory {path}; name {FORMS}", spec=spec)
+
+
+def _shipped() -> TemplateFile:
+    """Either of the two copies of the small model has the same template."""
+    for path in sorted(SMALL_MODEL.glob("*.gguf")):
+        return _of_gguf(path)
+    return _of_directory(SMALL_MODEL / "mlx", "")
+
+
+def _of_directory(path: Path, spec: str) -> TemplateFile:
+    files = read_mlx_directory(path)
+    if not files.config and files.template is None:
+        raise ModelNotFoundError(
+            f"{path} holds neither a model nor a chat template (chat_template.jinja, tokenizer_config.json); "
+            f"name {FORMS}",
+            spec=spec,
+        )
+    return TemplateFile(str(path), files.template, files.bos_text, files.eos_text, files.plain_template)
+
+
+def _of_file(path: Path, spec: str) -> TemplateFile:
+    with path.open("rb") as stream:
+        if stream.read(4) == b"GGUF":
+            return _of_gguf(path)
+    if path.suffix == ".gguf":
+        raise ModelFileError(f"{path} is no GGUF file; name {FORMS}", spec=spec)
+    try:
+        source = path.read_text("utf-8")
+    except UnicodeDecodeError as error:
+        raise ModelFileError(f"{path} is neither a GGUF file nor a text; name {FORMS}", spec=spec) from error
+    if "messages" not in source:
+        raise ModelFileError(f"{path} is no chat template: it reads no messages; name {FORMS}", spec=spec)
+    return TemplateFile(str(path), source)
+
+
+def _of_gguf(path: Path) -> TemplateFile:
+    head = read_gguf_header(path, {TEMPLATE, TOOL_TEMPLATE, TOKENS, BOS, EOS})
+    tokens = head.get(TOKENS)
+    named = {"default": head.get(TEMPLATE), "tool_use": head.get(TOOL_TEMPLATE)}
+    template, plain = named_templates(named)
+
+    def text(key: str) -> str:
+        place = head.get(key)
+        if isinstance(tokens, list) and isinstance(place, int) and 0 <= place < len(tokens):
+            return str(tokens[place])
+        return ""
+
+    return TemplateFile(str(path), template, text(BOS), text(EOS), plain)

@@ -1,0 +1,275 @@
+"""A model's own chat template: renders conversations as ``transformers`` and llama.cpp do, in a sandbox.
+
+Templates come with downloaded models, so they are code of strangers: they run in a sandbox (``sandbox.py``), which
+lets them read what they are given and nothing else, and stops them when they go on without end.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime
+from functools import cached_property
+from typing import Any
+
+import jinja2
+import jinja2.meta
+from attrs import evolve, frozen
+
+from cognition import ModelRequest, ToolMessage
+from cognition.parsing import FormatSpec
+from runtime.errors import TemplateError
+from runtime.templates.conversation import NO_TOOLS, UNDEFINED, Entry, Shape, Undefined, entries, tool_entries
+from runtime.templates.derivation import Derived, derive
+from runtime.templates.forms import Forms, Kind, left_out
+from runtime.templates.probing import opened_as
+from runtime.templates.protection import Shield
+from runtime.templates.sandbox import SIZE, STEPS, Sandbox, TooMuch, clock
+
+FALLBACK_TEMPLATE = """\
+{%- if tools or messages[0].role == 'system' %}
+    {{- '<|im_start|>system\\n' }}
+    {%- if messages[0].role == 'system' %}{{- messages[0].content }}{%- endif %}
+    {%- if tools %}
+        {%- if messages[0].role == 'system' %}{{- '\\n\\n' }}{%- endif %}
+        {{- 'You may call these functions:\\n<tools>' }}
+        {%- for tool in tools %}{{- '\\n' + (tool | tojson) }}{%- endfor %}
+        {{- '\\n</tools>\\n\\nTo call one, write its name and arguments as JSON within <tool_call></tool_call>:' }}
+        {{- '\\n<tool_call>\\n{"name": <name>, "arguments": <arguments>}\\n</tool_call>' }}
+    {%- endif %}
+    {{- '<|im_end|>\\n' }}
+{%- endif %}
+{%- for message in messages if message.role != 'system' %}
+    {%- if message.role == 'tool' %}
+        {{- '<|im_start|>user\\n<tool_response>\\n' + message.content + '\\n</tool_response>' }}
+    {%- else %}
+        {{- '<|im_start|>' + message.role + '\\n' }}
+        {%- if message.reasoning_content %}
+            {{- '<think>\\n' + message.reasoning_content + '\\n</think>\\n\\n' }}
+        {%- endif %}
+        {{- message.content }}
+        {%- for call in message.tool_calls or [] %}
+            {%- if not loop.first or message.content %}{{- '\\n' }}{%- endif %}
+            {{- '<tool_call>\\n{"name": "' + call.function.name + '", "arguments": ' }}
+            {{- (call.function.arguments | tojson) + '}\\n</tool_call>' }}
+        {%- endfor %}
+    {%- endif %}
+    {{- '<|im_end|>\\n' }}
+{%- endfor %}
+{%- if add_generation_prompt %}{{- '<|im_start|>assistant\\n' }}{%- endif %}
+"""
+"""What a model without a template gets: ChatML with Hermes tool calls, which most models have seen in training."""
+
+DATETIME = "%b %d %Y %H:%M:%S GMT"
+"""How FireFunction's template wants the time; llama.cpp gives it so."""
+
+
+@frozen
+class Rendered:
+    """A prompt, ready to be tokenised."""
+
+    text: str
+    """Ends with the generation prompt; holds placeholders where content has control texts."""
+    literals: Mapping[str, str]
+    """What each placeholder stands for."""
+    format: FormatSpec
+    """How to read the reply to this prompt: it says whether the prompt has already opened the reasoning."""
+    notes: tuple[str, ...] = ()
+    """How the conversation had to be bent for this template."""
+    warnings: tuple[str, ...] = ()
+    """What was asked for and is not in the prompt, one sentence each."""
+
+
+class ChatTemplate:
+    """A chat template and what follows from it.
+
+    Args:
+        source: Jinja2, as in ``tokenizer_config.json`` or ``tokenizer.chat_template``.
+        without_tools: the source of another one, where the model has one for conversations without tools and calls.
+        bos_token, eos_token: their texts, which templates may write.
+        control_texts: texts of control tokens that content must not be able to write (see ``protection``).
+        now: for templates that write the date.
+        steps: of loops, calls and filters that one rendering may take.
+        size: of any one text in it, in characters.
+
+    Raises:
+        TemplateError: the source is no valid template.
+    """
+
+    def __init__(
+        self,
+        source: str,
+        *,
+        without_tools: str | None = None,
+        bos_token: str = "",
+        eos_token: str = "",
+        control_texts: Iterable[str] = (),
+        now: Callable[[], datetime] = datetime.now,
+        steps: int = STEPS,
+        size: int = SIZE,
+    ) -> None:
+        self.source = source
+        self._control = frozenset(control_texts)
+        self._sandbox = Sandbox(steps, size)
+        self._sandbox.globals |= {"strftime_now": clock(now), "bos_token": bos_token, "eos_token": eos_token}
+        self._now = now
+        try:
+            self._template = self._sandbox.from_string(source)
+            self._wanted = jinja2.meta.find_undeclared_variables(self._sandbox.parse(source))
+        except jinja2.TemplateSyntaxError as error:
+            raise TemplateError(
+                f"the chat template has a syntax error in line {error.lineno} ({error.message}); use the "
+                "template of the model's publisher"
+            ) from error
+        except (RecursionError, MemoryError, SyntaxError) as error:  # the last of Python, over what Jinja made of it
+            raise TemplateError(
+                f"the chat template can't be compiled, it is nested too deeply ({error}); use the template of the "
+                "model's publisher"
+            ) from error
+
+        self._plain: ChatTemplate | None = None
+        if without_tools is not None and without_tools != source:
+            self._plain = ChatTemplate(
+                without_tools,
+                bos_token=bos_token,
+                eos_token=eos_token,
+                control_texts=self._control,
+                now=now,
+                steps=steps,
+                size=size,
+            )
+
+    def render(self, request: ModelRequest, *, open_reply: bool = True) -> Rendered:
+        """The prompt for a request, with the generation prompt at its end unless ``open_reply`` is False.
+
+        A template that refuses the plain form, or leaves some of the conversation out in it, gets it bent as little as
+        helps; ``Rendered.notes`` says how, and ``Rendered.warnings`` what does not help.
+
+        Raises:
+            TemplateError: it refuses every form.
+        """
+        found = self._derived
+        offered = () if request.options.tool_choice == "none" else request.tools
+        if not offered and not self._takes(request):
+            if self._plain is not None:
+                return self._plain.render(request, open_reply=open_reply)
+            if found.no_tools is None and not request.tools:
+                raise TemplateError(
+                    "the chat template refuses every conversation without tools; give the agent a tool, or use a "
+                    "template of the model's publisher that takes such conversations"
+                )
+        shown_all_the_same = not offered and found.no_tools is None
+        offered = request.tools if shown_all_the_same else offered
+        thinking = request.options.thinking
+        options: Mapping[str, Any] = {}
+        if thinking is not None and found.switch is not None:
+            options = found.switch.options(thinking)
+            if word := found.switch.word(thinking):
+                request = evolve(request, system=f"{request.system}\n\n{word}".strip())
+        refusal: TemplateError | None = None
+        kind = Kind.of(request, bool(offered))
+        for shape, lost in self._forms.shapes(kind):
+            shield = Shield(self._control)
+            tools = tool_entries(offered, shield) or NO_TOOLS[found.no_tools or "none"]
+            try:
+                text = self.apply(entries(request, shield, shape), tools, add_generation_prompt=open_reply, **options)
+            except TemplateError as error:
+                refusal = refusal or error  # the refusal of the plainest form says most
+                continue
+            heard = found.switch is None or self._forms.hears(found.switch, kind, shape)
+            unheard = _unheard(thinking, found, heard=heard)
+            showing = ("the template refuses conversations without tools: it is shown those that may not be called",)
+            warnings = (*map(left_out, lost), *unheard, *(showing if shown_all_the_same else ()))
+            return Rendered(text, shield.literals, self._spec_for(text, request), shape.notes(), warnings)
+        raise TemplateError(f"{refusal}; no other form of the conversation was accepted either") from refusal
+
+    def _takes(self, request: ModelRequest) -> bool:
+        """Whether this is the template for a conversation where no tools are offered."""
+        if self._plain is None:
+            return self._derived.no_tools is not None
+        called = any(isinstance(message, ToolMessage) for message in request.messages)
+        return called and self._derived.no_tools is not None and request.protocol == "native"
+
+    def format_spec(self) -> FormatSpec:
+        """How the model marks reasoning and calls, found by rendering probes and comparing."""
+        return self._derived.spec
+
+    @property
+    def derivation(self) -> Derived:
+        """The format with all that was found out besides."""
+        return self._derived
+
+    def format_after(self, prompt: str) -> FormatSpec:
+        """The format with ``opened`` as this prompt has it: templates open or close reasoning by their options."""
+        return opened_as(self._derived.spec, prompt)
+
+    @property
+    def features(self) -> tuple[str, ...]:
+        """Of ``tools``, ``system``, ``thinking``, ``thinking_option``: what the template does anything about."""
+        return self._derived.features
+
+    @cached_property
+    def warnings(self) -> tuple[str, ...]:
+        """What a user should know of the template, one sentence each."""
+        return tuple(dict.fromkeys((*self._derived.warnings, *self._forms.warnings())))
+
+    def apply(self, messages: list[Entry], tools: list[Entry] | Undefined | None, **options: Any) -> str:
+        """Render dictionaries as they are.
+
+        Raises:
+            TemplateError: the template refuses them, or fails.
+        """
+        variables: dict[str, Any] = {"messages": messages, **options}
+        if tools is UNDEFINED:
+            tools = None
+        else:
+            variables["tools"] = tools
+        if tools and "xml_tools" in self.source:  # SmolLM3 knows its tools under this name only
+            variables.setdefault("xml_tools", tools)
+        if "functions" in self._wanted and "tools" not in self._wanted:  # FireFunction too, and as JSON text
+            written = json.dumps(tools, ensure_ascii=False, indent=2) if tools else ""
+            variables = {"functions": written, "datetime": self._now().strftime(DATETIME), **variables}
+        try:
+            return self._sandbox.run(self._template, variables)
+        except (jinja2.TemplateError, TypeError, ValueError, LookupError, AttributeError, ArithmeticError) as error:
+            raise TemplateError(f"the chat template refuses the conversation: {error}") from error
+        except (TooMuch, RecursionError, MemoryError) as error:
+            raise TemplateError(f"the chat template was stopped: {error}") from error
+
+    @cached_property
+    def _derived(self) -> Derived:
+        return derive(self.apply, self.source)
+
+    @cached_property
+    def _forms(self) -> Forms:
+        found = self._derived
+
+        def render(request: ModelRequest, shape: Shape, **options: Any) -> str:
+            shield = Shield(())
+            tools = tool_entries(request.tools, shield) or NO_TOOLS[found.no_tools or "none"]
+            return self.apply(entries(request, shield, shape), tools, add_generation_prompt=True, **options)
+
+        return Forms(render, found.shape, forgets_calls=found.spec.calls is not None and not found.shows_calls)
+
+    def _spec_for(self, prompt: str, request: ModelRequest) -> FormatSpec:
+        """How to read the reply to this prompt.
+
+        With a text protocol the text is the core's to read, calls and all.
+        """
+        spec = self.format_after(prompt)
+        return spec if request.protocol == "native" else evolve(spec, calls=None)
+
+
+def _unheard(thinking: bool | None, found: Derived, *, heard: bool) -> tuple[str, ...]:
+    """What a user should know who asked for reasoning or for none."""
+    switch, reasons = found.switch, found.reasons
+    if switch is None:
+        if thinking is False and reasons:
+            return ("the chat template has no switch for reasoning that is known: thinking=False changes nothing",)
+        if thinking and not reasons:
+            return ("the chat template knows of no reasoning: thinking=True changes nothing",)
+    elif thinking is False and switch.weak:
+        return (f"the chat template can't ask for no reasoning: thinking=False asks for little of it ({switch})",)
+    elif not heard and thinking is (switch.on is not None):  # asked for the other way than it goes by itself
+        return (f"the chat template does not heed its switch for reasoning in such a conversation ({thinking=})",)
+    return ()

@@ -1,0 +1,111 @@
+"""Models for hosts in processes of their own, which make them by name."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from cognition import ConfigError, ModelRequest, ProposedCall
+from interpreters import fakes
+from interpreters.testing.cassettes.tape import data_of_reply, reply_of_data
+from interpreters.testing.fakes import FunctionModel, Reply, ScriptedGeneration, ScriptedModel
+
+
+def scripted(replies: list[Any]) -> ScriptedModel:
+    """Texts, and calls as ``[name, arguments]``."""
+    return ScriptedModel([entry if isinstance(entry, str) else ProposedCall(*entry) for entry in replies])
+
+
+def noisy(replies: list[Any]) -> ScriptedModel:
+    """A library that writes to standard output, in Python and below it, and reads from standard input."""
+    print("loading ...", flush=True)
+    os.write(1, b'{"type": "faulted", "message": "from below"}\n')
+    assert sys.stdin.read() == ""
+    return scripted(replies)
+
+
+def missing() -> ScriptedModel:
+    raise ConfigError("there is no model here")
+
+
+def dying(status: int) -> ScriptedModel:
+    """A native library that crashes."""
+    os._exit(status)
+
+
+def endless() -> FunctionModel:
+    """Writes for ever, until it is cancelled or killed."""
+
+    def write(request: ModelRequest) -> Iterator[str]:
+        while True:
+            yield "on and "
+            time.sleep(0.001)  # a model that takes a millisecond for a token
+
+    return FunctionModel(write)
+
+
+class FileModel(fakes.FunctionModel):
+    """Says what stands in a file, which may be another one for each session: see ``write_script``."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(lambda request: "never")
+        self._path = Path(path)
+        self._script = ""
+        self._left: list[Any] = []
+
+    def submit(self, request: ModelRequest) -> ScriptedGeneration:
+        script = self._path.read_text()
+        if script != self._script:
+            self._script, self._left = script, json.loads(script)["replies"]
+        data = self._left.pop(0) if self._left else {"text": "Done.", "finish_reason": "stop"}
+        chunk = data.pop("chunk", 0)
+        done, _ = reply_of_data(data)
+        return ScriptedGeneration(
+            Reply(
+                done.text,
+                done.calls,
+                reasoning=done.reasoning,
+                malformed=done.malformed,
+                failure=done.failure,
+                usage=done.usage,
+                finish_reason=done.finish_reason,
+                chunk=chunk,
+            )
+        )
+
+    stream = submit
+
+
+def write_script(path: Path, number: int, replies: list[Reply]) -> None:
+    """The script of session ``number``, for a ``FileModel``."""
+    data = [{**data_of_reply(reply.done, 1), "chunk": reply.chunk} for reply in replies]
+    path.write_text(json.dumps({"number": number, "replies": data}))
+
+
+START = 1_790_000_000.0
+
+
+class ScriptClock(fakes.FakeClock):
+    """Doesn't wait, and begins anew with each script."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(START)
+        self._path = Path(path)
+        self._script = ""
+
+    def time(self) -> float:
+        script = self._path.read_text()
+        if script != self._script:
+            self._script, self.now = script, START
+        return self.now
+
+
+if __name__ == "__main__":  # a child of its own
+    from interpreters.hosting.child import serve
+
+    serve(FileModel(sys.argv[1]), clock=ScriptClock(sys.argv[1]))

@@ -1,0 +1,55 @@
+"""Sessions that earlier versions recorded: they replay with the same decisions, and go on."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from cognition import Completed
+from interpreters import Agent, replay, tool
+from interpreters.recording.sessions import read_transcript
+from interpreters.testing.fakes import ScriptedModel
+from runtime import Notes
+
+EARLIER = sorted((Path(__file__).parent / "earlier").glob("*.jsonl"))
+"""Calls, approvals, refusals, retries, notes, hooks, questions, plans and workers, recorded at commit 63bdecc."""
+
+
+@tool(read_only=True)
+def look(n: int) -> str:
+    """Look."""
+    return f"saw {n}"
+
+
+@tool(approval=True)
+def pay(amount: int) -> str:
+    """Pay."""
+    return f"paid {amount}"
+
+
+def test_there_are_recordings() -> None:
+    assert len(EARLIER) == 8
+
+
+@pytest.mark.parametrize("path", EARLIER, ids=lambda path: path.stem)
+def test_it_replays(path: Path) -> None:
+    """Each decision is the one that stands on file, and the conversation can be read."""
+    report = replay(path)
+
+    assert report.same
+    assert report.turns == 2
+    assert [type(turn.outcome) for turn in read_transcript(path).turns] == [Completed, Completed]
+
+
+@pytest.mark.parametrize("path", EARLIER, ids=lambda path: path.stem)
+def test_it_goes_on(path: Path, tmp_path: Path) -> None:
+    copy = shutil.copy(path, tmp_path / "session.jsonl")
+    asked = {"ask": lambda request: ["a"], "review": lambda request: True, "memory": Notes()}
+    hooks = {"before_tool": lambda request: None, "stop": lambda request: None}
+
+    with Agent.resume(copy, ScriptedModel(["Here again."]), [look, pay], hooks=hooks, **asked) as agent:
+        assert agent.run("Still there?").text == "Here again."
+    assert replay(copy).same
+    assert replay(copy).turns == 3

@@ -1,0 +1,75 @@
+"""Notes: what is remembered is found again, by the words it holds, also in another process's life."""
+
+import doctest
+import threading
+from pathlib import Path
+
+import pytest
+from hypothesis import given, strategies as st
+
+from runtime import Memory, MemoryStoreError, Notes
+from runtime.stores import memory
+
+
+def test_the_example_runs() -> None:
+    assert doctest.testmod(memory).failed == 0
+
+
+@given(st.text(), st.lists(st.text(min_size=1), max_size=8))
+def test_any_query_gives_notes_and_no_error(query: str, texts: list[str]) -> None:
+    """Quotes, operators of the search language, half of a pair, nothing at all: a query is words and never syntax."""
+    with Notes() as notes:
+        for text in texts:
+            notes.remember(text)
+        found = notes.recall(query)
+
+    assert set(found) <= {text.encode("utf-8", "replace").decode() for text in texts}
+    assert len(found) == len(set(found)) <= memory.FOUND
+
+
+@given(st.lists(st.from_regex(r"[a-z]{3,8}( [a-z]{3,8}){0,4}", fullmatch=True), min_size=1, max_size=5, unique=True))
+def test_a_note_is_found_by_what_it_says(texts: list[str]) -> None:
+    """Whatever else is there, up to what one search gives."""
+    with Notes() as notes:
+        for text in texts:
+            notes.remember(text)
+            notes.remember(text)
+
+        assert all(text in notes.recall(text) for text in texts)
+
+
+def test_notes_outlive_their_process(tmp_path: Path) -> None:
+    path = tmp_path / "notes.db"
+    with Notes(path) as notes:
+        notes.remember("The door code is 4711.")
+    with Notes(path) as again:
+        assert again.recall("door codes?") == ("The door code is 4711.",)
+        assert isinstance(again, Memory)
+
+
+def test_what_is_no_store_is_refused(tmp_path: Path) -> None:
+    """With the file's name and what to do."""
+    path = tmp_path / "text.txt"
+    path.write_text("This is no database, however long it is read. " * 50)
+
+    with pytest.raises(MemoryStoreError, match=r"text\.txt.*give another file"):
+        Notes(path)
+    with pytest.raises(MemoryStoreError, match="missing"):
+        Notes(tmp_path / "missing" / "notes.db")
+    closed = Notes()
+    closed.close()
+    closed.close()
+    for use in (closed.remember, closed.recall):
+        with pytest.raises(MemoryStoreError):
+            use("text")
+
+
+def test_notes_may_be_used_from_several_threads() -> None:
+    with Notes() as notes:
+        threads = [threading.Thread(target=notes.remember, args=(f"note number {n}",)) for n in range(20)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+        assert all(notes.recall(str(n)) == (f"note number {n}",) for n in range(20))
