@@ -5,12 +5,11 @@ from __future__ import annotations
 from types import TracebackType
 from typing import Any, NoReturn, TypeVar, overload
 
-from cognition import AgentState, CogstepError, ConfigError, SessionReset
+from cognition import ConfigError, SessionReset
 from interpreters.agents.answers import StructuredResult
-from interpreters.agents.assembly import NO_TYPE, Parts, user_input
-from interpreters.agents.base import CLOSE_SECONDS, LOG, BaseAgent, loop_runs_here
+from interpreters.agents.assembly import NO_TYPE, user_input
+from interpreters.agents.base import CLOSE_SECONDS, LOG, BaseAgent, closing_after, loop_runs_here
 from interpreters.agents.results import RunResult
-from interpreters.observing.observers import Observers
 from interpreters.sync import SyncInterpreter
 
 T = TypeVar("T")
@@ -48,21 +47,12 @@ class Agent(BaseAgent):
         JournalError: the recording can't begin.
     """
 
+    _kind = SyncInterpreter
     _interpreter: SyncInterpreter
     _ended = False
     """All of ``close`` is done."""
     _warned = False
     """That ``run`` blocks an event loop is said once."""
-
-    def _interpret(self, parts: Parts, state: AgentState | None) -> SyncInterpreter:
-        return SyncInterpreter(
-            parts.engine,
-            parts.program,
-            observers=Observers(parts.observers, self.session, weakened=parts.weakened, warnings=parts.warnings),
-            recorder=parts.journal,
-            state=state,
-            clock=parts.clock,
-        )
 
     @overload
     def run(self, text: str) -> RunResult: ...
@@ -157,9 +147,5 @@ class Agent(BaseAgent):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        try:
+        with closing_after(error):
             self.close()
-        except CogstepError:
-            if error is None:
-                raise
-            LOG.warning("while closing the agent after an error", exc_info=True)  # the error on its way tells more

@@ -21,7 +21,7 @@ from cognition import (
 )
 from cognition.checking import nearest, shown
 from interpreters.agents.answers import StructuredResult, answer_schema
-from interpreters.agents.options import AgentOptions, ProgramOptions, filled
+from interpreters.agents.options import AgentOptions, ProgramOptions, configured, filled
 from interpreters.agents.results import RunResult
 from interpreters.driver import Driver
 from interpreters.loop.clock import Clock
@@ -38,10 +38,6 @@ from runtime.protocol import Runtime
 
 NO_TYPE: Any = object()
 """Stands for no type of an answer, since None is one."""
-
-USUAL = AgentConfig()
-"""What holds where nothing else is said; immutable, and shared by all sessions."""
-
 
 BROUGHT = frozenset(fields_dict(Program))
 """Options of these names are those of the ``Program``."""
@@ -81,20 +77,10 @@ def assemble(
     """
     tools = as_tools(tools)
     given = filled(given, AgentOptions)
-    context_tokens = given["context_tokens"]
-    config = AgentConfig(
-        system=system,
-        tools=tuple(tool.spec for tool in tools),
-        options=given["options"] or USUAL.options,
-        limits=given["limits"] or USUAL.limits,
-        policy=given["policy"] or USUAL.policy,
-        retry=given["retry"] or USUAL.retry,
-        context_tokens=model.describe().context_tokens if context_tokens is None else context_tokens,
-        features=tuple(given["features"]),
-        protocol=given["protocol"],
-        hooks=tuple(given["hooks"]),
-        recall_first=given["recall_first"],
-    )
+    fields = configured(given)
+    if given["context_tokens"] is None:
+        fields["context_tokens"] = model.describe().context_tokens
+    config = AgentConfig(system, tuple(tool.spec for tool in tools), hooks=tuple(given["hooks"]), **fields)
     for tool in tools:  # what can't be checked or sampled is better known now than at a call
         tool.prepare()
     if config.options.constrain:
@@ -129,22 +115,21 @@ def assemble(
 
 
 def make_veil(given: ProgramOptions, tools: Iterable[Tool[..., Any]], after: int = 0) -> Veil:
-    """What hides secrets from a recording that has so many placeholders already."""
+    """What hides secrets from a recording whose placeholders are numbered up to ``after`` already."""
     names = frozenset(tool.spec.name for tool in tools)
     return Veil(filled(given, ProgramOptions)["redact"], after=after, keep=names)
 
 
-def make_program(model: Runtime, tools: Iterable[Tool[..., Any]], session: str, given: ProgramOptions) -> Program:
-    """What the embedding program brings, as one value."""
-    full = filled(given, ProgramOptions)
+def make_program(model: Runtime, tools: Iterable[Tool[..., Any]], session: str, full: ProgramOptions) -> Program:
+    """What the embedding program brings, as one value; ``full`` are all of its options, defaults included."""
     brought: dict[str, Any] = {name: value for name, value in full.items() if name in BROUGHT}
     return Program(**brought | {"model": model, "tools": {tool.spec.name: tool for tool in tools}, "session": session})
 
 
 def make_parts(
-    config: AgentConfig, engine: CognitiveEngine, program: Program, journal: Journal | None, given: ProgramOptions
+    config: AgentConfig, engine: CognitiveEngine, program: Program, journal: Journal | None, full: ProgramOptions
 ) -> Parts:
-    full = filled(given, ProgramOptions)
+    """As ``make_program``, for all parts of the session."""
     return Parts(
         config=config,
         engine=engine,

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from types import TracebackType
-from typing import Any, NoReturn, TypeVar, overload
+from typing import Any, ClassVar, NoReturn, TypeVar, overload
 
-from cognition import AgentState, CogstepError, ConfigError, SessionReset
+from cognition import CogstepError, ConfigError, SessionReset
 from interpreters.agents.answers import StructuredResult
-from interpreters.agents.assembly import NO_TYPE, Parts, user_input
-from interpreters.agents.base import CLOSE_SECONDS, LOG, BaseAgent
+from interpreters.agents.assembly import NO_TYPE, user_input
+from interpreters.agents.base import CLOSE_SECONDS, LOG, BaseAgent, closing_after
 from interpreters.agents.results import RunResult
 from interpreters.aio import AsyncInterpreter
 from interpreters.observing.delivery_tasks import Tasks
 from interpreters.observing.events import Event, Inline
-from interpreters.observing.observers import Observers
 from interpreters.threads.offloading import OBSERVER_THREADS, THREADS, on_its_own_thread
 from runtime.awaiting import awaits
 
@@ -25,7 +24,6 @@ T = TypeVar("T")
 
 BEHIND = 64
 """Events that a reader of a stream may be behind before the model waits for it: some lines of text."""
-
 
 STREAMED = (
     "a stream is opened by `async with` and read by `async for`; without an event loop, use Agent with observers, or a "
@@ -53,25 +51,9 @@ class AsyncAgent(BaseAgent):
     '17 * 23 is 391.'
     """
 
+    _kind = AsyncInterpreter
+    _delivery: ClassVar[Mapping[str, Any]] = {"threads": OBSERVER_THREADS, "tasks": Tasks}
     _interpreter: AsyncInterpreter
-
-    def _interpret(self, parts: Parts, state: AgentState | None) -> AsyncInterpreter:
-        self._observers = Observers(
-            parts.observers,
-            self.session,
-            weakened=parts.weakened,
-            warnings=parts.warnings,
-            threads=OBSERVER_THREADS,
-            tasks=Tasks,
-        )
-        return AsyncInterpreter(
-            parts.engine,
-            parts.program,
-            observers=self._observers,
-            recorder=parts.journal,
-            state=state,
-            clock=parts.clock,
-        )
 
     @overload
     async def run(self, text: str) -> RunResult: ...
@@ -141,11 +123,11 @@ class AsyncAgent(BaseAgent):
         self._closed = True
         try:
             await self._end_turn("the agent was closed")
-            if self._observers.tasks is not None:
-                await self._observers.tasks.close()
+            if (tasks := self._interpreter.observers.tasks) is not None:
+                await tasks.close()
         finally:
             self._interpreter.dispose()
-            self._observers.close()
+            self._interpreter.observers.close()
             THREADS.dismiss()
             try:
                 if self._journal is not None:
@@ -188,12 +170,8 @@ class AsyncAgent(BaseAgent):
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        try:
+        with closing_after(error):
             await self.close()
-        except CogstepError:
-            if error is None:
-                raise
-            LOG.warning("while closing the agent after an error", exc_info=True)  # the error on its way tells more
 
     def __enter__(self) -> NoReturn:
         raise ConfigError("an AsyncAgent is opened by `async with`; without an event loop, use Agent")
@@ -227,7 +205,7 @@ class EventStream:
     async def __aenter__(self) -> EventStream:
         if self._task is not None:
             raise CogstepError("a stream can be read once; make another one for another turn")
-        self._agent._observers.add(self._taker)
+        self._agent._interpreter.observers.add(self._taker)
         self._agent._interpreter.room = self._room
         self._task = asyncio.create_task(self._agent.run(self._text))
         self._task.add_done_callback(lambda _: self._changed.set())
@@ -250,7 +228,7 @@ class EventStream:
             await asyncio.wait([task])
             raise
         finally:
-            self._agent._observers.remove(self._taker)
+            self._agent._interpreter.observers.remove(self._taker)
         if error is None:
             task.result()  # what the turn raised
 

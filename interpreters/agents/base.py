@@ -7,28 +7,25 @@ import inspect
 import logging
 import os
 import sys
-from abc import ABC, abstractmethod
-from collections.abc import Iterable
-from typing import Annotated, Any, Self, Unpack
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Annotated, Any, ClassVar, Self, Unpack
+
+from attrs import frozen
 
 from cognition import AgentState, CogstepError
 from cognition.features import Mode
-from interpreters.agents.assembly import (
-    NO_TYPE,
-    Parts,
-    assemble,
-    start_of_turn,
-    turn_result,
-)
-from interpreters.agents.describing import AgentInfo
+from interpreters.agents.assembly import NO_TYPE, Parts, assemble, start_of_turn, turn_result
 from interpreters.agents.options import AgentOptions, ProgramOptions, as_help
 from interpreters.agents.results import RunResult
 from interpreters.agents.resuming import fork_parts, reopen, take_up
 from interpreters.loop.errors import AgentClosedError
 from interpreters.loop.interpreter import Interpreter
+from interpreters.observing.observers import Observers
 from interpreters.tools.tool import Usable
 from runtime.checking import checked_call
-from runtime.protocol import Runtime
+from runtime.constrained.nodes import Weakened
+from runtime.protocol import ModelInfo, Runtime
 
 Model = Annotated[Runtime, "a Runtime, such as load_model() gives"]
 
@@ -38,9 +35,25 @@ CLOSE_SECONDS = 5.0
 """How long ``close`` waits for tools that don't heed a cancellation."""
 
 
-class BaseAgent(ABC):
+@frozen
+class AgentInfo:
+    """What an agent is made of."""
+
+    session: str
+    model: ModelInfo
+    tools: tuple[str, ...]
+    """The names of all that the model is offered, those of features too."""
+    weakened: Mapping[str, tuple[Weakened, ...]]
+    """For each tool whose calls are not held to all of its schema: what is left to the check after the call."""
+
+
+class BaseAgent:
     """A session and its interpreter. How a turn is waited for is the subclass's matter."""
 
+    _kind: ClassVar[type[Interpreter]]
+    """Of the interpreter."""
+    _delivery: ClassVar[Mapping[str, Any]] = {}
+    """How observers are reached, as options of ``Observers``."""
     _interpreter: Interpreter
 
     def __init_subclass__(cls) -> None:
@@ -125,7 +138,20 @@ class BaseAgent(ABC):
         self._resting = False
         """Resumed, and not gone on with yet."""
         try:
-            self._interpreter = self._interpret(parts, state)
+            self._interpreter = self._kind(
+                parts.engine,
+                parts.program,
+                observers=Observers(
+                    parts.observers,
+                    self.session,
+                    weakened=parts.weakened,
+                    warnings=parts.warnings,
+                    **self._delivery,
+                ),
+                recorder=parts.journal,
+                state=state,
+                clock=parts.clock,
+            )
         except BaseException:
             self._let_go()
             raise
@@ -137,10 +163,6 @@ class BaseAgent(ABC):
         journal = getattr(self, "_journal", None)
         if journal is not None:
             journal.close()
-
-    @abstractmethod
-    def _interpret(self, parts: Parts, state: AgentState | None) -> Interpreter:
-        """The interpreter of this kind of agent."""
 
     @property
     def state(self) -> AgentState:
@@ -195,6 +217,17 @@ class BaseAgent(ABC):
         self._closed = True
         if self._journal is not None:
             self._journal.close()
+
+
+@contextmanager
+def closing_after(error: BaseException | None) -> Iterator[None]:
+    """Around the ``close`` at the end of a ``with`` block: an error that left the block tells more than one of this."""
+    try:
+        yield
+    except CogstepError:
+        if error is None:
+            raise
+        LOG.warning("while closing the agent after an error", exc_info=True)
 
 
 def loop_runs_here() -> bool:

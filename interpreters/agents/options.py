@@ -39,7 +39,7 @@ from runtime.stores.memory import Memory
 
 @frozen(eq=False)
 class Option:
-    """What an option is if nothing is user_input, and what it means."""
+    """An option's default, and what the option means."""
 
     default: Any
     meaning: str
@@ -151,6 +151,18 @@ class HandleOptions(Carrying, Configuring, total=False):
 
 
 Options = TypeVar("Options", ProgramOptions, AgentOptions, HandleOptions)
+
+CONFIGURED = tuple(name for name in Configuring.__annotations__ if name != "journal")
+"""The options that are fields of an ``AgentConfig`` under the same names."""
+
+USUAL = AgentConfig()
+"""Stands in for the options that are None; immutable, and shared by all sessions."""
+
+
+def configured(full: Any) -> dict[str, Any]:
+    """The fields of an ``AgentConfig`` that options set, given all options with their defaults."""
+    fields = {name: getattr(USUAL, name) if full[name] is None else full[name] for name in CONFIGURED}
+    return {**fields, "features": tuple(full["features"])}
 
 
 def declared(kind: type) -> dict[str, Option]:

@@ -8,20 +8,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from typing import Any, cast
+from typing import Any
 
 from attrs import evolve, frozen
 
 from cognition import AgentConfig, AgentState, CallModel, CogstepError, ConfigError, Idle, TurnFinished, to_data
 from cognition.tools import ToolSpec
-from interpreters.agents.assembly import (
-    Parts,
-    assemble,
-    make_parts,
-    make_program,
-    make_veil,
-)
-from interpreters.agents.options import AgentOptions, EngineFactory, ProgramOptions, filled
+from interpreters.agents.assembly import Parts, assemble, make_parts, make_program, make_veil
+from interpreters.agents.options import CONFIGURED, AgentOptions, EngineFactory, ProgramOptions, filled
 from interpreters.driver import Driver, follower
 from interpreters.recording.journal import DecisionWriter, Header, Journal, JournalReader, Origin, Record
 from interpreters.recording.journal.format import ENCODE
@@ -49,7 +43,8 @@ def reopen(path: str | os.PathLike[str], model: Runtime, tools: Iterable[Usable]
         ConfigError: the tools are not those that it was recorded with.
     """
     tools = as_tools(tools)
-    journal, reader = Journal.reopen(path, fsync=filled(given, ProgramOptions)["fsync"])
+    full = filled(given, ProgramOptions)
+    journal, reader = Journal.reopen(path, fsync=full["fsync"])
     try:
         with reader:
             records = tuple(reader)
@@ -57,13 +52,13 @@ def reopen(path: str | os.PathLike[str], model: Runtime, tools: Iterable[Usable]
         journal.veil = make_veil(given, tools, reader.secrets)
         config = _config_of(header, given.get("engine"))
         _check_tools(config.tools, tuple(tool.spec for tool in tools))
-        program = evolve(make_program(model, tools, header.session, given), reveal=journal.veil.reveal)
+        program = evolve(make_program(model, tools, header.session, full), reveal=journal.veil.reveal)
         engine = program.engine(config) if "engine" in given else engine_of(header)
         program.check(engine)
     except BaseException:
         journal.close()
         raise
-    return Reopened(make_parts(config, engine, program, journal, given), header, records, tuple(reader.warnings))
+    return Reopened(make_parts(config, engine, program, journal, full), header, records, tuple(reader.warnings))
 
 
 def take_up(reopened: Reopened, driver: Driver) -> None:
@@ -108,34 +103,14 @@ def fork_parts(
     header, state, turn, secrets = state_after(path, turn)
     veil = make_veil(given, tools, secrets)
     recorded = veil.reveal(header.config or AgentConfig())
-    defaults: AgentOptions = {
-        "options": recorded.options,
-        "limits": recorded.limits,
-        "policy": recorded.policy,
-        "retry": recorded.retry,
-        "features": recorded.features,
-        "protocol": recorded.protocol,
-        "recall_first": recorded.recall_first,
-    }
+    # The context is the model's, which may be another one than then.
+    defaults = {name: getattr(recorded, name) for name in CONFIGURED if name != "context_tokens"}
     text = recorded.system if system is None else system
     if given.get("journal") is None:  # then nothing is hidden from here on
         state = veil.reveal(state)
-    parts = assemble(
-        model,
-        tools,
-        text,
-        _without_none(defaults, given),
-        start=state,
-        origin=Origin(header.session, turn),
-        veil=veil,
-    )
-    return parts, state
-
-
-def _without_none(defaults: AgentOptions, given: AgentOptions) -> AgentOptions:
-    """What was given where something was, else as recorded."""
-    merged: Any = {**defaults, **{name: value for name, value in given.items() if value is not None}}
-    return cast(AgentOptions, merged)
+    merged: Any = defaults | {name: value for name, value in given.items() if value is not None}
+    origin = Origin(header.session, turn)
+    return assemble(model, tools, text, merged, start=state, origin=origin, veil=veil), state
 
 
 def state_after(path: str | os.PathLike[str], turn: int | None) -> tuple[Header, AgentState, int, int]:

@@ -16,22 +16,17 @@ from typing import Any, Protocol, get_args
 
 from cognition import AgentConfig, AskApproval, AskUser, CogstepError, ConfigError, ReviewPlan, ToolSpec
 from cognition.features import Mode
+from interpreters.agents.assembly import make_program
 from interpreters.agents.base import LOG, loop_runs_here
-from interpreters.agents.options import HandleOptions, filled
+from interpreters.agents.options import HandleOptions, configured, filled
 from interpreters.agents.results import RunResult
 from interpreters.hosting import messages as say
 from interpreters.hosting.errors import HostDiedError
-from interpreters.hosting.host import CONFIGURED
 from interpreters.hosting.turns import End, TurnStream
 from interpreters.loop.errors import AgentClosedError, BusyError
 from interpreters.observing.observers import Observers
 from interpreters.program.program import Program
 from interpreters.tools.tool import Tool, Usable, as_tools
-
-WINDOW = 256
-"""Events of a turn that may be unread, unless it is said otherwise: some 40 KB, and more than come in the time that a
-message takes to the host and back."""
-
 
 IN_A_LOOP = (
     "reading a turn by `for`, as AgentHandle.run does, blocks the event loop that runs on this thread until it ends; "
@@ -77,19 +72,10 @@ class AgentHandle:
         # Of a ToolSpec the calls come in the stream, and the program answers them by hand.
         self.tools = tuple(tool if isinstance(tool, ToolSpec) else as_tools((tool,))[0] for tool in tools)
         full: Any = filled(given, HandleOptions)
-        full["features"] = tuple(full["features"])
+        full["features"] = tuple(full["features"])  # of an iterator they can be taken once only
         self.given = full
-        self.program = Program(
-            model=_ELSEWHERE,
-            tools={tool.spec.name: tool for tool in self.tools if isinstance(tool, Tool)},
-            approve=full["approve"],
-            ask=full["ask"],
-            review=full["review"],
-            hooks=full["hooks"],
-            deps=full["deps"],
-            session=key,
-            performers=full["performers"],
-        )
+        here = [tool for tool in self.tools if isinstance(tool, Tool)]
+        self.program: Program = make_program(_ELSEWHERE, here, key, full)
         """What carries out here what the host forwards."""
         for kind in self.program.performers:
             if kind not in get_args(say.Forwarded):
@@ -109,11 +95,11 @@ class AgentHandle:
         self._warned = False
 
     def _configured(self, host: Link, system: str) -> AgentConfig:
-        given = {name: self.given[name] for name in CONFIGURED if self.given[name] is not None}
+        fields = configured(self.given)
         if self.given["context_tokens"] is None and host.model is not None and not self.given["resume"]:
-            given["context_tokens"] = host.model.context_tokens
+            fields["context_tokens"] = host.model.context_tokens
         tools = tuple(tool if isinstance(tool, ToolSpec) else tool.spec for tool in self.tools)
-        return AgentConfig(system, tools, hooks=tuple(self.program.hooks), **given)
+        return AgentConfig(system, tools, hooks=tuple(self.program.hooks), **fields)
 
     @property
     def alive(self) -> bool:

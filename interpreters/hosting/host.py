@@ -13,15 +13,13 @@ from typing import Any
 
 from cognition import CogstepError, ConfigError
 from interpreters.agents.agent import Agent
+from interpreters.agents.options import CONFIGURED
 from interpreters.hosting import messages as say
 from interpreters.hosting.channels import Channel
 from interpreters.hosting.hosted import HostedSession, RemoteTool
 from interpreters.hosting.messages import ModelChoice, Notice, ProtocolError, Request, line_of, read_request
 from interpreters.loop.clock import Clock
 from runtime.protocol import Runtime
-
-CONFIGURED = ("options", "limits", "policy", "retry", "context_tokens", "features", "protocol", "recall_first")
-"""What a new session takes of its configuration as it is; its tools and hooks are the handle's side's."""
 
 CLOSE_SECONDS = 5.0
 """How long each session is waited for at the end."""
@@ -203,7 +201,7 @@ class Host:
             if journal is None:
                 raise ConfigError("a session is resumed from its journal; say which one")
             return Agent.resume(journal, model, tools, clock=self._clock, **given)
-        config: Any = {name: getattr(request.config, name) for name in CONFIGURED}
+        config: Any = {name: getattr(request.config, name) for name in CONFIGURED}  # tools and hooks are the handle's
         return Agent(
             model,
             tools,
