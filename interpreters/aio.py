@@ -37,7 +37,7 @@ from interpreters.loop.errors import BusyError
 from interpreters.loop.interpreter import ASKS_THE_USER, BUSY, Interpreter
 from interpreters.loop.letters import CancelRequest, Fault, Letter, NotBegun, Turn
 from interpreters.loop.mailbox import Mailbox
-from interpreters.loop.spawning import IN_PART, Worker, worker_answer
+from interpreters.loop.spawning import Worker, worker_answer
 from interpreters.observing.delivery_tasks import await_all
 from interpreters.observing.observers import Observers
 from interpreters.performers import CONSULTED, Performer, Scope, async_performers, unanswered
@@ -311,9 +311,9 @@ class AsyncInterpreter(Interpreter):
 
     # ----------------------------------------------------------------------------------------------------- the tasks
 
-    def _start(self, effect_id: EffectId, work: Work, lost: Callable[[], Input]) -> asyncio.Task[None]:
-        """Begin an effect. ``lost`` gives its answer if its task is cancelled by somebody else than this session."""
-        task = self._tasks[effect_id] = self._in_group(self._carry_out(effect_id, work, lost))
+    def _start(self, effect: Effect, work: Work) -> asyncio.Task[None]:
+        """Begin an effect. If anybody else cancels its task, the answer is that of ``unanswered``."""
+        task = self._tasks[effect.effect_id] = self._in_group(self._carry_out(effect, work))
         return task
 
     def _in_group(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
@@ -322,13 +322,13 @@ class AsyncInterpreter(Interpreter):
             raise ConfigError("an effect can be carried out in a run only")
         return self._group.create_task(work)
 
-    async def _carry_out(self, effect_id: EffectId, work: Work, lost: Callable[[], Input]) -> None:
-        turn = self._at_work_for()
+    async def _carry_out(self, effect: Effect, work: Work) -> None:
+        effect_id, turn = effect.effect_id, self._at_work_for()
         try:
             answer = await work()
         except asyncio.CancelledError:
             if effect_id in self._tasks:  # a tool that cancelled itself: the turn must not wait for ever
-                self._mailbox.post(lost())
+                self._mailbox.post(unanswered(effect))
             raise
         except NotBegun:
             return
@@ -376,9 +376,7 @@ class AsyncInterpreter(Interpreter):
         perform = self._performers[type(effect)]
         if type(effect) in ASKS_THE_USER and self.observers.deliveries:
             perform = partial(self._perform_when_seen, perform)
-        self._start(
-            effect.effect_id, partial(perform, effect, self._scope(effect, context)), partial(unanswered, effect)
-        )
+        self._start(effect, partial(perform, effect, self._scope(effect, context)))
 
     async def _perform_when_seen(self, perform: Performer, effect: Effect, scope: Scope) -> Input | None:
         """The user is asked when observers have seen what led to the question."""
@@ -397,8 +395,7 @@ class AsyncInterpreter(Interpreter):
         if usual and self._group is not None and len(self.driver.in_flight) == 1:
             self._alone = effect, scope
         else:
-            work = partial(self._performers[CallModel], effect, scope)
-            self._reader = self._start(effect.effect_id, work, partial(unanswered, effect))
+            self._reader = self._start(effect, partial(self._performers[CallModel], effect, scope))
 
     async def _read_here(self, effect: CallModel, scope: Scope) -> None:
         """Read a reply in the session's own task, which is spared another one, and what it takes to wait for it."""
@@ -467,8 +464,7 @@ class AsyncInterpreter(Interpreter):
         )
         child._notes = self._notes
         own = self._crew.add(effect, child)
-        lost = partial(WorkerFailed, effect.effect_id, f"it was cancelled; {IN_PART}")
-        self._start(effect.effect_id, partial(self._work, child, effect, worker.task, own, turn), lost)
+        self._start(effect, partial(self._work, child, effect, worker.task, own, turn))
 
     async def _work(self, child: AsyncInterpreter, effect: SpawnWorker, task: Input, own: Turn, parent: Turn) -> Input:
         try:

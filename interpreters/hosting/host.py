@@ -119,12 +119,9 @@ class Host:
             case say.Cancel(turn=turn, reason=reason):
                 if (session := self._sessions.get(request.session)) is not None:
                     session.cancel(turn, reason)
-            case say.ToolProgress():
+            case say.Performed() | say.ToolProgress() | say.Read():
                 if (session := self._sessions.get(request.session)) is not None:
-                    session.progress(request)
-            case say.Read():
-                if (session := self._sessions.get(request.session)) is not None:
-                    session.read(request)
+                    session.take(request)
             case say.SetMode(mode=mode):
                 if (session := self._session(request.id, request.session)) is not None:
                     session.set_mode(request.id, mode)
@@ -140,9 +137,6 @@ class Host:
                     session.dispose(request.id, "the session was closed")
             case say.Shutdown():  # ends the loop above
                 pass
-            case say.Performed():
-                if (session := self._sessions.get(request.session)) is not None:
-                    session.performed(request)
 
     def _forget(self, session: HostedSession) -> None:
         """It could not begin: the name is free again. Called on its thread."""

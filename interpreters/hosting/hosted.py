@@ -136,11 +136,23 @@ class HostedSession:
             self._turn = turn
         self._work.put(partial(self._play, turn, run))
 
-    def performed(self, message: say.Performed) -> None:
-        """Hand over what an effect came to; what nobody waits for any more is dropped."""
+    def take(self, message: say.Performed | say.ToolProgress | say.Read) -> None:
+        """Take what the handle's side says of the turn under way; what it says of another turn is dropped."""
         turn = self._turn
         if turn is None or turn.number != message.turn:
             return
+        match message:
+            case say.Performed():
+                self._performed(turn, message)
+            case say.ToolProgress():
+                wait = turn.waits.get((message.owner, message.effect_id))
+                if wait is not None and wait.context is not None:
+                    wait.context.progress(message.text)
+            case say.Read():
+                turn.window.read(message.count)
+
+    def _performed(self, turn: HostedTurn, message: say.Performed) -> None:
+        """Hand over the answer to an effect; an answer that nobody waits for any more is dropped."""
         with self._lock:
             wait = turn.waits.pop((message.owner, message.effect_id), None)
         if wait is None or not wait.answer.set_running_or_notify_cancel():
@@ -151,19 +163,6 @@ class HostedSession:
             what = f"{type(message.input).__name__} does not answer {type(wait.effect).__name__} {message.effect_id}"
             self._send(say.Faulted(what))
             wait.answer.set_result(unanswered(wait.effect))
-
-    def progress(self, message: say.ToolProgress) -> None:
-        turn = self._turn
-        if turn is not None and turn.number == message.turn:
-            wait = turn.waits.get((message.owner, message.effect_id))
-            if wait is not None and wait.context is not None:
-                wait.context.progress(message.text)
-
-    def read(self, message: say.Read) -> None:
-        """There is room for more events."""
-        turn = self._turn
-        if turn is not None and turn.number == message.turn:
-            turn.window.read(message.count)
 
     def cancel(self, number: int | None, reason: str, *, ahead: bool = False) -> None:
         """Stop this turn; None for whichever is under way. ``ahead``: or as soon as it is accepted."""

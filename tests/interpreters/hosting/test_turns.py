@@ -225,7 +225,7 @@ def test_nothing_of_a_turn_is_said_behind_its_end() -> None:
         pause.wait(0.001)
     session.cancel(1, "enough")
     assert ended.wait(PATIENCE)
-    session.performed(say.Performed("a", 1, "a", EffectId("1.1.1"), ToolReturned(EffectId("1.1.1"), "late")))
+    session.take(say.Performed("a", 1, "a", EffectId("1.1.1"), ToolReturned(EffectId("1.1.1"), "late")))
     session.dispose("2", "over")
     assert session.join(PATIENCE)
 

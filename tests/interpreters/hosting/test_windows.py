@@ -211,7 +211,7 @@ def test_whoever_reads_the_messages_is_never_held_up() -> None:
         for mode in ("careful", "auto", "default"):
             session.set_mode(mode, mode)
         release.set()
-        session.read(say.Read("a", 1, 100))
+        session.take(say.Read("a", 1, 100))
 
     thread = threading.Thread(target=host, daemon=True)
     thread.start()
