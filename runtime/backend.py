@@ -13,6 +13,17 @@ from attrs import frozen
 from cognition import GenerationOptions
 from runtime.scheduling.plan import Limits, Piece
 
+DEFAULT_CONTEXT = 8192
+"""Tokens, where the model allows more and the caller asks for nothing: room for a system prompt, tools and a dozen
+steps; the cache of a model of 8 billion parameters takes 1 GB at this length."""
+
+
+def context_warnings(context: int, trained: int) -> tuple[str, ...]:
+    """What to warn of when a model that was trained on ``trained`` tokens is given a context of so many."""
+    if context <= trained:
+        return ()
+    return (f"the model was trained on at most {trained} tokens; beyond that, of {context}, its replies get worse",)
+
 
 @frozen
 class Metadata:

@@ -167,7 +167,7 @@ class CallWriter:
             "name_as_key": self._name_as_key,
             "named_json": self._named_json,
             "tagged_parameters": self._tagged,
-            "nested_tags": self._nested,
+            "nested_tags": self._tagged,
             "pythonic": self._pythonic,
             "named_object": self._named_object,
         }
@@ -274,28 +274,16 @@ class CallWriter:
     def _tagged(self, tool: Tool) -> str:
         markers = self.calls.parameters
         assert markers is not None  # CallFormat's own check
-        options = [self._parameters(tool, one, markers) for one in tool.options]
-        body_end = self.rules.marker(self.calls.body_end)
-        return self.rules.rule(f"{self._head(tool)} {self.space} ({' | '.join(options)}) {body_end}")
+        types, elements = self._types.get(tool.spec.name, {}), None
+        if self.calls.shape == "nested_tags":
+            elements = ElementWriter(self.rules, tool.schema, types, markers, self._stops)
 
-    def _nested(self, tool: Tool) -> str:
-        markers = self.calls.parameters
-        assert markers is not None  # CallFormat's own check
-        types = self._types.get(tool.spec.name, {})
-        writer = ElementWriter(self.rules, tool.schema, types, markers, self._stops)
-        options = []
-        for node in tool.options:
-            parts = ['""']
-            for member in node.members:
-                name = member.name
-                if not self._writable_key(tool, name, markers):
-                    continue
-                one = writer.element(name, member.node, name)
-                if not one and member.required:
-                    self._loosen(tool, f"$.properties.{name}", "the schema", "such a value")
-                    one = writer.element(name, Text(), name)
-                parts.append(self._part(member, one))
-            options.append(" ".join(parts))
+        def write(name: str, node: Node) -> str:
+            if elements is not None:
+                return elements.element(name, node, name)
+            return self._parameter(tool, quoted(self._escaped(name)), name, node, markers)
+
+        options = [self._parameters(tool, one, markers, write) for one in tool.options]
         body_end = self.rules.marker(self.calls.body_end)
         return self.rules.rule(f"{self._head(tool)} {self.space} ({' | '.join(options)}) {body_end}")
 
@@ -310,19 +298,21 @@ class CallWriter:
             self._loosen(tool, f"$.properties.{name}", "properties", "this name")
         return fine
 
-    def _parameters(self, tool: Tool, node: Members, markers: ParameterMarkers) -> str:
+    def _parameters(
+        self, tool: Tool, node: Members, markers: ParameterMarkers, write: Callable[[str, Node], str]
+    ) -> str:
+        """The rule for all parameters; ``write`` gives the rule for one, empty where its values can't be written."""
         parts = ['""']
         for member in node.members:
             name = member.name
             if not self._writable_key(tool, name, markers):
                 continue
-            key = quoted(self._escaped(name))
-            one = self._parameter(tool, key, name, member.node, markers)
+            one = write(name, member.node)
             if not one and member.required:
                 self._loosen(tool, f"$.properties.{name}", "the schema", "such a value")
-                one = self._parameter(tool, key, name, Text(), markers)
+                one = write(name, Text())
             parts.append(self._part(member, one))
-        if node.rest is not None:
+        if node.rest is not None and self.calls.shape == "tagged_parameters":
             known = tuple(member.name for member in node.members)
             other = self.rules.terminal(regex(WORD) + (f" & ~({_texts(known)})" if known else ""))
             one = self._parameter(tool, other, "", node.rest, markers)
@@ -366,7 +356,7 @@ class CallWriter:
         """A terminal's body for a text that stands there as it is, and is read as no other value of these types."""
         if isinstance(node, Text):
             return raw_text(node, RAW_LETTERS) + no_other(types)
-        texts = tuple(str(_decoded(text)) for text in node.texts)
+        texts = tuple(str(json.loads(text)) for text in node.texts)
         kept = tuple(text for text in texts if not types or typed(text, types)[0] == text)
         return f"({_texts(kept)})" if kept else ""
 
@@ -401,7 +391,9 @@ def _split(schema: Schema, node: Node) -> tuple[list[Text | Choice], list[Node]]
         case Anything():
             texts.append(Text())
         case Choice(texts=values):
-            strings = tuple(one for one in values if one.startswith('"') and _decoded(one).strip("\n") == _decoded(one))
+            strings = tuple(
+                one for one in values if one.startswith('"') and json.loads(one).strip("\n") == json.loads(one)
+            )
             texts += [Choice(strings)] if strings else []
             rest = [one for one in values if not one.startswith('"')]
             for kind in dict.fromkeys(_json_type(schema, Choice((one,))) for one in rest):
@@ -419,7 +411,7 @@ def _split(schema: Schema, node: Node) -> tuple[list[Text | Choice], list[Node]]
 def _json_type(schema: Schema, node: Node) -> str:
     match schema.resolve(node):
         case Choice(texts=(text, *_)):
-            value = _decoded(text)
+            value = json.loads(text)
             names: dict[type, str] = {bool: "boolean", type(None): "null", list: "array", dict: "object"}
             return names.get(type(value), "number")
         case Members():
@@ -436,7 +428,3 @@ def _texts(texts: tuple[str, ...]) -> str:
 
 def _string(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
-
-
-def _decoded(text: str) -> Any:
-    return json.loads(text)

@@ -123,7 +123,8 @@ class ElementWriter:
                 kept = [
                     text
                     for value, text in pairs
-                    if not any(one in text for one in own) and _same(leaf(text, types, nested=nested), value)
+                    if not any(one in text for one in own)
+                    and json.dumps(leaf(text, types, nested=nested)) == json.dumps(value)
                 ]
                 return [f"{quoted(text)} {close}" if text else close for text in kept]
             case Number():
@@ -195,7 +196,3 @@ def readable(key: str, others: Iterable[str], markers: ParameterMarkers) -> bool
     """Whether the parser reads a key back: nothing in it looks like a marker, or like one of some other texts."""
     own = (markers.key_start, markers.key_end, markers.value_start, markers.value_end, *others)
     return bool(key) and key == key.strip() and key.isprintable() and not any(one in key for one in own if one)
-
-
-def _same(one: object, other: object) -> bool:
-    return json.dumps(one) == json.dumps(other)

@@ -37,13 +37,9 @@ def text_verdict(node: Text) -> Verdict:
 
 @lru_cache(2048)
 def _of_json(described: str) -> Verdict:
-    engine = _engine()
-    if engine is None:  # then nothing is held to anything
+    matcher = _matcher(f"start: %json {described}\n")
+    if matcher is None:
         return "fits"
-    library, tokenizer = engine
-    grammar = library.LLMatcher.grammar_from_lark(f"start: %json {described}\n")
-    limits = library.LLParserLimits(initial_lexer_fuel=FUEL)
-    matcher = library.LLMatcher(tokenizer, grammar, log_level=0, limits=limits)
     if matcher.is_error():
         told = matcher.get_error()
         return "empty" if "is empty" in told and "Unable to determine" not in told else "too complex"
@@ -54,17 +50,23 @@ def _of_json(described: str) -> Verdict:
 @lru_cache(4096)
 def alive(terminal: str) -> bool:
     """Whether the engine takes the body of a terminal, and finds a text that fits it."""
-    engine = _engine()
-    if engine is None:
+    matcher = _matcher(f"start: T\nT: {terminal}\n")
+    if matcher is None:
         return True
-    library, tokenizer = engine
-    grammar = library.LLMatcher.grammar_from_lark(f"start: T\nT: {terminal}\n")
-    limits = library.LLParserLimits(initial_lexer_fuel=FUEL)
-    matcher = library.LLMatcher(tokenizer, grammar, log_level=0, limits=limits)
     if matcher.is_error():
         return False
     mask = matcher.compute_bitmask()
     return not matcher.is_error() and (any(mask) or bool(matcher.is_accepting()))
+
+
+def _matcher(grammar: str) -> Any:
+    """What the engine makes of a grammar; None without the engine, where nothing is held to anything."""
+    engine = _engine()
+    if engine is None:
+        return None
+    library, tokenizer = engine
+    limits = library.LLParserLimits(initial_lexer_fuel=FUEL)
+    return library.LLMatcher(tokenizer, library.LLMatcher.grammar_from_lark(grammar), log_level=0, limits=limits)
 
 
 @cache

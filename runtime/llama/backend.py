@@ -15,7 +15,7 @@ from typing import Any
 import numpy
 
 from cognition import GenerationOptions
-from runtime.backend import BackendError, Metadata, Sampler, SpecialTokens
+from runtime.backend import BackendError, Metadata, Sampler, SpecialTokens, context_warnings
 from runtime.llama.options import LlamaOptions
 from runtime.models.lazy_package import import_lazily
 from runtime.models.mlx_files import named_templates
@@ -137,14 +137,8 @@ class LlamaBackend:
         self.metadata = self._metadata(path, planned.context)
 
     def _metadata(self, path: Path, context: int) -> Metadata:
-        trained = native.llama_model_n_ctx_train(self._model)
         template, plain = named_templates(self._templates())
         bos, eos = native.llama_vocab_bos(self._vocab), native.llama_vocab_eos(self._vocab)
-        warnings = []
-        if context > trained:
-            warnings.append(
-                f"the model was trained on at most {trained} tokens; beyond that, of {context}, its replies get worse"
-            )
         return Metadata(
             name=meta_text(self._model, b"general.name") or path.stem,
             backend="llama.cpp",
@@ -158,7 +152,7 @@ class LlamaBackend:
             eos_text=self.piece(eos).decode("utf-8", "replace") if eos >= 0 else "",
             # As llama.cpp's own chat does; a template that writes the token itself gets no second one.
             leading_bos=bos if bos >= 0 and native.llama_vocab_get_add_bos(self._vocab) else None,
-            warnings=tuple(warnings),
+            warnings=context_warnings(context, native.llama_model_n_ctx_train(self._model)),
         )
 
     def _templates(self) -> dict[str, str]:

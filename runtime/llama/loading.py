@@ -11,16 +11,13 @@ from typing import Any
 
 from attrs import frozen
 
+from runtime.backend import DEFAULT_CONTEXT
 from runtime.errors import LoadCancelledError, ModelFileError, ModelOptionsError
 from runtime.llama.options import MOST_SEQUENCES, WHOLE_TYPES, Adapter, CacheType, LlamaOptions, Rope
 from runtime.models.lazy_package import import_lazily
 
 import_lazily("llama_cpp")
 import llama_cpp.llama_cpp as native  # noqa: E402  after the line above, which saves 0.2 s of it
-
-DEFAULT_CONTEXT = 8192
-"""Tokens, where the model allows more and the caller asks for nothing: room for a system prompt, tools and a dozen
-steps; the cache of a model of 8 billion parameters takes 1 GB at this length."""
 
 BATCH = 512
 """Tokens evaluated at once; llama.cpp's own physical batch, beyond which nothing gets faster."""
@@ -78,13 +75,6 @@ of its block included."""
 
 BF16 = b"AVX512_BF16 = 1"
 """What llama.cpp says of a processor with instructions for bfloat16, if it was compiled to use them."""
-
-SCALINGS = {
-    "none": native.LLAMA_ROPE_SCALING_TYPE_NONE,
-    "linear": native.LLAMA_ROPE_SCALING_TYPE_LINEAR,
-    "yarn": native.LLAMA_ROPE_SCALING_TYPE_YARN,
-    "longrope": native.LLAMA_ROPE_SCALING_TYPE_LONGROPE,
-}
 
 
 @frozen
@@ -311,8 +301,9 @@ def _made(model: Any, params: Any, path: Path) -> Any:
 
 
 def _set_rope(params: Any, rope: Rope) -> None:
+    scaling = None if rope.scaling is None else getattr(native, f"LLAMA_ROPE_SCALING_TYPE_{rope.scaling.upper()}")
     values = {
-        "rope_scaling_type": None if rope.scaling is None else SCALINGS[rope.scaling],
+        "rope_scaling_type": scaling,
         "rope_freq_base": rope.base,
         "rope_freq_scale": rope.scale,
         "yarn_orig_ctx": rope.original_context,

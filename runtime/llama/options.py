@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from os import PathLike
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from attrs import Attribute, field, frozen
 
@@ -20,7 +20,7 @@ from runtime.errors import ModelOptionsError
 CacheType = Literal["f32", "f16", "bf16", "q8_0", "q5_1", "q5_0", "q4_1", "q4_0", "iq4_nl"]
 """How numbers of the cache are kept: those that llama.cpp has kernels for."""
 
-CACHE_TYPES: tuple[CacheType, ...] = ("f32", "f16", "bf16", "q8_0", "q5_1", "q5_0", "q4_1", "q4_0", "iq4_nl")
+CACHE_TYPES: tuple[CacheType, ...] = get_args(CacheType)
 
 WHOLE_TYPES: tuple[CacheType | None, ...] = ("f32", "f16", "bf16", None)
 """Those that are not quantised; None for a default."""

@@ -26,7 +26,7 @@ from runtime.constrained.masks import TokenMasks, installed
 from runtime.ending import done_of
 from runtime.errors import ConstraintError
 from runtime.local.boundaries import Boundaries
-from runtime.local.replies import SHOWN_EVERY, Reply, failure_of
+from runtime.local.replies import NO_TOKEN, SHOWN_EVERY, Reply, failure_of
 from runtime.models.saved_cache import Saved
 from runtime.protocol import Done, ModelInfo
 from runtime.scheduling.cache import Cache
@@ -49,8 +49,6 @@ from runtime.scheduling.plan import (
 from runtime.scheduling.tokens import Tokens
 from runtime.templates.protection import PromptTokenizer, control_texts
 from runtime.templates.template import FALLBACK_TEMPLATE, ChatTemplate, Rendered
-
-NO_TOKEN = -1
 
 EMPTY = Failure("the prompt is empty: the template writes nothing for these messages", kind="fatal")
 

@@ -29,6 +29,7 @@ SHOWN_EVERY = 1 / 50
 each token alone and wake whoever waits for it took a fiftieth of the time of a token."""
 
 NO_TOKEN = -1
+"""Stands where there is no token."""
 
 
 @define(eq=False)

@@ -21,7 +21,7 @@ from mlx.utils import tree_flatten
 from tokenizers import Tokenizer
 
 from cognition import GenerationOptions
-from runtime.backend import BackendError, Metadata, Sampler, SpecialTokens
+from runtime.backend import DEFAULT_CONTEXT, BackendError, Metadata, Sampler, SpecialTokens, context_warnings
 from runtime.errors import ModelFileError
 from runtime.mlx.pieces import piece_reader
 from runtime.mlx.sampling import NumpySampler
@@ -49,10 +49,6 @@ MOST_WIDENED = 1024**3
 CLEAN_UP_EVERY = 512
 """Batches after which MLX gives back the memory that it keeps for new arrays of the sizes of old ones, as mlx-lm's own
 generator does: a cache that grows leaves many sizes behind."""
-
-DEFAULT_CONTEXT = 8192
-"""As for llama.cpp: what a caller gets who asks for nothing, where the model allows more."""
-
 
 Row = numpy.ndarray[Any, numpy.dtype[numpy.float32]]
 """Logits of the whole vocabulary."""
@@ -135,11 +131,6 @@ class MlxBackend:
     def _metadata(self, path: Path, files: MlxFiles, context_tokens: int | None) -> Metadata:
         trained = files.trained_context or DEFAULT_CONTEXT
         context = context_tokens or min(trained, DEFAULT_CONTEXT)
-        warnings = []
-        if context > trained:
-            warnings.append(
-                f"the model was trained on at most {trained} tokens; beyond that, of {context}, its replies get worse"
-            )
         bos = self._tokenizer.token_to_id(files.bos_text) if files.bos_text else None
         return Metadata(
             name=path.resolve().name,
@@ -154,7 +145,7 @@ class MlxBackend:
             eos_text=files.eos_text,
             # As transformers does: a template is the whole truth; only the fallback needs the token from us.
             leading_bos=bos if files.template is None else None,
-            warnings=tuple(warnings),
+            warnings=context_warnings(context, trained),
         )
 
     def tokenize(self, text: str, *, special: bool) -> list[int]:
@@ -199,14 +190,11 @@ class MlxBackend:
     def sampler(self, options: GenerationOptions) -> NumpySampler:
         return NumpySampler(options)
 
-    def evaluate(self, batch: Sequence[Piece]) -> bool:
-        return self._evaluate(batch)
-
     def append_tokens(self, tokens: Sequence[int]) -> bool:
         pieces = zip(self._last, tokens, strict=True)
-        return self._evaluate([evolve(piece, start=piece.start + 1, tokens=(token,)) for piece, token in pieces])
+        return self.evaluate([evolve(piece, start=piece.start + 1, tokens=(token,)) for piece, token in pieces])
 
-    def _evaluate(self, batch: Sequence[Piece]) -> bool:
+    def evaluate(self, batch: Sequence[Piece]) -> bool:
         # Prompts one after another, each but for its last token: a chunk of one fills the machine as well as parts of
         # many would, and nothing has to be padded. Then one token of each sequence in which something is said: logits
         # are wanted behind those only, and a row of them is as long as the vocabulary.
