@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from cognition.config import Limits
 from cognition.decisions import (
     AskApproval,
     CallModel,
@@ -78,27 +79,24 @@ def _overdrawn(subject: Subject, turn: Turn, event: Input, decisions: tuple[Deci
                 return Problem(f"worker {workers} of a turn that may have {limits.workers} is spawned")
         elif not isinstance(decision, AskApproval):
             continue
-        spent = _spent(subject, turn, event.at) if not isinstance(decision, AskApproval) else None
-        if spent is not None:
-            return Problem(f"{type(decision).__name__} {decision.effect_id} is decided though {spent} are used up")
+        spent = _spent(limits, turn, event.at) if not isinstance(decision, AskApproval) else []
+        if spent:
+            return Problem(f"{type(decision).__name__} {decision.effect_id} is decided though {spent[0]} are used up")
         if refusals >= limits.refusals and not subject.config.features:  # what the engine does itself is not seen
             return Problem(f"{type(decision).__name__} is decided after {refusals} refusals in a row, the limit")
     return None
 
 
-def _spent(subject: Subject, turn: Turn, now: float) -> str | None:
-    """The budget of tokens, cost or time that leaves no room for anything more."""
-    assert subject.config is not None
-    limits, usage = subject.config.limits, turn.usage
-    if limits.input_tokens is not None and usage.input_tokens >= limits.input_tokens:
-        return "input_tokens"
-    if limits.output_tokens is not None and usage.output_tokens >= limits.output_tokens:
-        return "output_tokens"
-    if limits.cost is not None and usage.cost >= limits.cost:
-        return "cost"
-    if limits.seconds is not None and now - turn.started_at >= limits.seconds:
-        return "seconds"
-    return None
+def _spent(limits: Limits, turn: Turn, now: float) -> list[str]:
+    """The budgets of tokens, cost and time that leave no room for anything more."""
+    usage = turn.usage
+    budgets = (
+        ("input_tokens", usage.input_tokens, limits.input_tokens),
+        ("output_tokens", usage.output_tokens, limits.output_tokens),
+        ("cost", usage.cost, limits.cost),
+        ("seconds", now - turn.started_at, limits.seconds),
+    )
+    return [name for name, used, limit in budgets if limit is not None and used >= limit]
 
 
 def _invented(subject: Subject, turn: Turn, now: float, finished: TurnFinished) -> Found:
@@ -107,14 +105,12 @@ def _invented(subject: Subject, turn: Turn, now: float, finished: TurnFinished) 
         return None
     limits, limit = subject.config.limits, finished.outcome.limit
     features = subject.config.features  # what the engine does itself counts as a call, and is not seen from outside
+    spent = _spent(limits, turn, now)
     reached = {
+        **{name: name in spent for name in ("input_tokens", "output_tokens", "cost", "seconds")},
         "steps": turn.replies >= limits.steps,
         "tool_calls": limits.tool_calls is not None and (turn.calls >= limits.tool_calls or bool(features)),
         "workers": limits.workers is not None and turn.workers >= limits.workers,
-        "input_tokens": limits.input_tokens is not None and turn.usage.input_tokens >= limits.input_tokens,
-        "output_tokens": limits.output_tokens is not None and turn.usage.output_tokens >= limits.output_tokens,
-        "cost": limits.cost is not None and turn.usage.cost >= limits.cost,
-        "seconds": limits.seconds is not None and now - turn.started_at >= limits.seconds,
     }
     if not reached.get(limit, True):
         return Problem(f"the turn ended at the limit of {limit}, which was not reached")

@@ -70,7 +70,7 @@ class Budget:
         if known is None:
             began = time.monotonic()
             try:
-                known = self._compiled(pattern).found_in(text, max(self.seconds, 0.001))
+                known = (self.patterns.get(pattern) or Pattern(pattern)).found_in(text, max(self.seconds, 0.001))
             except TimeoutError:
                 raise SpentError(
                     f"they can't be checked: it takes too long to match a text with {pattern[:80]!r}"
@@ -78,9 +78,6 @@ class Budget:
             self.seconds -= time.monotonic() - began
             self.found[pattern, text] = known
         return known
-
-    def _compiled(self, pattern: str) -> Pattern:
-        return self.patterns.get(pattern) or Pattern(pattern)
 
 
 def _deep() -> bool:

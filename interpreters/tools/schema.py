@@ -33,7 +33,7 @@ from cognition import ConfigError
 Schema = dict[str, Any]
 
 SCALARS: dict[Any, str] = {str: "string", int: "integer", float: "number", bool: "boolean", type(None): "null"}
-ARRAYS: tuple[Any, ...] = (list, Sequence, Iterable, set, frozenset)
+ARRAYS: tuple[Any, ...] = (list, tuple, Sequence, Iterable, set, frozenset)
 OBJECTS: tuple[Any, ...] = (dict, Mapping)
 UNIONS: tuple[Any, ...] = (Union, types.UnionType)
 
@@ -67,11 +67,12 @@ def schema_of(kind: Any, path: str, parents: tuple[Any, ...] = ()) -> Schema:
     if origin is Literal:
         return _choice(arguments, path)
     if origin in UNIONS:
-        return _union(arguments, path, parents)
+        return {"anyOf": [schema_of(member, path, parents) for member in arguments]}
     if isinstance(kind, type) and issubclass(kind, Enum):
         return _choice([member.value for member in kind], path)
-    if (origin or kind) is tuple:
-        return _tuple(arguments, path, parents)
+    if origin is tuple and arguments and arguments[-1] is not Ellipsis:
+        items = [schema_of(item, f"{path}[{index}]", parents) for index, item in enumerate(arguments)]
+        return {"type": "array", "prefixItems": items, "minItems": len(items), "maxItems": len(items)}
     if (origin or kind) in ARRAYS:
         return {"type": "array", "items": schema_of(arguments[0], f"{path}[]", parents) if arguments else {}}
     if (origin or kind) in OBJECTS:
@@ -117,17 +118,6 @@ def _choice(values: Iterable[Any], path: str) -> Schema:
     if None in kinds or not choices:
         raise ConfigError(f"{path}: choices have to be texts, numbers or truth values, not {choices!r}")
     return {"type": kinds.pop(), "enum": choices} if len(kinds) == 1 else {"enum": choices}
-
-
-def _union(members: tuple[Any, ...], path: str, parents: tuple[Any, ...]) -> Schema:
-    return {"anyOf": [schema_of(member, path, parents) for member in members]}
-
-
-def _tuple(arguments: tuple[Any, ...], path: str, parents: tuple[Any, ...]) -> Schema:
-    if not arguments or arguments[-1] is Ellipsis:
-        return {"type": "array", "items": schema_of(arguments[0], f"{path}[]", parents) if arguments else {}}
-    items = [schema_of(item, f"{path}[{index}]", parents) for index, item in enumerate(arguments)]
-    return {"type": "array", "prefixItems": items, "minItems": len(items), "maxItems": len(items)}
 
 
 def _mapping(arguments: tuple[Any, ...], path: str, parents: tuple[Any, ...]) -> Schema:

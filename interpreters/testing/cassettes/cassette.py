@@ -15,8 +15,10 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, Literal
 
+from attrs import evolve
+
 from cognition import ConfigError, ModelRequest
-from cognition.parsing import PLAIN, Output, TextDelta
+from cognition.parsing import Output, TextDelta
 from interpreters.testing.cassettes.errors import CassetteMissError
 from interpreters.testing.cassettes.requests import Scrub, difference, nearest, request_data, request_digest
 from interpreters.testing.cassettes.tape import Exchange, Tape, data_of_reply, read_tape, reply_of_data, write_tape
@@ -189,9 +191,7 @@ class Player(ReplyingModel):
         info = tape.models.get(name, {})
         super().__init__(context_tokens=int(info.get("context_tokens", 4096)), name=str(info.get("name", "cassette")))
         features = tuple(str(feature) for feature in info.get("features", ()))
-        self._info = ModelInfo(
-            self._info.name, "cassette", str(cassette.path), self._info.context_tokens, PLAIN, features
-        )
+        self._info = evolve(self._info, backend="cassette", path=str(cassette.path), features=features)
         self._cassette = cassette
         self._left = [exchange for exchange in tape.exchanges if exchange.model == name]
         self._mine = list(self._left)
