@@ -75,8 +75,8 @@ class AsyncInterpreter(Interpreter):
         self._group: asyncio.TaskGroup | None = None
         """Of the run under way."""
         self._driving = False
-        """A run is under way and its turn not closed on file yet, where it did not fail to: from before its first input
-        on, which may be long on its way to the disk."""
+        """Whether a run is under way whose turn is not closed yet, or could not be. True from before its first input,
+        which may take long to reach the disk."""
         self._mailbox = Mailbox()
         self._tasks: dict[EffectId, asyncio.Task[None]] = {}
         """Each carries an effect out."""
@@ -92,9 +92,9 @@ class AsyncInterpreter(Interpreter):
         """Held by a thread that sets a mode while no loop has the session: until then none takes it."""
         self._setting: asyncio.Task[None] | None = None
         self._rest: set[asyncio.Future[None]] = set()
-        """Who waits until the turn under way stands closed on file."""
+        """Futures of those who wait until the turn under way is closed."""
         self._end: set[asyncio.Future[None]] = set()
-        """Who waits until its run has ended."""
+        """Futures of those who wait until its run has ended."""
         self._performers = async_performers(program)
         super().__init__(engine, program, observers=observers, recorder=recorder, state=state, clock=clock)
 
@@ -148,14 +148,14 @@ class AsyncInterpreter(Interpreter):
                 self._tell(self._end)
 
     async def ready(self) -> None:
-        """Until what was set between turns is on the disk."""
+        """Wait until the modes that were set between turns are on the disk."""
         self._belongs_here()
         self._take_unread()
         if self._turn is None:
             await self._modes_set()
 
     async def ended(self) -> None:
-        """Until the run under way has ended."""
+        """Wait until the run under way has ended."""
         if self._turn is not None:
             await self._hear(self._end, None)
 
@@ -165,7 +165,7 @@ class AsyncInterpreter(Interpreter):
         return self._turn is not None
 
     async def rested(self, seconds: float) -> None:
-        """Until the turn under way stands closed on file, or so long; its run may still wait for tasks to end."""
+        """Wait until the turn under way is closed, ``seconds`` at most; its run may still wait for tasks to end."""
         if self._driving:
             await self._hear(self._rest, seconds)
 
@@ -183,7 +183,7 @@ class AsyncInterpreter(Interpreter):
         await asyncio.wait([future], timeout=seconds)
 
     async def settle(self, reason: str) -> None:
-        """A run that an exception ended may have left its turn open: close it."""
+        """Close the turn, if a run that an exception ended has left it open."""
         await self.ready()
         for event in self._closing(reason):
             await self.driver.advance_async(event, to_its_end)
@@ -270,7 +270,7 @@ class AsyncInterpreter(Interpreter):
             self._modes.popleft()
 
     async def _modes_set(self) -> None:
-        """Until the modes set between turns are on the disk: what failed, or was broken off, is tried again."""
+        """Wait until the modes that were set between turns are on the disk; a write that failed is tried again."""
         await self._setting_done()
         if self._modes:
             self._begin_setting()
@@ -417,7 +417,7 @@ class AsyncInterpreter(Interpreter):
             self._mailbox.post(answer)  # behind what came meanwhile
 
     async def _stop_reading(self) -> None:
-        """Let the model come to its end, which a cancellation has asked for: it says what the reply took."""
+        """Wait for the end of a reply that was cancelled: the model says there what the reply took."""
         if self._reply is not None and self._reply.open and self._reader is not None:
             await asyncio.wait([self._reader])
 
@@ -439,7 +439,7 @@ class AsyncInterpreter(Interpreter):
             self.observers.warn(f"a note could not be saved: {describe(error)}")
 
     async def _saved(self) -> None:
-        """Until the notes of the turn are saved. One that was cancelled does not wait for ever."""
+        """Wait until the notes of the turn are saved; ``SAVE_SECONDS`` at most once it was cancelled."""
         loop = asyncio.get_running_loop()
         deadline: float | None = None
         cancelled: asyncio.CancelledError | None = None

@@ -74,7 +74,7 @@ class SyncInterpreter(Interpreter):
         self._holders: dict[None, Turn] = {}
         """Who drives the session, if anybody does: see ``_alone``."""
         self._waiting: list[SimpleQueue[None]] = []
-        """Who waits for the end of that."""
+        """One queue for each caller of ``close`` that waits until the session is free."""
         self._mailbox: SimpleQueue[Letter] = SimpleQueue()
         self._earlier: int | None = None
         """Letters that are to be looked at before a deadline that has come."""
@@ -145,7 +145,7 @@ class SyncInterpreter(Interpreter):
                 waiting.put(None)
 
     def settle(self, reason: str) -> None:
-        """A run that an exception ended may have left its turn open: close it."""
+        """Close the turn, if a run that an exception ended has left it open."""
         for event in self._closing(reason):
             self.driver.advance(event)
 

@@ -41,7 +41,7 @@ ANSWER_WAIT = 60.0
 """Seconds that a host may take for anything else, unless it is said otherwise."""
 
 FAULTS = 100
-"""How many are kept: a program that is no host may print without end."""
+"""How many of ``AgentHost.faults`` are kept: a program that is no host may print without end."""
 
 CHILD = (sys.executable, "-P", "-m", "interpreters.hosting.child")
 """It finds modules where this process does: ``-P`` leaves out the folder that it happens to be started in."""
@@ -280,7 +280,7 @@ class AgentHost:
 
     @property
     def alive(self) -> bool:
-        """Whether it is there."""
+        """Whether the host has not ended."""
         return self.ended is None
 
     def close(self) -> None:
@@ -296,7 +296,7 @@ class AgentHost:
             handle.observers.close()
 
     def _give_up(self, reason: str) -> None:
-        """It hangs: a process is killed, and of a thread nothing is waited for."""
+        """The host hangs: kill its process; a thread is left alone."""
         if self.process is not None:
             _kill(self.process)
             self.close()

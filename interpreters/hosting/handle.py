@@ -118,7 +118,7 @@ class AgentHandle:
         return self._to_the_end(self.stream(text))
 
     def stream(self, text: str) -> TurnStream:
-        """Say something and read the turn's events as they come; raises as ``run``.
+        """Say something and read the turn's events as they come; raises as ``run``:
 
         with handle.stream("Tell me a story.") as events:
             for event in events:
@@ -224,7 +224,7 @@ class AgentHandle:
         self._host.cancel_turn(self.key, number, reason)
 
     def look_for_loop(self) -> None:
-        """Say once that a loop is blocked."""
+        """Warn, once, that an event loop is blocked."""
         if not self._warned and loop_runs_here():
             self._warned = True
             LOG.warning(IN_A_LOOP)

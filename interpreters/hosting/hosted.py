@@ -123,7 +123,7 @@ class HostedSession:
         self._work.put(partial(self._begin, identity, make, forget))
 
     def accept(self, number: int, run: Callable[[Agent], RunResult]) -> None:
-        """Take a turn on, or say at once why it has ended."""
+        """Queue a turn, or say at once why it can't run."""
         with self._lock:
             if number <= self._newest:
                 self._send(say.Faulted(f"turn {number} of {self.name!r} is not newer than turn {self._newest}"))
@@ -185,7 +185,7 @@ class HostedSession:
             self._report(identity, lambda agent: agent.set_mode(mode))
 
     def dispose(self, identity: str | None, reason: str) -> None:
-        """End it: the turn under way is cancelled."""
+        """Cancel the turn under way and end the session."""
         self.cancel(None, reason)
         self._work.put(partial(self._end, identity))
         self._work.put(None)
@@ -265,7 +265,7 @@ class HostedSession:
             self._send(say.Accepted(identity))
 
     def _alone(self, work: Callable[[], Any]) -> Any:
-        """Do it when the mode is not being set."""
+        """Call ``work``, again as often as a mode that is just being set keeps the agent busy."""
         while True:
             try:
                 return work()

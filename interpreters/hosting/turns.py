@@ -44,7 +44,7 @@ def _wake_up(wake: asyncio.Future[None]) -> None:
 
 
 def _leave_it() -> None:
-    """Nothing can be withdrawn."""
+    """The usual ``Job.withdraw``: nothing was asked."""
 
 
 @frozen
@@ -166,7 +166,7 @@ class TurnStream:
         self._wake: Callable[[], object] = lambda: None
         """Tells an event loop that something has come."""
         self._unsaid = 0
-        """How many events were read that the host doesn't know of."""
+        """Events that were read and not acknowledged to the host yet."""
         self._deadline: float | None = None
         """When the end of a cancelled turn has to be there."""
 
@@ -241,7 +241,7 @@ class TurnStream:
     def _look_at(
         self, item: Event | Job | End, loop: asyncio.AbstractEventLoop | None = None
     ) -> Event | ToolWait | None:
-        """Do what the next item wants of the stream; give it back if it is for the reader."""
+        """Handle the next item of the queue; returns what is for the reader."""
         if isinstance(item, End):
             self._end = item if self._fault is None else End(error=self._fault)
             for job in list(self._jobs.values()):
@@ -261,7 +261,7 @@ class TurnStream:
         return item
 
     def _was_read(self) -> None:
-        """Let the session say more, if it waits for that: told by half windows, so that few messages say it."""
+        """Acknowledge events to the host, half a window at a time, so that the session may send more."""
         window = self._handle.window
         if window is None:
             return
@@ -276,7 +276,7 @@ class TurnStream:
         return LONGEST_WAIT if self._deadline is None else max(self._deadline - monotonic(), 0.0)
 
     def _look_at_clock(self) -> None:
-        """Nothing has come: is it time to give up?"""
+        """Nothing has come: give the turn up if its deadline has passed."""
         if self._deadline is not None and self._deadline <= monotonic():
             seconds = self._handle.answer_wait or 0.0
             self._handle.lost(HostTimeoutError("the host did not end the cancelled turn", seconds), self)
@@ -374,7 +374,7 @@ class TurnStream:
             self._wake()
 
     def end(self, end: End) -> None:
-        """Nothing more comes."""
+        """End the stream: nothing of the turn comes any more."""
         self._begun.end()
         for job in list(self._jobs.values()):
             job.stop()
@@ -383,7 +383,7 @@ class TurnStream:
     # --------------------------------------------------------------------------------------- what is carried out here
 
     def _begin(self, asked: say.Perform) -> None:
-        """Run a tool; all else is for where the stream is read."""
+        """Run a tool on a thread; every other effect is carried out where the stream is read."""
         if self._begun.is_over():
             return
         job = self._jobs[asked.owner, asked.effect.effect_id] = Job(asked, self._begun)

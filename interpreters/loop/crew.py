@@ -63,7 +63,7 @@ class Crew:
         return any(member.turn is turn for member in list(self._members.values()))
 
     def sign_of_life(self, effect_id: EffectId) -> None:
-        """A worker has done something: its deadline moves."""
+        """A worker has done something: put its deadline off."""
         member, patience = self._members.get(effect_id), self._patience
         if member is not None and patience is not None:
             when = self._clock.monotonic() + patience

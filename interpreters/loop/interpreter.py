@@ -55,7 +55,7 @@ from interpreters.tools.context import ToolContext
 from interpreters.tools.tool import Tool, too_late
 
 ASKS_THE_USER = frozenset((AskApproval, AskUser, ReviewPlan))
-"""Of those, the ones that a person answers, who has seen by then what led to the question."""
+"""Effects that a person answers. Observers have been told by then of what led to the question."""
 
 RESTING = (Idle, Closed)
 """Phases in which no turn is open."""
@@ -99,11 +99,11 @@ class Interpreter(ABC):
         self._turn: Turn | None = None
         """The run under way."""
         self._latest: Turn | None = None
-        """That one or the one before, which may have been left open; None if it was another process's."""
+        """The run under way or the one before it, whose turn may be open still; None if another process ran it."""
         self._reply: Reply | None = None
         """What the model writes, or wrote last."""
         self._contexts: dict[EffectId, ToolContext[Any]] = {}
-        """Of the calls that run."""
+        """The contexts of the calls that run."""
         self._deadlines: dict[EffectId, tuple[float, Callable[[], Input]]] = {}
         """When the clock answers an effect, and with what."""
         self._crew = Crew(self._deadlines, self._clock, program.worker_patience)
@@ -183,11 +183,11 @@ class Interpreter(ABC):
             self._reply.cancel()
 
     def _closing(self, reason: str) -> Iterable[Input]:
-        """A run that an exception ended may have left its turn open: what closes it."""
+        """The inputs that close a turn which a run has left open because an exception ended it."""
         return self._breaking_off(reason) if self._is_open() else ()
 
     def _is_open(self) -> bool:
-        """Whether a turn has begun and has not come to its end."""
+        """Whether a turn has begun and not ended."""
         return bool(self.driver.in_flight) or not isinstance(self.driver.state.phase, RESTING)
 
     def _breaking_off(self, reason: str) -> Iterator[Input]:
@@ -206,7 +206,7 @@ class Interpreter(ABC):
         return CancelAsked(reason, read, usage, tuple(self._not_begun()), lost)
 
     def _not_begun(self) -> Iterator[EffectId]:
-        """What was decided and has not been begun, and will not be."""
+        """The ids of effects that were decided and have not begun, and will not."""
         turn = self._latest
         if turn is not None:
             for effect_id, effect in self.driver.in_flight.items():
@@ -214,14 +214,14 @@ class Interpreter(ABC):
                     yield effect_id
 
     def _stop_work(self) -> None:
-        """An exception passes through: what is in flight is of no use any more."""
+        """Stop what is in flight because an exception ends the run."""
         if self._turn is not None:
             self._turn.cancel()
         if self._reply is not None:
             self._reply.cancel()
 
     def _forget(self) -> None:
-        """Nobody waits for anything any more."""
+        """Stop all that is in flight: nobody waits for its answers any more."""
         self._deadlines.clear()
         for effect_id in list(self._contexts):
             self._stop(effect_id)
@@ -234,11 +234,11 @@ class Interpreter(ABC):
         self._crew.tell_mode(decision)
 
     def _at_work_for(self) -> Turn:
-        """The run under way; where there is none, one that is over."""
+        """The run under way; without one, a ``Turn`` that is over."""
         return self._turn or Turn(ended=True)
 
     def _end_run(self) -> None:
-        """Nobody waits any more for what was begun. To do it twice is to do it once."""
+        """End the run's turn: nothing of it begins any more. A second call does nothing."""
         if self._turn is not None:
             self._turn.end()
             self._turn = None
@@ -269,7 +269,7 @@ class Interpreter(ABC):
         return None
 
     def _due(self) -> Input | None:
-        """What the clock answers now, if anything."""
+        """The answer of an effect whose deadline has come; None if none has."""
         now = self._clock.monotonic()
         for effect_id, (when, answer) in self._deadlines.items():
             if when <= now:
@@ -280,7 +280,7 @@ class Interpreter(ABC):
         return None
 
     def _seconds_left(self) -> float | None:
-        """Until the clock answers next; None if it never will."""
+        """Seconds until the next deadline, negative once it has passed; None without deadlines."""
         nearest = min((when for when, _ in self._deadlines.values()), default=None)
         return None if nearest is None else nearest - self._clock.monotonic()
 

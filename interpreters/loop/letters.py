@@ -46,7 +46,7 @@ class Turn:
         self._cancelled = False
 
     def begins(self, effect_id: EffectId) -> bool:
-        """To be asked right before an effect begins: whether it may. If so it has begun, whatever comes after."""
+        """Note that an effect begins; False if the turn is over and it must not. Called right before it begins."""
         self._order[effect_id] = None
         return OVER not in self._order or self.has_begun(effect_id)
 

@@ -20,7 +20,7 @@ class Mailbox:
         self._wake: asyncio.Future[None] | None = None
 
     def belongs_to(self, loop: asyncio.AbstractEventLoop) -> None:
-        """The loop that reads it from now on."""
+        """Say which loop reads it from now on."""
         self._loop = loop
 
     def runs_in(self) -> asyncio.AbstractEventLoop | None:
@@ -42,7 +42,7 @@ class Mailbox:
         return [letter for letter in letters if isinstance(letter, kind)]
 
     def alarm(self) -> asyncio.Future[None]:
-        """What is done when the next letter comes. To be asked for while there is none."""
+        """A future that is done when the next letter comes. To be asked for while there is none."""
         wake = self._wake = asyncio.get_running_loop().create_future()
         return wake
 

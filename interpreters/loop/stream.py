@@ -41,7 +41,7 @@ class Reply:
         self.effect = effect
         self.turn = turn
         self.unread = Usage()
-        """What it took, where a cancellation ended it and it is no input."""
+        """The usage of a reply that a cancellation ended, which stands in no input."""
         self._observers = observers
         self._generation: Cancellable | None = None
         self._done: Done | None = None
@@ -55,7 +55,7 @@ class Reply:
 
     @property
     def open(self) -> bool:
-        """Whether the model is at it."""
+        """Whether the model is still writing."""
         return self._generation is not None
 
     def cancel(self) -> None:

@@ -59,9 +59,9 @@ class Delivery:
         self._start = start
         self._events: deque[Event] = deque()
         self._turns: deque[None] = deque([None])
-        """Whoever takes what lies here is at work, until it is put back."""
+        """Holds one token: a thread or task takes it to hand events over, and puts it back at its end."""
         self._at_work = False
-        """Somebody is, or was called and will come."""
+        """Whether a thread or task hands events over, or was started to."""
         self._failure: tuple[Event, BaseException] | None = None
         self._when_idle: deque[Callable[[], object]] = deque()
         self._late = False
@@ -73,7 +73,7 @@ class Delivery:
 
     @property
     def is_late(self) -> bool:
-        """Whether the session has waited for it in vain."""
+        """Whether the session has waited for it longer than ``PATIENCE``."""
         return self._late
 
     def put(self, event: Event) -> None:
@@ -93,7 +93,7 @@ class Delivery:
                 raise
 
     def when_idle(self, call: Callable[[], object]) -> bool:
-        """Have something called once nothing waits any more; False if that is now, or if it was too slow before."""
+        """Call back once the queue is empty; False if it is now, or if the observer was too slow before."""
         if self._late or self._failure is not None or not self._is_busy():
             return False
         self._when_idle.append(call)
@@ -103,15 +103,15 @@ class Delivery:
         return self._at_work or bool(self._events)
 
     def rest(self) -> None:
-        """Nobody can be at work now; the next event tries again."""
+        """No thread or task could be started; the next event tries again."""
         self._at_work = False
 
     def note_late(self) -> None:
-        """It was waited for, and too long."""
+        """The session has waited for it longer than ``PATIENCE``."""
         self._late = self._at_work
 
     def work(self) -> None:
-        """Hand over what waits, until nothing does. For a thread."""
+        """Hand events over until the queue is empty. Called on a thread."""
         if not self.come():
             return
         while (event := self.next()) is not None:
@@ -121,7 +121,7 @@ class Delivery:
                 self.fail(event, error)
 
     def come(self) -> bool:
-        """Begin to work; False if another one is at it."""
+        """Take the right to hand events over; False if another thread or task has it."""
         try:
             self._turns.pop()
         except IndexError:
@@ -130,7 +130,7 @@ class Delivery:
         return True
 
     def next(self) -> Event | None:
-        """The next event to hand over; None: whoever is at work goes home."""
+        """The next event to hand over; None if there is none: the right to hand over is given back."""
         while True:
             try:
                 event = self._events.popleft()
@@ -146,12 +146,12 @@ class Delivery:
                     return event
 
     def fail(self, event: Event, error: BaseException) -> None:
-        """The observer gets nothing more."""
+        """Note that the observer failed: it gets no more events."""
         self._failure = self._failure or (event, error)
         self._events.clear()
 
     def _joined(self, event: Event) -> bool:
-        """Whether the newest event that waits could be made to hold this one too, where many wait."""
+        """Join an event with the newest one in the queue, where many wait and both are pieces of the same thing."""
         if len(self._events) < ROOM:
             return False
         joined = join(self._events[-1], event)
@@ -179,11 +179,11 @@ def _place(event: Event) -> tuple[str, int, int, int]:
 
 
 Start = Callable[[Delivery], object]
-"""Begins to hand over what waits for an observer."""
+"""Starts a thread or task that hands an observer's events over."""
 
 
 def on_threads(threads: ThreadPool) -> Start:
-    """Begins deliveries on threads of a pool, each in the context of who had something to tell."""
+    """Starts deliveries on threads of a pool, each in the ``contextvars`` context of the session."""
 
     def start(delivery: Delivery) -> None:
         context = contextvars.copy_context()
@@ -193,7 +193,7 @@ def on_threads(threads: ThreadPool) -> Start:
 
 
 def wait_for(deliveries: Iterable[Delivery]) -> None:
-    """Until nothing waits for these observers any more, or the patience is over."""
+    """Wait until these observers have been told everything, ``PATIENCE`` seconds at most."""
     deadline = time.monotonic() + PATIENCE
     for delivery in deliveries:
         idle: SimpleQueue[None] = SimpleQueue()

@@ -17,7 +17,7 @@ class Tasks:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def start(self, delivery: Delivery) -> None:
-        """Begin to hand over what waits."""
+        """Start a task that hands an observer's events over."""
         try:
             loop = asyncio.get_running_loop()
         except RuntimeError:  # something happened between two runs: it is told in the next one
@@ -28,7 +28,7 @@ class Tasks:
         task.add_done_callback(self._tasks.discard)
 
     async def close(self) -> None:
-        """Stop those that are still at it, and await their end."""
+        """Cancel the tasks that still run, and await their end."""
         for task in self._tasks:
             task.cancel()
         if self._tasks:
@@ -50,7 +50,7 @@ async def _work(delivery: Delivery) -> None:
 
 
 async def await_all(deliveries: Iterable[Delivery]) -> None:
-    """Until nothing waits for these observers any more, or the patience is over."""
+    """``delivery.wait_for`` under asyncio."""
     loop = asyncio.get_running_loop()
     deadline = loop.time() + PATIENCE
     for delivery in deliveries:

@@ -79,7 +79,7 @@ class Observers:
         )
         self._shown = shown
         self._weakened = dict(weakened or {})
-        """What is yet to be told; and the warnings that are."""
+        """The weakened tools that observers have yet to be told of; ``_untold`` are the warnings."""
         self._untold = warnings
         for message in warnings:
             LOG.warning("%s", message)
@@ -87,7 +87,7 @@ class Observers:
         self._sequence = 0
         self._place = (0, 0, 1)
         self._warned: set[str] = set()
-        """What every reply may say again, and was told."""
+        """Warnings of replies that observers were told of already."""
 
     def _reach(self, observer: Observer) -> Callable[[Event], object]:
         """What is called to tell an observer of an event."""
@@ -120,7 +120,7 @@ class Observers:
         self.deliveries = tuple(other for other in self.deliveries if other.observer != observer)
 
     def wait(self) -> None:
-        """Until the observers have seen everything, or the patience with them is over."""
+        """Wait until the observers have been told everything, ``PATIENCE`` seconds at most."""
         if self.deliveries:
             wait_for(self.deliveries)
 
@@ -156,7 +156,7 @@ class Observers:
                 self._drop(observer, event, error)
 
     def warn_once(self, messages: Iterable[str]) -> None:
-        """What each reply of a session may say again is told with the first."""
+        """Warn of each message once, though every reply of the session may bring it."""
         for message in messages:
             if message not in self._warned:
                 self._warned.add(message)

@@ -79,7 +79,7 @@ def _start(
     function: Callable[[], Result],
     start: Callable[[Callable[[], object]], object] = THREADS.start,
 ) -> asyncio.Future[Result]:
-    """Begin a call on a thread; what will have its answer."""
+    """Begin a call on a thread; returns a future of its result."""
     answer: asyncio.Future[Result] = loop.create_future()
     context = contextvars.copy_context()
 
@@ -132,6 +132,6 @@ async def awaited(ask: Callable[[], Any], begins: Callable[[Callable[[], Any]], 
 
 
 def seen(task: asyncio.Task[None]) -> None:
-    """What went wrong is met again by who tries again: Python need not tell of it."""
+    """Mark a task's error as seen, so that asyncio does not log it: whoever tries again meets it."""
     if not task.cancelled():
         task.exception()

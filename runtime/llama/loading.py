@@ -79,7 +79,7 @@ BF16 = b"AVX512_BF16 = 1"
 
 @frozen
 class Sizes:
-    """Of a context."""
+    """How large a context is, and what follows for its layout."""
 
     context: int
     """Tokens of one conversation, prompt and reply."""
@@ -98,14 +98,14 @@ class Sizes:
 
     @property
     def all_sequences(self) -> int:
-        """One more than the plan knows of, to put a part of another one into, of which a file is made; a recurrent
-        state can't be parted.
+        """One more than the plan knows of: to save a part of a sequence, it is copied there. Of a recurrent state no
+        part can be saved, so that there is none.
         """
         return self.sequences + (not self.recurrent)
 
     @property
     def streams(self) -> int:
-        """Parts of the cache that are apart."""
+        """How many separate parts the cache has."""
         return 1 if self.unified else self.all_sequences
 
     @property
@@ -205,7 +205,7 @@ def sizes(model: Any, path: Path, options: LlamaOptions, context_tokens: int | N
 
 
 def _pool(model: Any, path: Path, options: LlamaOptions, context: int, *, recurrent: bool) -> tuple[int, int]:
-    """Cells and sequences that share them."""
+    """How many cells a pool has, and how many sequences share them."""
     cells = options.cells or max(context, min(CONVERSATIONS * context, int(CACHE_BYTES // _cell_bytes(model, options))))
     if options.sequences is not None:
         return cells, options.sequences

@@ -57,7 +57,7 @@ class Exchange:
 
 @define
 class Tape:
-    """What stands on a cassette."""
+    """The contents of a cassette."""
 
     models: dict[str, dict[str, Any]] = field(factory=dict)
     exchanges: list[Exchange] = field(factory=list)

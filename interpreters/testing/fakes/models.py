@@ -341,11 +341,7 @@ class AsyncPieces(Interruptible):
 
     async def _read(self) -> None:
         end = object()
-
-        async def read() -> Any:
-            return await anext(self._source, end)
-
-        piece = await self._await(read)
+        piece = await self._await(lambda: anext(self._source, end))
         if not self._cancelled and piece is not end:
             self._ready += self._reply.add(piece)
         if self._cancelled or piece is end or self._reply.failure is not None:
@@ -369,11 +365,7 @@ class AwaitedReply(Interruptible):
 
     async def __anext__(self) -> Output | Done:
         if self._reply is None:
-
-            async def read() -> Any:
-                return await self._answer
-
-            answer = await self._await(read)
+            answer = await self._await(lambda: self._answer)
             self._reply = ScriptedGeneration(Reply() if answer is None and self._cancelled else reply_of(answer))
             if self._cancelled:
                 self._reply.cancel()
