@@ -245,7 +245,7 @@ class AsyncInterpreter(Interpreter):
 
     def _take_unread(self) -> None:
         """Modes that were set when a run had read its last letter come before those that are set after it."""
-        if self._turn is None:
+        if self._turn is None and self._mailbox:
             self._modes.extendleft(event.mode for event in reversed(self._mailbox.unread(ModeChanged)))
 
     def _begin_setting(self) -> None:

@@ -37,6 +37,8 @@ class Mailbox:
 
     def unread(self, kind: type[Kind]) -> list[Kind]:
         """Take out the letters of a kind, oldest first."""
+        if not self._letters:  # as nearly always
+            return []
         letters = [self._letters.popleft() for _ in range(len(self._letters))]
         self._letters.extendleft(letter for letter in reversed(letters) if not isinstance(letter, kind))
         return [letter for letter in letters if isinstance(letter, kind)]
