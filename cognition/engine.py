@@ -30,7 +30,7 @@ from cognition.messages import ToolCall
 from cognition.phases import PHASE_TYPES, Closed, Thinking, Waiting
 from cognition.requests import ModelRequest
 from cognition.state import AgentState
-from cognition.table import CLOSED, TABLE
+from cognition.table import CLOSED, HANDLERS, TABLE
 from cognition.transition import Transition
 
 
@@ -69,13 +69,14 @@ class LLMEngine:
         """
         if input is None:
             return Transition(state)
-        row, phase = TABLE.get(type(input)), type(state.phase)
-        live = None if row is None else row.live.get(phase)
-        if live is not None:
-            return live.handler(self._setup, state, input)
+        kind, phase = type(input), type(state.phase)
+        handler = HANDLERS.get((kind, phase))
+        if handler is not None:
+            return handler(self._setup, state, input)
+        row = TABLE.get(kind)
         if row is None or phase not in PHASE_TYPES:
             raise CogstepError(
-                f"step takes a state and an input, not {phase.__name__} and {type(input).__name__}; "
+                f"step takes a state and an input, not {phase.__name__} and {kind.__name__}; "
                 "the inputs are in cognition.inputs"
             )
         return reject(state, input, CLOSED if phase is Closed else row.otherwise)

@@ -117,3 +117,8 @@ TABLE: Mapping[type[Input], Row] = {
     SessionReset: Row(CLOSED, {phase: Live(on_reset, (Idle,)) for phase in OPEN}),
     ShutdownAsked: Row(CLOSED, {phase: Live(on_shutdown, (Closed,)) for phase in OPEN}),
 }
+
+HANDLERS: Mapping[tuple[type[Input], type[Phase]], Handler] = {
+    (kind, phase): live.handler for kind, row in TABLE.items() for phase, live in row.live.items()
+}
+"""The live cells, as a step looks them up."""

@@ -151,7 +151,7 @@ class AsyncInterpreter(Interpreter):
         """Wait until the modes that were set between turns are on the disk."""
         self._belongs_here()
         self._take_unread()
-        if self._turn is None:
+        if self._turn is None and (self._modes or self._setting is not None):
             await self._modes_set()
 
     async def ended(self) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from cognition.decisions import PlanChanged
 from cognition.draft import Draft, Setup
 from cognition.engine_tools import ASK_USER, RECALL, SPAWN_WORKER, SUBMIT_PLAN, read_plan, read_questions
-from cognition.handlers.batch import Found, Open, find, settle
+from cognition.handlers.batch import Found, Open, call_found, find, settle
 from cognition.handlers.engine_calls import set_mode
 from cognition.handlers.hooks import answer_user
 from cognition.handlers.rejection import reject
@@ -30,7 +30,7 @@ def on_question_answered(setup: Setup, state: AgentState, event: QuestionAnswere
     found = _find(setup, state, AwaitingAnswer, ASK_USER.name, event)
     if found is None:
         return reject(state, event, "no question awaits this answer")
-    questions = read_questions(found.slot.call.arguments)
+    questions = read_questions(call_found(found).arguments)
     fits = len(event.answers) == len(questions) and all(
         chosen and (question.multiple or len(chosen) == 1)
         for question, chosen in zip(questions, event.answers, strict=False)
@@ -49,7 +49,7 @@ def on_plan_reviewed(setup: Setup, state: AgentState, event: PlanReviewed) -> Tr
         return reject(state, event, "no plan awaits a review")
     draft = Draft(setup, state)
     if event.approved:
-        draft.plan = read_plan(found.slot.call.arguments)
+        draft.plan = read_plan(call_found(found).arguments)
         draft.decide(PlanChanged(draft.plan))
         if draft.mode == "plan":
             set_mode(draft, draft.resume_mode)
@@ -100,7 +100,7 @@ def _worker_ended(
 
 def _find(setup: Setup, state: AgentState, status: Open, name: str, event: EffectAnswer) -> Found | None:
     found = find(state.phase, status, event.effect_id)
-    fits = found is not None and name in setup.engine_tools and found.slot.call.name == name
+    fits = found is not None and name in setup.engine_tools and call_found(found).name == name
     return found if fits else None
 
 

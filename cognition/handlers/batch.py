@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from difflib import get_close_matches
 from functools import lru_cache
-from typing import NamedTuple
 
 from cognition.context import shorten
 from cognition.decisions import AskApproval, CallTool, RunHook
@@ -68,15 +67,8 @@ def begin_calls(
     advance(draft, Acting(tuple(slots), malformed, limit, answer), now)
 
 
-class Found(NamedTuple):
-    """The call that an input answers, in its batch."""
-
-    phase: Acting
-    position: int
-
-    @property
-    def slot(self) -> CallSlot:
-        return self.phase.slots[self.position]
+Found = tuple[Acting, int]
+"""The call that an input answers: its batch, and its position there."""
 
 
 def find(phase: Phase, status: Open, effect_id: EffectId) -> Found | None:
@@ -84,8 +76,13 @@ def find(phase: Phase, status: Open, effect_id: EffectId) -> Found | None:
     if isinstance(phase, Acting):
         for position, slot in enumerate(phase.slots):
             if isinstance(slot.status, status) and slot.status.effect_id == effect_id:
-                return Found(phase, position)
+                return phase, position
     return None
+
+
+def call_found(found: Found) -> ToolCall:
+    phase, position = found
+    return phase.slots[position].call
 
 
 def with_slot(phase: Acting, position: int, slot: CallSlot, limit: LimitKind | None = None) -> Acting:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cognition.draft import Draft, Setup
-from cognition.handlers.batch import advance, find, not_run, reached, refuse, run, settle, with_slot
+from cognition.handlers.batch import advance, call_found, find, not_run, reached, refuse, run, settle, with_slot
 from cognition.handlers.rejection import reject
 from cognition.inputs import ApprovalGiven, ApprovalRefused, ToolFailed, ToolReturned
 from cognition.messages import ToolResult
@@ -62,7 +62,7 @@ def _settle_running(
     setup: Setup, state: AgentState, event: ToolReturned | ToolFailed, result: ToolResult
 ) -> Transition:
     found = find(state.phase, Running, event.effect_id)
-    if found is None or found.slot.call.name in setup.engine_tools:
+    if found is None or call_found(found).name in setup.engine_tools:
         return reject(state, event, "no tool runs under this id")
     draft = Draft(setup, state)
     settle(draft, *found, result, event.at)
