@@ -23,6 +23,7 @@ from runtime.errors import (
     ServerClosedError as ServerClosedError,
     TemplateError as TemplateError,
 )
+from runtime.files import UnusableFileError as UnusableFileError
 from runtime.isolated.frozen import freeze_support as freeze_support
 from runtime.isolated.settings import Isolation as Isolation
 from runtime.llama.options import (

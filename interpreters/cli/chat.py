@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from interpreters.cli.arguments import OUTPUT, add_command, add_session_options
 from interpreters.cli.errors import ANSWERED, INTERRUPTED
 from interpreters.cli.lines import line_reader, read_message
-from interpreters.cli.paths import state_directory
+from runtime.files import state_directory
 
 if TYPE_CHECKING:
     from interpreters.agents.agent import Agent

@@ -15,10 +15,10 @@ from pathlib import Path
 from attrs import frozen
 
 from interpreters.cli.arguments import version as own_version
-from interpreters.cli.paths import nearest_existing, state_directory
 from interpreters.cli.probe import Finding, probe
 from interpreters.cli.render import Style
 from interpreters.cli.terminal import StatusLine
+from runtime.files import state_directory
 from runtime.models.specs import PACKAGES, BackendName, installed
 
 NAMES: Mapping[BackendName, str] = {"llama": "llama.cpp", "mlx": "MLX"}
@@ -234,7 +234,9 @@ def hub_cache(environment: Mapping[str, str] | None = None) -> Path:
 
 def place(path: Path) -> Place:
     """What can be done with a directory; nothing is created to find out."""
-    anchor = nearest_existing(path)
+    anchor = path
+    while not anchor.exists() and anchor != anchor.parent:  # where creating it would begin
+        anchor = anchor.parent
     return Place(str(path), path.is_dir(), anchor.is_dir() and os.access(anchor, os.W_OK | os.X_OK))
 
 

@@ -17,6 +17,8 @@ from hashlib import file_digest, sha256
 from pathlib import Path
 from typing import Any
 
+from runtime.files import force_directory
+
 LARGE = 16_384
 """Characters from which on a text gets a file of its own: the time to write a line of that length is about that of
 making a file."""
@@ -151,19 +153,6 @@ class Payloads:
 
 PART = ".part"
 """The end of a payload's name while it is written."""
-
-
-def force_directory(path: Path) -> None:
-    """Force a directory's entries to the disk.
-
-    Raises:
-        OSError: it can't be done.
-    """
-    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 IN_ONE = 1 << 20

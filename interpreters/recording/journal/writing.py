@@ -32,8 +32,9 @@ from interpreters.recording.journal.errors import (
 from interpreters.recording.journal.format import ENGINES, FORMAT, DecisionWriter, Origin, Place, sealed
 from interpreters.recording.journal.lines import LONGEST, decoded
 from interpreters.recording.journal.locking import LockedFile
-from interpreters.recording.journal.payloads import LARGE, Payloads, force_directory
+from interpreters.recording.journal.payloads import LARGE, Payloads
 from interpreters.recording.journal.reading import JournalReader, check_is_file
+from runtime.files import force_directory
 
 if TYPE_CHECKING:
     from interpreters.recording.veil import Redacted, Veil

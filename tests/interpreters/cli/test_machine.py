@@ -19,8 +19,8 @@ from interpreters.cli.machine import (
     report_lines,
     this_machine,
 )
-from interpreters.cli.paths import state_directory
 from interpreters.cli.probe import Finding, understand
+from runtime.files import state_directory
 
 LINUX = Machine("Linux", "x86_64", (3, 12), (2, 36))
 H200 = Machine("Linux", "x86_64", (3, 12), (2, 36), ("NVIDIA H200",), (12, 8))
