@@ -7,6 +7,7 @@ import types
 import typing
 
 import runtime.hidden  # noqa: F401 - says it when another file hides one of the packages
+from runtime.children.frozen import freeze_support as freeze_support
 from runtime.errors import (
     ExtraMissingError as ExtraMissingError,
     LoadCancelledError as LoadCancelledError,
@@ -24,7 +25,6 @@ from runtime.errors import (
     TemplateError as TemplateError,
 )
 from runtime.files import UnusableFileError as UnusableFileError
-from runtime.isolated.frozen import freeze_support as freeze_support
 from runtime.isolated.settings import Isolation as Isolation
 from runtime.llama.options import (
     Adapter as Adapter,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 from collections.abc import Callable
@@ -10,11 +11,11 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack, overload
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from runtime.checking import checked_call
+from runtime.children.frozen import FLAG
 from runtime.errors import LoadCancelledError, ModelSpecError
-from runtime.isolated.frozen import FLAG
 from runtime.isolated.settings import Isolation
 from runtime.llama.options import LlamaOptions
 from runtime.local.loading import load_engine
@@ -158,7 +159,11 @@ def _load_isolated(
     def prepare() -> wire.Load:
         source = find()
         check_allowed(f"load {source.path}")
-        return wire.Load(source.backend, str(source.path), settings.silence / 4, context_tokens, threads, options)
+        path, whole = os.path.abspath(source.path), options  # the child runs in another folder
+        if options is not None:
+            adapters = tuple(evolve(one, path=Path(os.path.abspath(one.path))) for one in options.adapters)
+            whole = evolve(options, adapters=adapters)
+        return wire.Load(source.backend, path, settings.silence / 4, context_tokens, threads, whole)
 
     supervisor = Supervisor(prepare, settings, name=name, on_progress=watch.loading, module=module or CHILD)
     try:

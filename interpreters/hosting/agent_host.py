@@ -7,7 +7,6 @@ import itertools
 import os
 import signal
 import subprocess
-import sys
 import threading
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -29,6 +28,7 @@ from interpreters.loop.clock import Clock
 from interpreters.recording.journal.locking import released_by
 from interpreters.tools.tool import Usable
 from runtime.checking import checked_call
+from runtime.children import starting
 from runtime.protocol import Runtime
 
 CLOSE_SECONDS = 10.0
@@ -43,8 +43,8 @@ ANSWER_WAIT = 60.0
 FAULTS = 100
 """How many of ``AgentHost.faults`` are kept: a program that is no host may print without end."""
 
-CHILD = (sys.executable, "-P", "-m", "interpreters.hosting.child")
-"""It finds modules where this process does: ``-P`` leaves out the folder that it happens to be started in."""
+CHILD = "interpreters.hosting.child"
+"""The module that a host's process runs."""
 
 CLOSED = "the host was closed"
 
@@ -130,7 +130,7 @@ class AgentHost:
         cls,
         model: str | ModelChoice | None = None,
         *,
-        command: Sequence[str] = CHILD,
+        command: Sequence[str] | None = None,
         env: Mapping[str, str] | None = None,
         start_wait: float | None = START_WAIT,
         answer_wait: float | None = ANSWER_WAIT,
@@ -139,8 +139,10 @@ class AgentHost:
 
         Args:
             model: for ``load_model`` there; a ``ModelChoice`` may name a function that makes it.
-            command: what is started; it has to call ``interpreters.hosting.child.serve``.
-            env: its environment; None for this one's, with all of this process's module paths.
+            command: what is started in the place of cogstep's own program; it has to call
+                ``interpreters.hosting.child.serve``.
+            env: variables that it gets beside those that a child of ours needs (``runtime.children.starting``), such as
+                the key of a service.
             start_wait: seconds until its model has to be there; None to wait for ever.
             answer_wait: as of the constructor.
 
@@ -149,12 +151,21 @@ class AgentHost:
             HostDiedError: the process ended before it could answer.
             HostTimeoutError: its model was not there in time; the process, and what it had started, was killed.
         """
-        if env is None:
-            env = {**os.environ, "PYTHONPATH": os.pathsep.join(path or os.getcwd() for path in sys.path)}
-        # A session of its own: Ctrl-C in a terminal is this program's to understand, perhaps as a cancellation.
-        process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=dict(env), start_new_session=True
-        )
+        choice = model if isinstance(model, ModelChoice) else ModelChoice(model)
+        environ = starting.environment(env, downloads=(choice.load or "").startswith("hf:"))
+        if command is None:
+            folder = starting.folder_of(choice.factory.partition(":")[0]) if choice.factory else None
+            process = starting.start(
+                CHILD,
+                environ=environ,
+                folder=None,
+                folders=[folder] if folder else [],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+            )
+        else:
+            found = {"PYTHONPATH": os.pathsep.join([*starting.module_path(), *starting.HOMES]), "PYTHONSAFEPATH": "1"}
+            process = starting.run(command, env=found | environ, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         assert process.stdin is not None
         assert process.stdout is not None
         channel = PipeChannel(process.stdout, process.stdin)
@@ -173,7 +184,7 @@ class AgentHost:
 
         host = cls(channel, on_gone=gone, answer_wait=answer_wait)
         host.process = process
-        return host._start(model if isinstance(model, ModelChoice) else ModelChoice(model), start_wait)
+        return host._start(choice, start_wait)
 
     process: subprocess.Popen[bytes] | None = None
     """Of a host in a process of its own."""

@@ -49,6 +49,11 @@ class _Ending(PipeChannel):
         return line
 
 
-if __name__ == "__main__":
+def main() -> None:
+    """As a program."""
     serve()
     sys.exit(0)
+
+
+if __name__ == "__main__":
+    main()

@@ -6,7 +6,6 @@ It ends when its parent closes the connection or is gone, however that came, and
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import os
 import signal
 import socket
@@ -33,18 +32,10 @@ if TYPE_CHECKING:
 LoadEngine = Callable[[wire.Load, Callable[[float], bool]], "LocalEngine"]
 """Makes the engine on its owner's thread; told how to say how far it is."""
 
-DIE_WITH_PARENT = 1
-"""``PR_SET_PDEATHSIG`` of Linux's ``prctl.h``."""
-
-OFTENEST_VICTIM = "500"
-"""Of 1000, added to the badness by which Linux chooses whom to kill when memory runs out: rather this process than the
-program that can start it again."""
-
 
 def main() -> NoReturn:
-    """Serve the parent that started this process with ``... connection parent`` at the end of its command line."""
-    connection, parent = map(int, sys.argv[-2:])
-    Server(socket.socket(fileno=connection), parent, load).run()
+    """Serve the parent that started this process; the one argument is the descriptor of the connection to it."""
+    Server(socket.socket(fileno=int(sys.argv[1])), load).run()
 
 
 def load(message: wire.Load, on_progress: Callable[[float], bool]) -> LocalEngine:
@@ -56,9 +47,8 @@ def load(message: wire.Load, on_progress: Callable[[float], bool]) -> LocalEngin
 class Server:
     """One engine and the connection to whom it serves."""
 
-    def __init__(self, connection: socket.socket, parent: int, load: LoadEngine) -> None:
+    def __init__(self, connection: socket.socket, load: LoadEngine) -> None:
         self._connection = connection
-        self._parent = parent
         self._load = load
         self._sending = threading.Lock()
         self._steps = 0
@@ -74,7 +64,6 @@ class Server:
     def run(self) -> NoReturn:
         """Until the parent wants no more, or is there no more."""
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's; it says what is to end
-        _follow(self._parent)
         messages = self._messages()
         first = next(messages)
         assert isinstance(first, wire.Load)
@@ -219,24 +208,11 @@ class Server:
     # ------------------------------------------------------------------------------------------ on the pulse's thread
 
     def _live(self, pulse: float) -> None:
-        """Says that the process lives, while somebody waits, and how far the engine is; sees when the parent is gone.
+        """Says that the process lives, while somebody waits, and how far the engine is.
 
         Native code that hangs lets this thread go on. Whether it hangs, the number of steps tells, not the pulse.
         """
         while True:
             time.sleep(pulse)
-            if os.getppid() != self._parent:
-                os._exit(0)
             if self._open or self._desk is None:
                 self.send(wire.encode(wire.Pulse(self._steps)))
-
-
-def _follow(parent: int) -> None:
-    """Have the system end this process with its parent, where it can; the connection's end does it everywhere."""
-    if sys.platform == "linux":
-        with contextlib.suppress(OSError, AttributeError):
-            ctypes.CDLL(None).prctl(DIE_WITH_PARENT, signal.SIGKILL)
-        with contextlib.suppress(OSError):
-            Path("/proc/self/oom_score_adj").write_text(OFTENEST_VICTIM, "ascii")
-    if os.getppid() != parent:  # it went before the line above
-        os._exit(0)

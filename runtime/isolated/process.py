@@ -3,26 +3,16 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import re
 import signal
 import socket
 import subprocess
-import sys
-from multiprocessing import spawn
 
-from runtime.isolated.frozen import FLAG
+from runtime.children import starting
 
 CHILD = "runtime.isolated.child"
 """The module whose ``main`` the child runs."""
-
-BOOT = (
-    "import json, sys; from importlib import import_module; "
-    "sys.path[:] = json.loads(sys.argv[1]); import_module(sys.argv[2]).main()"
-)
-"""What Python is told to run: nothing of the program that starts it, so that scripts need no
-``if __name__ == "__main__"``, and a notebook or ``python -c`` will do; but modules are found where it finds them."""
 
 GRACE = 2.0
 """Seconds for a process that has closed its connection, and again after it was killed: not even that ends one that a
@@ -39,12 +29,10 @@ LONGEST_REASON = 300
 
 
 class Child:
-    """A process that was started, and the connection to it. Used by one thread, which has to live as long as it does:
-    Linux ends a child that asked for it with the *thread* that started it.
-    """
+    """A process that was started, and the connection to it. Used by one thread."""
 
-    def __init__(self, module: str = CHILD, folder: str | None = None) -> None:
-        """Start it, in a folder if there is one.
+    def __init__(self, module: str = CHILD) -> None:
+        """Start it.
 
         Raises:
             OSError: the system can't.
@@ -52,14 +40,12 @@ class Child:
         self.connection, theirs = socket.socketpair()
         with theirs:
             try:
-                self._process = subprocess.Popen(
-                    _command(module, theirs.fileno()),
-                    stdin=subprocess.DEVNULL,
+                self._process = starting.start(
+                    module,
+                    [str(theirs.fileno())],
+                    descriptors=[theirs.fileno()],
                     stdout=subprocess.PIPE,  # a library may print; what it says is no concern of our terminal
                     stderr=subprocess.STDOUT,
-                    cwd=folder,
-                    pass_fds=(theirs.fileno(),),
-                    start_new_session=True,  # else Ctrl-C on our terminal would be its end as well
                 )
             except BaseException:
                 self.connection.close()
@@ -106,15 +92,6 @@ class Child:
             self.listen()
         self.said.close()
         return self._hung or _reason(code, self._tail.decode("utf-8", "replace"))
-
-
-def _command(module: str, connection: int) -> list[str]:
-    end = [str(connection), str(os.getpid())]
-    if getattr(sys, "frozen", False):
-        return [sys.executable, FLAG, module, *end]
-    path = [os.path.abspath(place) for place in sys.path]
-    # -P: before sys.path is set, nothing is imported from the working directory.
-    return [os.fsdecode(spawn.get_executable()), "-P", "-c", BOOT, json.dumps(path), module, *end]
 
 
 def _reason(code: int | None, tail: str) -> str:

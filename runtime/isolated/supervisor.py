@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import os
 import selectors
 import socket
 import threading
@@ -110,7 +109,6 @@ class Supervisor:
         self._settings = settings
         self._on_progress = on_progress
         self._module = module
-        self._folder = _working_directory()
         self._numbers = count(1)
         self._letters: SimpleQueue[Letter] = SimpleQueue()
         self._bell, self._ringer = socket.socketpair()
@@ -224,7 +222,7 @@ class Supervisor:
         self.starts += 1
         self._reloading = ""
         try:
-            child = Child(self._module, self._folder)
+            child = Child(self._module)
         except OSError as error:
             return f"no process can be started ({error.strerror})"
         self._unsent = bytearray(load)
@@ -443,11 +441,3 @@ class Supervisor:
                 letter.answer.set_exception(RuntimeClosedError(self.name))
         self._bell.close()
         self._ringer.close()
-
-
-def _working_directory() -> str | None:
-    """Where relative paths start, also for a process that is started later."""
-    try:
-        return os.getcwd()
-    except OSError:  # it was deleted
-        return None

@@ -254,5 +254,5 @@ def main(kind: type[SteeredServer] = SteeredServer) -> None:
         threading.Thread(target=server.take_orders, args=(stream,), daemon=True).start()
         return engine
 
-    server = kind(socket.socket(fileno=int(sys.argv[-2])), int(sys.argv[-1]), load_and_listen)
+    server = kind(socket.socket(fileno=int(sys.argv[1])), load_and_listen)
     server.run()

@@ -115,7 +115,7 @@ def words_of(request: ModelRequest) -> list[str]:
 
 def main() -> None:
     """As in ``runtime.isolated.child``, but the engine is this one; the path says what becomes of loading it."""
-    connection = socket(fileno=int(sys.argv[-2]))
+    connection = socket(fileno=int(sys.argv[1]))
 
     def load(message: wire.Load, on_progress: Callable[[float], bool]) -> Any:
         engine = ObedientEngine(connection)
@@ -136,4 +136,4 @@ def main() -> None:
             raise errors.ModelNotFoundError(f"there is no {message.path}")
         return engine
 
-    Server(connection, int(sys.argv[-1]), load).run()
+    Server(connection, load).run()

@@ -341,7 +341,7 @@ class TestLoading:
 
     def test_no_process_can_be_started(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """The system's reason is told."""
-        monkeypatch.setattr("runtime.isolated.process.spawn.get_executable", lambda: "/no/python")
+        monkeypatch.setattr("runtime.children.starting.spawn.get_executable", lambda: "/no/python")
         supervisor = supervise()
 
         with pytest.raises(ModelProcessError, match=r"no process can be started \(No such file or directory\)"):

@@ -5,16 +5,19 @@ from __future__ import annotations
 import sys
 
 FLAG = "--cogstep-model-process"
-"""First argument of a frozen program (``sys.frozen``) that is to be the process of a model."""
+"""First argument of a frozen program (``sys.frozen``) that is to be a child process of cogstep's."""
 
 
 def freeze_support() -> None:
-    """Be the process of a model, where this program was started for that; else do nothing.
+    """Be a child process of cogstep's, where this program was started for that; else do nothing.
 
     The first line of a frozen program's main module, as with ``multiprocessing.freeze_support``. Other programs need
     not call it.
     """
     if sys.argv[1:2] == [FLAG]:
-        from importlib import import_module
+        import json
 
-        import_module(sys.argv[2]).main()
+        from runtime.children.boot import begin
+
+        begin(json.loads(sys.argv[2]))
+        sys.exit(0)
