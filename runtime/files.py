@@ -44,7 +44,7 @@ class UnusableFileError(CogstepError, OSError):
 
     Attributes:
         path: its name.
-        reason: what is wrong with it and what to do, to stand behind its name.
+        reason: what is wrong with it and what to do, such as "it is a link ...".
     """
 
     def __init__(self, reason: str, path: StrPath) -> None:
@@ -53,7 +53,7 @@ class UnusableFileError(CogstepError, OSError):
         self.reason = reason
 
     def __str__(self) -> str:
-        return f"{os.fspath(self.path)!r} {self.reason}"
+        return f"{self.path}: {self.reason}"
 
 
 def _check_name(path: StrPath) -> None:
@@ -63,7 +63,7 @@ def _check_name(path: StrPath) -> None:
             return
     except UnicodeEncodeError:
         pass
-    raise UnusableFileError("is no name of a file: it holds what no name can hold", path)
+    raise UnusableFileError("it holds what no name of a file can hold; name another", path)
 
 
 def kind_of(mode: int) -> str:
@@ -136,17 +136,20 @@ def read_regular_text(path: StrPath, longest: int) -> str:
     try:
         return read_regular(path, longest).decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise UnusableFileError("is no text in UTF-8; convert it, or name another file", path) from error
+        raise UnusableFileError("it is no text in UTF-8; convert it, or name another file", path) from error
 
 
 def too_long(path: StrPath, longest: int) -> UnusableFileError:
     """The error about a file of more than ``longest`` bytes."""
-    return UnusableFileError(f"is longer than the {longest:,} bytes that are read of such a file; name another", path)
+    return UnusableFileError(
+        f"it is longer than the {longest:,} bytes that are read of such a file; name another", path
+    )
 
 
 def _check_regular(about: os.stat_result, path: StrPath, longest: int | None) -> None:
     if not stat.S_ISREG(about.st_mode):
-        raise UnusableFileError(f"is {kind_of(about.st_mode)}, and only a regular file is read; name one", path)
+        todo = "name one" if stat.S_ISDIR(about.st_mode) else "save it to one first"
+        raise UnusableFileError(f"it is {kind_of(about.st_mode)}, and only a regular file is read; {todo}", path)
     if longest is not None and about.st_size > longest:
         raise too_long(path, longest)
 
@@ -179,7 +182,7 @@ def open_private(path: StrPath, flags: int = os.O_RDWR | os.O_CREAT, *, dir_fd: 
                 raise
         with contextlib.suppress(FileNotFoundError):  # gone in between
             return _found(path, flags, dir_fd)
-    raise UnusableFileError("is made and deleted again by somebody all the time; choose another name", path)
+    raise UnusableFileError("it is made and deleted again by somebody all the time; choose another name", path)
 
 
 def _found(path: StrPath, flags: int, dir_fd: int | None) -> int:
@@ -206,13 +209,15 @@ def _made(path: StrPath, flags: int, dir_fd: int | None) -> int:
 
 def _check_writable(about: os.stat_result, path: StrPath) -> None:
     if stat.S_ISLNK(about.st_mode):
-        raise UnusableFileError("is a link, and nothing is written through one; name the file itself", path)
+        raise UnusableFileError("it is a link, and nothing is written through one; name the file itself", path)
     if not stat.S_ISREG(about.st_mode):
-        raise UnusableFileError(f"is {kind_of(about.st_mode)}, and only a regular file is written; name another", path)
+        raise UnusableFileError(
+            f"it is {kind_of(about.st_mode)}, and only a regular file is written; name another", path
+        )
     if about.st_uid != os.geteuid():
-        raise UnusableFileError("belongs to another user, who could read what is written; use a copy of it", path)
+        raise UnusableFileError("it belongs to another user, who could read what is written; use a copy of it", path)
     if about.st_nlink > 1:
-        raise UnusableFileError("has a second name (a hard link), under which others may read it; use a copy", path)
+        raise UnusableFileError("it has a second name (a hard link), under which others may read it; use a copy", path)
 
 
 def replace_private(path: StrPath, content: bytes | Iterable[bytes | memoryview], *, durable: bool = False) -> None:
@@ -253,11 +258,13 @@ def replace_private(path: StrPath, content: bytes | Iterable[bytes | memoryview]
 
 def _check_replaceable(about: os.stat_result, path: StrPath) -> None:
     if stat.S_ISLNK(about.st_mode):
-        raise UnusableFileError("is a link, and nothing is written through one; name the file itself", path)
+        raise UnusableFileError("it is a link, and nothing is written through one; name the file itself", path)
     if not stat.S_ISREG(about.st_mode):
-        raise UnusableFileError(f"is {kind_of(about.st_mode)}, and only a regular file is replaced; name another", path)
+        raise UnusableFileError(
+            f"it is {kind_of(about.st_mode)}, and only a regular file is replaced; name another", path
+        )
     if about.st_uid != os.geteuid():
-        raise UnusableFileError("belongs to another user; choose another name, or delete it first", path)
+        raise UnusableFileError("it belongs to another user; choose another name, or delete it first", path)
 
 
 # --------------------------------------------------------------------------------------------------------- directories
@@ -282,7 +289,7 @@ def make_directory(path: StrPath) -> None:
         return
     except FileExistsError:
         if not path.is_dir():
-            raise UnusableFileError("is there and is no directory; delete it, or name another", path) from None
+            raise UnusableFileError("it is there and is no directory; delete it, or name another", path) from None
         return
     if stat.S_IMODE(os.lstat(path).st_mode) & PRIVATE_DIRECTORY != PRIVATE_DIRECTORY:
         os.chmod(path, PRIVATE_DIRECTORY)  # a umask has taken the user's own rights
@@ -309,9 +316,11 @@ def open_directory(path: StrPath, *, dir_fd: int | None = None) -> int:
 
 def _check_own_directory(about: os.stat_result, path: StrPath) -> None:
     if not stat.S_ISDIR(about.st_mode):
-        raise UnusableFileError(f"is {kind_of(about.st_mode)} where a directory of ours has to be; delete it", path)
+        raise UnusableFileError(f"it is {kind_of(about.st_mode)} where a directory of ours has to be; delete it", path)
     if about.st_uid != os.geteuid():
-        raise UnusableFileError("belongs to another user, who could read or change what is in it; choose another", path)
+        raise UnusableFileError(
+            "it belongs to another user, who could read or change what is in it; choose another", path
+        )
 
 
 def force_directory(path: StrPath) -> None:
@@ -352,7 +361,7 @@ def own_state_directory(environment: Mapping[str, str] | None = None) -> Path:
     about = os.stat(path)
     _check_own_directory(about, path)
     if about.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-        raise UnusableFileError("can be written by other users, who could put files there; chmod 700 it", path)
+        raise UnusableFileError("it can be written by other users, who could put files there; chmod 700 it", path)
     return path
 
 

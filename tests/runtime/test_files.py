@@ -212,7 +212,7 @@ def test_nothing_but_a_regular_file_of_a_stated_size_is_read(
     with pytest.raises((UnusableFileError, FileNotFoundError, OSError)) as caught:
         read(path)
 
-    assert not isinstance(caught.value, CogstepError) or str(path) in str(caught.value)
+    assert not isinstance(caught.value, CogstepError) or str(caught.value).startswith(f"{path}: it ")
 
 
 def test_a_link_to_a_regular_file_is_read_unless_links_are_refused(tmp_path: Path) -> None:
@@ -260,7 +260,7 @@ def test_a_file_that_grows_while_it_is_read_is_read_within_the_bound(
 def test_a_name_that_is_none_is_said_in_plain_words(tmp_path: Path, use: Callable[[Path], object]) -> None:
     """Python's own error is a ValueError, which nobody expects of a file."""
     for name in ("a\0b", "a\ud800b"):
-        with pytest.raises(UnusableFileError, match="no name"):
+        with pytest.raises(UnusableFileError, match="no name of a file"):
             use(tmp_path / name)
 
 

@@ -22,6 +22,8 @@ import time
 from pathlib import Path
 from weakref import WeakSet
 
+from runtime.files import open_private, open_regular
+
 PATIENCE = 10.0
 """Seconds that a writer goes on trying while others look at the file: so long only if one of them was stopped there."""
 
@@ -34,10 +36,10 @@ COLLECTIONS = 5
 
 
 class LockedFile:
-    """A file that is open for appending.
+    """A file of this user's that is open for appending; one that is made here is the user's alone.
 
     Raises:
-        OSError: by the constructor, if it can't be opened.
+        OSError: by the constructor, if it can't be opened, or is a link, no regular file, or somebody else's.
     """
 
     def __init__(self, path: Path, flags: int) -> None:
@@ -47,7 +49,7 @@ class LockedFile:
         """In a child of the process that had it open: closed here, and open there."""
         while True:  # no lock is held meanwhile: to open a file may take as long as a disk likes
             newest = _forks.newest
-            self.descriptor = os.open(path, os.O_APPEND | os.O_CLOEXEC | flags, 0o644)
+            self.descriptor = open_private(path, os.O_APPEND | flags)
             _open_files.add(self)
             if not _forks.under_way and _forks.newest is newest:
                 return
@@ -143,16 +145,15 @@ def is_being_written(path: Path) -> bool:
     Raises:
         OSError: it can't be opened.
     """
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        fcntl.flock(descriptor, fcntl.LOCK_UN)  # and not by closing it, of which a child may have a copy
-    except BlockingIOError:
-        return True
-    except OSError:  # a disk that knows no locks, on which nothing can be recorded
-        return False
-    finally:
-        os.close(descriptor)
+    with open_regular(path) as file:
+        descriptor = file.fileno()
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            fcntl.flock(descriptor, fcntl.LOCK_UN)  # and not by closing it, of which a child may have a copy
+        except BlockingIOError:
+            return True
+        except OSError:  # a disk that knows no locks, on which nothing can be recorded
+            return False
     return False
 
 

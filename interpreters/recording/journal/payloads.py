@@ -11,17 +11,26 @@ from __future__ import annotations
 
 import contextlib
 import os
-import stat
 from collections.abc import Callable
-from hashlib import file_digest, sha256
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from runtime.files import force_directory
+from runtime.files import (
+    closing,
+    force_directory,
+    make_directory,
+    open_directory,
+    open_private,
+    read_regular,
+)
 
 LARGE = 16_384
 """Characters from which on a text gets a file of its own: the time to write a line of that length is about that of
 making a file."""
+
+LONGEST_WITH_PAYLOADS = 1 << 28
+"""Bytes of all large texts that one line names, 256 MiB: neither written nor read beyond."""
 
 REFERENCE = "$payload"
 """The only key of what stands in a record instead of a text. No value of the core has an object with such a key."""
@@ -47,9 +56,11 @@ class Payloads:
         self.directory = directory_of(journal)
         self._there: set[str] = set()
         """What is known to be there, whole."""
+        self._kept: dict[str, tuple[str, int]] = {}
+        """Texts that were read and are kept, by their name, with their length in bytes."""
 
     def moved_out(self, data: Any, *, force: bool) -> Any:
-        """Plain data with its large texts replaced by references, once their files are there.
+        """The plain data of a line with its large texts replaced by references, once their files are there.
 
         Args:
             data: is not changed.
@@ -58,49 +69,81 @@ class Payloads:
         Raises:
             OSError: a file can't be written.
         """
+        moved: set[str] = set()
+        room = LONGEST_WITH_PAYLOADS
 
         def move(text: str) -> Any:
-            return text if len(text) < LARGE else {REFERENCE: self._put(text, force)}
+            nonlocal room
+            if len(text) < LARGE:
+                return text
+            content = text.encode("utf-8", "surrogatepass")
+            name = sha256(content).hexdigest()
+            if name not in moved:
+                moved.add(name)
+                room -= len(content)
+            if room < 0:
+                raise OSError(None, f"its texts have more than the {LONGEST_WITH_PAYLOADS:,} bytes of a record")
+            self._put(name, content, force)
+            return {REFERENCE: name}
 
         return _mapped(data, lambda value: move(value) if isinstance(value, str) else None)
 
-    def brought_back(self, data: Any, look: Callable[[bytes], object] = len) -> Any:
-        """Plain data with its references replaced by the texts.
+    def brought_back(self, data: Any, look: Callable[[bytes], object] = len, *, keep: bool = False) -> Any:
+        """The plain data of a line with its references replaced by the texts.
 
         Args:
             data: is not changed; no deeper than a line may be.
-            look: is shown the bytes of each text.
+            look: is shown the bytes of each text that is read.
+            keep: whether to keep the texts for the lines that follow. Whoever holds a whole conversation then holds
+                each text once, however often it is named.
 
         Raises:
-            PayloadError: a file is missing or was changed; says which.
+            PayloadError: a file is missing or was changed, or they are too long; says which.
         """
-        known: dict[str, str] = {}
+        known: dict[str, tuple[str, int]] = {}
         """What is named twice in a line is held once."""
+        room = LONGEST_WITH_PAYLOADS
 
         def bring(value: Any) -> Any:
+            nonlocal room
             if not (isinstance(value, dict) and len(value) == 1 and REFERENCE in value):
                 return None
             name = value[REFERENCE]
             if not _is_name(name):
                 raise PayloadError(f"{name!r} is no name of a payload")
             if name not in known:
-                known[name] = self._get(name, look)
-            return known[name]
+                known[name] = self._kept.get(name) or self._get(name, room, look)
+                room -= known[name][1]
+                if room < 0:
+                    raise PayloadError(f"its texts have more than the {LONGEST_WITH_PAYLOADS:,} bytes of a record")
+            return known[name][0]
 
-        return _mapped(data, bring)
+        brought = _mapped(data, bring)
+        if keep:
+            self._kept |= known
+        return brought
 
-    def remove(self) -> None:
-        """Delete all of them, and their directory unless something else lies in it.
+    def remove(self, *, dir_fd: int | None = None) -> None:
+        """Delete all of them, and their directory unless something else lies in it. No link is followed.
+
+        Args:
+            dir_fd: the open directory of the journal, if not the one that its path leads to.
 
         Raises:
+            UnusableFileError: their directory is none of ours.
             OSError: one can't be deleted.
         """
-        if self.directory.is_dir():
-            for path in self.directory.iterdir():
-                if _is_name(path.name.removesuffix(PART)):
-                    path.unlink()
-            with contextlib.suppress(OSError):
-                self.directory.rmdir()
+        name = self.directory if dir_fd is None else self.directory.name
+        try:
+            opened = open_directory(name, dir_fd=dir_fd)
+        except FileNotFoundError:
+            return
+        with closing(opened) as directory:
+            for one in os.listdir(directory):
+                if _is_name(one.removesuffix(PART)):
+                    os.unlink(one, dir_fd=directory)
+        with contextlib.suppress(OSError):
+            os.rmdir(name, dir_fd=dir_fd)
 
     def size(self) -> int:
         """The bytes of all that can be seen. A session may be writing some, and give them their names meanwhile."""
@@ -111,42 +154,44 @@ class Payloads:
                     size += entry.stat(follow_symlinks=False).st_size
         return size
 
-    def _put(self, text: str, force: bool) -> str:
-        content = text.encode("utf-8", "surrogatepass")
-        name = sha256(content).hexdigest()
+    def _put(self, name: str, content: bytes, force: bool) -> None:
         if name in self._there:
-            return name
-        path = self.directory / name
-        if _content(path) is None:  # a crash of the machine may have left it empty
-            self.directory.mkdir(exist_ok=True)
-            part = path.with_name(name + PART)
-            descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
-            try:
-                written = 0
-                while written < len(content):
-                    written += os.write(descriptor, content[written:])
-                if force:
-                    os.fsync(descriptor)
-            finally:
-                os.close(descriptor)
-            part.rename(path)
-        if force:
-            force_directory(self.directory)
-            force_directory(self.directory.parent)
+            return
+        make_directory(self.directory)
+        with closing(open_directory(self.directory)) as directory:
+            if _content(name, directory) != content:  # a crash of the machine may have left it empty
+                part = name + PART
+                with contextlib.suppress(FileNotFoundError):  # a crash has left it, or somebody has planted it
+                    os.unlink(part, dir_fd=directory)
+                descriptor = open_private(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, dir_fd=directory)
+                try:
+                    with closing(descriptor):
+                        written = 0
+                        while written < len(content):
+                            written += os.write(descriptor, content[written:])
+                        if force:
+                            os.fsync(descriptor)
+                    os.replace(part, name, src_dir_fd=directory, dst_dir_fd=directory)
+                except BaseException:
+                    with contextlib.suppress(OSError):
+                        os.unlink(part, dir_fd=directory)
+                    raise
+            if force:
+                os.fsync(directory)
+                force_directory(self.directory.parent)
         self._there.add(name)
-        return name
 
-    def _get(self, name: str, look: Callable[[bytes], object]) -> str:
+    def _get(self, name: str, room: int, look: Callable[[bytes], object]) -> tuple[str, int]:
         path = self.directory / name
         try:
-            content = _content_of(path, name)
+            content = read_regular(path, room, links=False)
         except OSError as error:
             raise PayloadError(f"the payload {path} is missing or can't be read ({error.strerror})") from error
-        if content is None:
+        if sha256(content).hexdigest() != name:
             raise PayloadError(f"the payload {path} was changed after it was written")
         look(content)
         try:
-            return content.decode("utf-8", "surrogatepass")
+            return content.decode("utf-8", "surrogatepass"), len(content)
         except UnicodeDecodeError as error:
             raise PayloadError(f"the payload {path} is no text") from error
 
@@ -155,37 +200,12 @@ PART = ".part"
 """The end of a payload's name while it is written."""
 
 
-IN_ONE = 1 << 20
-"""Bytes of a file that is read at once. Of a larger one the sum is found first, so that what somebody put in its place
-never fills the memory."""
-
-
-def _content(path: Path) -> bytes | None:
-    """What stands in a file, if that is what its name says."""
+def _content(name: str, directory: int) -> bytes | None:
+    """What stands in a file of a directory, if that can be read and is no link."""
     try:
-        return _content_of(path, path.name)
+        return read_regular(name, LONGEST_WITH_PAYLOADS, dir_fd=directory, links=False)
     except OSError:
         return None
-
-
-def _content_of(path: Path, name: str) -> bytes | None:
-    """The same, for who wants to know why a file can't be read.
-
-    Raises:
-        OSError: it can't be, or is no file at all.
-    """
-    # Without waiting: to open a pipe would wait for somebody who writes to it.
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-    with open(descriptor, "rb") as file:
-        about = os.fstat(descriptor)
-        if not stat.S_ISREG(about.st_mode):
-            raise OSError(None, "it is no file")
-        if about.st_size > IN_ONE:
-            if file_digest(file, "sha256").hexdigest() != name:
-                return None
-            file.seek(0)
-        content = file.read(about.st_size)
-        return content if sha256(content).hexdigest() == name else None
 
 
 def _is_name(name: Any) -> bool:

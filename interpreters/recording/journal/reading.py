@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import stat
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -21,6 +20,7 @@ from interpreters.recording.journal.format import FORMAT, Header, Origin, Place,
 from interpreters.recording.journal.lines import LONGEST, decoded
 from interpreters.recording.journal.payloads import MARK, PayloadError, Payloads
 from interpreters.recording.veil import NUMBERED, Redacted
+from runtime.files import open_regular
 
 INPUT_TAGS = tags_of(Input)
 
@@ -75,13 +75,13 @@ class JournalReader:
         self._file.close()
 
     def __iter__(self) -> Iterator[Record]:
-        """The records, in order.
+        """The records, in order, for who holds the conversation: a large text is held once, however often it is named.
 
         Raises:
             JournalDamagedError, UnknownTagError: at the line in question.
         """
         for place, line, intact in self._lines():
-            record = self._record(place.number + 1, line, place.number, intact=intact)
+            record = self._record(place.number + 1, line, place.number, intact=intact, keep=True)
             if not intact:
                 raise self._damaged(CHANGED, place.number + 1, record)
             if self.on_record is not None:
@@ -152,13 +152,10 @@ class JournalReader:
 
     def _open(self) -> BinaryIO:
         try:
-            check_is_file(self.path)
-            return self.path.open("rb")
+            return open_regular(self.path)
         except OSError as error:
             reason = "there is no such file" if isinstance(error, FileNotFoundError) else error.strerror
             raise JournalError(f"can't be read: {reason}", path=self.path) from error
-        except ValueError as error:
-            raise JournalError(f"can't be read: {error}", path=self.path) from error
 
     def _read_header(self) -> tuple[Header, int]:
         line = self._line(0)  # of a huge file without line breaks not all is read
@@ -195,9 +192,10 @@ class JournalReader:
             raise ValueError(f"the field {min(unknown)!r} is unknown")
         config, start, origin = data["config"], data.get("start"), data.get("origin")
         if with_payloads:
-            start = self._payloads.brought_back(start, self._count_secrets)
+            system = config.get("system") if isinstance(config, dict) else None
+            start, system = self._payloads.brought_back((start, system), self._count_secrets, keep=True)
             if isinstance(config, dict) and "system" in config:
-                config = {**config, "system": self._payloads.brought_back(config["system"], self._count_secrets)}
+                config = {**config, "system": system}
         return Header(
             session=from_data(data["session"], str),
             engine=from_data(data["engine"], str),
@@ -208,7 +206,7 @@ class JournalReader:
             redacted=_hidden(data),
         )
 
-    def _record(self, number: int, line: bytes, expected: int, *, intact: bool) -> Record:
+    def _record(self, number: int, line: bytes, expected: int, *, intact: bool, keep: bool = False) -> Record:
         if not intact and len(line) > SHOWN:
             raise self._damaged(CHANGED, number)
         data = decoded(line)
@@ -219,7 +217,7 @@ class JournalReader:
         self._count_secrets(line)
         if MARK in line:
             try:
-                data = self._payloads.brought_back(data, self._count_secrets)
+                data = self._payloads.brought_back(data, self._count_secrets, keep=keep)
             except PayloadError as error:
                 raise self._damaged(str(error), number) from error
         if not isinstance(data["decisions"], list):
@@ -243,20 +241,6 @@ class JournalReader:
     def _damaged(self, what: str, number: int, record: Record | None = None) -> JournalDamagedError:
         message = f"{what}; the journal is damaged here"
         return JournalDamagedError(message, path=self.path, line=number, record=record)
-
-
-def check_is_file(path: Path) -> None:
-    """Asked before a recording is opened: to open a pipe would wait for who is at its other end.
-
-    Raises:
-        JournalError: it is a pipe or a device.
-        OSError: it is nothing that can be looked at.
-    """
-    mode = os.stat(path).st_mode
-    if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
-        raise JournalError(
-            "a recording is read from a file, and this is a pipe or a device; save it to a file first", path=path
-        )
 
 
 def _hidden(data: dict[str, Any]) -> tuple[Any, ...]:

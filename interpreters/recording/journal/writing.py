@@ -7,7 +7,6 @@ import os
 import threading
 import time
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -33,8 +32,8 @@ from interpreters.recording.journal.format import ENGINES, FORMAT, DecisionWrite
 from interpreters.recording.journal.lines import LONGEST, decoded
 from interpreters.recording.journal.locking import LockedFile
 from interpreters.recording.journal.payloads import LARGE, Payloads
-from interpreters.recording.journal.reading import JournalReader, check_is_file
-from runtime.files import force_directory
+from interpreters.recording.journal.reading import JournalReader
+from runtime.files import PRIVATE_FILE, force_directory
 
 if TYPE_CHECKING:
     from interpreters.recording.veil import Redacted, Veil
@@ -118,8 +117,6 @@ class Journal:
             JournalError: it can't be read or written, or another session is writing it.
         """
         path = Path(path)
-        with contextlib.suppress(OSError):  # which opening it tells better
-            check_is_file(path)
         journal = cls(path, _open_for_writing(path, 0), fsync)
         try:
             journal._lock("another session is writing this journal; wait for its end")
@@ -158,6 +155,8 @@ class Journal:
                 "the file exists, and a recording is never overwritten; choose another name or delete it",
                 path=self.path,
             )
+        with contextlib.suppress(OSError):  # a disk without modes
+            os.fchmod(self._file.descriptor, PRIVATE_FILE)  # an empty one was there
         self._put(header, force=self._fsync != "never")
         if self._fsync != "never":
             self._force_name()
@@ -275,13 +274,16 @@ class Journal:
         return line, total
 
     def _without_large_texts(self, value: dict[str, Any]) -> dict[str, Any]:
-        move = partial(self._payloads.moved_out, force=self._fsync != "never")
+        force = self._fsync != "never"
         if "config" not in value:
-            return {name: move(part) for name, part in value.items()}
-        header = {**value, "start": move(value["start"])} if "start" in value else dict(value)
-        config = value["config"]
-        if config is not None and "system" in config:  # schemas of tools may hold anything, so that they stay
-            header["config"] = {**config, "system": move(config["system"])}
+            moved: dict[str, Any] = self._payloads.moved_out(value, force=force)
+            return moved
+        config = value["config"] or {}
+        # Schemas of tools may hold anything, so that they stay.
+        texts = self._payloads.moved_out({"start": value.get("start"), "system": config.get("system")}, force=force)
+        header = {**value, "start": texts["start"]} if "start" in value else dict(value)
+        if "system" in config:
+            header["config"] = {**config, "system": texts["system"]}
         return header
 
     def _not_written(self, error: OSError) -> JournalWriteError:

@@ -1,8 +1,11 @@
-"""Deleting old recordings: never one that a session has open, never a file that is no journal."""
+"""Deleting old recordings: never one that a session has open, never a file that is no journal of this user's own, and
+nothing by following a link.
+"""
 
 from __future__ import annotations
 
 import os
+import stat
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +17,7 @@ from interpreters.recording.journal import JournalError, JournalReader
 from interpreters.recording.journal.locking import LockedFile
 from interpreters.recording.journal.payloads import Payloads
 from interpreters.recording.sessions.listing import journals_in
+from runtime.files import closing
 
 
 @frozen
@@ -36,6 +40,8 @@ class _Journal:
     session: str
     changed: float
     bytes: int
+    foreign: str
+    """Why it is none of this user's own files; empty: it is."""
 
 
 def prune(
@@ -48,7 +54,8 @@ def prune(
 ) -> Iterator[Pruned]:
     """Delete journals with the large texts beside them: what is too old, and the oldest of too many or too much.
 
-    A journal that is open is kept, and so is every file whose first line is no whole header: it may be anything.
+    A journal that is open is kept, and so is every file whose first line is no whole header: it may be anything. A
+    link, and what belongs to another user, is told as kept and counts neither towards ``keep`` nor towards ``size``.
 
     Args:
         places: journals, and directories of journals.
@@ -66,7 +73,12 @@ def prune(
         raise ConfigError("say which are to go: by age, by number or by size")
     now = time.time() if now is None else now
     left = 0
-    for rank, journal in enumerate(sorted(_found(places), key=lambda one: -one.changed)):
+    found = list(_found(places))
+    for journal in found:
+        if journal.foreign:
+            yield Pruned(journal.path, journal.session, journal.bytes, "no recording of your own", journal.foreign)
+    ours = sorted((one for one in found if not one.foreign), key=lambda one: -one.changed)
+    for rank, journal in enumerate(ours):
         left += journal.bytes
         reason = ""
         if older is not None and now - journal.changed > older:
@@ -84,28 +96,39 @@ def _found(places: tuple[str | os.PathLike[str], ...]) -> Iterator[_Journal]:
     for path in journals_in(places):
         try:
             with JournalReader(path) as reader:
-                about = path.stat()
+                about = path.lstat()
                 size = about.st_size + Payloads(path).size()
-                yield _Journal(path, reader.header.session, about.st_mtime, size)
+                yield _Journal(path, reader.header.session, about.st_mtime, size, _foreign(about))
         except (JournalError, OSError):  # no journal, or gone meanwhile: `list` tells
             continue
+
+
+def _foreign(about: os.stat_result) -> str:
+    if stat.S_ISLNK(about.st_mode):
+        return "it is a link"
+    return "" if about.st_uid == os.geteuid() else "it belongs to another user"
 
 
 def _delete(journal: _Journal, dry_run: bool) -> str:
     """Delete one while nobody can open it; why it was kept, if it was."""
     try:
-        file = LockedFile(journal.path, os.O_RDWR)
-        try:
-            if not file.lock():
-                return "a session has it open"
-            if os.fstat(file.descriptor).st_mtime != journal.changed:
-                return "it was written just now"
-            if not dry_run:
-                # The journal goes last: what an interrupted prune leaves of it, the next one finds.
-                Payloads(journal.path).remove()
-                journal.path.unlink()
-        finally:
-            file.close()
+        # By the directory's descriptor: whoever swaps a folder on the way for a link has nothing else deleted.
+        with closing(os.open(journal.path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)) as directory:
+            file = LockedFile(journal.path, os.O_RDWR)
+            try:
+                if not file.lock():
+                    return "a session has it open"
+                about = os.fstat(file.descriptor)
+                if about.st_mtime != journal.changed:
+                    return "it was written just now"
+                if not os.path.samestat(about, os.stat(journal.path.name, dir_fd=directory, follow_symlinks=False)):
+                    return "another file has its name by now"
+                if not dry_run:
+                    # The journal goes last: what an interrupted prune leaves of it, the next one finds.
+                    Payloads(journal.path).remove(dir_fd=directory)
+                    os.unlink(journal.path.name, dir_fd=directory)
+            finally:
+                file.close()
     except OSError as error:
         return error.strerror or type(error).__name__
     return ""

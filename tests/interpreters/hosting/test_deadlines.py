@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import signal
 import subprocess
 import sys
@@ -20,6 +19,7 @@ from interpreters import events, fakes
 from interpreters.hosting import AgentHandle, AgentHost, HostDiedError, HostTimeoutError, QueueChannel, messages as say
 from interpreters.hosting.agent_host import FAULTS
 from interpreters.hosting.messages import line_of, read_request
+from interpreters.recording.journal import locking
 from runtime.protocol import ModelInfo
 from tests.interpreters.hosting.common import host_of
 from tests.interpreters.signs import PATIENCE
@@ -115,20 +115,22 @@ def test_a_thread_whose_model_hangs_is_not_waited_for() -> None:
     assert (closed, set(threading.enumerate())) == ([True], before)
 
 
-def test_a_session_that_does_not_begin_is_given_up_and_the_others_go_on(tmp_path: Path) -> None:
-    """Its journal is on a disk that hangs, as a pipe does that nobody reads. Should that end, nothing of it is left."""
-    pipe = tmp_path / "a.jsonl"
-    os.mkfifo(pipe)
+def test_a_session_that_does_not_begin_is_given_up_and_the_others_go_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its journal is on a disk that hangs. Should that end, nothing of it is left."""
+    path, back = tmp_path / "a.jsonl", threading.Event()
+    open_private = locking.open_private
+    monkeypatch.setattr(locking, "open_private", lambda *given: (back.wait(PATIENCE), open_private(*given))[1])
     before = set(threading.enumerate())
     with host_of("Hello.", "Again.", answer_wait=SOON) as host:
         with pytest.raises(HostTimeoutError, match="no answer to init"):
-            host.open("a", journal=pipe)
+            host.open("a", journal=path)
         assert "a" not in host
         host.answer_wait = PATIENCE
         assert host.open("b").run("Hi!").text == "Hello."
         assert host.open("a").run("Hi!").text == "Again."  # the name is free
-        reader = os.open(pipe, os.O_RDONLY)  # the disk is back
-    os.close(reader)
+        back.set()
     for thread in set(threading.enumerate()) - before:
         thread.join(PATIENCE)
 

@@ -260,7 +260,7 @@ def test_what_is_no_file_is_said_to_be_none(tmp_path: Path) -> None:
     os.mkfifo(pipe)
     for path in (pipe, Path("/dev/null"), Path("/dev/zero")):
         for reader in (readers.read, readers.fold_again, readers.export, readers.fork):
-            with pytest.raises(JournalError, match="this is a pipe or a device; save it to a file first"):
+            with pytest.raises(JournalError, match="and only a regular file is read"):
                 reader(path)
         for reader in readers.EVERY:
             hold(reader, path)
@@ -278,7 +278,7 @@ def test_a_recording_through_a_pipe_says_what_to_do(recorded: tuple[Path, Path])
         cat.stdout.close()
         cat.wait()
 
-    expected = "a recording is read from a file, and this is a pipe or a device; save it to a file first"
+    expected = "can't be read: it is a named pipe, and only a regular file is read; save it to one first"
     assert (done.returncode, done.stdout, done.stderr) == (2, "", f"cogstep: /dev/stdin: {expected}\n")
 
 

@@ -267,7 +267,7 @@ def test_a_file_that_is_no_journal_of_ours_says_what_it_is(
         JournalReader(path)
 
 
-@pytest.mark.parametrize(("name", "message"), [("nowhere.jsonl", "no such file"), (".", "Is a directory")])
+@pytest.mark.parametrize(("name", "message"), [("nowhere.jsonl", "no such file"), (".", "is a directory")])
 def test_what_can_not_be_read_says_why(tmp_path: Path, name: str, message: str) -> None:
     with pytest.raises(JournalError, match=message):
         JournalReader(tmp_path / name)

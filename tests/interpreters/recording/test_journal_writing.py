@@ -129,8 +129,8 @@ def test_a_journal_that_was_deleted_while_it_was_opened_is_not_written(
     record_session(path)
     open_file = os.open
 
-    def late(*arguments: Any) -> int:
-        descriptor = open_file(*arguments)
+    def late(*arguments: Any, **options: Any) -> int:
+        descriptor = open_file(*arguments, **options)
         path.unlink()
         return descriptor
 

@@ -141,14 +141,14 @@ def test_it_is_on_the_disk_before_the_record_that_names_it(
     """The file, then its name, then the record; all of it before the line is written."""
     path = tmp_path / "s.jsonl"
     done: list[str] = []
-    write, sync, rename = os.write, os.fsync, Path.rename
+    write, sync, replace = os.write, os.fsync, os.replace
 
     def name(descriptor: int) -> str:
         return os.readlink(f"/proc/self/fd/{descriptor}").removeprefix(f"{tmp_path}").strip("/")[:18]
 
     monkeypatch.setattr(os, "write", lambda d, data: (done.append(f"write {name(d)}"), write(d, data))[1])
     monkeypatch.setattr(os, "fsync", lambda d: (done.append(f"force {name(d)}"), sync(d))[1])
-    monkeypatch.setattr(Path, "rename", lambda a, b: (done.append("rename"), rename(a, b))[1])
+    monkeypatch.setattr(os, "replace", lambda a, b, **at: (done.append("rename"), replace(a, b, **at))[1])
     with Agent(ScriptedModel(["Long."], context_tokens=10**6), journal=path, fsync=fsync) as agent:
         done.clear()
         agent.run("a" * LARGE)

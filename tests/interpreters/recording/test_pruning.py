@@ -12,6 +12,7 @@ from cognition import (
     ConfigError,
 )
 from interpreters import Agent
+from interpreters.recording.journal.locking import LockedFile
 from interpreters.recording.journal.payloads import LARGE, directory_of
 from interpreters.recording.sessions import (
     prune,
@@ -113,9 +114,72 @@ def test_a_damaged_session_goes_like_any_other(many: Path) -> None:
 
 
 def test_what_can_not_be_deleted_is_kept_and_told(many: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(path: Path, missing_ok: bool = False) -> None:
+    def refuse(path: str, *, dir_fd: int) -> None:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(Path, "unlink", refuse)
+    monkeypatch.setattr(os, "unlink", refuse)
 
     assert [one.kept for one in prune(many, now=NOW, keep=4)] == ["Permission denied"]
+
+
+@pytest.mark.parametrize("named", ["directory", "file"])
+def test_a_recording_behind_a_link_stays(tmp_path: Path, named: str) -> None:
+    """Whoever plants a link among the recordings would choose what is deleted; it counts as none of them."""
+    elsewhere, here = tmp_path / "elsewhere", tmp_path / "here"
+    elsewhere.mkdir()
+    here.mkdir()
+    victim = small(elsewhere / "victim.jsonl", "x" * LARGE, context_tokens=10**6)
+    kept = small(here / "kept.jsonl")
+    link = here / "link.jsonl"
+    link.symlink_to(victim)
+    before = sorted(tmp_path.rglob("*"))
+
+    (told,) = prune(here if named == "directory" else link, keep=1)
+
+    assert (told.path, told.kept) == (link, "it is a link")
+    assert sorted(tmp_path.rglob("*")) == before
+    assert kept.exists()
+
+
+def test_large_texts_behind_a_link_stay(tmp_path: Path) -> None:
+    """A directory of payloads that is a link leads to somebody else's, of any recording."""
+    victim = small(tmp_path / "victim.jsonl", "x" * LARGE, context_tokens=10**6)
+    planted = small(tmp_path / "planted.jsonl")
+    directory_of(planted).symlink_to(directory_of(victim))
+    before = sorted(tmp_path.rglob("*"))
+
+    (told,) = prune(planted, keep=0)
+
+    assert "it is a link" in told.kept
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_what_belongs_to_another_user_stays(many: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Root may delete it, and so may whoever owns the directory; nobody asked for it."""
+    before = sorted(many.iterdir())
+    monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
+
+    assert {one.kept for one in prune(many, keep=0)} == {"it belongs to another user"}
+    assert sorted(many.iterdir()) == before
+
+
+def test_a_folder_that_is_swapped_while_it_is_pruned_loses_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is deleted is what was locked, in the directory that was looked at."""
+    folder, victims = tmp_path / "folder", tmp_path / "victims"
+    folder.mkdir()
+    victims.mkdir()
+    small(folder / "s.jsonl")
+    small(victims / "s.jsonl", "precious")
+    lock = LockedFile.lock
+
+    def swapped(file: LockedFile) -> bool:
+        folder.rename(tmp_path / "away")
+        folder.symlink_to(victims)
+        return lock(file)
+
+    monkeypatch.setattr(LockedFile, "lock", swapped)
+    assert names(prune(folder, keep=0)) == ["s.jsonl"]
+    assert [path.name for path in victims.iterdir()] == ["s.jsonl"]
+    assert list((tmp_path / "away").iterdir()) == []
