@@ -52,11 +52,11 @@ SCALARS: Mapping[Any, tuple[str, tuple[type, ...]]] = {
 
 
 class MismatchError(Exception):
-    """What is wrong with a value, to stand behind its name: ``"must be a text, not 3"``."""
+    """Says what is wrong with a value, as the words behind its name: ``"must be a text, not 3"``."""
 
 
 def nearest(name: object, known: Iterable[str]) -> str:
-    """``; did you mean 'steps'?``, or all that there is: to stand behind what is wrong with a name."""
+    """The end of a message on an unknown name: ``; did you mean 'steps'?``, or all names if none is near."""
     listed = list(known)
     near = get_close_matches(str(name), listed, n=1)
     if near:
@@ -65,7 +65,7 @@ def nearest(name: object, known: Iterable[str]) -> str:
 
 
 def shown(value: object) -> str:
-    """A value in a message: itself if it is a plain one, else its kind."""
+    """A value as a message shows it: itself if it is a plain one, else its kind."""
     if value is None or type(value) in (bool, int, float, str, bytes):
         try:
             text = repr(value)
@@ -116,7 +116,7 @@ def _is_mapping(hint: Any) -> bool:
 
 
 def check_of(hint: Any) -> Check | None:
-    """How values are checked against a type; None where there is nothing to check."""
+    """The check of values against a type; None where there is nothing to check."""
     origin, arguments = get_origin(hint), get_args(hint)
     if hint is Any or hint is object or isinstance(hint, TypeVar):
         return None
@@ -297,22 +297,22 @@ class Declared:
     """The names of those that may be given by their place."""
     required: tuple[str, ...] = ()
     more: bool = False
-    """Whether other names may come too, which somebody else checks."""
+    """Whether other names may be given too, which somebody else checks."""
     parts: Mapping[str, type] = {}
-    """The attrs classes among their types."""
+    """The options whose types are attrs classes, with these classes."""
 
     def _elsewhere(self, name: str) -> str:
-        """Where an option may be that is not here: its nearest name, or the part that has it."""
+        """A hint for an option that is not declared: the part that has it, or the nearest name."""
         for own, part in self.parts.items():
             if name in fields_dict(part):
                 return f"; write {own}={part.__name__}({name}=...)"
         return nearest(name, self.checks)
 
     def read(self, subject: str, sign: str, args: tuple[Any, ...], given: Mapping[str, Any]) -> dict[str, Any]:
-        """Everything by its name.
+        """The values by their names, each as its check gives it.
 
-        ``subject`` is how messages call what it is given to, such as ``Limits``, and ``sign`` stands between that and a
-        name.
+        ``subject`` is the name in messages for what takes them, such as ``Limits``; ``sign`` stands between it and an
+        option's name.
 
         Raises:
             ConfigError: a name is not known, is missing or given twice, or its value is none that it may have.
@@ -338,8 +338,8 @@ class Declared:
                 try:
                     values[name] = check(value)
                 except MismatchError as problem:
-                    told = str(problem)
-                    raise ConfigError(f"{subject}{sign}{name}{'' if told[:1] == '[' else ' '}{told}") from None
+                    wrong = str(problem)
+                    raise ConfigError(f"{subject}{sign}{name}{'' if wrong[:1] == '[' else ' '}{wrong}") from None
         return values
 
 
@@ -390,7 +390,7 @@ def _of_class(cls: type[Any]) -> Declared:
 
 
 def parts_of(hints: Mapping[str, Any]) -> dict[str, type]:
-    """Those of these types that are an attrs class, or one or None."""
+    """The names whose type is an attrs class, or that and None, with the class."""
     found = {}
     for name, hint in hints.items():
         bare = get_args(hint)[0] if get_origin(hint) is Annotated else hint

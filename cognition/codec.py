@@ -1,8 +1,8 @@
 """Every value of the core as plain JSON data and back, with explicit tags and errors that name the path.
 
-Rules of serialisation live here and nowhere else; what a class says of its own record is its ``tag``. Members of a
-union carry it under ``"type"``; tags are part of the recorded format and never change with a class's name. Fields that
-have their default value are left out.
+Rules of serialisation live here and nowhere else; a class only names the ``tag`` of its record. Members of a union
+carry it under ``"type"``; tags are part of the recorded format and never change with a class's name. Fields that have
+their default value are left out.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ PROTOCOL_VERSION = 1
 
 
 def tags_of(kind: Any) -> dict[type, str]:
-    """The tags of a union's members; none for what is no union, or one of which a member says no tag.
+    """The tags of a union's members; empty for any other type, and for a union with a member that has no tag.
 
-    So a union is known wherever it is made: packages above write and read theirs without having to announce them.
+    Nobody has to announce a union: packages above write and read their own by the tags of their members.
 
     Raises:
         ConfigError: two members have the same tag.
@@ -44,7 +44,7 @@ def tags_of(kind: Any) -> dict[type, str]:
 
 
 def _tag_of(kind: Any) -> str:
-    """What a class says of itself; nothing is inherited."""
+    """The tag that a class itself names, empty if it names none; tags are not inherited."""
     tag = vars(kind).get("tag") if isinstance(kind, type) else None
     return tag if isinstance(tag, str) else ""
 
@@ -72,13 +72,13 @@ def from_data(data: Any, kind: Any) -> Any:
 
 @cache
 def reader_of(kind: Any) -> Callable[[Any], Any]:
-    """``from_data`` of one type, as a function to keep: finding out how a union is read costs as much as one read."""
+    """``from_data`` of one type, as a function to keep: resolving a union costs as much as a read."""
     read = _converter(detailed=False).get_structure_hook(kind)
 
     def read_one(data: Any) -> Any:
         try:
             return read(data, kind)
-        except Exception:  # whatever it is: the next reading says what is wrong, and where
+        except Exception:  # whatever it is: the careful reading says what is wrong, and where
             return _read_carefully(data, kind)
 
     return read_one
@@ -86,16 +86,16 @@ def reader_of(kind: Any) -> Callable[[Any], Any]:
 
 @cache
 def _writer_of(kind: type) -> Callable[[Any], Any]:
-    """Writes values of a class: with its tag, where it belongs to a union."""
+    """Writes values of a class, with its tag if it has one."""
     write, tag = _converter().get_unstructure_hook(kind), _tag_of(kind)
     return (lambda value: {"type": tag, **write(value)}) if tag else write
 
 
 def _read_carefully(data: Any, kind: Any) -> Any:
-    """Reads like ``from_data`` and keeps account of places, which takes twice the time.
+    """Read like ``from_data`` and note the path of every problem, which takes twice the time.
 
     Raises:
-        CodecError: all that is wrong.
+        CodecError: names every problem.
     """
     try:
         return _converter().structure(data, kind)

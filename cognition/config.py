@@ -18,15 +18,15 @@ from cognition.tools import ToolSpec
 
 
 def _positive(instance: object, attribute: Attribute[Any], value: float | None) -> None:
-    if value is not None and not value > 0:  # said so that NaN is refused too
+    if value is not None and not value > 0:  # written so that NaN is refused too
         raise ConfigError(f"{type(instance).__name__}.{attribute.name} must be above 0, not {value!r}")
 
 
 def _between(low: float, high: float, *, above: bool = False) -> Callable[[object, Attribute[Any], float], None]:
-    """A number from ``low`` to ``high``; with ``above``, ``low`` itself is none."""
+    """A validator for numbers from ``low`` to ``high``; with ``above``, ``low`` itself is refused."""
 
     def check(_instance: object, attribute: Attribute[Any], value: float) -> None:
-        if not low <= value <= high or (above and value == low):  # said so that NaN is refused too
+        if not low <= value <= high or (above and value == low):  # written so that NaN is refused too
             less = f"above {low:g} and at most {high:g}" if above else f"between {low:g} and {high:g}"
             raise ConfigError(f"{attribute.name} must be {less}, not {value!r}")
 
@@ -42,7 +42,7 @@ def _biases(_instance: object, attribute: Attribute[Any], value: tuple[tuple[int
 
 
 TOOL_CHOICES = ("auto", "none", "required")
-"""Beside the names of tools. A tool of such a name can be called, and can't be the one that is asked for."""
+"""What ``tool_choice`` may be besides a tool's name. A tool with such a name can be called, but not be chosen by it."""
 
 
 @checked
@@ -53,14 +53,15 @@ class GenerationOptions:
     temperature: float = field(default=0.0, validator=_between(0, 2))
     """0 is greedy: always the likeliest token, after biases and penalties. 0 to 2."""
     seed: int | None = None
-    """Makes chance repeatable; None draws a new seed each time. The reply is the same again on one machine and build if
-    the logits are, which differ in rounding by what is evaluated together: other replies, and what a cache held."""
+    """Makes sampling repeatable; None draws a new seed for each reply. On one machine and build a reply comes out the
+    same if its logits do. These are rounded differently by what is evaluated with them: other replies, and the part of
+    the prompt that no cache held."""
     max_tokens: int = field(default=512, validator=_positive)
-    """The longest reply, reasoning included."""
+    """The most tokens that a reply may have, its reasoning included."""
     stop: tuple[str, ...] = ()
-    """Texts that end the reply; they are not part of it."""
+    """Texts that end the reply; they are no part of it."""
     thinking: bool | None = None
-    """Whether the model shall reason first, for templates that can be told; None leaves it to the template."""
+    """Whether the model reasons first, where its template has a switch for that; None leaves it to the template."""
     tool_choice: str = "auto"
     """``"auto"``: as the model likes. ``"none"``: no calls. ``"required"``: at least one. Else the name of the one tool
     to call. Where a call is forced, reasoning before it stays free; in an agent's turn, only the first one is."""
@@ -73,16 +74,16 @@ class GenerationOptions:
     """Whether sampling holds calls to their tools' schemas, where the runtime can. Without it a call that is forced,
     and a ``response_format``, are errors."""
     logit_bias: tuple[tuple[int, float], ...] = field(default=(), validator=_biases)
-    """Tokens of the model's vocabulary, each with what is added to its logit: -100 to 100, of which the ends all but
-    forbid and force it. This and the options below are applied in the order in which they stand here, and then the
-    temperature."""
+    """Token ids of the model's vocabulary, each with a number from -100 to 100 that is added to its logit; -100 all but
+    forbids the token, and 100 all but forces it. This option and those below are applied in the order in which they
+    stand here, and then the temperature."""
     repeat_penalty: float = field(default=1.0, validator=_between(0, 10, above=True))
-    """What the logits of tokens said lately (64 of this reply) are divided by where positive, else multiplied by.
-    1 is off. (CTRL, https://arxiv.org/abs/1909.05858)"""
+    """Divides the logits of the reply's last 64 tokens where they are positive, and multiplies them where they are
+    negative; 1 is off. (CTRL, https://arxiv.org/abs/1909.05858)"""
     frequency_penalty: float = field(default=0.0, validator=_between(-2, 2))
-    """Taken off a token's logit for each time that it was said lately; -2 to 2, as in OpenAI's API."""
+    """Subtracted from a token's logit for each time that it stands among those 64; -2 to 2, as in OpenAI's API."""
     presence_penalty: float = field(default=0.0, validator=_between(-2, 2))
-    """Taken off the logit of each token said lately, once; -2 to 2, as in OpenAI's API."""
+    """Subtracted once from the logit of each token among those 64; -2 to 2, as in OpenAI's API."""
     top_k: int = field(default=0, validator=_between(0, 2**31 - 1))
     """Only the likeliest ``top_k`` tokens; 0 is off."""
     typical_p: float = field(default=1.0, validator=_between(0, 1, above=True))
@@ -91,7 +92,8 @@ class GenerationOptions:
     top_p: float = field(default=1.0, validator=_between(0, 1, above=True))
     """Only the likeliest tokens whose probabilities reach this together; 1 is off. (https://arxiv.org/abs/1904.09751)"""
     min_p: float = field(default=0.0, validator=_between(0, 1))
-    """Only tokens at least this many times as likely as the likeliest; 0 is off. (https://arxiv.org/abs/2407.01082)"""
+    """Only tokens whose probability is at least this share of the likeliest one's; 0 is off.
+    (https://arxiv.org/abs/2407.01082)"""
 
 
 @checked
@@ -108,7 +110,7 @@ class Limits:
     input_tokens: int | None = field(default=None, validator=_positive)
     """Tokens of prompts, over all model calls of the turn."""
     output_tokens: int | None = field(default=None, validator=_positive)
-    """Tokens of replies, likewise."""
+    """Tokens of replies, over all model calls of the turn."""
     cost: float | None = field(default=None, validator=_positive)
     """What the model calls cost together, in the unit of ``Usage.cost``."""
     seconds: float | None = field(default=None, validator=_positive)

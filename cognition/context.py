@@ -24,9 +24,9 @@ TRIM_TO = 0.75
 RESULT_SHARE = 0.25
 """No single tool result takes more than this share of the prompt budget."""
 SCALE_RANGE = (0.2, 5.0)
-"""A measured size outside of this range of the estimate is a reporting error rather than a tokenizer."""
+"""A measured size that is not within these multiples of the estimate is a reporting error, not a strange tokenizer."""
 OVERFLOW_GUESS = 1.5
-"""Of the budget: how long a prompt is taken to be that was too long, where nobody says how long it was."""
+"""A prompt that was too long is taken to have this many times the budget, where nobody says how long it was."""
 MOST_TOKENS = 10**12
 """No prompt has more: a greater number is a reporting error, and may be too large to compute with."""
 
@@ -91,8 +91,8 @@ def scale_measured(estimate: float, tokens: int) -> float:
 def scale_overflowed(scale: float, estimate: float, budget: int, failure: Failure) -> float:
     """The scale after the runtime refused a prompt of this unscaled estimate as too long; never a smaller one.
 
-    Where it names the sizes, a prompt that fits the budget by this scale fits its room too. Where it doesn't, the
-    prompt is taken for half as long again as the budget, within which it was by the estimate.
+    Where the runtime named the sizes, a prompt that fits the budget by this scale also fits the runtime's room. Where
+    it did not, the prompt is taken to have ``OVERFLOW_GUESS`` times the budget, although its estimate was within it.
     """
     needed = min(failure.needed_tokens, MOST_TOKENS) if failure.needed_tokens else OVERFLOW_GUESS * budget
     room = min(failure.available_tokens, budget) if failure.available_tokens else budget
@@ -100,8 +100,9 @@ def scale_overflowed(scale: float, estimate: float, budget: int, failure: Failur
 
 
 def scale_trusted(scale: float) -> float:
-    """The scale after a turn that ended because no prompt got through: a correction that makes prompts look longer is
-    forgotten, since no reply can put it right.
+    """The scale after a turn that ended because no prompt got through.
+
+    A correction that makes prompts look longer is forgotten: without a prompt that gets through, no reply can mend it.
     """
     return min(scale, 1.0)
 

@@ -103,7 +103,7 @@ class SpawnWorker:
 
 @frozen
 class RunHook:
-    """Ask the program. Answered by HookReturned."""
+    """Ask the program at a hook point. Answered by HookReturned."""
 
     tag: ClassVar[str] = "run_hook"
     effect_id: EffectId
@@ -150,7 +150,7 @@ class RetryPlanned:
     attempt: int
     """The number of the attempt to come, from 2."""
     seconds: float
-    """How long is waited before it; 0 for at once."""
+    """How long the interpreter waits before it; 0 for not at all."""
 
 
 @frozen
@@ -169,7 +169,7 @@ class TurnFinished:
     tag: ClassVar[str] = "turn_finished"
     outcome: Outcome
     usage: Usage
-    """Of all model calls of this turn."""
+    """What all model calls of this turn and its workers used."""
 
 
 @frozen
@@ -198,7 +198,7 @@ class PlanChanged:
 
 @frozen
 class ModeSet:
-    """The mode from now on. Workers must be told: they may never do more than their parent."""
+    """The mode that holds from now on. Workers must be told: they may never do more than their parent."""
 
     tag: ClassVar[str] = "mode_set"
     mode: Mode

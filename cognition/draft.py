@@ -20,6 +20,7 @@ from cognition.state import AgentState, Counters, Spent, Window
 from cognition.tools import ToolSpec
 from cognition.transition import Transition
 
+UNSPENT = Spent()
 FINAL_ANSWER_NOTE = "Stop calling tools now ({reason}). Answer with what you know."
 
 
@@ -43,7 +44,8 @@ class Setup:
     ) -> ModelRequest:
         """The request for one model call, with the messages from ``first`` on; without tools for a final answer.
 
-        ``called``: the turn has made calls already, so that none is forced any more. ``returns``: see ``AgentState``.
+        ``called``: the turn has made calls already, so that ``tool_choice`` forces none any more. ``returns``: the
+        schema of the turn's answer, as in ``AgentState``.
         """
         config = self.config
         options, final = config.options, purpose == "final_answer"
@@ -57,15 +59,15 @@ class Setup:
 
 @lru_cache(maxsize=64)
 def _options(options: GenerationOptions, choice: str, returns: str) -> GenerationOptions:
-    """Options for one request. Equal ones are one object, by which a journal knows that nothing changed."""
+    """Options for one request. Equal options are one object, by which a journal sees that nothing changed."""
     return evolve(options, tool_choice=choice, response_format=returns)
 
 
 class Draft:
     """The parts of the next state, changed one by one, and the decisions so far.
 
-    The fields of the state's small parts are plain attributes here: rebuilding a part at each change would take half of
-    a step's time.
+    The fields of ``Counters``, ``Spent`` and ``Window`` are plain attributes here: rebuilding such a part at each
+    change would take half of a step's time.
     """
 
     __slots__ = (
@@ -114,10 +116,9 @@ class Draft:
         self._index, self._messages = counters.index, counters.messages
         window = state.window
         self.first, self.size, self.scale = window.first, window.size, window.scale
-        self.restore(state.spent)
+        self._take_over(state.spent)
 
-    def restore(self, spent: Spent) -> None:
-        """Take over what a turn has used; an unused ``Spent`` for a new turn."""
+    def _take_over(self, spent: Spent) -> None:
         self.started_at, self.steps, self.tool_calls = spent.started_at, spent.steps, spent.tool_calls
         self.refusals, self.nudges, self.repairs = spent.refusals, spent.nudges, spent.repairs
         self.workers, self.hook_continuations = spent.workers, spent.hook_continuations
@@ -130,8 +131,15 @@ class Draft:
     def decide(self, decision: Decision) -> None:
         self.decisions.append(decision)
 
-    def begin_turn(self) -> None:
+    def begin_turn(self, now: float) -> None:
         self._turn, self._step, self._index = self._turn + 1, 0, 0
+        self._take_over(UNSPENT)
+        self.started_at = now
+
+    def empty(self) -> None:
+        """Forget the conversation and what its last turn used; ids go on counting."""
+        self.history, self.first, self.size, self.scale = History(), 0, 0.0, 1.0
+        self._take_over(UNSPENT)
 
     def new_effect(self) -> EffectId:
         index = self._index
@@ -155,7 +163,7 @@ class Draft:
         self.append(UserMessage(self.new_message_id(), text, "engine"))
 
     def keep_partial(self, text: str) -> None:
-        """What had arrived of a reply that was cut stays in history, if it is anything."""
+        """Keep in history what had arrived of a reply that was cut, if anything had."""
         if text:
             self.append(AssistantMessage(self.new_message_id(), text, interrupted=True))
 
@@ -166,7 +174,7 @@ class Draft:
     def ask_model(self, attempt: ModelAttempt, *, new_step: bool) -> None:
         """Call the model, or fail the turn if what must be shown doesn't fit."""
         setup = self.setup
-        if (setup.fixed + self.size) * self.scale > setup.budget:  # else all that was shown last can be shown again
+        if (setup.fixed + self.size) * self.scale > setup.budget:  # otherwise the window stays where it is
             window = fit(self.history, Window(self.first, self.size, self.scale), setup.fixed, setup.budget)
             if window is None:
                 self.finish(
@@ -189,7 +197,7 @@ class Draft:
         self.phase = Thinking(effect_id, attempt)
 
     def trust_estimates(self) -> None:
-        """No prompt of this turn got through."""
+        """Correct the scale after a turn of which no prompt got through."""
         self.scale = scale_trusted(self.scale)
 
     def prompt_tokens(self) -> int:
@@ -197,7 +205,10 @@ class Draft:
         return int((self.setup.fixed + self.size) * self.scale)
 
     def next_model_call(self, now: float, attempt: ModelAttempt, limit: LimitKind | None = None) -> None:
-        """The next model call of this turn, unless a budget ends the turn."""
+        """Make the next model call of this turn, unless a budget ends the turn.
+
+        At a soft limit, ``limit`` or the one of steps, that call is the last one and asks for an answer without tools.
+        """
         hard = self.exhausted(now)
         if hard is not None:
             self.stop_at(hard)
@@ -239,7 +250,7 @@ class Draft:
         self.finish(LimitReached(limit))
 
     def complete(self, outcome: Completed) -> None:
-        """End the turn with an answer, once the program had its say."""
+        """End the turn with an answer, after the program's ``stop`` hook if there is one."""
         if "stop" in self.setup.config.hooks:
             effect_id = self.new_effect()
             self.decide(RunHook(effect_id, "stop", outcome.text))

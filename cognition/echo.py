@@ -1,4 +1,4 @@
-"""The smallest engine there is: it answers what was said. An example of what an engine of your own needs."""
+"""The smallest engine there is: it repeats the user's message. An example of what an engine of your own needs."""
 
 from __future__ import annotations
 
@@ -19,6 +19,6 @@ class EchoEngine:
         if not isinstance(input, UserSpoke):
             return Transition(state)
         number, answer = len(state.history), f"Echo: {input.text}"
-        said, reply = UserMessage(f"m{number + 1}", input.text), AssistantMessage(f"m{number + 2}", answer)
-        next_state = evolve(state, history=state.history.append(said, reply))
+        message, reply = UserMessage(f"m{number + 1}", input.text), AssistantMessage(f"m{number + 2}", answer)
+        next_state = evolve(state, history=state.history.append(message, reply))
         return Transition(next_state, (TurnFinished(Completed(answer), Usage()),))

@@ -74,8 +74,8 @@ BY_FEATURE: Mapping[Feature, tuple[ToolSpec, ...]] = {
     "memory": (REMEMBER, RECALL),
     "workers": (SPAWN_WORKER,),
 }
-"""Where a feature is on, its names are the engine's. Tools marked read-only here change nothing outside of the
-conversation: they are of use while planning and never ask for approval."""
+"""The tools that each feature adds; no tool of the program may have one of their names then. Those marked read-only
+change nothing outside of the conversation: they may be called while planning, and never ask for approval."""
 
 
 def engine_tools(features: tuple[Feature, ...]) -> tuple[ToolSpec, ...]:
@@ -94,14 +94,16 @@ def read_questions(arguments: Mapping[str, Any]) -> tuple[Question, ...]:
     if not low <= len(entries) <= high:
         raise ConfigError(f"ask {low} to {high} questions, not {len(entries)}")
     return tuple(
-        Question(_text(entry, "question"), _texts(entry, "options"), entry.get("multiple") is True) for entry in entries
+        Question(read_text(entry, "question"), _texts(entry, "options"), entry.get("multiple") is True)
+        for entry in entries
     )
 
 
 def read_tasks(arguments: Mapping[str, Any]) -> tuple[Task, ...]:
     """The tasks of an ``update_tasks`` call; raises ConfigError like ``read_questions``."""
     tasks = tuple(
-        Task(_text(entry, "title"), _one_of(entry, "status", STATUSES)) for entry in _list_of(arguments, "tasks", dict)
+        Task(read_text(entry, "title"), _one_of(entry, "status", STATUSES))
+        for entry in _list_of(arguments, "tasks", dict)
     )
     if sum(task.status == "in_progress" for task in tasks) > 1:
         raise ConfigError("at most one task can be in progress")
@@ -118,7 +120,7 @@ def read_plan(arguments: Mapping[str, Any]) -> Plan:
 
 def read_worker(arguments: Mapping[str, Any]) -> WorkerSpec:
     """The worker of a ``spawn_worker`` call; raises ConfigError like ``read_questions``."""
-    name, objective = _text(arguments, "name"), _text(arguments, "objective")
+    name, objective = read_text(arguments, "name"), read_text(arguments, "objective")
     return WorkerSpec(
         name, objective, _texts(arguments, "tools", optional=True), _texts(arguments, "after", optional=True)
     )
@@ -126,10 +128,6 @@ def read_worker(arguments: Mapping[str, Any]) -> WorkerSpec:
 
 def read_text(arguments: Mapping[str, Any], key: str) -> str:
     """A text argument that must not be empty; raises ConfigError like ``read_questions``."""
-    return _text(arguments, key)
-
-
-def _text(arguments: Mapping[str, Any], key: str) -> str:
     value = arguments.get(key)
     if not isinstance(value, str) or not value.strip():
         raise ConfigError(f"{key!r} must be a text that is not empty")

@@ -10,7 +10,7 @@ class ConfigError(CogstepError, ValueError):
 
 
 class CodecError(CogstepError, ValueError):
-    """Data that is no value of ours.
+    """Data that is not what ``to_data`` writes.
 
     Attributes:
         problems: every (path, problem), such as ``("$.phase.slots[1].call.name", "the field is missing")``.

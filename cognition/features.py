@@ -15,12 +15,12 @@ from cognition.errors import ConfigError
 Feature = Literal["questions", "tasks", "plan", "memory", "workers"]
 
 Mode = Literal["default", "careful", "auto", "plan"]
-"""How much may happen without the user: as policy says; everything that is not read-only asks; what policy would ask
-about runs; only read-only tools run."""
+"""How much may happen without the user. ``default``: what policy allows. ``careful``: every call that is not read-only
+asks. ``auto``: what policy would ask about runs. ``plan``: only read-only tools run."""
 
 HookPoint = Literal["session_start", "user_message", "before_tool", "after_tool", "worker_stop", "stop"]
-"""Where a program may step in: before the first turn, on a user's message, around a tool call, when a worker has ended,
-and before a turn completes."""
+"""Where the program may step in: before the session's first turn, on a user's message, before and after a tool call,
+when a worker has ended, and before a turn completes."""
 
 QUESTIONS = (1, 4)
 OPTIONS = (2, 4)

@@ -7,15 +7,16 @@ import json
 from cognition.messages import ToolCall
 
 REPEATS = 3
-"""So often in a row the same call, or the same cycle of calls, is a loop."""
+"""The same call, or the same cycle of calls, this many times in a row is a loop."""
 LONGEST_CYCLE = 3
+"""The number of calls in the longest cycle that is recognised."""
 REMEMBERED = REPEATS * LONGEST_CYCLE
-"""How many calls back a cycle can be seen."""
+"""The number of calls to keep, so that the longest cycle can be seen."""
 
 
 ENCODE = json.JSONEncoder(sort_keys=True, separators=(",", ":"), check_circular=False).encode
-"""Made once: ``json.dumps`` with options makes an encoder for each call, a third of its time for a small object. What
-was read from a text can't hold itself."""
+"""Made once: ``json.dumps`` with options makes an encoder for each call, a third of its time for a small object.
+Circles are not looked for, since a value that was read from a text holds none."""
 
 
 def fingerprint(call: ToolCall) -> str:

@@ -19,7 +19,7 @@ CHUNK = 64
 Chunk = tuple[Message, ...]
 
 _set = object.__setattr__
-"""How a new history gets its parts, since its own ``__setattr__`` refuses."""
+"""Gives a new history its parts, since its own ``__setattr__`` refuses to."""
 
 
 class History(Sequence[Message]):

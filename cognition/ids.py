@@ -16,7 +16,7 @@ def effect_id(turn: int, step: int, index: int) -> EffectId:
 
 
 def parse_effect_id(text: str) -> tuple[int, int, int] | None:
-    """The three counters of an id, or None for a text that is none."""
+    """The three counters of an id, or None for a text that is no id."""
     parts = text.split(".")
     if len(parts) != 3 or not all(part.isascii() and part.isdecimal() for part in parts):
         return None

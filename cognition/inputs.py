@@ -24,8 +24,8 @@ class UserSpoke:
     tag: ClassVar[str] = "user_spoke"
     text: str
     returns: str = field(default="", converter=schema_text)
-    """The JSON Schema of the answer, as JSON text (a mapping is encoded); empty for free text. It is what
-    ``GenerationOptions.response_format`` is, for this turn only."""
+    """The JSON Schema of this turn's answer, as JSON text (a mapping is encoded); empty for the configuration's
+    ``GenerationOptions.response_format``, which holds for every turn."""
     at: float = field(default=0.0, kw_only=True)
 
 
@@ -95,7 +95,7 @@ class ToolFailed:
 
 @frozen
 class ApprovalGiven:
-    """The user lets a call run; ``always``: and every later call of this tool."""
+    """The user lets a call run. ``always``: every later call of this tool may run too."""
 
     tag: ClassVar[str] = "approval_given"
     settles: ClassVar[str] = "ask_approval"
@@ -106,7 +106,7 @@ class ApprovalGiven:
 
 @frozen
 class ApprovalRefused:
-    """The user does not let a call run; ``always``: nor any later call of this tool."""
+    """The user refuses a call. ``always``: every later call of this tool is refused too."""
 
     tag: ClassVar[str] = "approval_refused"
     settles: ClassVar[str] = "ask_approval"
@@ -118,7 +118,7 @@ class ApprovalRefused:
 
 @frozen
 class QuestionAnswered:
-    """The user chose: for each question the chosen options (at least one, several only where allowed)."""
+    """The user answered: for each question the chosen options, several only where the question allows it."""
 
     tag: ClassVar[str] = "question_answered"
     settles: ClassVar[str] = "ask_user"
@@ -141,7 +141,7 @@ class PlanReviewed:
 
 @frozen
 class MemoryRecalled:
-    """The memory was searched; what was found, best first."""
+    """The memory was searched. ``items`` are the notes that were found, best first."""
 
     tag: ClassVar[str] = "memory_recalled"
     settles: ClassVar[str] = "recall"
@@ -201,9 +201,9 @@ class HookReturned:
     verdict: Literal["continue", "refuse", "go_on"] = "continue"
     reason: str = ""
     arguments_json: str | None = None
-    """Before a tool: arguments to run it with instead; they are judged again."""
+    """At ``before_tool``: arguments to run the tool with instead of the model's. They are judged again."""
     context: str = ""
-    """Something to tell the model."""
+    """A note to the model."""
     at: float = field(default=0.0, kw_only=True)
 
 
@@ -224,14 +224,14 @@ class CancelAsked:
     tag: ClassVar[str] = "cancel_asked"
     reason: str = ""
     partial_text: str = ""
-    """What of the model's reply the user has seen; it stays in history as an interrupted message."""
+    """The part of the model's reply that the user has seen; it stays in history as an interrupted message."""
     usage: Usage = field(factory=Usage)
-    """Of the reply that was stopped, where it is known: tokens that nobody read were computed nonetheless."""
+    """What the reply that was stopped had used, where it is known: tokens that nobody reads cost the same."""
     not_begun: tuple[EffectId, ...] = ()
     """Effects in flight that are known never to have begun. Of any other call the model is told that it may have
     happened."""
     returned: tuple[EffectId, ...] = ()
-    """Effects in flight that are known to have come to their end, though what they gave is lost."""
+    """Effects in flight that are known to have ended, though their results are lost."""
     at: float = field(default=0.0, kw_only=True)
 
 

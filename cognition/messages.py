@@ -80,7 +80,7 @@ class ProposedCall:
     repairs: tuple[str, ...] = ()
     """What had to be mended to read it, such as ``"trailing comma"``; empty for a well-formed call."""
     confirm: bool = False
-    """The model itself wants the user to be asked."""
+    """Whether the model itself wants the user to be asked."""
 
 
 @frozen
@@ -119,7 +119,7 @@ class AssistantMessage:
     reasoning: str = ""
     calls: tuple[ToolCall, ...] = ()
     interrupted: bool = False
-    """True when the reply was cut by a cancellation or a failure; the text is what had arrived."""
+    """Whether the reply was cut by a cancellation or a failure; the text is then what had arrived."""
 
 
 @frozen

@@ -24,7 +24,7 @@ class Failure:
 
     message: str
     kind: ErrorKind | None = None
-    """Set by runtimes that know; otherwise ``classify`` derives it from status, code and message, in this order."""
+    """The kind, where the runtime knows it; otherwise ``classify`` derives it from status, code and message."""
     status: int | None = None
     """An HTTP status."""
     code: str = ""
@@ -54,7 +54,7 @@ class LimitReached:
     tag: ClassVar[str] = "limit_reached"
     limit: LimitKind
     text: str = ""
-    """The final answer, where the limit leaves room for one."""
+    """The final answer, if the limit left room for one."""
 
 
 @frozen
@@ -64,7 +64,7 @@ class Cancelled:
     tag: ClassVar[str] = "cancelled"
     reason: str = ""
     text: str = ""
-    """What of the answer had arrived."""
+    """The part of the answer that had arrived."""
 
 
 @frozen
@@ -75,7 +75,7 @@ class Failed:
     kind: ErrorKind
     message: str
     text: str = ""
-    """What of the answer had arrived."""
+    """The part of the answer that had arrived."""
 
 
 Outcome = Completed | LimitReached | Cancelled | Failed

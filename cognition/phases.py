@@ -20,9 +20,9 @@ class ModelAttempt:
     purpose: Purpose = "answer"
     number: int = 1
     limit: LimitKind | None = None
-    """With purpose ``final_answer``: the limit that ends this turn."""
+    """With the purpose ``final_answer``: the limit that ends this turn."""
     trimmed: bool = False
-    """The context was cut after an overflow; it is done once."""
+    """Whether history was trimmed after a context overflow, which is done once."""
 
 
 FIRST_ATTEMPT = ModelAttempt()
@@ -64,7 +64,7 @@ class Hooked:
     effect_id: EffectId
     point: HookPoint
     outcome: Completed | None = None
-    """With point ``stop``: how the turn will end unless the hook asks to go on."""
+    """At the point ``stop``: how the turn will end unless the hook asks it to go on."""
 
 
 @frozen
@@ -108,7 +108,7 @@ class AwaitingHook:
     tag: ClassVar[str] = "awaiting_hook"
     effect_id: EffectId
     result: ToolResult | None = None
-    """After the call: its result."""
+    """The call's result; None before the call."""
 
 
 @frozen
@@ -139,7 +139,7 @@ class CallSlot:
     context: str = ""
     """What a hook wants the model to read with the result."""
     confirm: bool = False
-    """The model itself wants the user to be asked."""
+    """Whether the model itself wants the user to be asked."""
 
     def now(self, status: CallStatus) -> CallSlot:
         """The same call, further on."""

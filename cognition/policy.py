@@ -70,8 +70,8 @@ class Policy:
     ) -> Verdict:
         """The verdict on a call.
 
-        ``remembered`` are the user's own "from now on" answers. They can soften an *ask* to an *allow* or harden
-        anything to a *deny*; they never lift a *deny* of the policy. A mode never lifts a *deny* either.
+        ``remembered`` are the user's own "from now on" answers. They can soften an *ask* to an *allow* and harden any
+        verdict to a *deny*; they never lift a *deny* of the policy. A mode never lifts a *deny* either.
         """
         verdict = self._configured(call, tool)
         if mode != "default":

@@ -6,7 +6,7 @@ from cognition.config import RetryPolicy
 from cognition.outcomes import ErrorKind, Failure
 
 RETRIED: frozenset[ErrorKind] = frozenset({"rate_limit", "transient", "offline", "bad_output"})
-"""Kinds that may go away by themselves."""
+"""Kinds of failure that may go away by themselves."""
 
 BY_STATUS: dict[int, ErrorKind] = {
     400: "fatal",
@@ -25,7 +25,7 @@ BY_STATUS: dict[int, ErrorKind] = {
 """HTTP statuses (RFC 9110, and what providers add); any other from 500 on is transient, below it fatal."""
 
 AMBIGUOUS: frozenset[int] = frozenset({400, 422})
-"""Statuses under which providers report quite different things; code and text are read first."""
+"""Statuses under which providers report quite different failures, so that code and message are read instead."""
 
 BY_TEXT: tuple[tuple[ErrorKind, tuple[str, ...]], ...] = (
     (

@@ -63,7 +63,7 @@ def _reference(kind: type, definitions: dict[str, Any], tag: str | None) -> dict
     """A reference to a class's definition; as a member of a union it carries its tag."""
     name = kind.__name__ if tag is None else f"{kind.__name__}.tagged"
     if name not in definitions:
-        definitions[name] = {}  # stands in for itself while its fields are walked
+        definitions[name] = {}  # so that a class which contains itself is walked once
         definitions[name] = _definition(kind, definitions, tag)
     return {"$ref": f"#/$defs/{name}"}
 

@@ -18,7 +18,7 @@ class Counters:
     turn: int = 0
     step: int = 0
     index: int = 0
-    """Effects decided in this step; the next one gets this number."""
+    """The number of effects decided in this step, and so the index of the next one."""
     messages: int = 0
 
 
@@ -30,7 +30,7 @@ class Spent:
     steps: int = 0
     tool_calls: int = 0
     refusals: int = 0
-    """In a row."""
+    """Tool calls in a row that policy or the user refused."""
     nudges: int = 0
     """How often an empty reply was answered with a reminder."""
     repairs: int = 0
@@ -38,11 +38,11 @@ class Spent:
     workers: int = 0
     hook_continuations: int = 0
     usage: Usage = Usage()
-    """Of the turn's own model calls and of its workers."""
+    """What the turn's own model calls and its workers used together."""
     recent: tuple[str, ...] = ()
-    """Fingerprints of the latest calls, oldest first; for the loop guard."""
+    """Fingerprints of the latest calls, oldest first, by which the loop guard sees a loop."""
     called: bool = False
-    """A reply of this turn has held a call: later ones need not, where ``tool_choice`` forces one."""
+    """Whether a reply of this turn held a call. Where ``tool_choice`` forces a call, only the first one is forced."""
 
 
 @frozen
@@ -71,7 +71,7 @@ class AgentState:
     remembered: tuple[Rule, ...] = ()
     """The user's approvals and refusals "from now on"."""
     total: Usage = Usage()
-    """Of all turns."""
+    """What all turns used together."""
     mode: Mode = "default"
     resume_mode: Mode = "default"
     """The mode to return to when planning ends."""

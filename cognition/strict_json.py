@@ -29,4 +29,4 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 DECODER = json.JSONDecoder(parse_constant=_refuse, object_pairs_hook=_unique)
 LAX_DECODER = json.JSONDecoder(parse_constant=_refuse, object_pairs_hook=_unique, strict=False)
-"""The same for texts in which line breaks may stand as they are."""
+"""``DECODER`` for texts in whose strings line breaks may stand unescaped."""

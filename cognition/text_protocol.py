@@ -37,19 +37,19 @@ KEYS = frozenset("taifcr")
 FENCE = re.compile(r"```(?:json)?\s*\n(.*?)```", re.DOTALL)
 OBJECT_START = re.compile(r"""\{\s*["'][taifcr]["']\s*:""")
 ATTEMPT = re.compile(r"""\s*(?:```(?:json)?\s*)?(?:\[\s*)?\{\s*["'][taifcr]["']\s*:""")
-"""What begins like this was meant as the convention."""
+"""A text that begins like this was meant to follow the convention."""
 NAMED = re.compile(r"""["']a["']\s*:\s*["']([^"']*)["']""")
 """The tool that an object of the convention calls."""
 MOST_OBJECTS = 64
-"""So many objects are looked for in prose; each attempt may read to the end of the text."""
+"""The number of objects that are looked for in prose; each attempt may read to the end of the text."""
 TAGGED = re.compile(r"<tool>\s*(.*?)\s*</tool>(?:\s*<args>(.*?)</args>)?", re.DOTALL)
 CUT_INPUT = re.compile(r"\s*(?:<args>|(?:<|<a|<ar|<arg|<args)\Z)")
-"""Behind a call without input: the beginning of one. It has no end, or ``TAGGED`` would have found it."""
+"""The beginning of an input behind a call that has none. It has no end, or ``TAGGED`` would have found it."""
 BEGUN_OBJECT = re.compile(r"\s*\{\s*[\"']")
 RESPONSE = re.compile(r"<response>(.*?)(?:</response>|\Z)", re.DOTALL)
 
 RETRY_NOTE = "Your reply could not be read: {reason}. Reply again in the agreed form."
-"""How an unreadable reply is told to the model; the reply itself is not repeated."""
+"""What the model reads after an unreadable reply; the reply itself is not repeated."""
 
 INSTRUCTIONS: Mapping[TextProtocol, str] = {
     "native": "",
@@ -108,13 +108,13 @@ def instructions(protocol: TextProtocol, system: str, tools: tuple[ToolSpec, ...
 def read_text(
     protocol: TextProtocol, text: str, tools: Mapping[str, ToolSpec], finish_reason: FinishReason = "stop"
 ) -> Reading:
-    """What a reply says. Everything that does not begin like the convention is an answer, JSON included."""
+    """Read a reply in a text protocol. Everything that does not begin like the convention is an answer, JSON too."""
     if protocol == "tool_tags":
         return _read_tags(text, tools, cut=finish_reason in ("length", "cancelled", "error"))
     objects, around, problems = _objects(text, tools)
     if not objects:
         if not problems and ATTEMPT.match(text) and _mended(text.strip(), ended=False) is None:
-            problems = [MalformedToolCall(text, NO_COMPLETE_JSON)]  # else it is JSON, and an answer
+            problems = [MalformedToolCall(text, NO_COMPLETE_JSON)]  # otherwise it is JSON that was meant as an answer
         return Reading(malformed=tuple(problems)) if problems else Reading(answer=_answer(text))
     reading = _from_objects(objects, tools)
     thoughts = "\n".join(part for part in (around, reading.reasoning) if part)
@@ -151,7 +151,10 @@ def _in_fences(text: str) -> list[dict[str, Any]]:
 def _objects_in_prose(
     text: str, tools: Mapping[str, ToolSpec]
 ) -> tuple[list[dict[str, Any]], str, list[MalformedToolCall]]:
-    """The search ends with the first object that begins right and can't be read: the rest may stand within it."""
+    """``_objects`` for a text that holds more than them.
+
+    The search ends at the first object that begins right and can't be read, since all that follows may stand within it.
+    """
     objects, prose, problems, position = list[dict[str, Any]](), list[str](), list[MalformedToolCall](), 0
     for _ in range(MOST_OBJECTS):
         start = OBJECT_START.search(text, position)
@@ -160,7 +163,7 @@ def _objects_in_prose(
         try:
             value, end = LAX_DECODER.raw_decode(text, start.start())
         except (ValueError, RecursionError) as error:
-            if not text[start.end() : getattr(error, "pos", len(text))].strip():  # its first value is none
+            if not text[start.end() : getattr(error, "pos", len(text))].strip():  # no value follows the first key
                 prose.append(text[position : start.end()])
                 position = start.end()
                 continue
@@ -205,14 +208,15 @@ def _from_objects(objects: list[dict[str, Any]], tools: Mapping[str, ToolSpec]) 
             else:
                 calls.append(ProposedCall(item["a"], arguments, confirm=item.get("c", False)))
 
-    def said(key: str) -> tuple[str, ...]:
-        return tuple(item[key] for item in objects if item.get(key))
-
-    return Reading("\n".join(said("f")), "\n".join(said("t")), tuple(calls), tuple(malformed), said("r"))
+    answers, thoughts, notes = ([item[key] for item in objects if item.get(key)] for key in "ftr")
+    return Reading("\n".join(answers), "\n".join(thoughts), tuple(calls), tuple(malformed), tuple(notes))
 
 
 def _arguments(name: str, value: Any, tools: Mapping[str, ToolSpec]) -> tuple[dict[str, Any] | None, str]:
-    """The input of a call as an object: as it stands, as JSON in a text, or as the one text that the tool takes."""
+    """The input of a call as an object, or None and what is wrong with it.
+
+    It may stand there as an object, as JSON in a text, or as the text for the one parameter that the tool has.
+    """
     if isinstance(value, str):
         mended = _mended(value) if value.lstrip().startswith("{") else None
         if isinstance(mended, dict):

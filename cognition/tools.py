@@ -22,7 +22,7 @@ def _check_name(_instance: ToolSpec, _attribute: Attribute[str], value: str) -> 
 
 
 def _plain_schema(value: Mapping[str, Any]) -> dict[str, Any]:
-    """A copy as its JSON text gives it back, so that a specification equals the one that a recording holds."""
+    """A copy by way of its JSON text, so that a specification equals the one that comes back from a recording."""
     try:
         schema = json.loads(json.dumps(value, allow_nan=False))
     except (TypeError, ValueError, RecursionError) as error:
@@ -38,14 +38,14 @@ class ToolSpec:
     """One tool as the model sees it, with what policy and recovery need to know of it."""
 
     name: str = field(validator=_check_name)
-    """By which the model calls it."""
+    """The name by which the model calls it."""
     description: str = ""
     """For the model: what it does, and when to use it."""
     parameters: dict[str, Any] = field(factory=lambda: {"type": "object", "properties": {}}, converter=_plain_schema)
     """A JSON Schema of an object: a copy of what was given, as plain JSON data. Not to be changed."""
     read_only: bool = False
-    """It changes nothing; read-only calls that stand side by side in a reply may run together."""
+    """Whether it changes nothing. Read-only calls that stand side by side in a reply may run together."""
     idempotent: bool = False
-    """Running it twice does no more than running it once; it may be repeated after a crash."""
+    """Whether running it twice does no more than running it once. It may then be run again after a crash."""
     approval: bool = False
-    """The user is asked before each call, unless policy says otherwise."""
+    """Whether the user is asked before each call, unless policy says otherwise."""

@@ -1,4 +1,4 @@
-"""What one step gives."""
+"""The value that one step of an engine gives."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
-"""Answers to what the engine itself asked for: the user's, the memory's, the workers'."""
+"""Answers to the calls that the engine carries out itself: from the user, the memory, the workers."""
 
 from __future__ import annotations
 
 from cognition.decisions import PlanChanged
 from cognition.draft import Draft, Setup
 from cognition.engine_tools import ASK_USER, RECALL, SPAWN_WORKER, SUBMIT_PLAN, read_plan, read_questions
-from cognition.handlers.batch import Found, Open, call_found, find, settle
+from cognition.handlers.batch import Awaiting, Found, call_found, find, settle
 from cognition.handlers.engine_calls import set_mode
 from cognition.handlers.hooks import answer_user
 from cognition.handlers.rejection import reject
@@ -98,7 +98,7 @@ def _worker_ended(
     return draft.seal()
 
 
-def _find(setup: Setup, state: AgentState, status: Open, name: str, event: EffectAnswer) -> Found | None:
+def _find(setup: Setup, state: AgentState, status: Awaiting, name: str, event: EffectAnswer) -> Found | None:
     found = find(state.phase, status, event.effect_id)
     fits = found is not None and name in setup.engine_tools and call_found(found).name == name
     return found if fits else None

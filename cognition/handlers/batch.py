@@ -35,25 +35,25 @@ from cognition.phases import (
 )
 
 MALFORMED_NOTE = "This tool call could not be read: {reason}\n{raw}\nSend it again, well-formed."
-"""How an unreadable call is told to the model."""
+"""What the model reads of a call that could not be read."""
 
 SOFT_LIMITS: frozenset[LimitKind] = frozenset({"steps", "tool_calls", "loop", "workers"})
 """Limits that leave room for a final answer; the others end the turn at once."""
 
 NEAREST = lru_cache(maxsize=64)(get_close_matches)
-"""A model that misses a name misses it again, and the search takes as long as five steps."""
+"""Cached: a model that misspells a name does so again, and the search takes as long as five steps."""
 
 ReadCall = tuple[ToolCall, str, bool]
 """A call, its fingerprint, and whether the model wants the user to be asked."""
 
 
-Open = type[Running] | type[AwaitingApproval] | type[AwaitingAnswer] | type[AwaitingHook]
+Awaiting = type[Running] | type[AwaitingApproval] | type[AwaitingAnswer] | type[AwaitingHook]
 
 
 def begin_calls(
     draft: Draft, calls: tuple[ReadCall, ...], malformed: tuple[MalformedToolCall, ...], answer: str, now: float
 ) -> None:
-    """Start on the calls of a reply, which may hold calls that can't be read and an answer beside them."""
+    """Start the calls of a reply. ``malformed`` are its calls that can't be read, ``answer`` its text for the user."""
     slots: list[CallSlot] = []
     limit: LimitKind | None = draft.exhausted(now)
     for call, mark, confirm in calls:
@@ -71,8 +71,8 @@ Found = tuple[Acting, int]
 """The call that an input answers: its batch, and its position there."""
 
 
-def find(phase: Phase, status: Open, effect_id: EffectId) -> Found | None:
-    """The call that waits for this effect in this status."""
+def find(phase: Phase, status: Awaiting, effect_id: EffectId) -> Found | None:
+    """The call that waits for this effect in this status, if there is one."""
     if isinstance(phase, Acting):
         for position, slot in enumerate(phase.slots):
             if isinstance(slot.status, status) and slot.status.effect_id == effect_id:
@@ -86,14 +86,14 @@ def call_found(found: Found) -> ToolCall:
 
 
 def with_slot(phase: Acting, position: int, slot: CallSlot, limit: LimitKind | None = None) -> Acting:
-    """The batch with another slot, and with the limit that was met on the way, unless it met one before."""
+    """The batch with another slot, and with a limit that was met now, unless it met one before."""
     slots = phase.slots
     changed = (*slots[:position], slot, *slots[position + 1 :])
     return Acting(changed, phase.malformed, phase.limit or limit, phase.answer)
 
 
 def settle(draft: Draft, phase: Acting, position: int, result: ToolResult, now: float) -> None:
-    """A call that ran has its result; the program may look at it first."""
+    """Give a call that ran its result, after the program's hook if there is one for it."""
     slot = phase.slots[position]
     point: HookPoint = "worker_stop" if _is_worker(draft, slot.call) else "after_tool"
     status: CallStatus = Settled(result)
@@ -179,7 +179,7 @@ def tell_malformed(draft: Draft, malformed: tuple[MalformedToolCall, ...]) -> No
 
 
 def _begin(draft: Draft, slots: tuple[CallSlot, ...], position: int) -> CallStatus:
-    """Ask the program about a call if it wants to be asked, else judge it."""
+    """Run the ``before_tool`` hook on a call if there is one, else judge the call."""
     call = slots[position].call
     if "before_tool" in draft.setup.config.hooks and call.name in draft.setup.tools:
         effect_id = draft.new_effect()
@@ -199,7 +199,7 @@ def _is_worker(draft: Draft, call: ToolCall) -> bool:
 
 
 def reached(draft: Draft, call: ToolCall, now: float) -> LimitKind | None:
-    """The limit that lets no further call of this reply run. Asked anew at each start: time passes, and others ran."""
+    """The limit by which no further call of this reply may run, asked for at each start: time passes, calls run."""
     exhausted = draft.exhausted(now)
     if exhausted is not None:
         return exhausted
@@ -223,7 +223,7 @@ def _unknown_tool(name: str, known: tuple[str, ...]) -> str:
 
 
 def _conclude(draft: Draft, phase: Acting, results: list[ToolResult], limit: LimitKind | None, now: float) -> None:
-    """All calls have their results: write them down in call order and ask the model again."""
+    """Write the results of all calls into history, in call order, and ask the model again."""
     for slot, result in zip(phase.slots, results, strict=True):
         if slot.context:
             result = ToolResult(f"{result.content}\n{slot.context}", result.status)

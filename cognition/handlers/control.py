@@ -6,12 +6,11 @@ from cognition.decisions import CancelEffect, PlanChanged, SessionClosed, TasksC
 from cognition.draft import Draft, Setup
 from cognition.handlers.engine_calls import set_mode
 from cognition.handlers.hooks import open_turn
-from cognition.history import History
 from cognition.inputs import CancelAsked, ModeChanged, SessionReset, ShutdownAsked, UserSpoke
 from cognition.messages import ToolResult, UserMessage
 from cognition.outcomes import Cancelled
 from cognition.phases import Acting, AwaitingHook, CallSlot, Closed, Idle, Running, Settled, Thinking, in_flight
-from cognition.state import AgentState, Spent
+from cognition.state import AgentState
 from cognition.transition import Transition
 
 RETURNS_NOTE = "Give your answer as JSON, and as nothing else, that follows this JSON Schema: {schema}"
@@ -29,15 +28,12 @@ FAILED = ToolResult(
     "it again.",
     "cancelled",
 )
-UNSPENT = Spent()
 NOTHING_KNOWN = CancelAsked()
 
 
 def on_user_spoke(setup: Setup, state: AgentState, event: UserSpoke) -> Transition:
     draft = Draft(setup, state)
-    draft.begin_turn()
-    draft.restore(UNSPENT)
-    draft.started_at = event.at
+    draft.begin_turn(event.at)
     draft.append(UserMessage(draft.new_message_id(), event.text))
     draft.returns = event.returns or setup.config.options.response_format
     if draft.returns:
@@ -57,8 +53,7 @@ def on_reset(setup: Setup, state: AgentState, event: SessionReset) -> Transition
     draft = Draft(setup, state)
     if not isinstance(draft.phase, Idle):
         _stop(draft, Cancelled("the session was reset"))
-    draft.history, draft.first, draft.size, draft.scale = History(), 0, 0.0, 1.0
-    draft.restore(UNSPENT)
+    draft.empty()
     if draft.tasks:
         draft.tasks = ()
         draft.decide(TasksChanged(()))
@@ -88,7 +83,10 @@ def on_shutdown(setup: Setup, state: AgentState, event: ShutdownAsked) -> Transi
 
 
 def _stop(draft: Draft, outcome: Cancelled, known: CancelAsked = NOTHING_KNOWN) -> None:
-    """End the turn now: cancel what is in flight, give every open call a result, keep what the user has seen."""
+    """End the turn now: cancel what is in flight, give every open call a result, keep the text that the user has read.
+
+    ``known`` is what the interpreter knows of the effects in flight.
+    """
     phase = draft.phase
     for effect_id in in_flight(phase):
         draft.decide(CancelEffect(effect_id))
@@ -101,7 +99,7 @@ def _stop(draft: Draft, outcome: Cancelled, known: CancelAsked = NOTHING_KNOWN) 
 
 
 def _result(setup: Setup, slot: CallSlot, known: CancelAsked) -> ToolResult:
-    """What is known of a call when its turn is cancelled: the model may send it again, and must not do so blindly."""
+    """The result of a call whose turn is cancelled: it says what is known, since the model may want to call again."""
     match slot.status:
         case Settled(result=result):
             return result

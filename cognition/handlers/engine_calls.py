@@ -51,7 +51,7 @@ def start_engine_call(draft: Draft, call: ToolCall, before: tuple[CallSlot, ...]
 
 
 def set_mode(draft: Draft, mode: Mode) -> None:
-    """Change the mode and tell, if it is another."""
+    """Change the mode, and decide ``ModeSet`` if it is another one than before."""
     if draft.mode != mode:
         draft.mode = mode
         draft.decide(ModeSet(mode))
@@ -121,7 +121,7 @@ def _spawn_worker(draft: Draft, arguments: Mapping[str, Any], before: tuple[Call
 
 
 def _results_of(worker: WorkerSpec, before: tuple[CallSlot, ...]) -> tuple[tuple[str, str], ...]:
-    """What the workers that this one needs have found; all of them are settled."""
+    """The results of the workers that this one waited for, each of which is settled by now."""
     results: list[tuple[str, str]] = []
     named = {_worker_name(slot.call): slot.status for slot in before if slot.call.name == SPAWN_WORKER.name}
     if worker.name in named:
@@ -155,7 +155,7 @@ def _worker_name(call: ToolCall) -> object:
 
 
 def _left(draft: Draft) -> Limits:
-    """What remains of the turn's budgets, at least the smallest amount, for a worker."""
+    """What is left of the turn's budgets for a worker, and at least the smallest amount of each."""
     limits, usage = draft.setup.config.limits, draft.usage
 
     def rest(limit: int | None, used: int) -> int | None:

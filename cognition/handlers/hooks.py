@@ -28,11 +28,11 @@ from cognition.strict_json import DECODER
 from cognition.transition import Transition
 
 OPENING: tuple[HookPoint, ...] = ("session_start", "user_message")
-"""Asked in this order before the model hears of a message."""
+"""The hooks that run, in this order, before the model is called for a message."""
 
 
 def open_turn(draft: Draft, text: str, now: float, passed: HookPoint | None = None) -> None:
-    """Go through the hooks before a turn that come after ``passed``, then answer."""
+    """Run the next of the opening hooks, those after ``passed``; after the last one, recall and answer."""
     after = 0 if passed is None else OPENING.index(passed) + 1
     for point in OPENING[after:]:
         if point in draft.setup.config.hooks and (point != "session_start" or draft.turn == 1):
@@ -49,7 +49,7 @@ def open_turn(draft: Draft, text: str, now: float, passed: HookPoint | None = No
 
 
 def answer_user(draft: Draft, now: float) -> None:
-    """The first model call of a turn."""
+    """Make the first model call of a turn."""
     exhausted = draft.exhausted(now)
     if exhausted is not None:
         draft.stop_at(exhausted)
@@ -110,7 +110,7 @@ def _around_call(draft: Draft, phase: Acting, position: int, event: HookReturned
 
 
 def _before_call(draft: Draft, phase: Acting, position: int, event: HookReturned) -> CallStatus:
-    """The call as the hook left it is judged like any other."""
+    """Judge the call as the hook left it, like any other call."""
     if event.verdict == "refuse":
         return refuse(draft, "a hook refused this call", event.reason)
     call = phase.slots[position].call

@@ -121,7 +121,7 @@ def _as_calls(draft: Draft, event: ModelReplied) -> ModelReplied:
 
 
 def _readable(draft: Draft, event: ModelReplied) -> tuple[tuple[ReadCall, ...], tuple[MalformedToolCall, ...]]:
-    """The reply's calls with ids of ours and their fingerprints, and what can't be read.
+    """The reply's calls with their ids and fingerprints, and its calls that can't be read.
 
     A call whose arguments are no JSON object, or give a key twice, counts as malformed, whoever parsed the reply.
     """
@@ -140,7 +140,7 @@ def _readable(draft: Draft, event: ModelReplied) -> tuple[tuple[ReadCall, ...], 
 
 
 def _send_back(draft: Draft, event: ModelReplied, malformed: tuple[MalformedToolCall, ...]) -> None:
-    """Nothing but unreadable calls: show the model what it wrote and what is wrong with it."""
+    """Answer a reply of nothing but unreadable calls: show the model what it wrote and what is wrong with it."""
     draft.repairs += 1
     if draft.repairs > REPAIRS:
         draft.append(AssistantMessage(draft.new_message_id(), event.text, event.reasoning))
@@ -168,7 +168,7 @@ def _nudge(draft: Draft, event: ModelReplied) -> None:
 
 
 def _trim_and_retry(draft: Draft, attempt: ModelAttempt, event: ModelFailed) -> None:
-    """The estimate was too low: correct it by what the runtime says, so that ``fit`` drops turns, and try once more."""
+    """Correct an estimate that was too low by what the runtime says, so that turns are left out, and retry once."""
     exhausted = draft.exhausted(event.at)
     if exhausted is not None:
         draft.stop_at(exhausted)

@@ -1,4 +1,4 @@
-"""Inputs that do not belong: the state stays equal, and one decision says why."""
+"""What is done about inputs that do not belong: the state stays equal, and one ``Rejected`` says why."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """From the whole text of a call to the call itself. Each text is decoded once, when its end is known.
 
-Nothing that may have been meant as an argument is left out of a call: what has no place in it makes it one that can't
-be read, and the model is told.
+Nothing that may have been meant as an argument is left out of a call. A call that holds something without a place is
+one that can't be read, which the model is told.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ from cognition.parsing.values import Members, Value, json_values, members_of, sk
 from cognition.strict_json import DECODER
 
 ARGUMENT_KEYS = ("arguments", "parameters")
-"""Names of the arguments' field that models mix up; the other one is taken, and noted."""
+"""Names of the arguments' field that models mix up. Where the other one is found, it is taken, and a repair noted."""
 
 ARGUMENTS_IN_A_PARAMETER = "arguments in a parameter"
 WRAPPERS = (*ARGUMENT_KEYS, "input", "properties")
-"""Names of a parameter that a tool does not have, in which models write all of its arguments."""
+"""Names that are no parameter of the tool, under which models write all of its arguments."""
 NOT_CLOSED = "the parameter that begins with {!r} is not closed"
 MISSING_END = "missing end of the call"
 MISSING_NAME_END = "missing marker after the name"
@@ -59,7 +59,7 @@ def decode(
     """All calls that the text between two call markers holds: one as a rule, several when the model wrote a list.
 
     ``terminated``: the end marker was there, or the JSON was closed. A call that was cut is never completed.
-    ``passed``: it was not, but the reply went on with another marker, so the call was not cut.
+    ``passed``: the call was not terminated, but the reply went on with another marker, so it was not cut either.
     """
     stripped = raw.strip()
     if not stripped:
@@ -137,7 +137,7 @@ def _from_value(calls: CallFormat, value: Value, repairs: tuple[str, ...], raw: 
 
 
 def _with_their_arguments(decoded: list[Decoded], values: list[Value]) -> list[Decoded]:
-    """The same, but a name alone is no call where something follows it at once that is none: its arguments, maybe."""
+    """The same list, in which a name alone is no call where something follows that is no call: its arguments, maybe."""
     kept = list(decoded)
     for place, (one, following) in enumerate(pairwise(decoded)):
         nameless = isinstance(following, MalformedToolCall)
@@ -172,7 +172,7 @@ def _from_members(
 
 
 def _read_over(key: str, value: Any, parameters: Collection[str]) -> bool:
-    """Whether a member beside the name is one that families write. ``parameters``: what it could be meant for."""
+    """Whether a member beside the name is one that families write there, and none of the tool's ``parameters``."""
     data = isinstance(value, dict | list) or (isinstance(value, str) and DATA.search(value) is not None)
     if key not in READ_OVER or data:
         return False
@@ -343,7 +343,8 @@ def _until(
 ) -> tuple[str, int]:
     """The text before a marker that is looked for from ``start`` on, and the place after it.
 
-    ``problem``, of that ``subject``, is told if there is none. ``begin``: where the text begins, if not at ``start``.
+    Without a marker, ``problem`` is raised, with ``subject`` in its braces. ``begin``: where the text begins, if not at
+    ``start``.
     """
     end = text.find(marker, start)
     if end < 0:

@@ -19,8 +19,8 @@ BRACES = re.compile("[} ]++")
 def pythonic(calls: CallFormat, text: str, *, terminated: bool, cut: bool) -> Decoding:
     """``[f(x=1), g()]``, or one call without the brackets. Calls around a broken one count.
 
-    Where a format parts calls by a line break, there are several without the brackets.
-    ``cut``: the reply may have ended within it, so a quotation mark too many leaves no call.
+    Where a format parts calls by a line break, several of them may stand without the brackets.
+    ``cut``: the reply may have ended within this text, so that a quotation mark too many leaves no call.
     """
     reader = Reader(text, Notation(calls.quotes, escapes=True))
     decoded: list[Decoded] = []

@@ -8,7 +8,7 @@ from cognition.parsing.state import Flow
 
 
 def flowed(flow: Flow, text: str) -> tuple[Flow, str]:
-    """Text that holds no marker, and how much of it is to be given out now."""
+    """The flow after a text without markers, and the part of it to give out now."""
     if not text:
         return flow, ""
     body = text.rstrip()
@@ -22,12 +22,12 @@ def flowed(flow: Flow, text: str) -> tuple[Flow, str]:
     return Flow(True, False, (blank,) if blank else EMPTY), body
 
 
-def parted(flow: Flow, said: str, markers: Markers) -> tuple[Flow, str]:
-    """As ``flowed``, but what is left of a text when a marker is taken out of it never becomes a marker.
+def parted(flow: Flow, text: str, markers: Markers) -> tuple[Flow, str]:
+    """As ``flowed``, but the rest of a text from which a marker was taken out never becomes a marker itself.
 
-    Without ``</b>`` in its middle, ``</a</b>>`` would be ``</a>``. A blank then stands in its place.
+    Without the ``</b>`` in its middle, ``</a</b>>`` would be ``</a>``; a blank is given out in the place of ``</b>``.
     """
-    after, text = flowed(flow, said)
+    after, text = flowed(flow, text)
     if not text:
         return after, text
     if flow.tail and flow.touching and markers.goes_on(flow.tail, text[0]):
@@ -37,7 +37,7 @@ def parted(flow: Flow, said: str, markers: Markers) -> tuple[Flow, str]:
 
 
 def touched(flow: Flow) -> Flow:
-    """A marker stands here."""
+    """The flow after a marker."""
     if flow.touching:
         return flow
     return Flow(flow.started, True, flow.blank, flow.tail)

@@ -16,10 +16,10 @@ from typing import Any, NamedTuple
 from attrs import frozen
 
 DEEPEST = 100
-"""Brackets within brackets."""
+"""The most brackets within brackets that are read."""
 
 LONGEST_NUMBER = 1000
-"""Digits. Python refuses to read integers of more than 4300, and no tool wants them."""
+"""The most digits of a number that is read. Python refuses integers of more than 4300, and no tool wants them."""
 
 WORD = re.compile(r"[^\s\[\](){},:=]+")
 NUMBER = re.compile(r"-?\d+(\.\d*)?([eE][+-]?\d+)?")
@@ -27,19 +27,21 @@ SPACE = re.compile(r"\s*")
 ESCAPE = re.compile(r"\\(x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U000[0-9a-fA-F]{5}|U0010[0-9a-fA-F]{4}|.)", re.DOTALL)
 ESCAPED = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", "\n": "", "0": "\0"}
 CONSTANTS = {"True": True, "true": True, "False": False, "false": False, "None": None, "null": None}
+"""As templates write them: some write JSON's, some Python's."""
 BEHIND = re.compile(r"\s*(?:[,:)\]}]|$)")
 BEHIND_KEY = re.compile(r"\s*[:=]")
-"""What stands behind the quotation mark that closes a value, and a key."""
+"""``BEHIND`` matches what follows the quotation mark that closes a value, ``BEHIND_KEY`` what follows a key's."""
 UNESCAPED_QUOTE = "unescaped quotation mark"
 CLOSERS = {"{": "}", "[": "]", "(": ")"}
 
 
 class Doubt(NamedTuple):
-    """From where on the strings of a call's text may not be where they seem, so that a marker in one may be one."""
+    """Says that strings of a call's text may not be where they seem, so that a marker in one may end the call."""
 
     place: int
+    """The place from which on this is so."""
     open: bool = False
-    """A string that begins there is never closed: what seems to stand in it may well do so."""
+    """Whether a string that begins there is never closed: what seems to stand in it may well do so."""
 
     def moved(self, by: int) -> Doubt:
         return Doubt(self.place + by, self.open)
@@ -59,7 +61,7 @@ class Notation:
 
     quotes: tuple[str, ...]
     escapes: bool
-    """A backslash changes what follows it."""
+    """Whether a backslash changes what follows it."""
 
 
 class Reader:
@@ -89,7 +91,7 @@ class Reader:
             raise Unreadable(f"{sign!r} was expected at character {self.at}, not {self.text[self.at : self.at + 20]!r}")
 
     def word(self) -> str:
-        """A name."""
+        """Read a name."""
         self.skip()
         found = WORD.match(self.text, self.at)
         if found is None:
@@ -98,7 +100,7 @@ class Reader:
         return found.group()
 
     def members(self, closer: str, sign: str, depth: int = 0) -> dict[str, Any]:
-        """``K=V, K=V`` up to the closing bracket; ``sign`` stands between key and value."""
+        """Read ``K=V, K=V`` up to the bracket ``closer``; ``sign`` stands between key and value."""
         members: dict[str, Any] = {}
         while not self.take(closer):
             if members:

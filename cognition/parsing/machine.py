@@ -25,7 +25,7 @@ from cognition.parsing.outputs import (
     ReasoningDelta,
     TextDelta,
 )
-from cognition.parsing.plan import Plan
+from cognition.parsing.plan import FormatPlan
 from cognition.parsing.rope import EMPTY, Rope, added, joined
 from cognition.parsing.scan_json import CLOSED, Scanner, scan_json, skim_json
 from cognition.parsing.scan_literals import scan_literals, skim_literals
@@ -38,17 +38,17 @@ from cognition.parsing.state import (
     InReasoning,
     InSection,
     InText,
+    ParserPhase,
     ParserState,
-    Phase,
 )
 from cognition.parsing.typed import NO_TYPES, ParameterTypes
 
 LONGEST_HEAD = 1024
-"""Characters within which a call without markers has to show its name and arguments. So long is text held back that
-looks like such a call; template-made calls need less than 100."""
+"""The number of characters within which a call without markers has to show its name and the beginning of its arguments.
+Text that looks like such a call is held back up to this length; calls that templates write need less than 100."""
 
 BETWEEN_BARE_CALLS = re.compile(r"(\s*+)([,;]?)")
-"""White space is given out if text follows, the sign is not."""
+"""The white space is given out if text follows; the comma or semicolon never is."""
 
 IN_TEXT = InText()
 BEHIND = InText(behind=True)
@@ -64,7 +64,7 @@ class Run:
 
     def __init__(
         self,
-        plan: Plan,
+        plan: FormatPlan,
         state: ParserState,
         types: ParameterTypes = NO_TYPES,
         *,
@@ -100,59 +100,62 @@ class Run:
         return ParserState(phase, self.visible, self.reasoning, self.calls)
 
     def feed(self, text: str) -> tuple[Output, ...]:
-        """``read`` for a piece that is not the last; before it, the same for the usual ones, which change little."""
+        """``read`` for a piece that is not the last, with a short way for the usual pieces, which change little."""
         phase, plan = self.phase, self.plan
         kind = type(phase)
         if kind is OpenCall:
             assert isinstance(phase, OpenCall)  # for the type checker
             if phase.tentative:
                 return self.read(text)
-            said = None if phase.held else self.skim(plan, phase.scan, text)
-            if said is None:
+            arguments = None if phase.held else self.skim(plan, phase.scan, text)
+            if arguments is None:
                 return self._feed_call(phase, text)
             phase.fresh.append(text)
-            return (ArgumentsDelta(self.calls - 1, said),) if said else ()
+            return (ArgumentsDelta(self.calls - 1, arguments),) if arguments else ()
         if phase.held or not text:
             return self.read(text) if text else ()
         if kind is InText:
             if not plan.meanings:
                 return (TextDelta(text),)
             if plan.in_text.sign(text) is None and not self.visible.tail:
-                self.visible, said = flowed(self.visible, text)
-                return (TextDelta(said),) if said else ()
+                self.visible, shown = flowed(self.visible, text)
+                return (TextDelta(shown),) if shown else ()
         elif isinstance(phase, InReasoning) and plan.in_reasoning.sign(text) is None and not self.reasoning.tail:
             if phase.kept:
                 self.phase = InReasoning("", added(phase.kept, text))
-            self.reasoning, said = flowed(self.reasoning, text)
-            return (ReasoningDelta(said),) if said else ()
+            self.reasoning, shown = flowed(self.reasoning, text)
+            return (ReasoningDelta(shown),) if shown else ()
         return self.read(text)
 
     def _feed_call(self, phase: OpenCall, text: str) -> tuple[Output, ...]:
-        """``feed`` within a call that is sure to be one. It says nothing that ``read`` would not say."""
+        """``feed`` within a call that is sure to be one. It gives what ``read`` would give."""
         plan = self.plan
         if phase.held:
             text = phase.held + text
             if plan.tags and text in plan.tags[phase.scan.role].prefixes:
                 phase.held = text
                 return ()
-        at, name, said, ending = self.scan(plan, phase.scan, text, 0)
+        at, name, arguments, ending = self.scan(plan, phase.scan, text, 0)
         phase.fresh.append(text[:at])
         if ending or name:
             self.text, self.at, self.final, self.reason, self.outputs = text, at, False, "stop", []
             if name:
                 self.outputs.append(CallStarted(self.calls - 1, name))
-            if said:
-                self.outputs.append(ArgumentsDelta(self.calls - 1, said))
+            if arguments:
+                self.outputs.append(ArgumentsDelta(self.calls - 1, arguments))
             phase.held = text[at:]
             if ending:
                 self._close(phase, ending)
                 self._read_on()
             return tuple(self.outputs)
         phase.held = text[at:]
-        return (ArgumentsDelta(self.calls - 1, said),) if said else ()
+        return (ArgumentsDelta(self.calls - 1, arguments),) if arguments else ()
 
     def read(self, text: str, *, final: bool = False, reason: FinishReason = "stop") -> tuple[Output, ...]:
-        """Read to the end of a piece of text; what it said. ``final``: it is the last, and the reply ended so."""
+        """Read a piece of text to its end, and give what was read in it.
+
+        ``final``: the piece is the last one, and ``reason`` says why the reply ended.
+        """
         held = self.phase.held
         self.text, self.at = held + text if held else text, 0
         self.final, self.reason, self.outputs = final, reason, []
@@ -162,12 +165,12 @@ class Run:
         return tuple(self.outputs)
 
     def _read_on(self) -> None:
-        """To the end of the text; then once more if there is something to be said of no text at all."""
+        """Read to the end of the text, and once more where something is held back or the reply has ended."""
         while self._read() and (self.at < len(self.text) or self.phase.held or self.final):
             pass
 
     def _read(self) -> bool:
-        """Read on in the phase at hand; False when the text is used up but for what is held back."""
+        """Read on in the present phase; False when all text but what is held back was read."""
         phase = self.phase
         match phase:
             case OpenCall():
@@ -193,24 +196,24 @@ class Run:
         braced = self.braces and (not self.visible.started or (calls is not None and calls.anywhere))
         markers = self.plan.markers[InText] if braced else self.plan.unbraced
         at, marker = markers.next(self.text, self.at, self.final)
-        said, meaning = self.text[self.at : at], self.plan.meanings.get(marker)
-        if meaning == "lead" and (self.visible.started or said.strip()):
-            said += marker  # text came first: it leads to nothing
-            self._say(said)
-            self.at += len(said)
+        before, meaning = self.text[self.at : at], self.plan.meanings.get(marker)
+        if meaning == "lead" and (self.visible.started or before.strip()):
+            before += marker  # text came first: it leads to nothing
+            self._show(before)
+            self.at += len(before)
             return True
-        if braced and calls and not calls.anywhere and said.strip() and meaning == "brace":
-            self._say(said)  # text came first: the brace is part of it
+        if braced and calls and not calls.anywhere and before.strip() and meaning == "brace":
+            self._show(before)  # text came first: the brace is part of it
             self.at = at
             return True
-        if said:
-            self._say(said)
+        if before:
+            self._show(before)
         self.at = at
         if not marker:
             self.phase = InText(self.text[at:], phase.behind)
             return False
         if self.plan.move(InText, marker) == "stray" and not (phase.behind and self.visible.touching):
-            self._say(marker)
+            self._show(marker)
             self.at += len(marker)
             self.phase = IN_TEXT
             return True
@@ -218,28 +221,28 @@ class Run:
         return True
 
     def _read_behind_call(self) -> bool:
-        """What stands between two calls that no markers announce is no text."""
+        """Read over what stands between two calls that no markers announce: it is no text."""
         found = BETWEEN_BARE_CALLS.match(self.text, self.at)
         assert found is not None  # it matches nothing, too
-        self._say(found[1])
+        self._show(found[1])
         self.at = found.end()
         if self.at == len(self.text) and not found[2]:
             return False
         self.phase = InText()
         return True
 
-    def _say(self, said: str) -> None:
-        self.visible, text = parted(self.visible, said, self.plan.unbraced)
+    def _show(self, text: str) -> None:
+        self.visible, text = parted(self.visible, text, self.plan.unbraced)
         if text:
             self.outputs.append(TextDelta(text))
 
     def _read_reasoning(self, phase: InReasoning) -> bool:
         at, marker = self.plan.in_reasoning.next(self.text, self.at, self.final)
-        said, kept = self.text[self.at : at], phase.kept
-        self._think(said)
+        before, kept = self.text[self.at : at], phase.kept
+        self._think(before)
         self.at = at
         if kept:
-            kept = added(kept, said)
+            kept = added(kept, before)
         if not marker:
             self.phase = InReasoning(self.text[at:], kept)
             return False
@@ -254,13 +257,13 @@ class Run:
             self._move(phase, marker)
         return True
 
-    def _think(self, said: str) -> None:
-        self.reasoning, text = parted(self.reasoning, said, self.plan.unbraced)
+    def _think(self, text: str) -> None:
+        self.reasoning, text = parted(self.reasoning, text, self.plan.unbraced)
         if text:
             self.outputs.append(ReasoningDelta(text))
 
     def _tell_thoughts(self, kept: Rope) -> None:
-        """Reasoning was never ended. What reads as a call in it is none, but may have been meant as one."""
+        """Tell of what reads as a call in reasoning that never ended: it is none, but may have been meant as one."""
         if not kept:
             return
         again = Run(self.plan, ParserState(calls=self.calls), self.types, quoted=IN_REASONING)
@@ -303,7 +306,7 @@ class Run:
         return True
 
     def _refuse(self, junk: Rope) -> None:
-        """Something in a section that is no call: the model is told, as of any call that can't be read."""
+        """Tell of text in a section that is no call, as of any call that can't be read."""
         text = joined(junk).strip()
         if text:
             self.outputs.append(CallMalformed(self.calls, MalformedToolCall(text, "a call was expected here")))
@@ -384,14 +387,14 @@ class Run:
         return cut  # announced within its head: there is more of it to read
 
     def _release(self, raw: str) -> None:
-        """What looked like a call without markers is none: read it again, as text."""
+        """Read what looked like a call without markers again as text, since it is none."""
         if self.quoted:  # nobody wants the text
             self.phase = IN_TEXT
             return
         self._read_again(InText(), raw, literal=self.literal, braces=False, final=False)
 
     def _close(self, phase: OpenCall, ending: str) -> None:
-        """A call's text is complete, or a marker broke it off."""
+        """Close a call whose text is complete, or was broken off by a marker."""
         marker = "" if ending == CLOSED else ending
         self._settle(phase.outer, phase.raw, marker, not marker or self.plan.ends_call(marker), phase.scan.announced)
 
@@ -430,7 +433,7 @@ class Run:
             self.at += len(marker)
 
     def _tell(self, decoded: list[Decoded], raw: str, terminated: bool, announced: bool) -> None:
-        """Close the call at hand, and give out those that stood in its text besides."""
+        """Close the call that is being read, and give out the others that stood in its text."""
         if self.quoted and [item for item in decoded if isinstance(item, ProposedCall)]:
             decoded = [MalformedToolCall(raw.strip(), self.quoted)]
         for position, item in enumerate(decoded):
@@ -448,7 +451,7 @@ class Run:
                 self.outputs.append(CallMalformed(index, item))
 
     def _read_literally(self, phase: OpenCall) -> bool:
-        """The rest of a broken call is all there: its calls end at the next marker, wherever it stands."""
+        """Read the rest of a broken call, all of which is there: it ends at the next marker, wherever that stands."""
         at, marker = self.plan.in_call.next(self.text, self.at, True)
         raw = self.text[self.at : at]
         self.at = at
@@ -456,7 +459,7 @@ class Run:
         return True
 
     def _read_again(
-        self, phase: Phase, text: str, *, literal: bool, final: bool, braces: bool = True, quoted: str = ""
+        self, phase: ParserPhase, text: str, *, literal: bool, final: bool, braces: bool = True, quoted: str = ""
     ) -> None:
         visible = touched(self.visible) if literal else self.visible
         state = ParserState(phase, visible, self.reasoning, self.calls)
@@ -487,7 +490,7 @@ class Run:
             self.phase = Ended()
 
     def _end_flows(self) -> None:
-        """White space at the very end is given out too, unless a marker stands before it."""
+        """Give out the white space at the very end too, unless a marker stands before it."""
         for flow, delta in ((self.reasoning, ReasoningDelta), (self.visible, TextDelta)):
             if flow.blank and not flow.touching:
                 self.outputs.append(delta(joined(flow.blank)))

@@ -1,4 +1,4 @@
-"""A call made of its name and its arguments, whatever the format: what the shapes' own readers end with."""
+"""Making a call of its name and its arguments, whatever the format: the last step of every shape's reader."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False)
 SURROGATE = re.compile("[\ud800-\udfff]")
 
 READ_OVER = frozenset({"id", "type", "tool_call_id", "call_id", "index"})
-"""What families write beside a call's name and arguments. Anything else there may be meant as an argument."""
+"""Keys that model families write beside a call's name and arguments. Any other one may be meant as an argument."""
 ATTRIBUTE = rf"\b(?:{'|'.join(sorted(READ_OVER | {'name', 'to'}))})="
 WORD = r"\b[\w.-]++(?::[\w.-]++)*+"
 ID = re.compile(
@@ -35,7 +35,7 @@ class Decoding(NamedTuple):
 
     calls: list[Decoded]
     doubt: Doubt | None = None
-    """None: where each string begins and ends is beyond doubt, so a marker in one is quoted."""
+    """None where it is sure where each string begins and ends, so that a marker in one is a quoted one."""
 
     @property
     def readable(self) -> bool:
@@ -47,7 +47,7 @@ class Decoding(NamedTuple):
 
 
 def call_of(name: str, arguments: Value | None, repairs: tuple[str, ...]) -> ProposedCall:
-    """The call, once its arguments are sure to be an object. They are kept to the byte unless they were mended."""
+    """The call, whose arguments have to be an object. They are kept to the byte unless they were mended."""
     if not name.strip():
         raise Unreadable("the call has no name")
     if arguments is None or arguments.value is None or arguments.value == "":
@@ -93,10 +93,10 @@ def name_in(calls: CallFormat, head: str) -> str:
 
 
 def checked_name(calls: CallFormat, head: str) -> str:
-    """The same, once what is read over there, such as an id, is sure to hold no arguments and no other name.
+    """``name_in`` for a head in which what is read over, such as an id, holds neither arguments nor another name.
 
     Raises:
-        Unreadable: it may hold some; the call without them would be another one than was meant.
+        Unreadable: it may hold some, and the call without them would be another one than was meant.
     """
     name, *others = _parts(calls, head)
     for other in others:
@@ -109,7 +109,7 @@ def checked_name(calls: CallFormat, head: str) -> str:
 
 
 def _parts(calls: CallFormat, head: str) -> list[str]:
-    """The name, and all that is read over before and behind it."""
+    """The name, then the texts before and behind it that are read over."""
     others: list[str] = []
     if calls.name_start.strip():
         first, found, last = head.partition(calls.name_start.strip())
@@ -122,5 +122,5 @@ def _parts(calls: CallFormat, head: str) -> list[str]:
 
 
 def unescaped(calls: CallFormat, name: str) -> str:
-    """A name of a tool or a parameter as it is meant."""
+    """A name of a tool or a parameter without the escapes of a format that has them."""
     return name.replace("&quot;", '"').replace("&amp;", "&") if calls.escaped and "&" in name else name

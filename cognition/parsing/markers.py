@@ -21,9 +21,9 @@ class Markers:
     """Length of the longest marker; at most one character less is ever held back."""
 
     prefixes: frozenset[str]
-    """Their beginnings, of every length but the whole."""
+    """The beginnings of all markers, of every length but the whole."""
     sign: Callable[..., re.Match[str] | None]
-    """Finds the first place where a marker could begin: none in most chunks, and the quickest to find out."""
+    """Finds the first place where a marker could begin. Most chunks have none, which this shows most quickly."""
 
     def __init__(self, markers: Iterable[str]) -> None:
         known = sorted(set(markers) - {""}, key=lambda marker: (-len(marker), marker))
@@ -49,11 +49,11 @@ class Markers:
         return (end, found.group()) if found else (end, "")
 
     def begun(self, text: str) -> str:
-        """The longest end of a text that is the beginning of a marker, and not all of it."""
+        """The longest end of a text that is the beginning of a marker, and not a whole one."""
         return next((text[at:] for at in range(len(text)) if text[at:] in self.prefixes), "")
 
     def goes_on(self, text: str, sign: str) -> bool:
-        """Whether a marker that any end of this text is the beginning of may go on with this character."""
+        """Whether an end of this text is the beginning of a marker that goes on with this character."""
         more = (text[at:] + sign for at in range(len(text)))
         return any(beginning in self.prefixes or beginning in self.texts for beginning in more)
 

@@ -19,7 +19,7 @@ from cognition.parsing.spec import ParameterMarkers
 from cognition.parsing.typed import ITEM, read_literal, type_at, typed
 
 Types = Mapping[str, frozenset[str]]
-"""By path, such as ``size/x`` and ``tags/item``."""
+"""The types that the tool's schema allows, by a value's path, such as ``size/x`` and ``tags/item``."""
 
 
 def read_elements(raw: str, at: int, markers: ParameterMarkers, types: Types) -> tuple[dict[str, Any], int]:
@@ -87,7 +87,7 @@ def _object(children: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def leaf(text: str, types: frozenset[str], *, nested: bool) -> Any:
-    """The value of a text between two tags. ``nested``: it stands in an object or a list."""
+    """The value of a text between two tags. ``nested``: whether it stands in an object or a list."""
     if not text.strip() and types and "string" not in types:
         empty: dict[str, Any] = {"array": [], "object": {}}
         return next((empty[kind] for kind in empty if kind in types), text)

@@ -13,7 +13,7 @@ class OpenScan:
     """How far a call was read; see ``Scan`` for what the fields mean."""
 
     __slots__ = (
-        "announced", "depth", "escaped", "key", "level", "name", "quote", "reached", "role", "said", "since", "token",
+        "announced", "depth", "ended", "escaped", "key", "level", "name", "quote", "reached", "role", "since", "token",
         "waiting",
     )  # fmt: skip
 
@@ -26,8 +26,8 @@ class OpenScan:
             self.depth, self.quote, self.escaped,
         ) = scan  # fmt: skip
         # Of the text at hand:
-        self.said = ""  # what of it is arguments that have ended
-        self.since = -1  # where arguments begin that have not; negative: nowhere
+        self.ended = ""  # the arguments that ended in it
+        self.since = -1  # where arguments begin that have not ended; negative where there are none
 
     def begin_arguments(self, at: int) -> None:
         """The call's arguments begin at this place of the text at hand."""
@@ -35,7 +35,7 @@ class OpenScan:
 
     def end_arguments(self, text: str, at: int) -> None:
         """The call's arguments end at this place of the text at hand."""
-        self.said, self.since = self.said + text[self.since : at], -1
+        self.ended, self.since = self.ended + text[self.since : at], -1
 
     def frozen(self) -> Scan:
         return Scan(
@@ -43,18 +43,18 @@ class OpenScan:
             self.depth, self.quote, self.escaped,
         )  # fmt: skip
 
-    def told(self, said: str, *, tentative: bool) -> tuple[str, str]:
-        """What is to be told now that the call says this: its name, once, and more of its arguments.
+    def to_tell(self, arguments: str, *, tentative: bool) -> tuple[str, str]:
+        """What can be told once these arguments were read: the call's name, once, and the arguments.
 
-        Arguments wait for the name; a call that may be none also keeps its name until its arguments begin.
+        Arguments wait for the name. With ``tentative`` the call may be none, and the name waits for the arguments too.
         """
         if self.announced:
-            return "", said
+            return "", arguments
         if self.name and (self.reached or not tentative):
-            said = joined(self.waiting) + said
+            arguments = joined(self.waiting) + arguments
             self.waiting, self.announced = EMPTY, True
-            return self.name, said
-        self.waiting = added(self.waiting, said)
+            return self.name, arguments
+        self.waiting = added(self.waiting, arguments)
         return "", ""
 
 
@@ -67,17 +67,18 @@ class OpenCall:
         self, rope: Rope, scan: Scan, outer: InText | InSection, held: str = "", *, tentative: bool = False
     ) -> None:
         self.rope = rope
+        """The call's text up to when it was frozen last."""
         self.fresh: list[str] = []
-        """What came since then."""
+        """The pieces of the call's text that have come since then."""
         self.size = length(rope) if rope else 0
-        """Characters of the call so far; counted as long as it is tentative."""
+        """The number of characters of the call so far, counted as long as it is tentative."""
         self.scan = OpenScan(scan)
         self.outer = outer
         self.held = held
         self.tentative = tentative
 
     def add(self, text: str) -> None:
-        """More of the call's text, read."""
+        """Add text of the call that was read."""
         self.fresh.append(text)
         self.size += len(text)
 
@@ -93,5 +94,5 @@ class OpenCall:
 
 
 def opened(phase: InCall) -> OpenCall:
-    """The call to be read on."""
+    """The same call, to be changed in place while it is read on."""
     return OpenCall(phase.raw, phase.scan, phase.outer, phase.held, tentative=phase.tentative)

@@ -1,4 +1,4 @@
-"""What the parser says of a reply while it reads it.
+"""What the parser gives while it reads a reply.
 
 Deltas come as the text comes: joined in order they give the same, however the reply was cut into chunks. A call is
 announced by ``CallStarted`` once its name is known and closed by exactly one ``CallFinished`` or ``CallMalformed``;

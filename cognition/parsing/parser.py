@@ -1,6 +1,6 @@
 """The parser of any format: a pure function over (format, state, text), and a small object that keeps the state.
 
-Joined in order, what it says is the same for every way of cutting a reply into chunks. It reads each character once
+Joined in order, its outputs are the same for every way of cutting a reply into chunks. It reads each character once
 (twice behind a broken call), and holds back only what may still turn out to be a marker, or white space before one.
 """
 
@@ -49,18 +49,18 @@ class Parser:
     def __init__(self, spec: FormatSpec, tools: Iterable[ToolSpec] = ()) -> None:
         self.spec = spec
         self.types = types_of(tools, nested=spec.calls is not None and spec.calls.shape == "nested_tags")
-        """Of the parameters of the tools that the model was offered: for formats that write them as bare text."""
+        """The types of the offered tools' parameters, for formats that write these as bare text."""
         self._chunks: list[str] = []
         plan = plan_of(spec)
         self._run = Run(plan, plan.fresh, self.types)
 
     def feed(self, text: str) -> Outputs:
-        """What the next piece of the reply says, together with what was held back before."""
+        """Read the next piece of the reply, together with what was held back before."""
         self._chunks.append(text)
         return self._run.feed(text)
 
     def finish(self, reason: FinishReason = "stop") -> Outputs:
-        """The rest. Text that is fed afterwards is kept in ``raw`` only."""
+        """Let go of what was held back: the reply has ended. Text that is fed afterwards is kept in ``raw`` only."""
         return self._run.read("", final=True, reason=reason)
 
     @property

@@ -23,8 +23,8 @@ from cognition.parsing.state import (
     InReasoning,
     InSection,
     InText,
+    ParserPhase,
     ParserState,
-    Phase,
     Role,
     Scan,
 )
@@ -47,7 +47,7 @@ Move = Literal[
 """
 PLAIN: Move = "plain"
 
-MOVES: Mapping[type[Phase], Mapping[Meaning, Move]] = {
+MOVES: Mapping[type[ParserPhase], Mapping[Meaning, Move]] = {
     InText: {
         "reasoning_start": "reason",
         "reasoning_end": "drop",  # one too many
@@ -120,7 +120,7 @@ HEAD_KEYS = ("type", "id")
 """Keys that may stand before the name and the arguments in a call that no marker announces."""
 
 
-class Plan:
+class FormatPlan:
     """The tables of one format. Immutable after construction."""
 
     def __init__(self, spec: FormatSpec) -> None:
@@ -128,53 +128,53 @@ class Plan:
         self.spec = spec
         self.calls = calls
         self.meanings = _meanings(spec)
-        self.markers: Mapping[type[Phase], Markers] = {phase: self._markers_of(phase) for phase in MOVES}
+        self.markers: Mapping[type[ParserPhase], Markers] = {phase: self._markers_of(phase) for phase in MOVES}
         self.in_text = self.markers[InText]
         self.in_reasoning = self.markers[InReasoning]
         self.in_call = self.markers[InCall]
         self.in_call_texts = frozenset(self.in_call.texts)
         first = ("brace", "lead")
         self.unbraced = Markers(marker for marker in self._looked_for(InText) if self.meanings[marker] not in first)
-        """Those of text without ``{`` and the lead: once text has begun, a call can't, and nothing leads to it."""
+        """The markers of text but for ``{`` and the lead, which count only where text begins."""
         # Markers before single characters: at one place the longer one counts.
         self.outside = re.compile("|".join([*map(re.escape, self.in_call.texts), r"""["'{}\[\],:]"""]))
-        """What matters outside of strings in a call's JSON."""
+        """Finds what matters outside of strings in a call's JSON."""
         self.bare = re.compile("|".join([*map(re.escape, self.in_call.texts), r"""["'(){}\[\]]"""]))
-        """What matters outside of strings in pythonic calls that no marker announced."""
+        """Finds what matters outside of strings in pythonic calls that no marker announced."""
         self.firsts = frozenset(marker[0] for marker in self.in_call.texts)
         self.skimmed = re.compile("|".join(map(re.escape, sorted(self.firsts | set("\"'{}[]"))))).search
-        """The same without commas and colons, and of markers the first character only."""
+        """Finds what ``outside`` finds but commas and colons, and of markers only the first character."""
         self.signs = re.compile("|".join(map(re.escape, sorted(self.firsts))) or "(?!)").search
-        """Where a marker may begin."""
+        """Finds where a marker may begin."""
         self.id_starts = frozenset(() if calls is None else (calls.id_start, *calls.more_id_starts)) - {""}
         self.head = Markers(() if calls is None else (*self.in_call.texts, calls.name_end, *self.id_starts))
-        """What ends a name that stands before its JSON, and the id behind it."""
+        """The markers that end a name which stands before its JSON, and the id behind that name."""
         self.head_keys = frozenset(() if calls is None else (*HEAD_KEYS, *ARGUMENT_KEYS, *astuple(calls.fields)))
         self.tags = _tag_markers(calls, self.in_call.texts)
         self.quoted = _quote_markers(calls, self.in_call.texts)
         self.first = _first_scan(spec)
         self.named = Scan("head")
-        """Where it begins behind a marker that stands right before the name."""
+        """Where the reading of a call begins behind a marker that stands right before the name."""
         opened = spec.reasoning is not None and spec.reasoning.opened
         self.fresh = ParserState(InReasoning() if opened else InText(spec.prompted))
 
-    def _looked_for(self, phase: type[Phase]) -> list[str]:
+    def _looked_for(self, phase: type[ParserPhase]) -> list[str]:
         return [marker for marker, meaning in self.meanings.items() if MOVES[phase][meaning] != PLAIN]
 
-    def _markers_of(self, phase: type[Phase]) -> Markers:
+    def _markers_of(self, phase: type[ParserPhase]) -> Markers:
         return Markers(self._looked_for(phase))
 
-    def move(self, phase: type[Phase], marker: str) -> Move:
+    def move(self, phase: type[ParserPhase], marker: str) -> Move:
         return MOVES[phase][self.meanings[marker]]
 
     def ends_call(self, marker: str) -> bool:
-        """Whether a call that this marker ends was ended, and did not only break off there."""
+        """Whether this marker is the end of a call, and not one at which a call only breaks off."""
         meaning = self.meanings[marker]
         return meaning == "call_end" or (meaning == "section_end" and self.calls is not None and not self.calls.end)
 
 
 def _meanings(spec: FormatSpec) -> dict[str, Meaning]:
-    """Each marker of the format and what it says. The first meaning counts where two are written alike."""
+    """Each marker of the format with its meaning; of two that are written alike, the first one."""
     pairs: list[tuple[str, Meaning]] = []
     if spec.calls is not None:
         calls = spec.calls
@@ -207,7 +207,7 @@ def _first_scan(spec: FormatSpec) -> Scan:
 
 
 def _tag_markers(calls: CallFormat | None, ends: tuple[str, ...]) -> dict[Role, Markers]:
-    """What is looked for in each part of a call; ``skipped`` is what stands between two parameters."""
+    """The markers that end each part of a call; ``skipped`` is the part between two parameters."""
     if calls is None or calls.parameters is None:
         return {}
     tree = calls.shape == "nested_tags"
@@ -221,7 +221,7 @@ def _tag_markers(calls: CallFormat | None, ends: tuple[str, ...]) -> dict[Role, 
 
 
 def _quote_markers(calls: CallFormat | None, ends: tuple[str, ...]) -> dict[str, Markers]:
-    """What is looked for outside of strings, under the key ``""``, and within those of each quotation mark."""
+    """The markers outside of strings, under the key ``""``, and within strings, under the mark that quotes them."""
     if calls is None or calls.shape not in ("pythonic", "named_object"):
         return {}
     escapes = calls.shape == "pythonic"
@@ -230,5 +230,5 @@ def _quote_markers(calls: CallFormat | None, ends: tuple[str, ...]) -> dict[str,
 
 
 @lru_cache(maxsize=64)
-def plan_of(spec: FormatSpec) -> Plan:
-    return Plan(spec)
+def plan_of(spec: FormatSpec) -> FormatPlan:
+    return FormatPlan(spec)

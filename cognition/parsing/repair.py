@@ -1,7 +1,7 @@
 """Honest repair of JSON that a model wrote almost right. Each change has a name, and what can't be mended is refused.
 
-Only changes that leave no doubt about what was meant are made; nothing is left out but commas and braces that stand
-before or after everything, and no value is made up.
+Only changes that leave no doubt about what was meant are made. Nothing is left out but a trailing comma and braces
+behind the end, and no value is made up.
 """
 
 from __future__ import annotations

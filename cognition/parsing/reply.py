@@ -16,7 +16,7 @@ from cognition.tools import ToolSpec
 
 @frozen
 class Reply:
-    """What a model said, thought and called, each in its order."""
+    """What a model wrote: its text, its reasoning and its calls, each in order."""
 
     text: str = ""
     reasoning: str = ""
@@ -25,7 +25,7 @@ class Reply:
 
 
 def collect(outputs: Iterable[Output]) -> Reply:
-    """The reply that these outputs tell of."""
+    """The whole reply whose pieces these outputs are."""
     text: list[str] = []
     reasoning: list[str] = []
     calls: list[ProposedCall] = []

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from cognition.parsing.decode import ARGUMENT_KEYS
 from cognition.parsing.making import name_in
 from cognition.parsing.open_call import OpenScan
-from cognition.parsing.plan import Plan
+from cognition.parsing.plan import FormatPlan
 from cognition.parsing.rope import EMPTY, added, joined
 from cognition.parsing.state import Role
 
@@ -28,40 +28,40 @@ INSIDE = {
 }
 
 
-Reading = tuple[int, str, str, str]
-"""What came out of a piece of text:
+Scanned = tuple[int, str, str, str]
+"""What was read in a piece of a call's text:
 
-- up to where it was read,
-- the name of the call, once: when it is known,
-- more of the text of its arguments,
-- how it ended: empty when more is needed, else the marker that stands there, or CLOSED: the JSON ended, or NO_CALL: it
-  is none.
+- the place up to which it was read;
+- the name of the call, in the one piece where it becomes known, else an empty text;
+- more of the text of the call's arguments;
+- what ended the call: the marker that stands at that place, ``CLOSED`` where the JSON ended, ``NO_CALL`` where the text
+  turned out to be no call; empty while more of the call is to come.
 """
 
-Scanner = Callable[[Plan, OpenScan, str, int], Reading]
-"""Reads on in a call in a piece of text from a place on; more of the reply follows."""
+Scanner = Callable[[FormatPlan, OpenScan, str, int], Scanned]
+"""Reads on in a call, in a piece of text from a place on, while more of the reply follows."""
 
 
 def scan_json(
-    plan: Plan, scan: OpenScan, text: str, start: int, *, final: bool = False, tentative: bool = False
-) -> Reading:
+    plan: FormatPlan, scan: OpenScan, text: str, start: int, *, final: bool = False, tentative: bool = False
+) -> Scanned:
     """Read on in a call of a JSON shape."""
     if scan.role in ("head", "id"):
         start, role, ending = _scan_head(plan, scan, text, start, final)
         scan.role = role
         if ending or role != "gap":
-            return (start, *scan.told("", tentative=tentative), ending)
-    scan.said, scan.since = "", start if scan.role == "arguments" else -1
+            return (start, *scan.to_tell("", tentative=tentative), ending)
+    scan.ended, scan.since = "", start if scan.role == "arguments" else -1
     at, ending = _follow(plan, scan, text, start, final, tentative)
-    said, name = scan.said if scan.since < 0 else scan.said + text[scan.since : at], scan.name
+    name, arguments = scan.name, scan.ended if scan.since < 0 else scan.ended + text[scan.since : at]
     if scan.announced:
-        return at, "", said, ending
-    if said or name:
-        return (at, *scan.told(said, tentative=tentative), ending)
+        return at, "", arguments, ending
+    if arguments or name:
+        return (at, *scan.to_tell(arguments, tentative=tentative), ending)
     return at, "", "", ending
 
 
-def _follow(plan: Plan, scan: OpenScan, text: str, at: int, final: bool, tentative: bool) -> tuple[int, str]:
+def _follow(plan: FormatPlan, scan: OpenScan, text: str, at: int, final: bool, tentative: bool) -> tuple[int, str]:
     """Follow quotes, brackets and markers: up to where the text was read, and the ending."""
     calls = plan.calls
     assert calls is not None  # only formats with calls have calls to scan
@@ -115,7 +115,7 @@ def _follow(plan: Plan, scan: OpenScan, text: str, at: int, final: bool, tentati
 
 
 def _words(scan: OpenScan, words: str, at: int, tentative: bool) -> bool:
-    """Take what stands outside of strings up to this place, such as a number; whether it shows that this is no call."""
+    """Take text outside of strings that ends at ``at``, such as a number; whether it shows that this is no call."""
     if scan.role == "gap":
         scan.begin_arguments(at - len(words.lstrip()))
     return tentative and scan.role in ("key", "colon") and not (scan.name and scan.reached)
@@ -140,19 +140,19 @@ def _read_string(scan: OpenScan, text: str, at: int) -> int:
 
 
 def _string_ended(scan: OpenScan, text: str, quote: str, begun: int, at: int) -> None:
-    """Take a string of the call's own object: what of it is in this text, and its closing quote, end before ``at``."""
+    """Take a string of the call's own object; this text has it from ``begun`` to its closing quote before ``at``."""
     role = scan.role
     if role == "arguments":
         scan.role = "skipped"
         scan.end_arguments(text, at)
     elif role in ("key", "name"):
-        said = text[begun : at - 1]
-        said = _unquoted(joined(added(scan.token, said)) if scan.token else said, quote)
+        content = text[begun : at - 1]
+        content = _unquoted(joined(added(scan.token, content)) if scan.token else content, quote)
         scan.token = EMPTY
         if role == "key":
-            scan.key, scan.role = said, "colon"
+            scan.key, scan.role = content, "colon"
         else:  # a second name is one too many: the first may have been told
-            scan.name, scan.role = scan.name or said.strip(), "skipped"
+            scan.name, scan.role = scan.name or content.strip(), "skipped"
 
 
 def _closed(scan: OpenScan, text: str, at: int) -> None:
@@ -167,7 +167,7 @@ def _closed(scan: OpenScan, text: str, at: int) -> None:
         scan.role = "after"
 
 
-def _separated(plan: Plan, scan: OpenScan, text: str, sign: str, at: int) -> None:
+def _separated(plan: FormatPlan, scan: OpenScan, text: str, sign: str, at: int) -> None:
     """Take a comma or a colon of the call's own object, right before this place."""
     calls = plan.calls
     if sign == "," and scan.role != "after":
@@ -181,12 +181,12 @@ def _separated(plan: Plan, scan: OpenScan, text: str, sign: str, at: int) -> Non
             scan.role, scan.name = ("skipped", scan.name) if scan.name else ("gap", scan.key)
 
 
-def skim_json(plan: Plan, scan: OpenScan, text: str) -> str | None:
-    """Read on in a chunk that changes little, as most do: what it says. None: it takes a closer look, nothing was read.
+def skim_json(plan: FormatPlan, scan: OpenScan, text: str) -> str | None:
+    """Read on in a chunk that changes little, as most do; its arguments, or None where ``scan_json`` has to read it.
 
-    Such a chunk lies wholly within the arguments, or brings neither a quote nor a bracket before or behind them. It
-    says nothing that ``scan_json`` would not say; this is here for speed: without it, a call with long arguments takes
-    1.7 to 2.2 times as long to read, and many short calls 1.3 times as long (``benchmarks/scanning.py``).
+    Such a chunk lies wholly within the arguments, or brings neither a quote nor a bracket before or behind them. This
+    gives what ``scan_json`` would give, and is here for speed: without it, a call with long arguments takes 1.7 to 2.2
+    times as long to read, and many short calls 1.3 times as long (``benchmarks/scanning.py``).
     """
     if scan.escaped:
         return None
@@ -233,8 +233,8 @@ def skim_json(plan: Plan, scan: OpenScan, text: str) -> str | None:
     return text
 
 
-def _skim_head(plan: Plan, scan: OpenScan, quote: str, text: str) -> str | None:
-    """The same for a chunk before or behind the arguments: white space, or more of a key or a name."""
+def _skim_head(plan: FormatPlan, scan: OpenScan, quote: str, text: str) -> str | None:
+    """``skim_json`` for a chunk before or behind the arguments: white space, or more of a key or a name."""
     role = scan.role
     if role in ("head", "id"):
         return None
@@ -251,7 +251,7 @@ def _skim_head(plan: Plan, scan: OpenScan, quote: str, text: str) -> str | None:
     return ""
 
 
-def _role_of(plan: Plan, key: str, reached: bool) -> Role:
+def _role_of(plan: FormatPlan, key: str, reached: bool) -> Role:
     calls = plan.calls
     if calls is None or key == calls.fields.arguments or (key in ARGUMENT_KEYS and not reached):
         return "gap"
@@ -259,7 +259,7 @@ def _role_of(plan: Plan, key: str, reached: bool) -> Role:
 
 
 def _unquoted(text: str, quote: str) -> str:
-    """What a string says, as far as it can be told."""
+    """The content of a string, with its escapes resolved if they can be."""
     if "\\" not in text or quote == "'":
         return text
     try:
@@ -268,8 +268,8 @@ def _unquoted(text: str, quote: str) -> str:
         return text
 
 
-def _scan_head(plan: Plan, scan: OpenScan, text: str, start: int, final: bool) -> tuple[int, Role, str]:
-    """Read a name that stands before its JSON, and the id behind it: up to where, what comes next, and the ending."""
+def _scan_head(plan: FormatPlan, scan: OpenScan, text: str, start: int, final: bool) -> tuple[int, Role, str]:
+    """Read a name that stands before its JSON, and the id behind it; the place reached, the next role, the ending."""
     calls, role = plan.calls, scan.role
     assert calls is not None
     while True:

@@ -1,7 +1,7 @@
 """Reading a call of values that are not JSON as it comes: only where it ends is looked for, outside of its strings.
 
-Such a call is told when it is complete: there are several of them between one pair of markers, or their text is of no
-use to anybody before it is decoded.
+Such a call is announced when it is complete: there are several of them between one pair of markers, or their text is of
+no use to anybody before it is decoded.
 """
 
 from __future__ import annotations
@@ -9,16 +9,16 @@ from __future__ import annotations
 import re
 
 from cognition.parsing.open_call import OpenScan
-from cognition.parsing.plan import Plan
+from cognition.parsing.plan import FormatPlan
 from cognition.parsing.rope import EMPTY, added, joined
-from cognition.parsing.scan_json import CLOSED, INSIDE, NO_CALL, Reading
+from cognition.parsing.scan_json import CLOSED, INSIDE, NO_CALL, Scanned
 
 HEAD = re.compile(r"[\s\w.-]*+")
 NAME = re.compile(r"[A-Za-z_][\w.-]*")
 """What a list of calls begins with, for it to be one."""
 
 
-def scan_bare(plan: Plan, scan: OpenScan, text: str, start: int, *, final: bool) -> Reading:
+def scan_bare(plan: FormatPlan, scan: OpenScan, text: str, start: int, *, final: bool) -> Scanned:
     """Read on in a list of pythonic calls that no marker announced: ``[``, a name and ``(`` begin it, ``]`` ends it."""
     role, token, name, at, depth = scan.role, scan.token, "", start, scan.depth
     if role == "before":  # the bracket itself
@@ -60,7 +60,7 @@ def scan_bare(plan: Plan, scan: OpenScan, text: str, start: int, *, final: bool)
     return at, name, "", ending
 
 
-def scan_literals(plan: Plan, scan: OpenScan, text: str, start: int, *, final: bool = False) -> Reading:
+def scan_literals(plan: FormatPlan, scan: OpenScan, text: str, start: int, *, final: bool = False) -> Scanned:
     """Read on in a call of the shapes ``pythonic`` and ``named_object``."""
     if plan.calls is not None and not plan.calls.start and not plan.calls.section_start:
         return scan_bare(plan, scan, text, start, final=final)
@@ -82,7 +82,7 @@ def scan_literals(plan: Plan, scan: OpenScan, text: str, start: int, *, final: b
     return at, "", "", ending
 
 
-def skim_literals(plan: Plan, scan: OpenScan, text: str) -> str | None:
+def skim_literals(plan: FormatPlan, scan: OpenScan, text: str) -> str | None:
     """Read on in a chunk in which neither a string nor a marker can begin or end, as ``skim_json`` does.
 
     Calls that no marker announced have brackets to be counted: these take the closer look. Without this short way, a

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from cognition.parsing.making import name_in
 from cognition.parsing.open_call import OpenScan
-from cognition.parsing.plan import Plan
+from cognition.parsing.plan import FormatPlan
 from cognition.parsing.rope import EMPTY, added, joined
-from cognition.parsing.scan_json import Reading
+from cognition.parsing.scan_json import Scanned
 
 
-def scan_tags(plan: Plan, scan: OpenScan, text: str, start: int, *, final: bool = False) -> Reading:
+def scan_tags(plan: FormatPlan, scan: OpenScan, text: str, start: int, *, final: bool = False) -> Scanned:
     """Read on in a call of the shapes ``tagged_parameters`` and ``nested_tags``."""
     calls = plan.calls
     assert calls is not None
@@ -20,7 +20,7 @@ def scan_tags(plan: Plan, scan: OpenScan, text: str, start: int, *, final: bool 
     key_start = calls.parameters.key_start
     role, token, name = scan.role, scan.token, scan.name
     text_start = calls.parameters.text_start
-    said: list[str] = []
+    arguments: list[str] = []
     at = start
     ending = ""
     while True:
@@ -28,7 +28,7 @@ def scan_tags(plan: Plan, scan: OpenScan, text: str, start: int, *, final: bool 
         if role == "head":
             token = added(token, text[at:stop])
         elif role in ("arguments", "text"):
-            said.append(text[at:stop])
+            arguments.append(text[at:stop])
         at = stop
         if not marker:
             break
@@ -43,28 +43,28 @@ def scan_tags(plan: Plan, scan: OpenScan, text: str, start: int, *, final: bool 
         if role == "head":
             name, token, role = name_in(calls, joined(token)), EMPTY, "skipped"
         elif role == "arguments":
-            said.append(marker)
+            arguments.append(marker)
             role = "text" if marker == text_start else "skipped"
         elif role == "text":
-            said.append(marker)
+            arguments.append(marker)
             role = "arguments"
         if marker == key_start:
-            said.append(marker)
+            arguments.append(marker)
             role = "arguments"
         if at == len(text):
             break
     scan.role, scan.token, scan.name = role, token, name
-    told = "" if scan.announced else name
+    new_name = "" if scan.announced else name
     scan.announced = scan.announced or bool(name)
     # What has no name is never announced, and arguments of a call that was not announced would belong to nothing.
-    return at, told, "".join(said) if scan.announced else "", ending
+    return at, new_name, "".join(arguments) if scan.announced else "", ending
 
 
-def skim_tags(plan: Plan, scan: OpenScan, text: str) -> str | None:
-    """Read on in a chunk in which no marker can begin, as in most: what it says. None: nothing was read.
+def skim_tags(plan: FormatPlan, scan: OpenScan, text: str) -> str | None:
+    """Read on in a chunk in which no marker can begin; the arguments in it, or None where ``scan_tags`` has to read it.
 
-    It says nothing that ``scan_tags`` would not say; it is here for speed: without it, a call with a long
-    parameter takes 2.2 times as long to read (``benchmarks/scanning.py``).
+    This gives what ``scan_tags`` would give, and is here for speed: without it, a call with a long parameter takes 2.2
+    times as long to read (``benchmarks/scanning.py``).
     """
     role = scan.role
     if plan.tags[role].sign(text) is not None:

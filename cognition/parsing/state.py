@@ -33,21 +33,21 @@ class Scan(NamedTuple):
     """Depth inside the call's object: 1, or 2 where it stands in a list."""
     key: str = ""
     token: Rope = EMPTY
-    """What has come of a key or a name."""
+    """The part of a key or a name that has come."""
     name: str = ""
     """Empty until it is known."""
     waiting: Rope = EMPTY
     """Arguments that came before the name."""
     reached: bool = False
-    """The arguments have begun."""
+    """Whether the arguments have begun."""
     announced: bool = False
-    """The name was told (``CallStarted``)."""
+    """Whether the name was told (``CallStarted``)."""
     depth: int = 0
     """Open braces and brackets."""
     quote: str = ""
     """The quotation mark that ends the string at hand; empty outside of strings."""
     escaped: bool = False
-    """The chunk ended after a backslash: the next character ends nothing."""
+    """Whether the chunk ended after a backslash, so that the next character ends no string."""
 
 
 @frozen
@@ -57,8 +57,8 @@ class InText:
     held: str = ""
     """The unread end of the last chunk, which may be the beginning of a marker."""
     behind: bool = False
-    """No marker has come since a call or a section of calls ended: as long as no text has come either, an end marker
-    is one too many."""
+    """Whether no marker has come since a call or a section of calls ended. As long as no text has come either, an end
+    marker is then one too many."""
 
 
 @frozen
@@ -74,8 +74,8 @@ class InReasoning:
 
     held: str = ""
     kept: Rope = EMPTY
-    """All of it since something came that would begin a call elsewhere: if the reasoning is never ended, the model is
-    told of what reads as a call in it."""
+    """The reasoning since something came that would begin a call elsewhere. If the reasoning never ends, the model is
+    told of what reads as a call in this text."""
 
 
 @frozen
@@ -84,9 +84,9 @@ class InSection:
 
     held: str = ""
     bracketed: bool = False
-    """The calls stand in a JSON list."""
+    """Whether the calls stand in a JSON list."""
     junk: Rope = EMPTY
-    """What is neither a call nor belongs between two."""
+    """Text that is neither a call nor belongs between two calls."""
 
 
 class InCall(NamedTuple):
@@ -98,17 +98,17 @@ class InCall(NamedTuple):
     outer: InText | InSection
     held: str = ""
     tentative: bool = False
-    """No marker announced it: it is a call only if it turns out to look like one, and text otherwise."""
+    """Whether no marker announced it: it is a call only if it turns out to look like one, and text otherwise."""
 
 
 @frozen
 class Ended:
-    """A stop text came, or the end of the reply. What is fed now is read no more."""
+    """Behind a stop text or the end of the reply. What is fed now is not read any more."""
 
     held: str = ""
 
 
-Phase = InText | BehindCall | InReasoning | InSection | InCall | Ended
+ParserPhase = InText | BehindCall | InReasoning | InSection | InCall | Ended
 
 
 @frozen
@@ -120,20 +120,20 @@ class Flow:
     """
 
     started: bool = False
-    """Some of it has been given out."""
+    """Whether some of the text has been given out."""
     touching: bool = False
-    """A marker stands before or in ``blank``."""
+    """Whether a marker stands before or in ``blank``."""
     blank: Rope = EMPTY
-    """White space at its end, given out with what follows."""
+    """The white space at the text's end, which is given out with what follows."""
     tail: str = ""
-    """What was given out last, where it is the beginning of a marker: text behind a marker must not complete it."""
+    """The end of what was given out, if it is the beginning of a marker: text behind a marker must not complete it."""
 
 
 class ParserState(NamedTuple):
     """A reply between two chunks. A tuple, as it is made anew with each chunk."""
 
-    phase: Phase = InText()
+    phase: ParserPhase = InText()
     text: Flow = Flow()
     reasoning: Flow = Flow(touching=True)
     calls: int = 0
-    """How many have begun: the index of the next one."""
+    """The number of calls that have begun, and so the index of the next one."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from cognition.parsing.literals import Unreadable
+from cognition.parsing.literals import CONSTANTS, Unreadable
 from cognition.parsing.repair import repair_json
 from cognition.strict_json import DECODER, DuplicateKeyError
 from cognition.tools import ToolSpec
@@ -19,27 +19,24 @@ ParameterTypes = Mapping[str, Mapping[str, frozenset[str]]]
 
 NO_TYPES: ParameterTypes = {}
 
-LITERALS = {"true": True, "True": True, "false": False, "False": False, "null": None, "None": None}
-"""As templates write them; some write Python's."""
-
 PYTHON_TYPES = {
     bool: "boolean", int: "integer", float: "number", str: "string", list: "array", dict: "object", type(None): "null",
 }  # fmt: skip
 
 ANY_TYPE = frozenset({"any type"})
-"""Where a schema allows a reference to itself, or nothing that can be told: no text is changed for it."""
+"""Where a schema refers to itself, or does not say which types it allows: texts are then left as they are."""
 
 DEEPEST = 8
 """Schemas within schemas that are looked into for the types of one parameter."""
 
 ITEM, ANY_KEY = "item", "*"
-"""In paths: what stands in a list, and a key that a schema does not name."""
+"""The names in paths of a list's items, and of keys that a schema does not name."""
 
 
 def types_of(tools: Iterable[ToolSpec], *, nested: bool = False) -> ParameterTypes:
-    """What the schemas of these tools say of their parameters.
+    """The types that the schemas of these tools allow for their parameters.
 
-    ``nested``: of the values within these too, by their paths, such as ``size/x`` and ``tags/item``.
+    ``nested``: for the values within parameters too, by their paths, such as ``size/x`` and ``tags/item``.
     """
     types: dict[str, dict[str, frozenset[str]]] = {}
     for tool in tools:
@@ -52,7 +49,7 @@ def types_of(tools: Iterable[ToolSpec], *, nested: bool = False) -> ParameterTyp
 
 
 def _note_within(types: dict[str, frozenset[str]], path: str, schema: Any, root: Mapping[str, Any], depth: int) -> None:
-    """Note what a schema says of what is in a value of it. Alternatives are put together."""
+    """Note the types that a schema allows within its values. Those of alternatives are put together."""
     if not isinstance(schema, dict) or depth > DEEPEST:
         return
     within: list[tuple[str, Any]] = []
@@ -151,8 +148,8 @@ def read_literal(text: str) -> tuple[Any, tuple[str, ...]]:
     Raises:
         Unreadable: it is JSON with a key that is given twice.
     """
-    if text in LITERALS:
-        return LITERALS[text], ()
+    if text in CONSTANTS:
+        return CONSTANTS[text], ()
     try:
         return DECODER.decode(text), ()
     except DuplicateKeyError as error:

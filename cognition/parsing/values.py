@@ -27,7 +27,7 @@ Members = Mapping[str, Value]
 
 
 class _WrongError(ValueError):
-    """A list of values is not one, from a place on."""
+    """A text is no list of values from the place ``pos`` on."""
 
     def __init__(self, problem: str, place: int) -> None:
         super().__init__(f"{problem} at character {place}")
@@ -35,9 +35,12 @@ class _WrongError(ValueError):
 
 
 def json_values(text: str, complete: bool) -> tuple[list[Value], tuple[str, ...], Doubt | None]:
-    """The values that stand side by side in a text, or in its one list; else what mending makes of it.
+    """The values that stand side by side in a text, or in its one list; the repairs; and the ``Decoding.doubt``.
 
-    ``complete``: see ``repair_json``. The last one is ``Decoding.doubt``. Raises Unreadable.
+    ``complete``: as in ``repair_json``, which mends what is not JSON.
+
+    Raises:
+        Unreadable: it can't be mended, gives a key twice, or is nested too deeply.
     """
     repairs: tuple[str, ...] = ()
     doubt = None
@@ -59,14 +62,14 @@ def json_values(text: str, complete: bool) -> tuple[list[Value], tuple[str, ...]
 
 
 def strictly(text: str, decoder: json.JSONDecoder = DECODER) -> list[Value]:
-    """The same where nothing is to be mended. Raises ValueError, or RecursionError."""
+    """The values of a text in which nothing is to be mended. Raises ValueError or RecursionError otherwise."""
     return _listed(text, decoder) if text.startswith("[") else _side_by_side(text, decoder)
 
 
 def doubt_in(text: str) -> Doubt | None:
-    """The doubt in a text that is no JSON: it begins with the last string before what is wrong, as it may lack a quote.
+    """The doubt in a text that is no JSON. It begins at the last string before the error, which may lack a quote.
 
-    None where nothing is wrong with the text but that a key is given twice, or a number is none.
+    None where the text has the shape of JSON, and only gives a key twice or holds ``NaN``.
     """
     try:
         strictly(text, SHAPE)
@@ -106,7 +109,7 @@ def _listed(text: str, decoder: json.JSONDecoder) -> list[Value]:
 
 
 def _side_by_side(text: str, decoder: json.JSONDecoder) -> list[Value]:
-    """Usually one. Some models write several calls between one pair of markers, each on its line."""
+    """Usually one value. Some models write several calls between one pair of markers, each on its line."""
     values: list[Value] = []
     at = 0
     while at < len(text):
@@ -134,7 +137,7 @@ def members_of(value: Value) -> Members:
 
 
 def skip(text: str, at: int) -> int:
-    """The place behind the white space that stands here, if any does."""
+    """The place behind the white space at ``at``, or ``at`` itself if there is none."""
     if text[at : at + 1] > " ":  # no white space, which is the usual case: quicker than to look for some
         return at
     found = SPACE.match(text, at)

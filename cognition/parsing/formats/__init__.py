@@ -92,4 +92,4 @@ FORMATS: Mapping[str, FormatSpec] = {
         SOLAR_OPEN,
     )
 }
-"""All written formats by name."""
+"""All written formats by name, in the order in which they are tried on a template that was not understood."""
