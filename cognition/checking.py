@@ -1,7 +1,7 @@
 """Checks what a program hands in against the types that it is declared with, where it comes in.
 
-A misspelt name, a word that is none of the allowed ones, a value of another type: each is a ``ConfigError`` that names
-what is meant, since an option that is not understood must never count as one that was not given. ``checked`` is for
+A misspelt name, a word that is not allowed, a value of another type: each is a ``ConfigError`` that names what is
+allowed, since an option that is not understood must never count as one that was not given. ``checked`` is for
 attrs classes; ``runtime.checking`` has the same for functions. Both read the declaration that is there anyway.
 
     >>> from cognition import Limits
@@ -13,21 +13,11 @@ attrs classes; ``runtime.checking`` has the same for functions. Both read the de
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from functools import wraps
 from types import BuiltinFunctionType, FunctionType, MethodType, UnionType
-from typing import (
-    Annotated,
-    Any,
-    Literal,
-    NoReturn,
-    TypeVar,
-    Union,
-    get_args,
-    get_origin,
-    get_type_hints,
-)
+from typing import Annotated, Any, Literal, NoReturn, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from attrs import NOTHING, fields, fields_dict, frozen, has
 
@@ -85,76 +75,58 @@ def shown(value: object) -> str:
 
 def described(hint: Any) -> str:
     """A type in words."""
-    origin, arguments = get_origin(hint), get_args(hint)
-    if hint is Any:
-        return "anything"
-    if hint in SCALARS:
-        return SCALARS[hint][0]
-    if origin is Annotated:
-        return next((one for one in arguments[1:] if isinstance(one, str)), described(arguments[0]))
-    if origin is Literal:
-        return f"{'one of ' if len(arguments) > 1 else ''}{', '.join(map(repr, arguments))}"
-    if origin in (Union, UnionType):
-        return " or ".join(dict.fromkeys(map(described, arguments)))
-    if Callable in (origin, hint):
-        return "a function"
-    if origin is tuple and (len(arguments) < 2 or arguments[-1] is ...):
-        return f"a list of which each is {described(arguments[0])}"
-    if origin is tuple:
-        return f"{len(arguments)} values"
-    if _is_mapping(hint):
-        return "a mapping"
-    if isinstance(origin, type) and issubclass(origin, Iterable) and origin.__module__ == "collections.abc":
-        return f"a list of which each is {described(arguments[0])}"
-    name = getattr(origin or hint, "__name__", str(hint))
-    return f"{'an' if name[:1] in 'AEIOU' else 'a'} {name}"
-
-
-def _is_mapping(hint: Any) -> bool:
-    kind = get_origin(hint) or hint
-    return isinstance(kind, type) and issubclass(kind, Mapping)
+    return _words_and_check(hint)[0]
 
 
 def check_of(hint: Any) -> Check | None:
     """The check of values against a type; None where there is nothing to check."""
+    return _words_and_check(hint)[1]
+
+
+def _words_and_check(hint: Any) -> tuple[str, Check | None]:
     origin, arguments = get_origin(hint), get_args(hint)
-    if hint is Any or hint is object or isinstance(hint, TypeVar):
-        return None
-    if origin is Annotated:
-        worded = any(isinstance(one, str) for one in arguments[1:])
-        return _worded(check_of(arguments[0]), described(hint)) if worded else check_of(arguments[0])
-    if hint in SCALARS:
-        return _scalar(*SCALARS[hint])
-    if origin is Literal:
-        return _word(arguments)
-    if origin in (Union, UnionType):
-        return _union(hint, arguments)
-    if Callable in (origin, hint):
-        return _instance(described(hint), callable)
-    if origin is tuple:
-        return _row(arguments)
-    if _is_mapping(hint):
-        return _mapping(*arguments)
-    if origin is not None and origin in (Iterable, Collection):
-        return _items(check_of(arguments[0]))
     kind = origin or hint
+    if hint is Any or hint is object or isinstance(hint, TypeVar):
+        return "anything", None
+    if origin is Annotated:
+        words, check = _words_and_check(arguments[0])
+        better = next((one for one in arguments[1:] if isinstance(one, str)), "")
+        return (better, _worded(check, better)) if better else (words, check)
+    if hint in SCALARS:
+        return SCALARS[hint][0], _scalar(*SCALARS[hint])
+    if origin is Literal:
+        return f"{'one of ' if len(arguments) > 1 else ''}{', '.join(map(repr, arguments))}", _word(arguments)
+    if origin in (Union, UnionType):
+        return _union(arguments)
+    if kind is Callable:
+        return "a function", _instance("a function", callable)
+    if origin is tuple and arguments[-1] is not ...:
+        words = f"{len(arguments)} value{'s' if len(arguments) > 1 else ''}"
+        return words, _row(arguments, words)
+    if isinstance(kind, type) and issubclass(kind, Mapping):
+        return "a mapping", _mapping(*arguments)
+    if origin in (tuple, Iterable, Collection, Sequence):
+        words, check = _words_and_check(arguments[0])
+        return f"a list of which each is {words}", _items(check)
+    name = getattr(kind, "__name__", str(hint))
+    words = f"{'an' if name[:1] in 'AEIOU' else 'a'} {name}"
     if getattr(kind, "_is_protocol", False):
         members = [name for one in kind.__mro__[:-1] if getattr(one, "_is_protocol", False) for name in vars(one)]
         wanted = [name for name in members if not name.startswith("_")]
-        return _instance(described(hint), lambda value: _has_all(value, wanted))
-    if isinstance(kind, type) and has(kind):
-        return _part(kind)
-    return _instance(described(hint), lambda value: isinstance(value, kind)) if isinstance(kind, type) else None
+        return words, _instance(words, lambda value: _has_all(value, wanted))
+    if isinstance(kind, type):
+        return words, _part(kind, words) if has(kind) else _instance(words, lambda value: isinstance(value, kind))
+    return words, None
 
 
-def _part(kind: type) -> Check:
+def _part(kind: type, words: str) -> Check:
     def check(value: Any) -> Any:
         if isinstance(value, kind):
             return value
         if isinstance(value, Mapping):
             inside = ", ".join(f"{name}=..." for name in value)
-            raise MismatchError(f"must be {described(kind)}, not a mapping; write {kind.__name__}({inside})")
-        _refuse(described(kind), value)
+            raise MismatchError(f"must be {words}, not a mapping; write {kind.__name__}({inside})")
+        _refuse(words, value)
 
     return check
 
@@ -208,11 +180,13 @@ def _word(words: tuple[Any, ...]) -> Check:
     return check
 
 
-def _union(hint: Any, members: tuple[Any, ...]) -> Check | None:
-    found = [check_of(member) for member in members if member is not type(None)]
+def _union(members: tuple[Any, ...]) -> tuple[str, Check | None]:
+    known = [_words_and_check(member) for member in members]
+    words = " or ".join(dict.fromkeys(name for name, _ in known))
+    found = [check for member, (_, check) in zip(members, known, strict=True) if member is not type(None)]
     checks = [check for check in found if check is not None]
     if len(checks) < len(found):
-        return None
+        return words, None
     optional = type(None) in members
 
     def check(value: Any) -> Any:
@@ -224,9 +198,9 @@ def _union(hint: Any, members: tuple[Any, ...]) -> Check | None:
             except MismatchError as problem:
                 if len(checks) == 1:  # and None
                     raise MismatchError(str(problem).replace(", not ", " or None, not ", 1)) from None
-        _refuse(described(hint), value)
+        _refuse(words, value)
 
-    return check
+    return words, check
 
 
 def _each(values: Iterable[Any], check: Check | None) -> tuple[Any, ...]:
@@ -250,14 +224,12 @@ def _items(check: Check | None) -> Check:
     return items
 
 
-def _row(arguments: tuple[Any, ...]) -> Check:
-    if arguments[-1] is ...:
-        return _items(check_of(arguments[0]))
+def _row(arguments: tuple[Any, ...], words: str) -> Check:
     checks = [check_of(one) for one in arguments]
 
     def row(value: Any) -> Any:
         if not isinstance(value, tuple | list) or len(value) != len(checks):
-            _refuse(f"{len(checks)} values", value)
+            _refuse(words, value)
         return tuple(one if check is None else check(one) for one, check in zip(value, checks, strict=True))
 
     return row
@@ -315,7 +287,7 @@ class Declared:
         option's name.
 
         Raises:
-            ConfigError: a name is not known, is missing or given twice, or its value is none that it may have.
+            ConfigError: a name is unknown, missing or given twice, or its value is not allowed.
         """
         if len(args) > len(self.positional):
             most = f"at most {len(self.positional)}" if self.positional else "no"

@@ -165,7 +165,7 @@ def _strict_literal(kind: Any) -> Callable[[Any, Any], Any]:
     def check(value: Any, _type: Any) -> Any:
         if type(value) is str and value in words:
             return value
-        raise ValueError(f"{value!r} is none of: {', '.join(words)}")
+        raise ValueError(f"{value!r} is not one of: {', '.join(words)}")
 
     return check
 

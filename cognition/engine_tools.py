@@ -6,15 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from cognition.errors import ConfigError
-from cognition.features import (
-    QUESTIONS,
-    Feature,
-    Plan,
-    Question,
-    Task,
-    TaskStatus,
-    WorkerSpec,
-)
+from cognition.features import QUESTIONS, Feature, Plan, Question, Task, TaskStatus, WorkerSpec
 from cognition.tools import ToolSpec
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Mapping
 from typing import Any, NoReturn
 
 
@@ -26,6 +27,11 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         raise DuplicateKeyError(f"the key {key!r} is given twice")
     return members
 
+
+SCALARS: Mapping[Any, str] = {
+    str: "string", int: "integer", float: "number", bool: "boolean", type(None): "null",
+}  # fmt: skip
+"""The names that JSON Schema has for Python's plain types."""
 
 DECODER = json.JSONDecoder(parse_constant=_refuse, object_pairs_hook=_unique)
 LAX_DECODER = json.JSONDecoder(parse_constant=_refuse, object_pairs_hook=_unique, strict=False)

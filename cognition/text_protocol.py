@@ -10,10 +10,10 @@ r"""Tool calls for models without native ones: a convention in plain text, told 
 the tool has succeeded.
 
 ``tool_tags``: ``<tool>read</tool><args>{"path": "x"}</args>``, as often as needed. In both, an answer may stand in
-``<response>...</response>``, and text that is none of this is an answer too: only what begins like the convention and
-can't be read is an error.
+``<response>...</response>``, and any other text is an answer too: only what begins like the convention and can't be
+read is an error.
 
-As in any format, a call that may have been cut is none, and nothing that may have been meant as its input is left out.
+As in any format, what may be a cut call is no call, and nothing that may have been meant as a call's input is left out.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ MISPLACED = (
 def _mended(text: str, *, ended: bool = True) -> Any:
     """The JSON value that a text was meant to be, or None.
 
-    ``ended``: the text has an end of its own. Otherwise a call without its closing brace is none, since it may be cut.
+    ``ended``: the text is known to be whole. Otherwise a call without its closing brace does not count: it may be cut.
     """
     from cognition.parsing.repair import MISSING_BRACE, repair_json  # only here: the core alone imports no parser
 
@@ -222,7 +222,7 @@ def _arguments(name: str, value: Any, tools: Mapping[str, ToolSpec]) -> tuple[di
         if isinstance(mended, dict):
             return mended, ""
         if BEGUN_OBJECT.match(value):  # it would be the text that a tool runs, such as a command
-            return None, f"the input of {name!r} begins like a JSON object and is none"
+            return None, f"the input of {name!r} begins like a JSON object and can't be read as one"
         properties = tools[name].parameters.get("properties", {}) if name in tools else {}
         # a schema may also be a plain true or false
         texts = [key for key, one in properties.items() if isinstance(one, dict) and one.get("type") == "string"]

@@ -8,16 +8,7 @@ from typing import Any
 from attrs import evolve
 
 from cognition.config import Limits
-from cognition.decisions import (
-    AskUser,
-    ModeSet,
-    PlanChanged,
-    Recall,
-    Remember,
-    ReviewPlan,
-    SpawnWorker,
-    TasksChanged,
-)
+from cognition.decisions import AskUser, ModeSet, PlanChanged, Recall, Remember, ReviewPlan, SpawnWorker, TasksChanged
 from cognition.draft import Draft
 from cognition.engine_tools import (
     ASK_USER,

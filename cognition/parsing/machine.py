@@ -263,7 +263,7 @@ class Run:
             self.outputs.append(ReasoningDelta(text))
 
     def _tell_thoughts(self, kept: Rope) -> None:
-        """Tell of what reads as a call in reasoning that never ended: it is none, but may have been meant as one."""
+        """Tell of what reads as a call in reasoning that never ended: it may have been meant as one."""
         if not kept:
             return
         again = Run(self.plan, ParserState(calls=self.calls), self.types, quoted=IN_REASONING)
@@ -346,7 +346,7 @@ class Run:
                 if isinstance(phase, InReasoning):
                     self._tell_thoughts(phase.kept)
                 self.phase = Ended()
-            case _:  # stray, which is one too many; plain and close_call are none of these phases
+            case _:  # stray, a marker too many; plain and close_call do not occur in these phases
                 pass
 
     # ----------------------------------------------------------------------------------------------------- calls
@@ -387,7 +387,7 @@ class Run:
         return cut  # announced within its head: there is more of it to read
 
     def _release(self, raw: str) -> None:
-        """Read what looked like a call without markers again as text, since it is none."""
+        """Read again as text what looked like a call without markers, and is not."""
         if self.quoted:  # nobody wants the text
             self.phase = IN_TEXT
             return

@@ -1,6 +1,8 @@
-"""A call while it is read: as ``InCall`` and ``Scan``, but changed in place, since a chunk comes with each token.
+"""A call while it is read: ``InCall`` and ``Scan`` as objects that are changed in place.
 
-What leaves the parser is frozen (``OpenCall.frozen``); what comes back in is opened again (``opened``).
+A chunk comes with each token. Freezing the call after each chunk and opening it again, as ``parser.advance`` has to,
+takes six times as long: 5.9 us a chunk of 4 characters, beside 1.0 us for ``Parser.feed``. What leaves the parser is
+frozen (``OpenCall.frozen``), and what comes back is opened again (``opened``).
 """
 
 from __future__ import annotations
@@ -46,7 +48,8 @@ class OpenScan:
     def to_tell(self, arguments: str, *, tentative: bool) -> tuple[str, str]:
         """What can be told once these arguments were read: the call's name, once, and the arguments.
 
-        Arguments wait for the name. With ``tentative`` the call may be none, and the name waits for the arguments too.
+        Arguments wait for the name. With ``tentative``, the text may yet turn out to be no call, and the name waits for
+        the arguments too.
         """
         if self.announced:
             return "", arguments

@@ -17,17 +17,7 @@ from attrs import astuple
 from cognition.parsing.decode import ARGUMENT_KEYS
 from cognition.parsing.markers import Markers
 from cognition.parsing.spec import CallFormat, FormatSpec
-from cognition.parsing.state import (
-    Ended,
-    InCall,
-    InReasoning,
-    InSection,
-    InText,
-    ParserPhase,
-    ParserState,
-    Role,
-    Scan,
-)
+from cognition.parsing.state import Ended, InCall, InReasoning, InSection, InText, ParserPhase, ParserState, Role, Scan
 
 Meaning = Literal[
     "reasoning_start", "reasoning_end", "answer_start", "section_start", "section_end", "call_start", "call_end",

@@ -11,15 +11,7 @@ from typing import Any
 
 from cognition.codec import from_data, to_data
 from cognition.context import message_size
-from cognition.decisions import (
-    EFFECT_TYPES,
-    CallModel,
-    CallTool,
-    CancelEffect,
-    Decision,
-    Effect,
-    Rejected,
-)
+from cognition.decisions import EFFECT_TYPES, CallModel, CallTool, CancelEffect, Decision, Effect, Rejected
 from cognition.engine_tools import SPAWN_WORKER
 from cognition.history import History
 from cognition.inputs import Input

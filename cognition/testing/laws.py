@@ -96,7 +96,7 @@ def laws(engine: CognitiveEngine, *, alphabet: Sequence[Input] | None = None) ->
     """The ten laws for this engine, in order.
 
     Laws that speak of tools, policy, limits or the context (L4, L5, L6, L9) use the engine's attribute ``config`` if it
-    is an ``AgentConfig``, and otherwise check what can be told without.
+    is an ``AgentConfig``, and otherwise check what can be seen without it.
 
     ``alphabet``: the inputs to search with, as in ``explore``; without it, all that the strategies can make.
     """

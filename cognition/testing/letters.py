@@ -1,15 +1,13 @@
 """What can happen, in few inputs: each input type with its letters, of which alphabets, draws and tests are made.
 
-A new input gets its letters here, and the inputs that answer an effect stand in ``ANSWERS``; all else is told by these.
+A new input gets its letters here. All else follows from these and from ``ANSWERS``, which says what answers what.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from cognition.decisions import (
-    ANSWERS,
-)
+from cognition.decisions import ANSWERS
 from cognition.features import Mode
 from cognition.ids import EffectId
 from cognition.inputs import (

@@ -2,13 +2,7 @@
 
 from __future__ import annotations
 
-from cognition.decisions import (
-    AskApproval,
-    CallTool,
-    ModeSet,
-    Remember,
-    SpawnWorker,
-)
+from cognition.decisions import AskApproval, CallTool, ModeSet, Remember, SpawnWorker
 from cognition.engine_tools import REMEMBER, SPAWN_WORKER
 from cognition.features import Mode
 from cognition.history import History

@@ -22,7 +22,7 @@ from cognition.testing.strategies import inputs
 from cognition.testing.world import Edge, World, addressed, take
 
 NEAR = 300
-"""Situations near the beginning that are searched for a shorter story: less than a second."""
+"""The number of situations near the beginning that are searched for a shorter story; it takes less than a second."""
 
 
 class Walk:
@@ -150,10 +150,10 @@ def _simpler(law: Law, violation: LawViolation, place: int, letters: Sequence[In
 
 
 def _burden(violation: LawViolation, letters: Sequence[Input]) -> tuple[int, int, float, int]:
-    """How hard a story is to read: its length, inputs that are none of the alphabet, time that passes, its words."""
-    told = [_to(None, event) for event in violation.story.inputs]
-    strange = sum(event not in letters for event in told)
-    return len(told), strange, sum(event.at for event in told), sum(len(describe(event)) for event in told)
+    """How hard a story is to read: its length, inputs that are not in the alphabet, time that passes, its words."""
+    events = [_to(None, event) for event in violation.story.inputs]
+    strange = sum(event not in letters for event in events)
+    return len(events), strange, sum(event.at for event in events), sum(len(describe(event)) for event in events)
 
 
 def _to(event: Input | None, answer: Input) -> Input:

@@ -162,7 +162,7 @@ def _message(message: Message) -> str:
         case UserMessage(text=text, origin=origin):
             return f"{origin} {shortened(text, 16)}"
         case AssistantMessage(text=text, calls=calls):
-            said = " ".join(filter(None, (shortened(text, 16) if text else "", ", ".join(call.id for call in calls))))
-            return f"assistant {said or 'nothing'}"
+            parts = shortened(text, 16) if text else "", ", ".join(call.id for call in calls)
+            return f"assistant {' '.join(filter(None, parts)) or 'nothing'}"
         case _:
             return f"{message.call_id} {message.status}"

@@ -49,7 +49,7 @@ from cognition.state import AgentState
 from cognition.transition import Transition
 
 REMEMBERED_EFFECTS = 3
-"""So many effects that are over are kept in a world: the sources of late and duplicate answers."""
+"""The number of effects that are over which a world keeps, so that late and duplicate answers can be made for them."""
 
 
 @frozen
@@ -65,7 +65,7 @@ class Turn:
     workers: int = 0
     """Workers that were spawned."""
     continued: int = 0
-    """How often a hook asked the turn to go on instead of completing."""
+    """The number of times that a hook asked the turn to go on instead of completing."""
     usage: Usage = Usage()
     ran: tuple[ToolCall, ...] = ()
     """The calls of the newest reply that were let run, in the order in which they were."""
@@ -77,7 +77,7 @@ class World:
 
     state: AgentState = AgentState()
     open: tuple[Effect, ...] = ()
-    """In flight: decided, and neither answered by an accepted input nor cancelled."""
+    """The effects in flight: decided, and neither answered by an accepted input nor cancelled."""
     over: tuple[Effect, ...] = ()
     """The last ``REMEMBERED_EFFECTS`` effects that are no longer in flight, oldest first."""
     granted: tuple[ToolCall, ...] = ()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import IntEnum
 from typing import Annotated, Any, Literal, Protocol, TypeVar, get_type_hints
 
@@ -164,6 +164,8 @@ Any_ = TypeVar("Any_")
         (Mapping[Any, int], [{1: 1}], [{1: "x"}], "a mapping"),
         (Iterable[int], [(1, 2), ()], ["12", {1: 2}, 5, (1, "x")], "a list of which each is a whole number"),
         (tuple[int, ...], [(1,)], [("x",), 3], "a list of which each is a whole number"),
+        (Sequence[str], [("a",)], ["ab", ("a", 1)], "a list of which each is a text"),
+        (tuple[int], [(1,)], [(), (1, 2), ("x",)], "1 value"),
         (tuple[int, Any], [(1, "x")], [(1,), ("x", 1), "12"], "2 values"),
         (list[int], [[1]], [3], "a list"),
         (Literal["a"], ["a"], ["b", 3], "'a'"),

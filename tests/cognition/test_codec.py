@@ -210,7 +210,7 @@ def test_defaults_are_left_out_and_tags_are_explicit() -> None:
         ({"options": {"logit_bias": [[3, "x"]]}}, AgentConfig, "expected float, got str @ $.options.logit_bias[0]"),
         ({"policy": {"default": "perhaps"}}, AgentConfig, "$.policy.default"),
         ({"counters": {"turn": 1.5}}, AgentState, "expected int, got float @ $.counters.turn"),
-        ("bored", FinishReason, "'bored' is none of: stop, tool_calls"),
+        ("bored", FinishReason, "'bored' is not one of: stop, tool_calls"),
     ],
 )
 def test_wrong_data_names_the_place_and_the_problem(data: object, kind: Any, message: str) -> None:
