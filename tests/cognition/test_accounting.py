@@ -136,7 +136,7 @@ def test_a_turn_costs_what_all_its_model_calls_and_workers_cost(end: Input, outc
     (finished,) = session(end)
 
     assert TurnFinished(outcome, Usage(114, 222, 56, 1.75)) == finished
-    assert Usage(121, 229, 63, 8.75) == session.state.total
+    assert session.state.total == Usage(121, 229, 63, 8.75)
 
 
 def test_an_approval_ends_a_row_of_refusals_and_so_does_a_new_turn() -> None:

@@ -128,7 +128,7 @@ def test_budgets_count_on_through_retries_workers_and_a_resume() -> None:
     assert (used.steps, used.tool_calls, used.workers, used.usage.output_tokens) == (1, 1, 1, 25)
     end = resumed.decisions[-1]
     assert isinstance(end, TurnFinished)
-    assert (LimitReached("output_tokens"), Usage(0, 30)) == (end.outcome, end.usage)
+    assert (end.outcome, end.usage) == (LimitReached("output_tokens"), Usage(0, 30))
 
 
 def spawn(name: str, *after: str) -> ProposedCall:
@@ -181,7 +181,7 @@ def test_workers_that_would_wait_for_each_other_are_never_started(calls: tuple[P
     decisions = session(replied("1.1.0", "", *calls))
 
     assert not any(isinstance(decision, SpawnWorker) for decision in decisions)
-    assert {"error"} == {status for _, status in session.results}
+    assert {status for _, status in session.results} == {"error"}
 
 
 @pytest.mark.behaviour("B25", "I8")

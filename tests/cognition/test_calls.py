@@ -154,7 +154,7 @@ def test_a_refusal_from_now_on_keeps_its_reason() -> None:
 
     session(ApprovalRefused(FIRST, "never", always=True))
 
-    assert (Rule("deny", "delete", "never"),) == session.state.remembered
+    assert session.state.remembered == (Rule("deny", "delete", "never"),)
     assert session.results == [
         ("Error: the user refused this call: never", "refused"),
         ("Error: this call is not permitted: never", "refused"),
@@ -177,7 +177,7 @@ def test_a_worker_always_has_something_left_to_work_with() -> None:
     (spawn,) = session(replied("1.1.0", "", WORKER, usage=Usage(9, 9, cost=0.75)))
 
     assert isinstance(spawn, SpawnWorker)
-    assert Limits(tool_calls=1, workers=1, cost=0.25, input_tokens=1, output_tokens=1) == spawn.limits
+    assert spawn.limits == Limits(tool_calls=1, workers=1, cost=0.25, input_tokens=1, output_tokens=1)
 
 
 @pytest.mark.parametrize("limit", [1, 2, 3])
@@ -221,7 +221,7 @@ def test_a_note_is_saved_in_its_turn_and_not_beside_what_still_runs() -> None:
 
     remember, *_ = session(ToolReturned(FIRST, "6"))
 
-    assert Remember("6") == remember
+    assert remember == Remember("6")
 
 
 def test_a_worker_that_needs_nobody_starts_although_one_before_it_waits() -> None:

@@ -115,7 +115,7 @@ def test_the_echo_engine_numbers_its_messages_through() -> None:
         UserMessage("m3", "b"),
         AssistantMessage("m4", "Echo: b"),
     ] == list(second.next_state.history)
-    assert (TurnFinished(Completed("Echo: b"), Usage()),) == second.decisions
+    assert second.decisions == (TurnFinished(Completed("Echo: b"), Usage()),)
     assert Transition(second.next_state) == engine.step(second.next_state, ShutdownAsked())
 
 
@@ -130,12 +130,12 @@ def test_a_fold_starts_where_it_is_told_and_gives_each_step_on_the_way() -> None
     assert states[-1] == fold(engine, inputs[1:], begun)
     assert states[1:] == [transition.next_state for transition in transitions(engine, inputs[1:], begun)]
     assert begun == fold(engine, [], begun)
-    assert AgentState() == fold(engine, [])
+    assert fold(engine, []) == AgentState()
     empty = AgentState(history=History(), mode="auto")
     assert fold(engine, [UserSpoke("a")], empty).mode == "auto"
 
 
 def test_an_engine_without_a_configuration_has_the_default_one() -> None:
-    assert AgentConfig() == LLMEngine().config
+    assert LLMEngine().config == AgentConfig()
     config = AgentConfig(system="x")
     assert LLMEngine(config).config is config

@@ -134,8 +134,8 @@ def test_arguments_at_the_border_are_read() -> None:
     tasks = (Task("a", "in_progress"), Task("b", "done"), Task("c", "open"))
     assert tasks == read_tasks({"tasks": [{"title": task.title, "status": task.status} for task in tasks]})
     assert read_tasks({"tasks": []}) == ()
-    assert Plan(("a",)) == read_plan({"steps": ["a"]})
-    assert WorkerSpec("a", "b") == read_worker({"name": "a", "objective": "b"})
+    assert read_plan({"steps": ["a"]}) == Plan(("a",))
+    assert read_worker({"name": "a", "objective": "b"}) == WorkerSpec("a", "b")
     assert WorkerSpec("a", "b", ("t",), ("w",)) == read_worker(
         {"name": "a", "objective": "b", "tools": ["t"], "after": ["w"]}
     )

@@ -46,7 +46,7 @@ def test_retries_end_with_the_failure() -> None:
         index += 2
         calls += 1
 
-    assert (TurnFinished(Failed("transient", "reset"), Usage()),) == decisions
+    assert decisions == (TurnFinished(Failed("transient", "reset"), Usage()),)
     assert AgentConfig().retry.attempts == calls
 
 
@@ -68,8 +68,8 @@ def test_a_call_that_showed_text_is_not_silently_restarted() -> None:
 
     decisions = session(ModelFailed(effect("1.1.0"), Failure("reset", kind="transient"), "Hi, I"))
 
-    assert (TurnFinished(Failed("transient", "reset", "Hi, I"), Usage()),) == decisions
-    assert AssistantMessage("m2", "Hi, I", interrupted=True) == session.state.history[-1]
+    assert decisions == (TurnFinished(Failed("transient", "reset", "Hi, I"), Usage()),)
+    assert session.state.history[-1] == AssistantMessage("m2", "Hi, I", interrupted=True)
 
 
 def test_an_interrupted_model_call_ends_the_turn_as_cancelled() -> None:
@@ -78,7 +78,7 @@ def test_an_interrupted_model_call_ends_the_turn_as_cancelled() -> None:
 
     decisions = session(ModelInterrupted(effect("1.1.0"), "Hi", Usage(3, 1)))
 
-    assert (TurnFinished(Cancelled("the model call was interrupted", "Hi"), Usage(3, 1)),) == decisions
+    assert decisions == (TurnFinished(Cancelled("the model call was interrupted", "Hi"), Usage(3, 1)),)
 
 
 def test_an_overflow_drops_old_turns_and_tries_once_more() -> None:
@@ -92,12 +92,12 @@ def test_an_overflow_drops_old_turns_and_tries_once_more() -> None:
 
     plan, again = session(ModelFailed(effect("4.1.0"), failure))
 
-    assert RetryPlanned("context_overflow", "too long", 2, 0.0) == plan
+    assert plan == RetryPlanned("context_overflow", "too long", 2, 0.0)
     assert isinstance(again, CallModel)
     assert again.request.messages[-1].text == "Hello"  # type: ignore[union-attr]  # the user's message
     assert len(again.request.messages) < 7
     (end,) = session(ModelFailed(effect("4.1.1"), failure))
-    assert TurnFinished(Failed("context_overflow", "too long"), Usage()) == end
+    assert end == TurnFinished(Failed("context_overflow", "too long"), Usage())
 
 
 def test_an_overflow_with_an_absurd_count_does_not_silence_the_session() -> None:
@@ -159,11 +159,11 @@ def test_the_step_limit_asks_for_a_final_answer_without_tools() -> None:
         decisions = session(ToolReturned(effect(f"1.{step}.1"), "ok"))
 
     hit, final = decisions
-    assert LimitHit("steps", "the limit of 2 steps is reached") == hit
+    assert hit == LimitHit("steps", "the limit of 2 steps is reached")
     assert isinstance(final, CallModel)
     assert (final.purpose, final.request.tools) == ("final_answer", ())
     note = final.request.messages[-1]
     assert isinstance(note, UserMessage)
     assert note.origin == "engine"
     end = session(replied("1.3.0", "Half done.", ProposedCall("write", {"n": 3})))
-    assert (TurnFinished(LimitReached("steps", "Half done."), Usage()),) == end
+    assert end == (TurnFinished(LimitReached("steps", "Half done."), Usage()),)

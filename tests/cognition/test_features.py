@@ -157,7 +157,7 @@ def test_the_list_of_tasks_is_kept_and_told() -> None:
     assert isinstance(again, CallModel)
     assert tasks == session.state.tasks
     session(CancelAsked())
-    assert (TasksChanged(()),) == session(SessionReset())
+    assert session(SessionReset()) == (TasksChanged(()),)
     assert session.state.tasks == ()
 
 
@@ -170,7 +170,7 @@ def test_while_planning_only_read_only_tools_run_from_that_very_step_on() -> Non
 
     decisions = calling(session, ProposedCall("enter_plan_mode"), ProposedCall("write"), ProposedCall("multiply"))
 
-    assert ModeSet("plan") == decisions[0]
+    assert decisions[0] == ModeSet("plan")
     assert [CallTool(effect("1.1.1"), ToolCall("call-1-1-3", "multiply"))] == list(decisions[1:])
     session(ToolReturned(effect("1.1.1"), "6"))
     assert [status for _, status in session.results] == ["ok", "refused", "ok"]
@@ -187,13 +187,13 @@ def test_an_approved_plan_is_executed_step_by_step_in_the_mode_of_before() -> No
     plan_changed, mode_set, _ = session(PlanReviewed(effect("1.2.1"), True))
 
     assert ReviewPlan(effect("1.2.1"), Plan(("look", "write"))) == review
-    assert PlanChanged(Plan(("look", "write"))) == plan_changed
-    assert ModeSet("careful") == mode_set
+    assert plan_changed == PlanChanged(Plan(("look", "write")))
+    assert mode_set == ModeSet("careful")
     next_step, _ = session(replied("1.3.0", "", ProposedCall("finish_step")))
-    assert PlanChanged(Plan(("look", "write"), 1)) == next_step
+    assert next_step == PlanChanged(Plan(("look", "write"), 1))
     assert session.results[-1][0] == "Next step: write"
     done, _ = session(replied("1.4.0", "", ProposedCall("finish_step", {"n": 2})))
-    assert PlanChanged(None) == done
+    assert done == PlanChanged(None)
     assert session.results[-1][0] == "The plan is done."
     assert session.state.plan is None
 
@@ -204,7 +204,7 @@ def test_entering_plan_mode_twice_is_entering_it_once() -> None:
 
     decisions = calling(session, ProposedCall("enter_plan_mode"), ProposedCall("enter_plan_mode", {"again": True}))
 
-    assert [ModeSet("plan")] == [d for d in decisions if isinstance(d, ModeSet)]
+    assert [d for d in decisions if isinstance(d, ModeSet)] == [ModeSet("plan")]
     assert session.state.resume_mode == "careful"
 
 
@@ -219,7 +219,7 @@ def test_a_plan_that_is_sent_back_keeps_the_mode() -> None:
     assert (session.state.mode, session.state.plan) == ("plan", None)
     assert session.results[-1] == ("The user wants another plan: smaller steps", "refused")
     session(CancelAsked())
-    assert (ModeSet("default"),) == session(SessionReset())
+    assert session(SessionReset()) == (ModeSet("default"),)
 
 
 def test_a_reset_forgets_the_plan() -> None:
@@ -258,13 +258,13 @@ def test_a_mode_that_was_lowered_holds_for_calls_that_already_wait() -> None:
     session = Session(engine_with(DELETE))
     calling(session, ProposedCall("delete"))
 
-    assert (ModeSet("plan"),) == session(ModeChanged("plan"))
+    assert session(ModeChanged("plan")) == (ModeSet("plan"),)
     (again,) = session(ApprovalGiven(effect("1.1.1")))
 
     assert isinstance(again, CallModel)
     assert "not permitted any more: only read-only tools run while planning" in session.results[0][0]
     assert session(ModeChanged("plan")) == ()
-    assert (ModeSet("auto"),) == session(ModeChanged("auto"))
+    assert session(ModeChanged("auto")) == (ModeSet("auto"),)
 
 
 @pytest.mark.parametrize(
@@ -308,12 +308,12 @@ def test_the_memory_can_be_searched_before_each_answer() -> None:
     assert Recall(effect("1.0.0"), "Do I like tea?") == recall
     assert isinstance(ask, CallModel)
     assert ask.effect_id == "1.1.0"
-    assert UserMessage("m2", "From your notes:\nI like tea", "engine") == ask.request.messages[-1]
+    assert ask.request.messages[-1] == UserMessage("m2", "From your notes:\nI like tea", "engine")
     session(replied("1.1.0", "Yes."))
     session(UserSpoke("And milk?"))
     (ask,) = session(MemoryRecalled(effect("2.0.0")))
     assert isinstance(ask, CallModel)
-    assert UserMessage("m4", "And milk?") == ask.request.messages[-1]
+    assert ask.request.messages[-1] == UserMessage("m4", "And milk?")
 
 
 # ------------------------------------------------------------------------------------------------------------- workers
@@ -336,7 +336,7 @@ def test_workers_run_side_by_side_and_a_dependant_waits_for_what_it_needs() -> N
 
     assert isinstance(again, CallModel)
     assert session.results == [("A", "ok"), ("B", "ok"), ("C", "ok")]
-    assert Usage(6, 6) == session.state.spent.usage
+    assert session.state.spent.usage == Usage(6, 6)
 
 
 @pytest.mark.parametrize("event", [WorkerFailed(effect("1.1.1"), "broken"), WorkerStalled(effect("1.1.1"))])
@@ -399,7 +399,7 @@ def test_a_worker_gets_what_is_left_and_never_more_than_its_parent_has() -> None
     assert isinstance(spawn, SpawnWorker)
     assert spawn.worker.tools == ("multiply",)
     assert spawn.mode == "careful"
-    assert (Rule("allow", "spawn_worker"),) == spawn.remembered
+    assert spawn.remembered == (Rule("allow", "spawn_worker"),)
     left = spawn.limits
     assert (left.tool_calls, left.input_tokens, left.output_tokens, left.cost, left.workers) == (4, 40, 6, 0.75, 2)
 
@@ -412,10 +412,10 @@ def test_no_more_workers_than_the_limit() -> None:
 
     hit, final = session(replied("1.2.0", "", worker("b")))
 
-    assert LimitHit("workers", "the limit of 1 workers is reached") == hit
+    assert hit == LimitHit("workers", "the limit of 1 workers is reached")
     assert isinstance(final, CallModel)
     (end,) = session(replied("1.3.0", "Enough."))
-    assert TurnFinished(LimitReached("workers", "Enough."), Usage()) == end
+    assert end == TurnFinished(LimitReached("workers", "Enough."), Usage())
 
 
 @pytest.mark.behaviour("B23")

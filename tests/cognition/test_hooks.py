@@ -41,7 +41,7 @@ def test_hooks_before_a_turn_run_in_order_and_may_add_context() -> None:
     assert RunHook(effect("1.0.0"), "session_start", "Hello") == first
     assert RunHook(effect("1.0.1"), "user_message", "Hello") == second
     assert isinstance(ask, CallModel)
-    assert [UserMessage("m1", "Hello"), UserMessage("m2", "It is Monday.", "engine")] == list(ask.request.messages)
+    assert list(ask.request.messages) == [UserMessage("m1", "Hello"), UserMessage("m2", "It is Monday.", "engine")]
     session(replied("1.1.0", "Hi."))
     (only,) = session(UserSpoke("Again"))
     assert RunHook(effect("2.0.0"), "user_message", "Again") == only
@@ -53,7 +53,7 @@ def test_a_hook_may_refuse_a_message() -> None:
 
     (end,) = session(HookReturned(effect("1.0.0"), "refuse", "not now"))
 
-    assert TurnFinished(Cancelled("a hook refused the message: not now"), Usage()) == end
+    assert end == TurnFinished(Cancelled("a hook refused the message: not now"), Usage())
 
 
 def test_a_turn_whose_time_ran_out_in_a_hook_ends_there() -> None:
@@ -63,7 +63,7 @@ def test_a_turn_whose_time_ran_out_in_a_hook_ends_there() -> None:
     hit, end = session(HookReturned(effect("1.0.0"), at=6.0))
 
     assert isinstance(hit, LimitHit)
-    assert TurnFinished(LimitReached("seconds"), Usage()) == end
+    assert end == TurnFinished(LimitReached("seconds"), Usage())
 
 
 @pytest.mark.behaviour("B11")
@@ -140,7 +140,7 @@ def test_a_hook_may_ask_a_turn_to_go_on_a_limited_number_of_times() -> None:
 
     (end,) = session(HookReturned(effect("1.3.1"), "go_on", "Again!"))
 
-    assert TurnFinished(Completed("Really done."), Usage()) == end
+    assert end == TurnFinished(Completed("Really done."), Usage())
     assert isinstance(session.state.history[-1], AssistantMessage)
 
 

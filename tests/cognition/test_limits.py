@@ -34,7 +34,7 @@ def test_calls_beyond_the_limit_are_answered_but_not_run() -> None:
 
     hit, final = session(ToolReturned(effect("1.1.2"), "b"))
 
-    assert LimitHit("tool_calls", "the limit of 2 tool calls is reached") == hit
+    assert hit == LimitHit("tool_calls", "the limit of 2 tool calls is reached")
     assert isinstance(final, CallModel)
     assert session.results[2:] == [("Not run: the limit of 2 tool calls is reached.", "error")] * 2
 
@@ -52,11 +52,11 @@ def test_a_loop_of_calls_is_ended_with_a_result_that_says_so(cycle: int) -> None
 
     hit, final = session(replied(f"1.{step + 1}.0", "", ProposedCall("write", f'{{"z":1,"n":{(step + 1) % cycle}}}')))
 
-    assert LimitHit("loop", "the same calls were repeated") == hit
+    assert hit == LimitHit("loop", "the same calls were repeated")
     assert isinstance(final, CallModel)
     assert session.results[-1] == ("Not run: the same calls were repeated.", "error")
     (end,) = session(replied(f"1.{step + 2}.0", "I give up."))
-    assert TurnFinished(LimitReached("loop", "I give up."), Usage()) == end
+    assert end == TurnFinished(LimitReached("loop", "I give up."), Usage())
 
 
 @pytest.mark.behaviour("B3")
@@ -68,8 +68,8 @@ def test_refusals_in_a_row_end_the_turn() -> None:
 
     hit, end = session(ApprovalRefused(effect("1.1.2")))
 
-    assert LimitHit("refusals", "the limit of 2 refusals is reached") == hit
-    assert TurnFinished(LimitReached("refusals"), Usage()) == end
+    assert hit == LimitHit("refusals", "the limit of 2 refusals is reached")
+    assert end == TurnFinished(LimitReached("refusals"), Usage())
     assert session.results[-1][0] == "Not run: the limit of 2 refusals is reached."
 
 
@@ -103,7 +103,7 @@ def test_time_that_ran_out_while_waiting_ends_the_turn() -> None:
     hit, end = session(TimerFired(effect("1.1.1"), at=105.0))
 
     assert isinstance(hit, LimitHit)
-    assert TurnFinished(LimitReached("seconds"), Usage()) == end
+    assert end == TurnFinished(LimitReached("seconds"), Usage())
 
 
 def test_time_that_ran_out_while_the_user_was_asked_lets_nothing_run() -> None:
@@ -140,7 +140,7 @@ def test_a_call_that_was_approved_after_others_used_up_the_limit_does_not_run() 
 
     hit, final = session(ApprovalGiven(effect("1.1.1")))
 
-    assert LimitHit("tool_calls", "the limit of 1 tool calls is reached") == hit
+    assert hit == LimitHit("tool_calls", "the limit of 1 tool calls is reached")
     assert isinstance(final, CallModel)
     assert final.purpose == "final_answer"
     assert session.results[0] == ("Not run: the limit of 1 tool calls is reached.", "error")
@@ -155,5 +155,5 @@ def test_calls_that_a_hook_looked_at_after_others_used_up_the_limit_do_not_run()
     session(HookReturned(effect("1.1.2")))
     hit, _ = session(ToolReturned(effect("1.1.3"), "ok"))
 
-    assert LimitHit("tool_calls", "the limit of 1 tool calls is reached") == hit
+    assert hit == LimitHit("tool_calls", "the limit of 1 tool calls is reached")
     assert session.results[1] == ("Not run: the limit of 1 tool calls is reached.", "error")

@@ -275,4 +275,4 @@ def test_arguments_are_written_as_the_letters_they_are() -> None:
 
 
 def test_usage_adds_up() -> None:
-    assert Usage(4, 6, 3, 1.5) == Usage(1, 2, 3, 0.5) + Usage(3, 4, 0, 1.0)
+    assert Usage(1, 2, 3, 0.5) + Usage(3, 4, 0, 1.0) == Usage(4, 6, 3, 1.5)

@@ -83,13 +83,13 @@ def test_an_overflow_counts_as_an_attempt_and_is_mended_once() -> None:
     session(TimerFired(effect("4.1.2")))
     (end,) = session(ModelFailed(effect("4.1.3"), Failure("reset", kind="transient")))
 
-    assert RetryPlanned("context_overflow", "too long", 2, 0.0) == plan
+    assert plan == RetryPlanned("context_overflow", "too long", 2, 0.0)
     assert isinstance(again, CallModel)
     assert again.effect_id == "4.1.1"
     assert isinstance(planned, RetryPlanned)
     assert (planned.attempt, planned.seconds) == (3, delay(RetryPolicy(), "transient", 3, 4, None))
     assert StartTimer(effect("4.1.2"), planned.seconds) == timer
-    assert TurnFinished(Failed("transient", "reset"), Usage()) == end
+    assert end == TurnFinished(Failed("transient", "reset"), Usage())
 
 
 def test_an_overflow_after_a_retry_is_mended_too_but_not_twice() -> None:
@@ -104,7 +104,7 @@ def test_an_overflow_after_a_retry_is_mended_too_but_not_twice() -> None:
 
     assert isinstance(plan, RetryPlanned)
     assert plan.attempt == 3
-    assert TurnFinished(Failed("context_overflow", "too long"), Usage()) == end
+    assert end == TurnFinished(Failed("context_overflow", "too long"), Usage())
 
 
 def test_an_overflow_at_the_end_of_a_budget_is_not_mended() -> None:
@@ -112,7 +112,7 @@ def test_an_overflow_at_the_end_of_a_budget_is_not_mended() -> None:
 
     hit, _ = session(ModelFailed(effect("4.1.0"), overflow(1000), usage=Usage(50)))
 
-    assert LimitHit("input_tokens", "the limit of 50 input tokens is reached") == hit
+    assert hit == LimitHit("input_tokens", "the limit of 50 input tokens is reached")
 
 
 @pytest.mark.parametrize(

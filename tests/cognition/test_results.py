@@ -128,7 +128,7 @@ def test_notes_of_the_memory_stand_in_lines() -> None:
 
     session(MemoryRecalled(effect("1.0.0"), ("tea", "at 5")))
 
-    assert UserMessage("m2", "From your notes:\ntea\nat 5", "engine") == session.state.history[-1]
+    assert session.state.history[-1] == UserMessage("m2", "From your notes:\ntea\nat 5", "engine")
 
 
 @pytest.mark.behaviour("B6")
@@ -151,7 +151,7 @@ def test_reasoning_beside_and_inside_a_text_protocol_is_kept_together() -> None:
 
     session(replied("1.1.0", '{"t": "inside", "f": "Done."}', reasoning="beside"))
 
-    assert AssistantMessage("m2", '{"t": "inside", "f": "Done."}', "beside\ninside") == session.state.history[-1]
+    assert session.state.history[-1] == AssistantMessage("m2", '{"t": "inside", "f": "Done."}', "beside\ninside")
 
 
 def test_each_text_protocol_is_read_as_what_it_is() -> None:
@@ -215,7 +215,7 @@ def test_an_unreadable_reply_is_answered_with_the_reason_and_its_reasoning_kept(
     native = Session(engine_with(WRITE))
     native(UserSpoke("Go"))
     native(replied("1.1.0", "Well.", malformed=(MalformedToolCall("{", "cut"),), reasoning="Hmm."))
-    assert AssistantMessage("m2", "Well.", "Hmm.") == native.state.history[1]
+    assert native.state.history[1] == AssistantMessage("m2", "Well.", "Hmm.")
 
     textual = Session(engine_with(WRITE, protocol="short_keys"))
     textual(UserSpoke("Go"))
@@ -246,7 +246,7 @@ def test_a_final_answer_is_kept_as_it_was_said() -> None:
 
     session(replied("1.2.0", "Half done.", reasoning="Hmm."))
 
-    assert AssistantMessage("m5", "Half done.", "Hmm.") == session.state.history[-1]
+    assert session.state.history[-1] == AssistantMessage("m5", "Half done.", "Hmm.")
 
 
 def test_a_readable_call_ends_a_row_of_unreadable_ones() -> None:
@@ -281,7 +281,7 @@ def test_what_had_arrived_of_an_interrupted_reply_is_kept() -> None:
 
     session(ModelInterrupted(effect("1.1.0"), "Once upon"))
 
-    assert AssistantMessage("m2", "Once upon", interrupted=True) == session.state.history[-1]
+    assert session.state.history[-1] == AssistantMessage("m2", "Once upon", interrupted=True)
 
 
 @pytest.mark.parametrize(

@@ -100,7 +100,7 @@ def test_short_keys_are_read_in_every_shape(text: str, expected: list[tuple[str,
 @pytest.mark.parametrize("protocol", ["short_keys", "tool_tags"])
 @pytest.mark.behaviour("B5")
 def test_a_plain_answer_is_never_taken_for_a_failed_call(protocol: TextProtocol, text: str) -> None:
-    assert Reading(answer=text) == read_text(protocol, text, TOOLS)
+    assert read_text(protocol, text, TOOLS) == Reading(answer=text)
 
 
 @pytest.mark.behaviour("B7")
@@ -197,11 +197,11 @@ def test_a_turn_in_a_text_protocol() -> None:
     session(ToolReturned(effect("1.1.1"), "a.txt"))
     end = session(replied("1.2.0", '{"f": "One file."}'))
 
-    assert Remember("curious") == remember
+    assert remember == Remember("curious")
     assert isinstance(run, CallTool)
     assert run.call.arguments == {"command": "ls"}
-    assert (TurnFinished(Completed("One file."), Usage()),) == end
-    assert AssistantMessage("m4", '{"f": "One file."}') == session.state.history[-1]
+    assert end == (TurnFinished(Completed("One file."), Usage()),)
+    assert session.state.history[-1] == AssistantMessage("m4", '{"f": "One file."}')
 
 
 @pytest.mark.behaviour("B7")
@@ -224,8 +224,8 @@ def test_an_answer_beside_a_call_holds_once_the_call_succeeded() -> None:
     session(replied("1.1.0", reply))
     (hook,) = session(ToolReturned(effect("1.1.1"), "a.txt"))
     assert RunHook(effect("1.1.2"), "stop", "Listed.") == hook
-    assert (TurnFinished(Completed("Listed."), Usage()),) == session(HookReturned(effect("1.1.2")))
-    assert AssistantMessage("m4", "Listed.") == session.state.history[-1]
+    assert session(HookReturned(effect("1.1.2"))) == (TurnFinished(Completed("Listed."), Usage()),)
+    assert session.state.history[-1] == AssistantMessage("m4", "Listed.")
 
 
 def test_a_model_may_want_the_user_to_be_asked() -> None:

@@ -58,7 +58,7 @@ def test_the_turn_of_the_design_table() -> None:
 
     assert isinstance(ask, CallModel)
     assert ask.effect_id == "1.1.0"
-    assert [UserMessage("m1", "What is 17 * 23?")] == list(ask.request.messages)
+    assert list(ask.request.messages) == [UserMessage("m1", "What is 17 * 23?")]
 
     run = session(replied("1.1.0", "", ProposedCall("multiply", {"a": 17, "b": 23}), usage=Usage(100, 10)))
 
@@ -71,7 +71,7 @@ def test_the_turn_of_the_design_table() -> None:
 
     end = session(replied("1.2.0", "17 * 23 is 391.", usage=Usage(120, 12)))
 
-    assert (TurnFinished(Completed("17 * 23 is 391."), Usage(220, 22)),) == end
+    assert end == (TurnFinished(Completed("17 * 23 is 391."), Usage(220, 22)),)
     assert session.state.phase == Idle()
     assert [
         UserMessage("m1", "What is 17 * 23?"),
@@ -216,7 +216,7 @@ def test_cancel_keeps_what_the_user_has_read() -> None:
     decisions = session(CancelAsked(partial_text="Once upon"))
 
     assert (CancelEffect(effect("1.1.0")), TurnFinished(Cancelled("", "Once upon"), Usage())) == decisions
-    assert AssistantMessage("m2", "Once upon", interrupted=True) == session.state.history[-1]
+    assert session.state.history[-1] == AssistantMessage("m2", "Once upon", interrupted=True)
 
 
 def test_cancel_counts_the_tokens_of_the_reply_that_it_stops() -> None:
@@ -227,7 +227,7 @@ def test_cancel_counts_the_tokens_of_the_reply_that_it_stops() -> None:
     decisions = session(CancelAsked(usage=Usage(20, 7)))
 
     assert (CancelEffect(effect("1.1.0")), TurnFinished(Cancelled(""), Usage(20, 7))) == decisions
-    assert Usage(20, 7) == session.state.total
+    assert session.state.total == Usage(20, 7)
 
 
 @pytest.mark.behaviour("B19")
@@ -249,7 +249,7 @@ def test_a_rate_limit_is_waited_out_and_the_call_made_again() -> None:
     plan, timer = session(ModelFailed(effect("1.1.0"), Failure("busy", status=429, retry_after=7.0)))
     (again,) = session(TimerFired(effect("1.1.1")))
 
-    assert RetryPlanned("rate_limit", "busy", 2, 7.0) == plan
+    assert plan == RetryPlanned("rate_limit", "busy", 2, 7.0)
     assert StartTimer(effect("1.1.1"), 7.0) == timer
     assert isinstance(again, CallModel)
     assert again.effect_id == "1.1.2"
@@ -312,7 +312,7 @@ def test_an_empty_reply_is_nudged_at_most_twice() -> None:
 
     (end,) = session(replied("1.3.0"))
 
-    assert TurnFinished(Failed("bad_output", "the model gave no answer in 3 replies"), Usage()) == end
+    assert end == TurnFinished(Failed("bad_output", "the model gave no answer in 3 replies"), Usage())
 
 
 def test_an_answer_that_was_cut_says_so() -> None:
@@ -321,7 +321,7 @@ def test_an_answer_that_was_cut_says_so() -> None:
 
     (end,) = session(replied("1.1.0", "Hello, I", finish_reason="length"))
 
-    assert TurnFinished(Completed("Hello, I", "length"), Usage()) == end
+    assert end == TurnFinished(Completed("Hello, I", "length"), Usage())
 
 
 def test_reset_forgets_the_conversation_and_goes_on_counting() -> None:
@@ -351,7 +351,7 @@ def test_shutdown_ends_everything() -> None:
     assert isinstance(no, Rejected)
     assert no.reason == "closed"
     idle = Session(engine_with())
-    assert (SessionClosed(),) == idle(ShutdownAsked())
+    assert idle(ShutdownAsked()) == (SessionClosed(),)
 
 
 @pytest.mark.behaviour("B15")
@@ -413,8 +413,8 @@ def test_the_echo_engine_answers_and_leaves_its_argument_alone() -> None:
 
     transition = EchoEngine().step(before, UserSpoke("hello"))
 
-    assert (TurnFinished(Completed("Echo: hello"), Usage()),) == transition.decisions
-    assert AgentState() == before
+    assert transition.decisions == (TurnFinished(Completed("Echo: hello"), Usage()),)
+    assert before == AgentState()
     assert [m.text for m in transition.next_state.history] == ["hello", "Echo: hello"]  # type: ignore[union-attr]
     assert before == EchoEngine().step(before, None).next_state
 
@@ -427,4 +427,4 @@ def test_calls_mean_nothing_where_the_program_wants_none() -> None:
     malformed = (MalformedToolCall("{", "cut"),)
     (end,) = session(replied("1.1.0", "I would write.", ProposedCall("write"), malformed=malformed))
 
-    assert TurnFinished(Completed("I would write."), Usage()) == end
+    assert end == TurnFinished(Completed("I would write."), Usage())

@@ -87,7 +87,7 @@ def test_a_name_without_its_arguments_is_no_call(spec: FormatSpec, reason: Finis
 def test_a_cut_name_is_told_with_how_it_was_cut() -> None:
     reply = parse_reply(FORMATS["mistral"], "[TOOL_CALLS]wipe[ARGS]", finish_reason="length")
 
-    assert Reply(malformed=reply.malformed) == reply
+    assert reply == Reply(malformed=reply.malformed)
     assert reply.malformed[0].reason.startswith("the reply reached the token limit inside the call: ")
 
 

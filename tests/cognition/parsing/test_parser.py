@@ -190,7 +190,7 @@ def test_arguments_wait_for_a_name_that_comes_late() -> None:
     """A call is announced before its arguments, in whatever order the model wrote them."""
     outputs = read(HERMES, '<tool_call>{"arguments": {"x": 1}, "name": "f"}</tool_call>')
 
-    assert [CallStarted(0, "f"), ArgumentsDelta(0, '{"x": 1}')] == outputs[:2]
+    assert outputs[:2] == [CallStarted(0, "f"), ArgumentsDelta(0, '{"x": 1}')]
 
 
 @pytest.mark.parametrize(
@@ -204,7 +204,7 @@ def test_arguments_wait_for_a_name_that_comes_late() -> None:
 def test_arguments_that_are_no_object_end_where_their_value_ends(spec: FormatSpec, raw: str) -> None:
     """Neither the comma behind them nor the brace of the call belongs to them."""
     for chunks in ([raw], list(raw)):
-        assert [CallStarted(0, "f"), ArgumentsDelta(0, "5")] == read(spec, chunks)[:2]
+        assert read(spec, chunks)[:2] == [CallStarted(0, "f"), ArgumentsDelta(0, "5")]
 
 
 @pytest.mark.parametrize("between", ["", " ", ";", "; ", ";\n", " ; ", "\n", ",", " ,\n"])
@@ -288,7 +288,7 @@ def test_a_call_cut_at_each_place_is_finished_or_kept_as_it_stands() -> None:
             assert call[:cut].strip() == closing.malformed.raw
             assert closing.malformed.reason.startswith("the reply reached the token limit inside the call: ")
         else:
-            assert CallFinished(0, ProposedCall("f", '{"x": "a}"}'), terminated=False) == closing
+            assert closing == CallFinished(0, ProposedCall("f", '{"x": "a}"}'), terminated=False)
 
 
 @pytest.mark.parametrize(
@@ -305,17 +305,17 @@ def test_a_reply_that_breaks_off_in_an_end_marker_has_its_call(spec: FormatSpec,
     for cut in range(len(end)):
         reply = parse_reply(spec, call + end[:cut], finish_reason="length")
 
-        assert Reply(tool_calls=(ProposedCall("f", "{}"),)) == reply
+        assert reply == Reply(tool_calls=(ProposedCall("f", "{}"),))
 
 
 def test_text_before_a_possible_marker_is_let_go_at_the_end() -> None:
     """A reply that ends with the beginning of a marker ends with that text."""
-    assert Reply("a <tool_ca") == parse_reply(HERMES, "a <tool_ca", finish_reason="length")
+    assert parse_reply(HERMES, "a <tool_ca", finish_reason="length") == Reply("a <tool_ca")
 
 
 def test_nothing_is_read_after_a_stop_text() -> None:
     """What a runtime lets through behind the end of the turn is not the model's answer; it stays in ``raw``."""
-    assert Reply("Hi") == parse_reply(HERMES, "Hi<|im_end|>\n<|im_start|>user\n<tool_call>{}</tool_call>")
+    assert parse_reply(HERMES, "Hi<|im_end|>\n<|im_start|>user\n<tool_call>{}</tool_call>") == Reply("Hi")
 
 
 # ------------------------------------------------------------------------------------------------ broken calls
@@ -367,7 +367,7 @@ def test_plain_text_is_left_alone() -> None:
     """Without markers in the format every character is text, and nothing waits."""
     parser = Parser(PLAIN)
 
-    assert (TextDelta(" \n<think> </tool_call> "),) == parser.feed(" \n<think> </tool_call> ")
+    assert parser.feed(" \n<think> </tool_call> ") == (TextDelta(" \n<think> </tool_call> "),)
     assert parser.finish() == ()
 
 
@@ -435,8 +435,8 @@ def test_json_that_is_no_call_is_not_held_back_for_long() -> None:
     parser = Parser(BARE_JSON)
 
     assert parser.feed('{"title') == ()
-    assert [TextDelta('{"title"')] == merged(parser.feed('"'))
-    assert [TextDelta(': {"x": 1}}')] == merged(parser.feed(': {"x": 1}}'))
+    assert merged(parser.feed('"')) == [TextDelta('{"title"')]
+    assert merged(parser.feed(': {"x": 1}}')) == [TextDelta(': {"x": 1}}')]
     assert len(collect(parser.feed('{"name": "' + "a" * (LONGEST_HEAD - 10))).text) == LONGEST_HEAD
 
 

@@ -126,7 +126,7 @@ def test_a_stop_text_in_reasoning_ends_it_unended() -> None:
 def test_only_what_reads_as_a_call_is_told() -> None:
     """A mention of the marker, a broken call, and what a section holds besides, are thoughts and nothing else."""
     for text in ("<tool_call>", "<tool_call>{bad}</tool_call>", "<tool_call>5</tool_call> and </tool_call>"):
-        assert Reply(reasoning=f"I write {text}") == parse_reply(HERMES, f"<think>I write {text}")
+        assert parse_reply(HERMES, f"<think>I write {text}") == Reply(reasoning=f"I write {text}")
     section = '[TOOL_CALLS]f[ARGS]{"a": 1}, [TOOL_CALLS] or so'
 
     assert [item.reason for item in parse_reply(MISTRAL, f"[THINK]{section}").malformed] == [IN_REASONING]
@@ -180,4 +180,4 @@ def test_a_call_after_an_answer_that_ended_the_thoughts_is_made() -> None:
     spec = evolve(HERMES, dropped=("<answer>",), answers=("<answer>",))
     reply = parse_reply(spec, '<think>hm<answer>I look.<tool_call>{"name": "f", "arguments": {}}</tool_call>')
 
-    assert Reply("I look.", "hm", (ProposedCall("f", "{}"),)) == reply
+    assert reply == Reply("I look.", "hm", (ProposedCall("f", "{}"),))
