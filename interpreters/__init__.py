@@ -114,7 +114,7 @@ sys.meta_path.append(_WithoutRoom())
 _MODULES = {name: module for module, names in HOMES.items() for name in names.split()}
 _SHOWN = ("events", "fakes")
 
-if not TYPE_CHECKING:  # they can't reckon it out, and would find nothing here; the imports tell them
+if not TYPE_CHECKING:  # a type checker can't compute it, and takes the names from the imports above
     __all__ = sorted([*_MODULES, *_SHOWN])
 
 

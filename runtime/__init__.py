@@ -46,7 +46,7 @@ from runtime.server import (
 )
 from runtime.stores.memory import Memory as Memory, Notes as Notes
 
-if not typing.TYPE_CHECKING:  # they can't reckon it out, and would find nothing here; the imports tell them
+if not typing.TYPE_CHECKING:  # a type checker can't compute it, and takes the names from the imports above
     __all__ = sorted(
         name for name, value in globals().items() if not (name.startswith("_") or isinstance(value, types.ModuleType))
     )

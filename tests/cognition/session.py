@@ -76,19 +76,16 @@ def check(config: AgentConfig, transition: Transition) -> None:
     state, decisions = transition.next_state, transition.decisions
     assert has_type(state, AgentState)
     assert all(has_type(decision, Decision) for decision in decisions)
-    newest = state.counters.messages
-    assert [f"m{newest - len(state.history) + n}" for n in range(1, len(state.history) + 1)] == [
-        message.id for message in state.history
-    ]
+    ids, newest = [message.id for message in state.history], state.counters.messages
+    assert ids == [f"m{number}" for number in range(newest - len(ids) + 1, newest + 1)]
     shown = state.history[state.window.first :]
     assert sum(message_size(message) for message in shown) == pytest.approx(state.window.size)
     reports = [decision for decision in decisions if isinstance(decision, ContextAssembled)]
     requests = [decision.request for decision in decisions if isinstance(decision, CallModel)]
-    assert [(len(request.messages), len(state.history) - len(request.messages)) for request in requests] == [
-        (report.messages, report.dropped) for report in reports
-    ]
     tokens = (fixed_size(config) + state.window.size) * state.window.scale
-    assert [(int(tokens), prompt_budget(config))] * len(reports) == [(r.tokens, r.budget) for r in reports]
+    for report, request in zip(reports, requests, strict=True):
+        shown_messages, budget = len(request.messages), prompt_budget(config)
+        assert report == ContextAssembled(shown_messages, len(state.history) - shown_messages, int(tokens), budget)
 
 
 class Session:
