@@ -44,7 +44,7 @@ def test_every_public_name_is_there_and_the_same() -> None:
 
 @pytest.mark.parametrize("package", [cognition, runtime, interpreters])
 def test_type_checkers_see_the_public_names(package: ModuleType) -> None:
-    """They can't reckon out a list of names, and ``from package import *`` would give them nothing."""
+    """They can't compute a list of names, and ``from package import *`` would give them nothing."""
     assert package.__file__ is not None
     statements = ast.parse(Path(package.__file__).read_text()).body
     assigned = [one for one in statements if isinstance(one, ast.Assign) and "__all__" in ast.unparse(one.targets[0])]
@@ -54,6 +54,17 @@ def test_type_checkers_see_the_public_names(package: ModuleType) -> None:
 
     assert assigned == []
     assert [test.replace("typing.", "") for test in guarded] == ["not TYPE_CHECKING"]
+
+
+@pytest.mark.parametrize("package", [cognition, interpreters])
+def test_type_checkers_see_the_names_that_a_face_gives_and_no_others(package: ModuleType) -> None:
+    """A face that loads names at their first use lists them twice, for the type checkers and for the first use."""
+    assert package.__file__ is not None
+    statements = ast.parse(Path(package.__file__).read_text()).body
+    (told,) = (one for one in statements if isinstance(one, ast.If) and ast.unparse(one.test) == "TYPE_CHECKING")
+    seen = [alias.name for one in told.body if isinstance(one, ast.ImportFrom) for alias in one.names]
+
+    assert sorted(seen) == package.__all__
 
 
 def test_the_command_and_the_version(tmp_path: Path) -> None:
