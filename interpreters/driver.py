@@ -40,8 +40,8 @@ SECRET_LOST = (
 )
 
 Handler = Callable[[Any, Any], object]
-"""Begins to carry out the one decision type it stands for in the table: a method of an interpreter, unbound, that takes
-the decision. The answer comes as an input, later."""
+"""Begins to carry out the decisions of one type: an unbound method of an interpreter that takes the decision. The
+answer comes later, as an input."""
 
 Handlers = Mapping[type[Decision], Handler]
 """Every effect has a handler; a notice may have one. One table serves all interpreters of a kind."""
@@ -50,19 +50,20 @@ Reveal = Callable[[V], V]
 """Gives a value with the real texts in place of their placeholders."""
 
 Watcher = Callable[[AgentState, Input, Transition, Reveal[Any]], None]
-"""Is told of each step: the state before, the input, what came of it, and how its messages are revealed."""
+"""Is told of each step: the state before it, the input, the transition, and how its messages are revealed."""
 
 
 Settle = Callable[[Effect, float], "Effect | Input"]
-"""Of an effect that was interrupted so many seconds ago: the effect to begin again, or the input that answers it."""
+"""Takes an effect and the seconds since it was interrupted; gives the effect to begin again, or the input that answers
+it."""
 
 
 Elsewhere = Callable[[Callable[[], None]], Awaitable[None]]
-"""Calls something on another thread. It has ended when this returns or raises, also where the task was cancelled."""
+"""Calls a function on another thread. The call has ended when this returns or raises, also if the task is cancelled."""
 
 
 class Veil(Protocol):
-    """Hides what must not be written, before the engine sees it; and shows it to whom decisions go."""
+    """Hides secrets before the engine sees them, and puts them back where decisions are carried out."""
 
     def hide(self, value: V) -> tuple[V, Sequence[Any]]:
         """The value with placeholders for what is hidden, and a note of each for the recorder."""
@@ -83,13 +84,13 @@ class Recorder(Protocol):
 
     @property
     def written(self) -> int:
-        """How many records stand there for good."""
+        """The number of records that were written for good."""
 
     def waits(self, event: Input, transition: Transition) -> bool:
         """Whether ``write`` will wait for the disk, as far as that is known beforehand."""
 
     def write(self, event: Input, transition: Transition, redacted: Sequence[Any] = ()) -> None:
-        """Put an input and its decisions on file, and what was hidden in it.
+        """Write an input with its decisions and the notes of what was hidden in it.
 
         When it raises, none of the decisions is carried out.
         """
@@ -99,7 +100,7 @@ BEGINNING = AgentState()
 """Where every new session stands."""
 
 NOTHING = (0.0, Transition(BEGINNING))
-"""What came and was decided on it, before anything has."""
+"""The time of the newest input and its transition, before there is any."""
 
 
 class Driver:
@@ -140,7 +141,7 @@ class Driver:
         self.lost: set[EffectId] = set()
         """Effects whose answer came and could not be kept."""
         self._last = NOTHING
-        """When the newest restored input came, and what was decided on it."""
+        """The time of the newest restored input, and its transition."""
         self._handlers = handlers
         self._interpreter = interpreter
         self._now = now
@@ -158,14 +159,14 @@ class Driver:
             await self.advance_async(await take(), elsewhere)
 
     def advance(self, event: Input) -> None:
-        """One input: stamp it, step, write it down with its decisions, then begin to carry them out."""
+        """Take one input: stamp it, step, record it with its decisions, then begin to carry them out."""
         before, written, transition = self.state, self._written(), None
         try:
-            told, event, redacted = self._stamped(event)
+            original, event, redacted = self._stamped(event)
             transition = self.engine.step(before, event)
             if self._recorder is not None:  # before any effect: what may have happened must stand on file
                 self._recorder.write(event, transition, redacted)
-            self._carry_out(told, event, transition)
+            self._carry_out(original, event, transition)
         except BaseException:
             self._broken_off(event, transition, before, written)
             raise
@@ -175,18 +176,18 @@ class Driver:
         before, written, transition = self.state, self._written(), None
         recorder = self._recorder
         try:
-            told, event, redacted = self._stamped(event)
+            original, event, redacted = self._stamped(event)
             transition = self.engine.step(before, event)
             if recorder is not None and recorder.waits(event, transition):
                 try:
                     await elsewhere(partial(recorder.write, event, transition, redacted))
                 except BaseException:
-                    if recorder.written > written:  # the task was cancelled meanwhile: what stands there, holds
-                        self._carry_out(told, event, transition)
+                    if recorder.written > written:  # the task was cancelled meanwhile: what was written holds
+                        self._carry_out(original, event, transition)
                     raise
             elif recorder is not None:
                 recorder.write(event, transition, redacted)
-            self._carry_out(told, event, transition)
+            self._carry_out(original, event, transition)
         except BaseException:
             self._broken_off(event, transition, before, written)
             raise
@@ -195,7 +196,7 @@ class Driver:
         return 0 if self._recorder is None else self._recorder.written
 
     def _broken_off(self, event: Input, transition: Transition | None, before: AgentState, written: int) -> None:
-        """An error or an interrupt came somewhere in a step: what stands on file holds, and an answer may be lost."""
+        """Leave a step that an error or an interrupt ended: what was recorded holds, and an answer may be lost."""
         if self.state is not before:  # it came when the session stood where the step leads to
             return
         if transition is not None and self._written() > written:
@@ -204,7 +205,7 @@ class Driver:
             self.lost.add(event.effect_id)
 
     def _take_over(self, event: Input, transition: Transition) -> None:
-        """Stand where a step leads to. To do it twice is to do it once."""
+        """Move to the state that a step leads to. Doing so twice is the same as doing so once."""
         self._track(event, transition)
         self.state = transition.next_state
 
@@ -213,9 +214,9 @@ class Driver:
         return self._recorder is not None and self._recorder.waits(event, Transition(self.state))
 
     def _stamped(self, event: Input) -> tuple[Input, Input, Sequence[Any]]:
-        """An input with its time: as it came, as the engine sees it, and what was hidden in it.
+        """An input with its time: as it came, as the engine sees it, and a note of each secret that was hidden in it.
 
-        The time is put in as ``evolve`` does it, in half of the 5 microseconds that it takes for a model's reply.
+        The time is put in as ``evolve`` does it, in half of the 5 us that ``evolve`` takes for a model's reply.
         """
         at = round(self._now(), 3)  # milliseconds: finer ones would only swell recordings
         kind: Any = type(event)
@@ -224,13 +225,13 @@ class Driver:
         veil = None if self._recorder is None else self._recorder.veil
         return (event, event, ()) if veil is None else (event, *veil.hide(event))
 
-    def _carry_out(self, told: Input, event: Input, transition: Transition) -> None:
+    def _carry_out(self, original: Input, event: Input, transition: Transition) -> None:
         before = self.state
         self._take_over(event, transition)
         decisions = self.revealed(transition.decisions)
         if self._watcher is not None:
-            same = decisions is transition.decisions
-            self._watcher(before, told, transition if same else evolve(transition, decisions=decisions), self.revealed)
+            revealed = transition if decisions is transition.decisions else evolve(transition, decisions=decisions)
+            self._watcher(before, original, revealed, self.revealed)
         self._hand_over(decisions)
 
     def begin(self, decision: Decision) -> None:

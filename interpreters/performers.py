@@ -51,7 +51,7 @@ from cognition import (
 from cognition.decisions import ANSWERS, Effect
 from interpreters.loop.letters import NotBegun, Turn
 from interpreters.loop.spawning import IN_PART
-from interpreters.loop.stream import BROKEN_OFF, Reply
+from interpreters.loop.stream import BROKEN_OFF, ReplyStream
 from interpreters.observing.observers import Observers
 from interpreters.program.approvals import NOT_ASKED
 from interpreters.program.asking import chosen_options
@@ -73,7 +73,7 @@ class Scope:
     turn: Turn
     """The run that waits for the answer. Nothing begins once ``turn.is_over()``."""
     observers: Observers
-    reply: Reply | None = None
+    reply: ReplyStream | None = None
     """For ``CallModel``: collects what the model writes, and can be cancelled."""
     context: ToolContext[Any] | None = None
     """For ``CallTool``: what the tool is given, and told when nobody waits for it any more."""

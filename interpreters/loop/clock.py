@@ -26,9 +26,9 @@ class Clock(Protocol):
         """Seconds since some moment; never goes back."""
 
     def receive(self, mailbox: SimpleQueue[Letter], seconds: float | None) -> Letter | None:
-        """The next letter, or None after ``seconds`` at the latest. Whoever waits looks again in any case.
+        """The next letter; None after ``seconds`` at the latest, and perhaps sooner, so that the caller looks again.
 
-        Without ``seconds`` there is no latest moment.
+        With None as ``seconds`` there is no time limit.
         """
 
     async def wait(self, wake: asyncio.Future[None], seconds: float | None) -> None:

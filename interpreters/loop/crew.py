@@ -36,12 +36,12 @@ class Member:
 
 
 class Crew:
-    """Keeps watch over the workers, and tells them what they have to know.
+    """Watches the workers, and tells them of cancellations and modes.
 
     Args:
-        deadlines: the session's; a worker that gives no sign of life runs into its own.
-        clock: the session's.
-        patience: seconds without such a sign; None waits for ever.
+        deadlines: the session's deadlines; a worker that gives no sign of life runs into its own.
+        clock: the session's clock.
+        patience: seconds without a sign of life after which a worker is given up; None waits for ever.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class Crew:
         self._members: dict[EffectId, Member] = {}
 
     def add(self, effect: SpawnWorker, child: Child) -> Turn:
-        """Watch one more, which is about to begin; gives the turn that it has to run."""
+        """Watch one more worker, which is about to begin; gives the turn that it has to run."""
         member = self._members[effect.effect_id] = Member(effect, child, Turn())
         self.sign_of_life(effect.effect_id)
         return member.turn
@@ -63,34 +63,34 @@ class Crew:
         return any(member.turn is turn for member in list(self._members.values()))
 
     def sign_of_life(self, effect_id: EffectId) -> None:
-        """A worker has done something: put its deadline off."""
+        """Put off the deadline of a worker that has done something."""
         member, patience = self._members.get(effect_id), self._patience
         if member is not None and patience is not None:
             when = self._clock.monotonic() + patience
             self._deadlines[effect_id] = (when, partial(_stalled, member, patience))
 
     def stop(self, effect_id: EffectId, reason: str = "its parent needs it no longer") -> None:
-        """Nobody waits for this worker any more."""
+        """Stop a worker for which nobody waits any more."""
         member = self._members.pop(effect_id, None)
         if member is not None:
             member.child.cancel_turn(member.turn, reason)
 
     def cancel(self, reason: str) -> None:
-        """The turn they work for is cancelled. Safe in a signal handler."""
+        """Cancel all workers, whose parent's turn is cancelled. Safe in a signal handler."""
         for member in list(self._members.values()):
             member.child.cancel_turn(member.turn, reason)
 
     def tell_mode(self, decision: ModeSet) -> None:
-        """They may never do more than their parent, from this moment on."""
+        """Give all workers the mode of their parent, since they may never do more than it."""
         for member in self._members.values():
             member.child.change_mode(decision.mode)
 
     def usage(self) -> list[Usage]:
-        """What each worker has taken so far."""
+        """The usage of each worker so far."""
         return [member.child.driver.state.spent.usage for member in self._members.values()]
 
     def settled(self, effect_id: EffectId) -> None:
-        """A worker's answer has arrived."""
+        """Forget a worker whose answer has arrived."""
         self._members.pop(effect_id, None)
 
     def stop_all(self) -> None:
@@ -103,7 +103,7 @@ def _stalled(member: Member, patience: float) -> Input:
 
 
 def run_errand(errand: Errand, *, wanted: bool) -> None:
-    """On the session's own thread: ask the program for a worker, if its turn still wants that."""
+    """Ask the program what a worker wants to know, on the session's own thread. ``wanted``: its turn is not over."""
     if not wanted:
         errand.answer.cancel()
     if not errand.answer.set_running_or_notify_cancel():

@@ -47,7 +47,7 @@ from interpreters.loop.crew import Crew, run_errand
 from interpreters.loop.letters import CancelRequest, Errand, Fault, Letter, Progress, Turn, WorkerEvent
 from interpreters.loop.settling import settle
 from interpreters.loop.spawning import Worker, make_worker
-from interpreters.loop.stream import Reply
+from interpreters.loop.stream import ReplyStream
 from interpreters.observing.events import Inline, ToolProgress
 from interpreters.observing.observers import Observers
 from interpreters.program.program import Program
@@ -55,7 +55,7 @@ from interpreters.tools.context import ToolContext
 from interpreters.tools.tool import Tool, too_late
 
 ASKS_THE_USER = frozenset((AskApproval, AskUser, ReviewPlan))
-"""Effects that a person answers. Observers have been told by then of what led to the question."""
+"""Effects that a person answers. Before they begin, observers have seen what led to the question."""
 
 RESTING = (Idle, Closed)
 """Phases in which no turn is open."""
@@ -94,18 +94,18 @@ class Interpreter(ABC):
         self.finished: TurnFinished | None = None
         """How the latest turn ended."""
         self.began = 0
-        """How many messages there were before the latest turn."""
+        """The number of messages in history before the latest turn."""
         self._clock = clock or SYSTEM_CLOCK
         self._turn: Turn | None = None
-        """The run under way."""
+        """The run under way; None between runs."""
         self._latest: Turn | None = None
-        """The run under way or the one before it, whose turn may be open still; None if another process ran it."""
-        self._reply: Reply | None = None
-        """What the model writes, or wrote last."""
+        """The run under way or the one before it, whose turn may still be open; None if another process ran it."""
+        self._reply: ReplyStream | None = None
+        """The reply that the model writes, or wrote last."""
         self._contexts: dict[EffectId, ToolContext[Any]] = {}
         """The contexts of the calls that run."""
         self._deadlines: dict[EffectId, tuple[float, Callable[[], Input]]] = {}
-        """When the clock answers an effect, and with what."""
+        """For each effect with a deadline, the time of it, and what makes its answer then."""
         self._crew = Crew(self._deadlines, self._clock, program.worker_patience)
         self.driver = Driver(
             engine,
@@ -133,18 +133,18 @@ class Interpreter(ABC):
 
     @abstractmethod
     def _perform_beside(self, effect: Effect, context: ToolContext[Any] | None = None) -> None:
-        """Have a performer carry an effect out while the session goes on: on a thread, or in a task."""
+        """Carry an effect out while the session goes on: on a thread, or in a task."""
 
     @abstractmethod
     def _hire(self, effect: SpawnWorker, worker: Worker, observers: Observers, turn: Turn) -> None:
-        """Start a worker's interpreter, of the own kind."""
+        """Start a worker's interpreter, which is of the same kind as this one."""
 
     # ------------------------------------------------------------------------------------------------ a turn's bounds
 
     def _before(self, event: Input | None, turn: Turn) -> Iterable[Input]:
-        """What a run begins with before its own input: what closes a turn that was left open.
+        """Begin a run; gives the inputs that come before its own ``event``: those that close a turn left open.
 
-        Without an input of its own: what settles the effects that a crash interrupted.
+        Without an ``event`` they are those that settle the effects which a crash interrupted.
         """
         self._turn = turn
         self._reply = None
@@ -183,7 +183,7 @@ class Interpreter(ABC):
             self._reply.cancel()
 
     def _closing(self, reason: str) -> Iterable[Input]:
-        """The inputs that close a turn which a run has left open because an exception ended it."""
+        """The inputs that close a turn which an exception left open."""
         return self._breaking_off(reason) if self._is_open() else ()
 
     def _is_open(self) -> bool:
@@ -196,7 +196,7 @@ class Interpreter(ABC):
         self._forget()
 
     def dispose(self) -> None:
-        """Nothing will run any more: let go of what refers to itself, so that no garbage collection has to find it."""
+        """Break the reference circles of a session that is over, so that no garbage collection has to find them."""
         self._reply = None
         self.driver.dispose()
 
@@ -206,7 +206,7 @@ class Interpreter(ABC):
         return CancelAsked(reason, read, usage, tuple(self._not_begun()), lost)
 
     def _not_begun(self) -> Iterator[EffectId]:
-        """The ids of effects that were decided and have not begun, and will not."""
+        """The ids of effects in flight that have not begun, and never will."""
         turn = self._latest
         if turn is not None:
             for effect_id, effect in self.driver.in_flight.items():
@@ -221,7 +221,7 @@ class Interpreter(ABC):
             self._reply.cancel()
 
     def _forget(self) -> None:
-        """Stop all that is in flight: nobody waits for its answers any more."""
+        """Stop all effects in flight: nobody waits for their answers any more."""
         self._deadlines.clear()
         for effect_id in list(self._contexts):
             self._stop(effect_id)
@@ -246,7 +246,7 @@ class Interpreter(ABC):
     # ---------------------------------------------------------------------------------------- where inputs come from
 
     def _open(self, letter: Letter) -> Input | None:
-        """The input in a letter, if it holds one. What was meant for an earlier turn is dropped."""
+        """The input in a letter, if it holds one. A letter that was meant for an earlier turn is dropped."""
         match letter:
             case CancelRequest(turn=turn, reason=reason):
                 return self._cancellation(reason) if turn is self._turn else None
@@ -293,7 +293,7 @@ class Interpreter(ABC):
             self._crew.settled(effect_id)
 
     def _stop(self, effect_id: EffectId) -> None:
-        """Nobody waits for this effect any more: tell whoever works at it."""
+        """Tell whoever works at this effect that nobody waits for it any more."""
         context = self._contexts.pop(effect_id, None)
         if context is not None:
             context.cancel()
@@ -315,13 +315,15 @@ class Interpreter(ABC):
     def _answer_after(self, seconds: float, effect_id: EffectId, answer: Callable[[], Input]) -> None:
         self._deadlines[effect_id] = (self._clock.monotonic() + seconds, answer)
 
-    def _new_reply(self, effect: CallModel, turn: Turn) -> Reply:
-        """What the model will write, from now on also for whoever cancels."""
-        reply = self._reply = Reply(effect, self.observers, turn)
+    def _new_reply(self, effect: CallModel, turn: Turn) -> ReplyStream:
+        """A stream for the reply that is asked for, which whoever cancels will find too."""
+        reply = self._reply = ReplyStream(effect, self.observers, turn)
         return reply
 
     def _tool(self, effect: CallTool) -> Tool[..., Any] | None:
-        """The tool that is called; None if there is none, which the model is told where nothing else may know of it."""
+        """The tool that is called. None if the program has none of that name: the model is told, unless the program has
+        a performer of its own for tools.
+        """
         tool = self.program.tools.get(effect.call.name)
         if tool is None and CallTool in self.program.performers:
             return None
@@ -332,7 +334,7 @@ class Interpreter(ABC):
         return tool
 
     def _context(self, effect: CallTool, deliver: Callable[[Letter], object]) -> ToolContext[Any]:
-        """What the call is given beside its arguments; what it says of itself goes to ``deliver``."""
+        """What the call is given beside its arguments; its progress goes to ``deliver``."""
         call, turn = effect.call, self._at_work_for()
         context = self._contexts[effect.effect_id] = ToolContext(
             self.program.deps,

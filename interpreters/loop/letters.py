@@ -15,7 +15,7 @@ Result = TypeVar("Result")
 
 
 class _Over:
-    """Stands in a turn's order where the turn was over."""
+    """Stands in a turn's order at the place where the turn ended."""
 
 
 OVER = _Over()
@@ -26,7 +26,7 @@ class NotBegun(Exception):  # noqa: N818 - no error: nobody waits any more for w
 
 
 class Turn:
-    """One run, as those see it who work for it: what has begun in it, and whether it is over.
+    """One run, as those who work for it see it: the effects that have begun in it, and whether it is over.
 
     Each beginning and the end stand in one order, and each is put there by a single operation on a dict. So of a
     beginning and a cancellation one always comes first, whoever they are (another thread, a signal's handler in the
@@ -51,7 +51,7 @@ class Turn:
         return OVER not in self._order or self.has_begun(effect_id)
 
     def begin(self, effect_id: EffectId, work: Callable[[], Result]) -> Result:
-        """Do what an effect asks for.
+        """Do the work of an effect, if the turn is not over.
 
         Raises:
             NotBegun: the turn was over before.
@@ -70,18 +70,18 @@ class Turn:
         return False
 
     def may_have_begun(self, effect_id: EffectId) -> bool:
-        """Whether it has, or may have in an earlier process."""
+        """Whether an effect began before the turn was over, or may have begun in an earlier process."""
         return effect_id in self.inherited or self.has_begun(effect_id)
 
     def cancel(self) -> bool:
-        """Nothing begins from here on; whether nobody had cancelled it before."""
+        """End the turn as a cancelled one: nothing begins from here on. Whether it had not been cancelled before."""
         first = not self._cancelled
         self._order.setdefault(OVER)
         self._cancelled = True
         return first
 
     def end(self) -> None:
-        """Nothing begins from here on, since nobody waits for it."""
+        """End the turn: nothing begins from here on, since nobody waits for it."""
         self._order.setdefault(OVER)
 
     def is_cancelled(self) -> bool:
@@ -103,7 +103,7 @@ class CancelRequest:
 
 @frozen(eq=False)
 class Progress:
-    """What a tool says of itself."""
+    """The progress that a tool reports."""
 
     turn: Turn
     said: ToolProgress
@@ -111,10 +111,10 @@ class Progress:
 
 @frozen(eq=False)
 class WorkerEvent:
-    """What a worker's observers would be told, and a sign that it lives."""
+    """An event of a worker, which is also a sign of life."""
 
     turn: Turn
-    """Of the parent."""
+    """The parent's turn."""
     effect_id: EffectId
     event: Event
 
@@ -130,7 +130,7 @@ class Errand:
 
 @frozen(eq=False)
 class Fault:
-    """An error of the embedding program's own, met elsewhere: it ends the run."""
+    """An error of the embedding program's own that was met on another thread: it ends the run."""
 
     turn: Turn
     error: BaseException

@@ -44,7 +44,7 @@ class Mailbox:
         return [letter for letter in letters if isinstance(letter, kind)]
 
     def alarm(self) -> asyncio.Future[None]:
-        """A future that is done when the next letter comes. To be asked for while there is none."""
+        """A future that is done when the next letter comes. To be called while the mailbox is empty."""
         wake = self._wake = asyncio.get_running_loop().create_future()
         return wake
 

@@ -36,12 +36,12 @@ HOOKS_OF_WORKERS: frozenset[HookPoint] = frozenset({"before_tool", "after_tool"}
 
 
 IN_PART = "parts of its work may have happened"
-"""Of a worker that was stopped in its middle."""
+"""What the parent is told of a worker that was stopped in its middle."""
 
 
 @frozen(eq=False)
 class Worker:
-    """Everything that an interpreter needs to run one."""
+    """Everything that an interpreter needs to run a worker."""
 
     engine: CognitiveEngine
     state: AgentState

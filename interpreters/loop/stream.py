@@ -22,10 +22,10 @@ class Cancellable(Protocol):
 Stream = TypeVar("Stream", bound=Cancellable)
 
 BROKEN_OFF = Failure("the model's stream broke off without an end")
-"""No runtime may do this; if one does, it is a failure and no reply."""
+"""The failure of a stream that ends without ``Done``, which no runtime may do."""
 
 
-class Reply:
+class ReplyStream:
     """One reply on its way: cancelled from anywhere, shown as it comes, and in the end the input that it is.
 
     A context around the loop that reads it; an exception that comes out of the runtime ends the loop and is the reply's
@@ -72,7 +72,7 @@ class Reply:
         return generation
 
     def take(self, output: Output | Done) -> bool:
-        """One piece; whether it was the last."""
+        """Take one piece of the stream; whether it was the last."""
         if isinstance(output, Done):
             self._done = output
             self._observers.warn_once(output.warnings)
@@ -97,7 +97,7 @@ class Reply:
         return False
 
     def answer(self) -> ModelReplied | ModelFailed | ModelInterrupted | None:
-        """The input that its end is; None when the turn was cancelled, which the mailbox tells."""
+        """The input that the reply's end is; None when the turn was cancelled, which comes by the mailbox."""
         done, effect_id = self._done, self.effect.effect_id
         if self._error is not None:
             return ModelFailed(effect_id, Failure(f"{type(self._error).__name__}: {self._error}"), self._read)
@@ -116,5 +116,5 @@ class Reply:
 
     @property
     def _read(self) -> str:
-        """Of a reply that fails. Without observers nobody has read its beginning, so that it may be asked for again."""
+        """The text of a reply that failed, as far as somebody read it: without observers, it may be asked for again."""
         return self.text if self._observers.shown else ""

@@ -7,7 +7,7 @@ comes back, delays neither the model nor the tools nor the other observers. Its 
 - Up to ``ROOM`` events wait as they are.
 - Then pieces of a text, of reasoning, or of arguments are joined with the piece before them, and a tool's progress
   replaces the one before it: nothing is lost but the cuts, and the tags are those of the newest piece.
-- An observer that is ``FAR_BEHIND`` is given up with a warning, as one that fails is.
+- An observer that is ``FAR_BEHIND`` events behind is dropped with a warning, like one that raises.
 
 The session waits for observers, and for at most ``PATIENCE`` seconds, in two places: before it asks the user something,
 so that what led to the question has been shown, and at the end of a turn. One that was too slow there is not waited
@@ -29,10 +29,10 @@ from interpreters.observing.events import ArgumentsDelta, Event, Observer, Reaso
 from interpreters.threads.pool import ThreadPool
 
 ROOM = 1000
-"""Events that wait for an observer as they are: half a minute of a fast model."""
+"""The number of events that wait for an observer as they are: half a minute of a fast model."""
 
 FAR_BEHIND = 10_000
-"""Events after which an observer is given up: some megabytes."""
+"""The number of waiting events, some megabytes, after which an observer is dropped."""
 
 PATIENCE = 2.0
 """Seconds that a question, or the end of a turn, waits for observers that are at work."""
@@ -68,12 +68,12 @@ class Delivery:
 
     @property
     def failure(self) -> tuple[Event, BaseException] | None:
-        """On which event the observer failed and how; it is told nothing after that."""
+        """The event on which the observer failed, and its error. It is told nothing after that."""
         return self._failure
 
     @property
     def is_late(self) -> bool:
-        """Whether the session has waited for it longer than ``PATIENCE``."""
+        """Whether the session has waited longer than ``PATIENCE`` for this observer."""
         return self._late
 
     def put(self, event: Event) -> None:
@@ -103,11 +103,11 @@ class Delivery:
         return self._at_work or bool(self._events)
 
     def rest(self) -> None:
-        """No thread or task could be started; the next event tries again."""
+        """Note that no thread or task could be started; the next event tries again."""
         self._at_work = False
 
     def note_late(self) -> None:
-        """The session has waited for it longer than ``PATIENCE``."""
+        """Note that the session has waited longer than ``PATIENCE`` for this observer."""
         self._late = self._at_work
 
     def work(self) -> None:
@@ -130,7 +130,7 @@ class Delivery:
         return True
 
     def next(self) -> Event | None:
-        """The next event to hand over; None if there is none: the right to hand over is given back."""
+        """The next event to hand over. None if the queue is empty, and the right to hand over is then given back."""
         while True:
             try:
                 event = self._events.popleft()

@@ -110,7 +110,7 @@ class ModelCalled:
 
 @frozen
 class UsageUpdated:
-    """What the turn has taken so far, its workers included: after each reply and each worker."""
+    """What the turn has used so far, its workers included; told after each reply and each worker."""
 
     tag: ClassVar[str] = "usage_updated"
     used: Usage
@@ -118,7 +118,7 @@ class UsageUpdated:
 
 @frozen
 class ToolProgress:
-    """What a running tool says of itself through ``ToolContext.progress``."""
+    """What a running tool reports through ``ToolContext.progress``."""
 
     tag: ClassVar[str] = "tool_progress"
     effect_id: EffectId
@@ -128,15 +128,15 @@ class ToolProgress:
 
 @frozen
 class ToolWeakened:
-    """Calls of a tool are not held to all of its schema: the rest is checked once a call was written.
+    """Sampling holds calls of a tool to a part of its schema only; the rest is checked when a call was written.
 
-    Told before the first turn of a session, or of one that goes on, once for each such tool.
+    Told once for each such tool, before the first turn of a session, resumed ones too.
     """
 
     tag: ClassVar[str] = "tool_weakened"
     tool: str
     keywords: tuple[Weakened, ...]
-    """Each with its place in the schema, and why it is not held to."""
+    """The keywords that calls are not held to, each with its place in the schema and the reason."""
 
 
 @frozen

@@ -43,13 +43,13 @@ class Observers:
     harms the run. ``delivery`` says how observers are called without waiting for them.
 
     Args:
-        observers: who is told.
-        session: its name, for the tags.
-        shown: whether somebody may have read what was told; None: if there is an observer. False is for observers that
-            only watch.
+        observers: are told of each event.
+        session: the session's name, for the events.
+        shown: whether a person may have read the events. None stands for whether there is an observer; False is for
+            observers that only watch.
         threads: where observers are called; None for threads of their own.
-        weakened: tools with what of their schemas calls are not held to, which is told first.
-        warnings: what else is told first; it goes to the log at once.
+        weakened: the tools to whose schemas calls are not wholly held, with the parts left out. It is told first.
+        warnings: are told next, and go to the log at once.
         tasks: makes what calls ``async def`` observers, once there is one; None where there is no event loop.
 
     Raises:
@@ -71,9 +71,9 @@ class Observers:
         self._own_threads: ThreadPool | None = None
         self._new_tasks = tasks
         self.tasks: Tasks | None = None
-        """Calls the observers that are ``async def``; None while there was none."""
+        """Calls the observers that are ``async def``; None until the first one comes."""
         self.deliveries: tuple[Delivery, ...] = ()
-        """To the observers that nobody waits for."""
+        """The queues before the observers that nobody waits for."""
         self._observers: tuple[tuple[Observer, Callable[[Event], object]], ...] = tuple(
             (observer, self._reach(observer)) for observer in observers
         )
@@ -111,11 +111,11 @@ class Observers:
         return bool(self._observers)
 
     def add(self, observer: Observer) -> None:
-        """Tell one more, from the next event on."""
+        """Tell one more observer, from the next event on."""
         self._observers = (*self._observers, (observer, self._reach(observer)))
 
     def remove(self, observer: Observer) -> None:
-        """Tell one no longer."""
+        """Tell an observer of no more events."""
         self._observers = tuple(other for other in self._observers if other[0] != observer)
         self.deliveries = tuple(other for other in self.deliveries if other.observer != observer)
 
@@ -125,7 +125,7 @@ class Observers:
             wait_for(self.deliveries)
 
     def close(self) -> None:
-        """The session ends. What an observer has not seen by now, it may never see."""
+        """End with the session. What an observer has not seen by now, it may never see."""
         self._collect()
         if self._own_threads is not None:
             hanging = any(delivery.is_late for delivery in self.deliveries)
@@ -135,7 +135,7 @@ class Observers:
 
     @property
     def shown(self) -> bool:
-        """Whether somebody may have read what was told; ``shown=False`` is for observers that only watch."""
+        """Whether a person may have read the events; ``shown=False`` is for observers that only watch."""
         return bool(self._observers) if self._shown is None else self._shown
 
     def emit(self, value: Told) -> None:
@@ -180,7 +180,7 @@ class Observers:
         self.warn(f"an observer was dropped because it failed on {what}: {type(error).__name__}: {error}")
 
     def take_up(self, state: AgentState) -> None:
-        """A resumed session begins here; nothing is told of what was before."""
+        """Begin where a resumed session stands; nothing is told of what was before."""
         self._move(state)
 
     def transition(self, before: AgentState, event: Input, transition: Transition, reveal: Reveal) -> None:

@@ -9,6 +9,7 @@ from attrs import field, frozen
 
 from cognition import ApprovalGiven, ApprovalRefused, AskApproval, ConfigError, EffectId, ToolCall
 from cognition.checking import checked
+from interpreters.program.asking import Request
 
 NOBODY = "nobody is here to approve it"
 NOT_ASKED = "the user could not be asked"
@@ -28,19 +29,12 @@ class Approval:
 
 
 @frozen
-class ApprovalRequest:
-    """The question."""
+class ApprovalRequest(Request):
+    """The session asks whether a call may run."""
 
     call: ToolCall
     reason: str
-    """Why it is asked."""
-    session: str
-    _is_cancelled: Callable[[], bool] = field(alias="is_cancelled", repr=False, eq=False)
-
-    @property
-    def cancelled(self) -> bool:
-        """Whether the turn was cancelled, so that nobody waits for the answer any more."""
-        return self._is_cancelled()
+    """Why the user is asked."""
 
 
 Answer = bool | Approval
@@ -54,8 +48,7 @@ def as_input(effect: AskApproval, answer: object) -> ApprovalGiven | ApprovalRef
     """The input that tells the engine of an answer.
 
     Raises:
-        ConfigError: it is none. (A function that returns nothing shall not refuse by that, nor one that returns "no"
-            allow.)
+        ConfigError: it is no answer. (None must not count as a refusal, nor a text such as "no" as an approval.)
     """
     if not isinstance(answer, bool | Approval):
         raise ConfigError(f"approve has to return True, False, an Approval or a Future, not {answer!r}")

@@ -1,4 +1,4 @@
-"""How the program is asked questions, plans and hooks; approvals have a page of their own (``approvals``).
+"""How the program is asked questions, plans and hooks; approvals have a module of their own (``approvals``).
 
 Each callable runs where the interpreter says (see ``docs/architecture.md``) and gives its answer, or something that
 will have it: a ``concurrent.futures.Future``, or under asyncio any awaitable.
@@ -19,10 +19,10 @@ from cognition.features import HookPoint
 
 @frozen
 class Request:
-    """What all requests have: whose they are, and whether anybody still waits."""
+    """What all requests have: the session that asks, and whether it still waits."""
 
     session: str = field(default="", kw_only=True)
-    """The session that asks; a worker's is ``<parent's>/<effect>``."""
+    """The session that asks; a worker's is called ``<parent's>/<effect id>``."""
     _is_cancelled: Callable[[], bool] = field(
         default=lambda: False, alias="is_cancelled", repr=False, eq=False, kw_only=True
     )
@@ -65,24 +65,25 @@ class HookRequest(Request):
 
     point: HookPoint
     text: str = ""
-    """The user's message, the result, or the answer that it is about."""
+    """The user's message, the result, or the answer that the hook is about."""
     call: ToolCall | None = None
-    """The call that it is about."""
+    """The call that the hook is about."""
 
 
 @checked
 @frozen
 class HookAnswer:
-    """What a hook wants; None in its place means: go on as if there were no hook."""
+    """What a hook wants. A hook that returns None lets everything go on as if it were not there."""
 
     verdict: Literal["continue", "refuse", "go_on"] = "continue"
-    """``refuse`` stops the message or the call, ``go_on`` (at ``stop``) has the turn go on."""
+    """``refuse`` stops the message or the call; ``go_on``, at the point ``stop``, makes another model call in place of
+    the turn's end."""
     reason: str = ""
     """Told to the model, or to the user whose message is refused."""
     arguments: Mapping[str, Any] | None = field(default=None, kw_only=True)
-    """Before a tool: what to run it with instead; judged anew."""
+    """At ``before_tool``: arguments to run the tool with instead of the model's. They are judged again."""
     context: str = field(default="", kw_only=True)
-    """Something to tell the model."""
+    """A note to the model."""
 
 
 Chosen = Sequence[str | Sequence[str]] | None

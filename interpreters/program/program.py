@@ -63,7 +63,7 @@ def _as_it_is(value: Any) -> Any:
 
 @frozen(eq=False)
 class Program:
-    """The embedding program as its session sees it. Whatever is None here can't be carried out."""
+    """The embedding program as its session sees it. An effect whose part is None here can't be carried out."""
 
     model: Runtime
     tools: Mapping[str, Tool[..., Any]] = field(factory=dict)
@@ -78,7 +78,7 @@ class Program:
     """Makes a worker's logic."""
     worker_patience: float | None = WORKER_PATIENCE
     reveal: Callable[[Any], Any] = _as_it_is
-    """Gives what the recording hides: workers are not recorded, and work with the real texts."""
+    """Gives a value with the texts that the recording hides: workers are not recorded, and work with the real ones."""
     performers: Mapping[type[Effect], Callable[..., Any]] = field(factory=dict)
     """Carry effects out in place of the usual ones: see ``performers``."""
 
@@ -126,9 +126,9 @@ class Consultation:
     ask: Callable[[], Any]
     """Asks; may give the answer, or a future or awaitable that will have it."""
     read: Callable[[Any], Input]
-    """The answer as an input; raises ConfigError if it is none."""
+    """Reads the answer as an input; raises ConfigError if it is no answer to this effect."""
     what: str
-    """For the warning: what could not be done."""
+    """What is done here, in the words of a warning that it could not be done."""
 
     def read_at_once(self, answer: Any) -> Input:
         """``read`` where nothing can be awaited."""
@@ -153,7 +153,7 @@ def consultation(program: Program, effect: Consulted, is_cancelled: Callable[[],
     match effect:
         case AskApproval(call=call, reason=reason):
             approve: Any = program.approve or (lambda _request: Approval(False, NOBODY))
-            request = ApprovalRequest(call, reason, program.session, is_cancelled)
+            request = ApprovalRequest(call, reason, **about)
             return Consultation(partial(approve, request), partial(as_input, effect), f"ask about {call.name}")
         case AskUser(questions=questions) if program.ask is not None:
             ask = partial(program.ask, QuestionRequest(questions, **about))

@@ -16,6 +16,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,8 +26,7 @@ from cognition import AssistantMessage, Message, ToolMessage
 from cognition.messages import ResultStatus
 from interpreters.agents.base import BaseAgent
 from interpreters.agents.results import RunResult
-from interpreters.recording.journal import JournalReader
-from interpreters.recording.replaying import engine_of
+from interpreters.recording.sessions import read_transcript
 from interpreters.testing.cassettes import Cassette
 from interpreters.testing.cassettes.tape import FORMAT, reply_of_data
 from interpreters.testing.matchers import about, anything, matching, of_type, one_of
@@ -159,7 +159,9 @@ def calls_of(session: Session) -> tuple[MadeCall, ...]:
             return tuple(_made(call) for reply in replies for call in reply.calls)
         case str() | os.PathLike():
             path = Path(session)
-            return calls_of(Cassette(path)) if _is_cassette(path) else tuple(_calls(_recorded(path)))
+            if _is_cassette(path):
+                return calls_of(Cassette(path))
+            return tuple(_calls(chain.from_iterable(read_transcript(path).messages())))
         case _:
             return tuple(_calls(session))
 
@@ -202,17 +204,6 @@ def _made(call: ToolCall | ProposedCall) -> MadeCall:
         return MadeCall(call.name, json.loads(call.arguments_json))
     except (ValueError, RecursionError):
         return MadeCall(call.name, call.arguments_json)
-
-
-def _recorded(path: Path) -> Iterator[Message]:
-    """Every message of a recorded session, those from before a reset too."""
-    with JournalReader(path) as reader:
-        engine, state = engine_of(reader.header), reader.header.start
-        yield from state.history
-        for record in reader:
-            before, state = state.history, engine.step(state, record.input).next_state
-            grown = len(state.history) >= len(before) and (not before or state.history[len(before) - 1] is before[-1])
-            yield from state.history[len(before) if grown else 0 :]
 
 
 def _is_cassette(path: Path) -> bool:

@@ -2,7 +2,7 @@
 
     ModelRequest ─ template ─▶ text ─ tokenise ─▶ Schedule ─ admit, compose ─▶ batch ─ evaluate ─┐
                                                      ▲                                           ▼
-    Done ◀─ Reply ◀──────────────────────────────────┴──────────────── a token each ◀─ sample ───┘
+    Done ◀─ RunningReply ◀───────────────────────────┴──────────────── a token each ◀─ sample ───┘
 
 Everything here runs on the owner's thread; ``runtime.local.handles`` is what callers hold. The plan is in
 ``runtime.scheduling``, and ``docs/scheduler.md`` says how the parts work together.
@@ -26,7 +26,7 @@ from runtime.constrained.masks import TokenMasks, installed
 from runtime.ending import done_of
 from runtime.errors import ConstraintError
 from runtime.local.boundaries import Boundaries
-from runtime.local.replies import NO_TOKEN, SHOWN_EVERY, Reply, failure_of
+from runtime.local.replies import NO_TOKEN, SHOWN_EVERY, RunningReply, failure_of
 from runtime.models.saved_cache import Saved
 from runtime.protocol import Done, ModelInfo
 from runtime.scheduling.cache import Cache
@@ -73,10 +73,10 @@ class LocalEngine:
         self._boundaries = Boundaries(self._template, self._tokens)
         self._guides: Guides | None = None
         self._schedule = Schedule(backend.limits)
-        self._replies: dict[int, Reply] = {}
+        self._replies: dict[int, RunningReply] = {}
         """Those that run and those that wait, by number."""
         self._numbers = count(1)
-        self._computing: list[Reply] = []
+        self._computing: list[RunningReply] = []
         """Those in the batch that is being evaluated."""
         self._interrupted = False
         """Whether anybody was cancelled since a step began, so that ``stopped`` has to be asked."""
@@ -149,7 +149,7 @@ class LocalEngine:
             submitted: when the caller asked, on the monotonic clock.
         """
         parser = Parser(self._template.format_spec(), request.tools)
-        reply = Reply(request, stopped, emit, finish, submitted, parser)
+        reply = RunningReply(request, stopped, emit, finish, submitted, parser)
         if stopped():
             reply.end("cancelled")
             return
@@ -253,7 +253,7 @@ class LocalEngine:
         """Free the model."""
         self._backend.close()
 
-    def _prepare(self, reply: Reply) -> None:
+    def _prepare(self, reply: RunningReply) -> None:
         """From a request to what is evaluated and sampled."""
         rendered = self._template.render(reply.request)
         reply.warnings = rendered.warnings
@@ -306,7 +306,7 @@ class LocalEngine:
             return wanted and self._backend.evaluate(batch)
 
     @contextmanager
-    def _interruptible(self, replies: list[Reply]) -> Iterator[bool]:
+    def _interruptible(self, replies: list[RunningReply]) -> Iterator[bool]:
         """While these are computed, an interruption aborts it if nobody wants any. Gives whether any is wanted yet."""
         with self._lock:
             self._backend.ready()

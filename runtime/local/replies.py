@@ -33,7 +33,7 @@ NO_TOKEN = -1
 
 
 @define(eq=False)
-class Reply:
+class RunningReply:
     """The state of one reply while it is made. What happens to it is told by ``runtime.local.engine``."""
 
     request: ModelRequest

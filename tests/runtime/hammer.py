@@ -29,7 +29,7 @@ from attrs import define, field
 from cognition import AssistantMessage, GenerationOptions, History, Message, ModelRequest, UserMessage
 from runtime import Done, LlamaOptions, SavedCacheError, load_model
 from runtime.local.handles import LocalRuntime
-from runtime.local.replies import Reply
+from runtime.local.replies import RunningReply
 from runtime.scheduling.plan import Piece, Schedule
 
 THREADS = 10
@@ -59,17 +59,17 @@ def key(request: ModelRequest) -> tuple[str, tuple[Any, ...]]:
 
 def note_tokens(said: dict[int, list[int]]) -> Callable[[], None]:
     """Have each token that is sampled noted, by the identity of its request; returns what undoes it."""
-    following = Reply.next
+    following = RunningReply.next
 
-    def noted(reply: Reply, row: int, now: float) -> int:
+    def noted(reply: RunningReply, row: int, now: float) -> int:
         token = following(reply, row, now)
         said.setdefault(id(reply.request), []).append(token)
         return token
 
     def undo() -> None:
-        Reply.next = following  # type: ignore[method-assign]
+        RunningReply.next = following  # type: ignore[method-assign]
 
-    Reply.next = noted  # type: ignore[method-assign]
+    RunningReply.next = noted  # type: ignore[method-assign]
     return undo
 
 

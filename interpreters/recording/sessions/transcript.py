@@ -63,6 +63,8 @@ class Entry:
     message: Message | None = None
     note: str = ""
     """What happened, in one sentence, where it is no message."""
+    resets: bool = False
+    """Whether a new conversation begins here."""
 
 
 @frozen
@@ -97,14 +99,11 @@ class Transcript:
             for entry in turn.entries:
                 if entry.message is not None:
                     messages.append(entry.message)
-                elif entry.note == RESET and messages:
+                elif entry.resets and messages:
                     yield tuple(messages)
                     messages = []
         if messages:
             yield tuple(messages)
-
-
-RESET = "The conversation was reset."
 
 
 def read_transcript(path: str | os.PathLike[str], engine: EngineGiven = None) -> Transcript:
@@ -149,6 +148,7 @@ class _Writer:
             if isinstance(decision, EFFECT_TYPES):
                 self._asked[decision.effect_id] = decision
         end: TurnFinished | None = None
+        resets = False
         for state, value in told(before, event, transition):
             match value:
                 case UserSpoke():
@@ -159,10 +159,11 @@ class _Writer:
                     end = value
                 case _:
                     notes += _notes(value, self._asked)
+                    resets = resets or isinstance(value, SessionReset)
         turn = self._turns[-1]
         entries = (
             *(Entry(record, event.at, one) for one in messages),
-            *(Entry(record, event.at, note=n) for n in notes),
+            *(Entry(record, event.at, note=note, resets=resets) for note in notes),
         )
         outcome, usage = (turn.outcome, turn.usage) if end is None else (end.outcome, end.usage)
         self._turns[-1] = evolve(turn, entries=(*turn.entries, *entries), ended=event.at, outcome=outcome, usage=usage)
@@ -194,7 +195,7 @@ def _notes(value: Told, asked: Mapping[EffectId, Decision]) -> Iterator[str]:
         case ModeChanged(mode=mode):
             yield f"The mode was set to {mode}."
         case SessionReset():
-            yield RESET
+            yield "The conversation was reset."
         case ShutdownAsked():
             yield "The session was closed."
         case RetryPlanned(kind=kind, message=message, attempt=attempt, seconds=seconds):

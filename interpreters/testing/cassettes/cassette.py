@@ -100,8 +100,8 @@ class Cassette:
         if self.mode == "record":
             model = load()
             self.tape.models[name] = _info_data(model.describe())
-            return Recorder(self, model, name)
-        return Player(self, name)
+            return RecordedModel(self, model, name)
+        return PlayedModel(self, name)
 
     def save(self) -> bool:
         """Write what was recorded; whether there was anything to write.
@@ -131,7 +131,7 @@ def _info_data(info: ModelInfo) -> dict[str, Any]:
     }
 
 
-class Recorder:
+class RecordedModel:
     """A real model whose replies are written down. See ``runtime.Runtime``."""
 
     def __init__(self, cassette: Cassette, model: Runtime, name: str) -> None:
@@ -183,7 +183,7 @@ class Recording:
         self._generation.cancel()
 
 
-class Player(ReplyingModel):
+class PlayedModel(ReplyingModel):
     """Gives the recorded replies, each to the request that it was given to. Equal requests get theirs in order."""
 
     def __init__(self, cassette: Cassette, name: str) -> None:
