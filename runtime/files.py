@@ -111,6 +111,16 @@ def open_regular(
         raise
 
 
+def check_regular(path: StrPath, longest: int | None = None) -> None:
+    """See that a file which somebody else opens by its name is one that ``open_regular`` would open.
+
+    Raises:
+        UnusableFileError, OSError: as there.
+    """
+    _check_name(path)
+    _check_regular(os.stat(path), path, longest)
+
+
 def read_regular(path: StrPath, longest: int, *, dir_fd: int | None = None, links: bool = True) -> bytes:
     """What a regular file holds: at most ``longest`` bytes, even if it grows meanwhile. Else as ``open_regular``."""
     with open_regular(path, longest=longest, dir_fd=dir_fd, links=links) as file:
@@ -183,6 +193,21 @@ def open_private(path: StrPath, flags: int = os.O_RDWR | os.O_CREAT, *, dir_fd: 
         with contextlib.suppress(FileNotFoundError):  # gone in between
             return _found(path, flags, dir_fd)
     raise UnusableFileError("it is made and deleted again by somebody all the time; choose another name", path)
+
+
+def make_private(path: StrPath) -> None:
+    """Make an empty file of the mode 0600; raises FileExistsError where there is one."""
+    os.close(open_private(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL))
+
+
+def check_private(path: StrPath) -> None:
+    """See that a file which somebody else opens by its name is one that ``open_private`` would open.
+
+    Raises:
+        UnusableFileError, OSError: as there.
+    """
+    _check_name(path)
+    _check_writable(os.stat(path, follow_symlinks=False), path)
 
 
 def _found(path: StrPath, flags: int, dir_fd: int | None) -> int:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 from interpreters.cli.arguments import OUTPUT, add_command, add_session_options
 from interpreters.cli.errors import ANSWERED, INTERRUPTED
 from interpreters.cli.lines import line_reader, read_message
-from runtime.files import state_directory
 
 if TYPE_CHECKING:
     from interpreters.agents.agent import Agent
@@ -43,6 +42,7 @@ def add(commands: Any) -> None:
 def chat(options: argparse.Namespace) -> int:
     """Talk until the user leaves, and return the exit code."""
     from interpreters.cli.session import open_session
+    from runtime.files import state_directory
 
     with (
         open_session(options) as session,

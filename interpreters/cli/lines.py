@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -17,6 +18,25 @@ PROMPT, MORE = "> ", ". "
 
 LONGEST_HISTORY = 1000
 """Lines that are kept from one chat to the next."""
+LONGEST_HISTORY_FILE = 1 << 24
+"""Bytes of the file that they are in."""
+LONGEST_INPUT = 1 << 26
+"""Characters that are read of stdin as one text, 64 Mi."""
+
+
+def read_stdin() -> str:
+    """All of stdin; raises CommandError where it is no text, or longer than anything that is meant."""
+    return _bounded(sys.stdin.read)
+
+
+def _bounded(read: Callable[[int], str]) -> str:
+    try:
+        text = read(LONGEST_INPUT + 1)
+    except UnicodeDecodeError as error:
+        raise CommandError(f"stdin is no text in {error.encoding}; pipe text into it") from error
+    if len(text) > LONGEST_INPUT:
+        raise CommandError(f"stdin has more than {LONGEST_INPUT:,} characters; pipe less into it")
+    return text
 
 
 def read_message(read: ReadLine) -> str | None:
@@ -52,10 +72,7 @@ def line_reader(history: Path) -> Iterator[ReadLine]:
 
 
 def _read_plain(_prompt: str) -> str | None:
-    try:
-        line = sys.stdin.readline()
-    except UnicodeDecodeError as error:
-        raise CommandError(f"stdin is no text in {error.encoding}; pipe text into it") from error
+    line = _bounded(sys.stdin.readline)
     return line.removesuffix("\n") if line else None
 
 
@@ -82,7 +99,10 @@ def _history_kept(path: Path) -> Iterator[None]:
     except ImportError:  # Pythons built without it: plain lines
         yield
         return
+    from runtime.files import check_regular, make_directory, open_private
+
     with contextlib.suppress(OSError):  # there is none yet, or it can't be read: a chat goes without
+        check_regular(path, LONGEST_HISTORY_FILE)
         readline.read_history_file(path)
     readline.set_history_length(LONGEST_HISTORY)
     try:
@@ -90,6 +110,6 @@ def _history_kept(path: Path) -> Iterator[None]:
     finally:
         if readline.get_current_history_length():
             with contextlib.suppress(OSError):  # as above
-                path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-                path.touch(mode=0o600)  # it may hold what nobody else shall read
+                make_directory(path.parent)
+                os.close(open_private(path))  # it may hold what nobody else shall read
                 readline.write_history_file(path)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from difflib import get_close_matches
 from pathlib import Path
@@ -17,9 +16,14 @@ from cognition.outcomes import FinishReason
 from cognition.parsing import FORMATS, CallFinished, CallMalformed, FormatSpec, Output, Parser, collect
 from cognition.tools import ToolSpec
 from interpreters.cli.errors import CommandError, reason_of
+from interpreters.cli.lines import read_stdin
 from interpreters.cli.render import Style
 from interpreters.tools.listings import Listed, decode_listing, read_listing
+from runtime.files import read_regular
 from runtime.templates.files import find_template, open_template
+
+LONGEST = 1 << 26
+"""Bytes of a file that is read, 64 MiB: a saved output, a list of tools, a format."""
 
 
 @frozen
@@ -103,19 +107,13 @@ def _read_json(path: str, decode: Callable[[str], Any] = json.loads) -> Any:
 
 def read_text(path: str) -> str:
     """The saved output; ``-`` reads it from stdin."""
-    if path != "-":
-        return _read(path)
-    try:
-        return sys.stdin.read()
-    except UnicodeDecodeError as error:
-        raise CommandError(f"stdin is no text in {error.encoding}; pipe text into it") from error
+    return read_stdin() if path == "-" else _read(path)
 
 
 def _read(path: str) -> str:
     try:
-        # newline="": a carriage return that a model wrote is what it wrote
-        with open(path, encoding="utf-8", newline="") as stream:
-            return stream.read()
+        # Decoded as it is: a carriage return that a model wrote is what it wrote.
+        return read_regular(path, LONGEST).decode()
     except UnicodeDecodeError as error:
         raise CommandError(f"{path} is no text in UTF-8; save the output as text") from error
     except OSError as error:

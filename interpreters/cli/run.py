@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from typing import Any
 
 from interpreters.cli.arguments import OUTPUT, add_command, add_session_options
 from interpreters.cli.errors import CommandError
+from interpreters.cli.lines import read_stdin
 
 PAGE = """\
 Ask one question: the model answers, calling tools where it needs them.
@@ -36,10 +36,7 @@ def run(options: argparse.Namespace) -> int:
 def read_prompt(text: str) -> str:
     """What is asked; ``-`` reads it from stdin."""
     if text == "-":
-        try:
-            text = sys.stdin.read().rstrip("\n")
-        except UnicodeDecodeError as error:
-            raise CommandError(f"stdin is no text in {error.encoding}; pipe text into it") from error
+        text = read_stdin().rstrip("\n")
     # Bytes of an argument that are no UTF-8 come as lone surrogates, which no tokenizer takes.
     text = text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
     if not text.strip():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import re
 import sys
 from collections.abc import Iterable, Sequence
@@ -214,6 +215,7 @@ def _search(options: argparse.Namespace) -> int:
 
 def _export(options: argparse.Namespace) -> int:
     from interpreters.recording.sessions import as_data, as_markdown, as_openai
+    from runtime.files import open_private
 
     if options.reasoning and options.format != "openai":
         raise CommandError("--reasoning is for --format openai; the other formats always have it")
@@ -229,7 +231,7 @@ def _export(options: argparse.Namespace) -> int:
         Terminal(sys.stdout).write(content.decode())
         return ANSWERED
     try:
-        with Path(options.output).open("xb") as file:
+        with open(open_private(options.output, os.O_WRONLY | os.O_CREAT | os.O_EXCL), "wb") as file:
             file.write(content)
     except FileExistsError as error:
         raise CommandError(f"--output {options.output} exists; choose another name") from error

@@ -30,6 +30,7 @@ from interpreters.recording.sessions import read_transcript
 from interpreters.testing.cassettes import Cassette
 from interpreters.testing.cassettes.tape import FORMAT, reply_of_data
 from interpreters.testing.matchers import about, anything, matching, of_type, one_of
+from runtime.files import open_regular
 
 if TYPE_CHECKING:
     from cognition import ProposedCall, ToolCall
@@ -208,9 +209,7 @@ def _made(call: ToolCall | ProposedCall) -> MadeCall:
 
 def _is_cassette(path: Path) -> bool:
     try:
-        if not path.is_file():  # a pipe would be waited for
-            return False
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             return FORMAT.encode() in file.read(200)
     except OSError:
         return False  # whoever reads it as a journal says what is wrong

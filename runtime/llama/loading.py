@@ -13,6 +13,7 @@ from attrs import frozen
 
 from runtime.backend import DEFAULT_CONTEXT
 from runtime.errors import LoadCancelledError, ModelFileError, ModelOptionsError
+from runtime.files import UnusableFileError, check_regular
 from runtime.llama.options import MOST_SEQUENCES, WHOLE_TYPES, Adapter, CacheType, LlamaOptions, Rope
 from runtime.models.lazy_package import import_lazily
 
@@ -324,8 +325,12 @@ def _add_adapters(model: Any, context: Any, adapters: tuple[Adapter, ...]) -> No
     loaded = (native.llama_adapter_lora_p_ctypes * len(adapters))()
     scales = (ctypes.c_float * len(adapters))(*[adapter.scale for adapter in adapters])
     for place, adapter in enumerate(adapters):
-        if not adapter.path.is_file():
-            raise ModelOptionsError(f"there is no adapter {adapter.path}", spec=str(adapter.path))
+        try:
+            check_regular(adapter.path)
+        except UnusableFileError as error:
+            raise ModelOptionsError(f"the adapter {error}", spec=str(adapter.path)) from error
+        except OSError as error:
+            raise ModelOptionsError(f"there is no adapter {adapter.path}", spec=str(adapter.path)) from error
         recent_errors.clear()
         made: Any = native.llama_adapter_lora_init(model, os.fsencode(adapter.path))
         if not made:

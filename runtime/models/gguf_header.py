@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from runtime.errors import ModelFileError
+from runtime.files import open_regular
 
 TEXT, ARRAY = 8, 9
 NUMBERS = {
@@ -38,7 +39,7 @@ def read_gguf_header(path: Path, wanted: Collection[str]) -> dict[str, Any]:
         ModelFileError: the file is no GGUF file, or is cut short.
         OSError: it can't be read.
     """
-    with path.open("rb") as stream:
+    with open_regular(path) as stream:
         try:
             view = mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)
         except ValueError:  # an empty file has nothing to map

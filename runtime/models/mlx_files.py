@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import struct
 from collections.abc import Mapping
 from pathlib import Path
@@ -11,6 +12,17 @@ from typing import Any
 from attrs import frozen
 
 from runtime.errors import ModelFileError, ModelNotFoundError
+from runtime.files import UnusableFileError, check_regular, open_regular, read_regular
+
+LONGEST = 1 << 28
+"""Bytes of a file other than weights, 256 MiB: the tokenizers of the largest vocabularies have some 40 MiB."""
+
+LONGEST_HEADER = 100_000_000
+"""Bytes of the header of a file of weights, as the format has it
+(https://github.com/huggingface/safetensors/blob/main/safetensors/src/tensor.rs, ``MAX_HEADER_SIZE``)."""
+
+READ_WHOLE = frozenset({".json", ".jinja", ".model", ".txt", ".tiktoken"})
+"""The kinds of files that are read into memory, by us or by the libraries that load a tokenizer."""
 
 
 @frozen
@@ -35,6 +47,7 @@ def check_mlx_directory(path: Path, *, spec: str) -> None:
         ModelNotFoundError: no such directory, or its ``config.json`` or weights are missing.
         ModelFileError: they are there and can't be right.
     """
+    check_files(path, spec=spec)
     if not (path / "config.json").is_file():
         files = sorted(file.name for file in path.glob("*.gguf"))
         hint = f"; for llama.cpp, name one of its files: {', '.join(files)}" if files else ""
@@ -53,6 +66,24 @@ def check_mlx_directory(path: Path, *, spec: str) -> None:
         _check_safetensors(file, spec)
     if not any((path / name).is_file() for name in ("tokenizer.json", "tokenizer.model", "tokenizer_config.json")):
         raise ModelNotFoundError(f"{path} holds no tokenizer (tokenizer.json); fetch the whole directory", spec=spec)
+
+
+def check_files(path: Path, *, spec: str = "") -> None:
+    """See that a directory holds nothing that hangs or fills whoever reads it: MLX and transformers open files by their
+    names. Links, as those of the hub's cache, may lead to files anywhere.
+
+    Raises:
+        ModelFileError: a file in it is a pipe, a device or a socket, or longer than it may be.
+        OSError: it can't be read.
+    """
+    for file in sorted(path.iterdir()):
+        try:
+            if not file.is_dir():
+                check_regular(file, LONGEST if file.suffix in READ_WHOLE else None)
+        except UnusableFileError as error:
+            raise ModelFileError(f"{error}; fetch the model again", spec=spec) from error
+        except OSError:  # a link that leads nowhere: whoever needs it says so
+            continue
 
 
 def read_mlx_directory(path: Path) -> MlxFiles:
@@ -89,7 +120,7 @@ def read_json(path: Path, *, spec: str = "") -> dict[str, Any]:
         ModelFileError: the file holds something else.
     """
     try:
-        value = json.loads(path.read_text("utf-8"))
+        value = json.loads(read_regular(path, LONGEST).decode())
     except FileNotFoundError:
         return {}
     except (OSError, ValueError, RecursionError) as error:  # the last where it is nested too deeply
@@ -116,10 +147,10 @@ def _count(path: Path, name: str, value: Any) -> int:
 
 def _check_safetensors(file: Path, spec: str) -> None:
     """A file of weights is: the header's length (8 bytes), the header (JSON), the tensors at the offsets it names."""
-    size = file.stat().st_size
-    with file.open("rb") as stream:
+    with open_regular(file) as stream:
+        size = os.fstat(stream.fileno()).st_size
         (length,) = struct.unpack("<Q", stream.read(8).ljust(8, b"\xff"))
-        header = stream.read(length) if length < size else b""
+        header = stream.read(length) if length < min(size, LONGEST_HEADER) else b""
     try:
         tensors = json.loads(header)
         end = 8 + length + max(tensor["data_offsets"][1] for name, tensor in tensors.items() if name != "__metadata__")
@@ -180,7 +211,7 @@ def _templates(path: Path, tokenizer: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def _text(file: Path) -> str:
     try:
-        return file.read_text("utf-8")
+        return read_regular(file, LONGEST).decode()
     except (OSError, UnicodeDecodeError) as error:
         raise ModelFileError(f"{file} can't be read as text ({error}); fetch it again") from error
 

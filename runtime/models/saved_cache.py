@@ -5,7 +5,7 @@
     "cogcache"  length of the header (8 bytes)  header (JSON)  tokens (4 bytes each)  state  BLAKE2b of that (32 bytes)
 
 Numbers are little-endian. The header says how many tokens there are and what the state depends on: model, adapters,
-options, versions. A file is written beside its place and moved there, readable by its owner alone: a state holds the
+options, versions. A file is written beside its place and moved there, for its user alone: a state holds the
 conversation that it was made of.
 """
 
@@ -15,21 +15,24 @@ import hashlib
 import json
 import os
 import struct
-import tempfile
 from array import array
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from attrs import frozen
 
 from runtime.errors import SavedCacheError
+from runtime.files import open_regular, read_regular, replace_private
 
 MAGIC = b"cogcache"
 FORMAT = 1
 LENGTH = struct.Struct("<Q")
 DIGEST = 32
 """Bytes of the hash."""
+
+LONGEST = 1 << 36
+"""Bytes of a file, 64 GiB: 128k tokens of the largest models have about as much."""
 
 BLOCK = 16 * 1024
 """Bytes that ``fingerprint`` reads at each of its places."""
@@ -54,20 +57,17 @@ def write(saved: Saved, path: Path) -> None:
     """
     header = json.dumps({"format": FORMAT, "tokens": len(saved.tokens), "identity": dict(saved.identity)}).encode()
     digest = hashlib.blake2b(digest_size=DIGEST)
-    temporary: str | None = None
+
+    def parts() -> Iterator[bytes | memoryview]:
+        for part in (MAGIC, LENGTH.pack(len(header)), header, _packed(saved.tokens), saved.state):
+            digest.update(part)
+            yield part
+        yield digest.digest()
+
     try:
-        handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-        with open(handle, "wb") as stream:
-            for part in (MAGIC, LENGTH.pack(len(header)), header, _packed(saved.tokens), saved.state):
-                digest.update(part)
-                stream.write(part)
-            stream.write(digest.digest())
-        os.replace(temporary, path)
+        replace_private(path, parts())
     except OSError as error:
         raise SavedCacheError(f"the cache can't be written to {path} ({error.strerror})", path) from error
-    finally:
-        if temporary is not None:
-            Path(temporary).unlink(missing_ok=True)
 
 
 def read(path: Path, identity: Mapping[str, str]) -> Saved:
@@ -81,7 +81,7 @@ def read(path: Path, identity: Mapping[str, str]) -> Saved:
         SavedCacheError: it can't be read, is no such file, is damaged, or is of something else.
     """
     try:
-        data = bytearray(path.read_bytes())
+        data = bytearray(read_regular(path, LONGEST))
     except OSError as error:
         raise SavedCacheError(f"the cache can't be read from {path} ({error.strerror})", path) from error
     if data[: len(MAGIC)] != MAGIC:
@@ -120,7 +120,7 @@ def _packed(tokens: tuple[int, ...]) -> bytes:
 def fingerprint(path: Path) -> str:
     """Of a large file, in milliseconds: its size, its two ends and a block in each of 64 parts between them."""
     digest = hashlib.blake2b(digest_size=16)
-    with path.open("rb") as stream:
+    with open_regular(path) as stream:
         size = stream.seek(0, os.SEEK_END)
         digest.update(LENGTH.pack(size))
         for place in (0, *(size * part // 64 for part in range(1, 64)), max(0, size - BLOCK)):

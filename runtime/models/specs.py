@@ -21,6 +21,7 @@ from typing import Literal
 from attrs import frozen
 
 from runtime.errors import ExtraMissingError, ModelFileError, ModelNotFoundError, ModelSpecError
+from runtime.files import UnusableFileError, open_regular
 from runtime.models.mlx_files import check_mlx_directory
 
 BackendName = Literal["llama", "mlx"]
@@ -116,6 +117,10 @@ def _local(path: Path, spec: str) -> Source:
             return Source("mlx", _mlx_directory(path, spec))
         if path.is_file():
             return Source("llama", _gguf_file(path, spec))
+        if path.exists():
+            _gguf_file(path, spec)
+    except UnusableFileError as error:
+        raise ModelFileError(f"{error}; a model is {FORMS}", spec=spec) from error
     except PermissionError as error:
         raise ModelFileError(f"{path} may not be read ({error.strerror}); see to its permissions", spec=spec) from error
     scheme = re.match(r"([A-Za-z][A-Za-z0-9+_-]+):", spec)  # two letters at least: one may be a drive
@@ -134,7 +139,7 @@ def _mlx_directory(path: Path, spec: str) -> Path:
 
 def _gguf_file(path: Path, spec: str) -> Path:
     """See that a file begins as GGUF does: ``GGUF``, the version (4 bytes), numbers of tensors and keys (8 each)."""
-    with path.open("rb") as stream:
+    with open_regular(path) as stream:
         head = stream.read(24)
     if not head.startswith(b"GGUF"):
         what = "is empty" if not head else "is no GGUF file"

@@ -5,6 +5,7 @@ A store keeps each text once, so that saving it again, as a resumed session may 
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import sqlite3
@@ -13,8 +14,12 @@ from collections.abc import Sequence
 from typing import Protocol, runtime_checkable
 
 from runtime.errors import MemoryStoreError
+from runtime.files import check_private, make_private
 
 WORD = re.compile(r"\w+")
+
+LONGEST = 1 << 24
+"""Bytes of a note, 16 MiB: neither saved nor read beyond, whoever made the file."""
 
 FOUND = 5
 """Notes that one search gives: what a small model can read beside a question."""
@@ -52,21 +57,31 @@ class Notes:
     Word forms count as one word (cat, cats), rare words count more than common ones (BM25). Usable from any thread.
 
     Args:
-        path: the file, made if it is not there; None keeps the notes for as long as this object lives.
+        path: the file, made if it is not there, for this user alone; None keeps the notes for as long as this object
+            lives. Beside it stands an empty file, its name with ``-journal`` behind, in which SQLite keeps what a
+            crash would interrupt.
 
     Raises:
-        MemoryStoreError: the file can't be opened, or is no store of notes.
+        MemoryStoreError: the file can't be opened, is no store of notes, or is a link or another user's.
     """
 
     def __init__(self, path: str | os.PathLike[str] | None = None) -> None:
-        self._path = ":memory:" if path is None else os.fspath(path)
+        self._path = ":memory:" if path is None else os.path.abspath(os.fspath(path))
         self._lock = threading.Lock()
+        with _opening:
+            try:
+                if path is not None:
+                    _see_to(self._path)
+                self._file = sqlite3.connect(self._path, check_same_thread=False, isolation_level=None)
+            except (sqlite3.Error, OSError) as error:
+                raise self._error(error) from error
         try:
-            self._file = sqlite3.connect(self._path, check_same_thread=False, isolation_level=None)
-        except sqlite3.Error as error:
-            raise self._error(error) from error
-        try:
+            self._file.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LONGEST)
+            # The journal stays, as our own file: made anew for each note, it could be a link by then.
+            self._file.execute("PRAGMA journal_mode = TRUNCATE")
             self._file.executescript(TABLES)
+            if path is not None and _schema(self._file) != _SCHEMA:
+                raise sqlite3.DatabaseError("its tables are not those of notes")
         except sqlite3.Error as error:
             self._file.close()
             raise self._error(error) from error
@@ -104,8 +119,46 @@ class Notes:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _error(self, error: sqlite3.Error) -> MemoryStoreError:
-        return MemoryStoreError(f"the notes in {self._path} can't be used ({error}); give another file", self._path)
+    def _error(self, error: sqlite3.Error | OSError) -> MemoryStoreError:
+        reason = error.strerror if isinstance(error, OSError) else error
+        return MemoryStoreError(f"the notes in {self._path} can't be used ({reason}); give another file", self._path)
+
+
+_opening = threading.Lock()
+"""Held from when a file is made until SQLite has it: whoever closes a descriptor of a file gives up all locks that the
+process has on it (https://www.sqlite.org/howtocorrupt.html), so nobody here may have it open when that is done."""
+
+
+def _see_to(path: str) -> None:
+    """See that SQLite opens nothing but files of this user's: it would follow links, and make files for everybody.
+
+    Raises:
+        OSError: there is something else.
+    """
+    journal = f"{path}-journal"
+    for name in (path, journal) if os.access(os.path.dirname(path), os.W_OK) else ():
+        with contextlib.suppress(FileExistsError):
+            make_private(name)
+    check_private(path)
+    for name in (journal, f"{path}-wal", f"{path}-shm"):  # the last two of another program's making
+        with contextlib.suppress(FileNotFoundError):
+            check_private(name)
+
+
+def _schema(file: sqlite3.Connection) -> set[tuple[str, str]]:
+    """What is defined in a file under our names: a view or a trigger of somebody else's would be run by a search."""
+    return set(
+        file.execute("SELECT name, sql FROM sqlite_schema WHERE tbl_name IN ('notes', 'words') AND type <> 'index'")
+    )
+
+
+def _own_schema() -> set[tuple[str, str]]:
+    with contextlib.closing(sqlite3.connect(":memory:")) as empty:
+        empty.executescript(TABLES)
+        return _schema(empty)
+
+
+_SCHEMA = _own_schema()
 
 
 def _storable(text: str) -> str:

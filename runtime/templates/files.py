@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from attrs import frozen
 
 from runtime.errors import ExtraMissingError, ModelFileError, ModelNotFoundError
+from runtime.files import UnusableFileError, open_regular, read_regular
 from runtime.models.gguf_header import read_gguf_header
 from runtime.models.mlx_files import named_templates, read_mlx_directory
 from runtime.models.specs import SMALL_MODEL
@@ -26,6 +27,9 @@ if TYPE_CHECKING:
     from runtime.templates.template import ChatTemplate
 
 FORMS = "a .gguf file, a directory with a model or its tokenizer, a .jinja file, or hf:owner/repo[/file]"
+
+LONGEST = 1 << 24
+"""Bytes of a template in a file of its own, 16 MiB; the longest that are known have some 20 KiB."""
 
 TEMPLATE = "tokenizer.chat_template"
 TOOL_TEMPLATE = "tokenizer.chat_template.tool_use"
@@ -87,6 +91,10 @@ def find_template(spec: str | None, on_download: Callable[[float], bool] = lambd
             return _of_directory(path, spec)
         if path.is_file():
             return _of_file(path, spec)
+        if path.exists():
+            open_regular(path).close()
+    except UnusableFileError as error:
+        raise ModelFileError(f"{error}; name {FORMS}", spec=spec) from error
     except PermissionError as error:
         raise ModelFileError(f"{path} may not be read ({error.strerror}); see to its permissions", spec=spec) from error
     raise ModelNotFoundError(f"there is no file or directory {path}; name {FORMS}", spec=spec)
@@ -111,13 +119,13 @@ def _of_directory(path: Path, spec: str) -> TemplateFile:
 
 
 def _of_file(path: Path, spec: str) -> TemplateFile:
-    with path.open("rb") as stream:
+    with open_regular(path) as stream:
         if stream.read(4) == b"GGUF":
             return _of_gguf(path)
     if path.suffix == ".gguf":
         raise ModelFileError(f"{path} is no GGUF file; name {FORMS}", spec=spec)
     try:
-        source = path.read_text("utf-8")
+        source = read_regular(path, LONGEST).decode()
     except UnicodeDecodeError as error:
         raise ModelFileError(f"{path} is neither a GGUF file nor a text; name {FORMS}", spec=spec) from error
     if "messages" not in source:

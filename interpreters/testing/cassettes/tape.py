@@ -21,7 +21,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, get_args
@@ -32,10 +31,14 @@ from cognition import CodecError, Failure, FinishReason, MalformedToolCall, Prop
 from interpreters.recording.journal.lines import read_strictly
 from interpreters.testing.cassettes.errors import CassetteError
 from interpreters.testing.cassettes.requests import request_digest
+from runtime.files import make_directory, read_regular, replace_private
 from runtime.protocol import Done, Timings
 
 FORMAT = "cogstep-cassette"
 VERSION = 1
+
+LONGEST = 1 << 27
+"""Bytes of a cassette, 128 MiB: nothing beyond is read."""
 
 PARTS = ("system", "tools", "options", "protocol")
 """What of a request is left out where the one before has the same."""
@@ -69,15 +72,15 @@ def read_tape(path: Path) -> Tape:
     Raises:
         CassetteError: there is none, or it can't be read.
     """
-    if path.exists() and not path.is_file():  # a pipe would be waited for
-        raise CassetteError("can't be read: it is no file", path=path)
     try:
-        data = json.loads(path.read_text("utf-8"))
+        data = json.loads(read_regular(path, LONGEST).decode())
     except FileNotFoundError:
         raise CassetteError(
             "there is no such cassette yet; record it with pytest --cassette=record", path=path
         ) from None
-    except (OSError, ValueError, RecursionError) as error:
+    except OSError as error:
+        raise CassetteError(f"can't be read: {error.strerror}", path=path) from error
+    except (ValueError, RecursionError) as error:
         raise CassetteError(f"can't be read: {error}", path=path) from error
     if not isinstance(data, dict) or data.get("format") != FORMAT:
         raise CassetteError("this is no cassette", path=path)
@@ -118,7 +121,7 @@ def _exchanges(entries: Iterable[dict[str, Any]]) -> list[Exchange]:
 
 
 def write_tape(path: Path, tape: Tape) -> None:
-    """Write it whole or not at all.
+    """Write it whole or not at all, for this user alone: it holds what was said.
 
     Raises:
         CassetteError: it can't be written.
@@ -132,14 +135,10 @@ def write_tape(path: Path, tape: Tape) -> None:
         entries.append(entry | {"request": _shortened(exchange.request, before), "reply": exchange.reply})
         before = exchange.request
     data = {"format": FORMAT, "version": VERSION, "models": tape.models, "exchanges": entries}
-    beside = path.with_name(f"{path.name}.{os.getpid()}.part")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        beside.write_bytes(_text(data))
-        os.replace(beside, path)
+        make_directory(path.parent)
+        replace_private(path, _text(data))
     except OSError as error:
-        with contextlib.suppress(OSError):
-            beside.unlink()
         raise CassetteError(f"can't be written: {error.strerror}", path=path) from error
 
 

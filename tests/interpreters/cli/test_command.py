@@ -222,7 +222,7 @@ def test_a_chat_from_a_pipe(here: Cogstep) -> None:
         ("run x --record nowhere/s.jsonl", "there is no directory nowhere"),
         ("chat --record there.jsonl", "there.jsonl exists"),
         ("replay nowhere.jsonl", "there is no such file"),
-        ("replay .", "Is a directory"),
+        ("replay .", "is a directory"),
         ("replay text.gguf", "this is no cogstep journal"),
         ("replay empty.gguf", "the file is empty"),
         ("replay future.jsonl", "the journal has version 99"),
@@ -236,7 +236,7 @@ def test_a_chat_from_a_pipe(here: Cogstep) -> None:
         ("format broken.jinja", "the chat template has a syntax error in line 1"),
         ("parse", "required: FILE"),
         ("parse nowhere.txt --format hermes", "nowhere.txt: No such file or directory"),
-        ("parse . --format hermes", "Is a directory"),
+        ("parse . --format hermes", "is a directory"),
         ("parse bytes.txt --format hermes", "bytes.txt is no text in UTF-8"),
         ("parse there.jsonl --format herms", "there is no format 'herms'; did you mean hermes?"),
         ("parse there.jsonl --format zzz", "there is no format 'zzz'; there are plain, hermes"),
@@ -327,12 +327,20 @@ def test_a_model_without_a_chat_template_works_with_a_warning(cogstep: Cogstep, 
     assert "chat template" in run.stderr
 
 
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full")
-def test_a_full_disk_under_the_recording_is_one_line(here: Cogstep) -> None:
+def test_a_full_disk_under_the_recording_is_one_line(cogstep: Cogstep) -> None:
     """Not even the header fits: nothing is asked."""
-    line = single_line(here("run", "?", "--record", "/dev/full", replies=["391"]))
+    run = cogstep(
+        "run", "?", "--record", "s.jsonl", command=scripted('replies = ["391"]'),
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100)),
+    )  # fmt: skip
 
-    assert "No space left on device" in line
+    assert "could not be written (File too large)" in single_line(run)
+
+
+def test_a_device_is_no_recording(here: Cogstep) -> None:
+    """Not even one that takes everything."""
+    for device in ("/dev/full", "/dev/null"):
+        assert "is a device" in single_line(here("run", "?", "--record", device, replies=["391"]))
 
 
 def test_a_disk_that_fills_up_keeps_what_was_recorded(cogstep: Cogstep, here: Cogstep, tmp_path: Path) -> None:

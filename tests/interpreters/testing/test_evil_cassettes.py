@@ -69,5 +69,5 @@ def test_any_text_that_is_no_cassette_is_an_error(tmp_path: Path, text: str) -> 
 def test_what_is_no_file_is_no_cassette(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     for path in (tmp_path / "pipe", tmp_path, Path("/dev/zero")):
-        with pytest.raises(CassetteError, match="it is no file"):
+        with pytest.raises(CassetteError, match="only a regular file is read"):
             say(Cassette(path))
