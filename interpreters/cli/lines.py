@@ -99,7 +99,7 @@ def _history_kept(path: Path) -> Iterator[None]:
     except ImportError:  # Pythons built without it: plain lines
         yield
         return
-    from runtime.files import check_regular, make_directory, open_private
+    from runtime.files import PRIVATE_FILE, check_regular, make_directory, open_private
 
     with contextlib.suppress(OSError):  # there is none yet, or it can't be read: a chat goes without
         check_regular(path, LONGEST_HISTORY_FILE)
@@ -113,3 +113,4 @@ def _history_kept(path: Path) -> Iterator[None]:
                 make_directory(path.parent)
                 os.close(open_private(path))  # it may hold what nobody else shall read
                 readline.write_history_file(path)
+                path.chmod(PRIVATE_FILE)  # readline puts another file in its place

@@ -164,7 +164,7 @@ def test_a_file_that_may_not_be_read_is_named(tmp_path: Path, monkeypatch: pytes
 
     path = tmp_path / "chat.jinja"
     path.write_text("{{ messages }}")
-    monkeypatch.setattr(Path, "open", refuse)
+    monkeypatch.setattr("runtime.templates.files.open_regular", refuse)
 
     with pytest.raises(ModelFileError, match="may not be read \\(Permission denied\\); see to its permissions"):
         find_template(str(path))
