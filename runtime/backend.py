@@ -17,9 +17,19 @@ DEFAULT_CONTEXT = 8192
 """Tokens, where the model allows more and the caller asks for nothing: room for a system prompt, tools and a dozen
 steps; the cache of a model of 8 billion parameters takes 1 GB at this length."""
 
+SEQUENCES, FEWEST_SEQUENCES = 32, 4
+"""The number of sequences in the cache, those in use and those kept for later; the second where each has a large
+recurrent state."""
+
+CONVERSATIONS = 8
+"""The number of conversations of full length for which the cache has room, unless that takes more than ``CACHE_BYTES``;
+for one it has room in any case."""
+CACHE_BYTES = 1024**3
+"""The memory that the cache may take for more than one conversation."""
+
 
 def context_warnings(context: int, trained: int) -> tuple[str, ...]:
-    """What to warn of when a model that was trained on ``trained`` tokens is given a context of so many."""
+    """What to warn of when a model that was trained on ``trained`` tokens is given a context of ``context``."""
     if context <= trained:
         return ()
     return (f"the model was trained on at most {trained} tokens; beyond that, of {context}, its replies get worse",)
@@ -31,7 +41,7 @@ class Metadata:
 
     name: str
     backend: str
-    """Such as ``"llama.cpp"``."""
+    """The backend's name, such as ``"llama.cpp"``."""
     backend_version: str
     path: str
     context_tokens: int
@@ -41,11 +51,11 @@ class Metadata:
     bos_text: str = ""
     eos_text: str = ""
     leading_bos: int | None = None
-    """A token to put before prompts that don't start with it already; None for none."""
+    """A token to put before prompts that don't start with it already, if there is one."""
     warnings: tuple[str, ...] = ()
     plain_template: str | None = None
-    """Of another one for conversations without tools and calls, where the files have several; None where ``template``
-    is for these too."""
+    """The source of another template for conversations without tools and calls; None where ``template`` is for these
+    too."""
 
 
 @frozen
@@ -53,13 +63,13 @@ class SpecialTokens:
     """Tokens that stand for a whole text, found anywhere in it before ordinary tokenising begins."""
 
     control: Mapping[str, int]
-    """Those that steer the model, such as ``<|im_end|>``."""
+    """The tokens that steer the model, such as ``<|im_end|>``."""
     defined: Mapping[str, int]
-    """Those that somebody added: markers such as ``<tool_call>``, but also runs of spaces and the like."""
+    """The tokens that somebody added: markers such as ``<tool_call>``, but also runs of spaces and the like."""
 
 
 class Sampler(Protocol):
-    """What chooses the tokens of one reply; it belongs to the backend that made it."""
+    """Chooses the tokens of one reply; it belongs to the backend that made it."""
 
     def close(self) -> None:
         """Free it. A second call does nothing."""
@@ -74,7 +84,7 @@ class Backend(Protocol):
     """What the cache holds, and how much is evaluated at once."""
 
     vocabulary: int
-    """How many tokens there are: they are numbered from 0."""
+    """The number of tokens, which are numbered from 0."""
 
     def tokenize(self, text: str, *, special: bool) -> list[int]:
         """The tokens of a text, nothing added. With ``special``, texts of special tokens become those tokens."""
@@ -89,16 +99,16 @@ class Backend(Protocol):
         """Empty a sequence."""
 
     def cut(self, sequence: int, length: int) -> bool:
-        """Keep the first ``length`` tokens of a sequence; False where that can't be: then it is empty.
+        """Keep the first ``length`` tokens of a sequence; False where it can't be cut there, and is empty now.
 
-        Always possible for the last ``limits.guesses`` tokens. A backend that can't promise that has none.
+        The last ``limits.guesses`` tokens can always be cut off. A backend that can't promise that has 0 there.
         """
 
     def copy(self, source: int, target: int, length: int) -> None:
         """Put the first ``length`` tokens of a sequence into another one, which is empty.
 
-        Where ``limits.can_cut`` is False, that is the whole of it: a snapshot, or what goes on from one. A backend with
-        one sequence is never asked.
+        Where ``limits.can_cut`` is False, ``length`` is the whole of it: a snapshot, or what goes on from one. A
+        backend with one sequence is never asked to.
         """
 
     def sampler(self, options: GenerationOptions) -> Sampler:
@@ -120,18 +130,18 @@ class Backend(Protocol):
         """
 
     def sample(self, row: int, sampler: Sampler, allowed: bytes | None = None) -> int:
-        """The next token, from what the model says at a place of the last batch.
+        """The next token, from the logits at a row of the last batch.
 
         Args:
-            row: which place. They are counted from 0 over the pieces in order: of each the one behind its last token,
-                or behind the last one before its guesses, and then one behind each guess. Its piece is ``last``.
-            sampler: of the reply.
-            allowed: one bit for each token, lowest first: whether it may be taken; tokens beyond its end may not.
-                May be called again for another token in the place of the first, with fewer allowed.
+            row: counted from 0 over the pieces in order. A piece has a row behind its last token, or behind the last
+                one before its guesses, and then one behind each guess. The row's piece is ``last``.
+            sampler: the reply's.
+            allowed: one bit for each token, lowest first, says whether it may be taken; tokens beyond its end may not.
+                This may be called again, with fewer allowed, for another token in the place of the first.
         """
 
     def ready(self) -> None:
-        """No interruption is pending any more."""
+        """Forget interruptions that are pending."""
 
     def interrupt(self) -> None:
         """Make an ``evaluate`` that runs, or comes before the next ``ready``, return early if it can.
@@ -148,7 +158,7 @@ class Backend(Protocol):
 
 @runtime_checkable
 class StateBackend(Protocol):
-    """What a backend is besides that can give away what a sequence holds, and take it back in another process."""
+    """A backend that can also give away what a sequence holds, and take it back in another process."""
 
     def identity(self) -> Mapping[str, str]:
         """Everything that such a state depends on, each part by its name: model, adapters, options, versions."""
@@ -157,10 +167,10 @@ class StateBackend(Protocol):
         """The first ``length`` tokens of a sequence, as they are in the cache; all of it where it can't be cut."""
 
     def restore(self, sequence: int, length: int, state: memoryview) -> None:
-        """Fill a sequence, which is empty, with a state of the same identity and so many tokens.
+        """Fill a sequence, which is empty, with a state of the same identity and ``length`` tokens.
 
         Raises:
-            BackendError: it can't; then the sequence is empty.
+            BackendError: the state can't be taken back; the sequence is then empty.
         """
 
 

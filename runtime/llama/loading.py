@@ -11,7 +11,7 @@ from typing import Any
 
 from attrs import frozen
 
-from runtime.backend import DEFAULT_CONTEXT
+from runtime.backend import CACHE_BYTES, CONVERSATIONS, DEFAULT_CONTEXT, FEWEST_SEQUENCES, SEQUENCES
 from runtime.errors import LoadCancelledError, ModelFileError, ModelOptionsError
 from runtime.files import UnusableFileError, check_regular
 from runtime.llama.options import MOST_SEQUENCES, WHOLE_TYPES, Adapter, CacheType, LlamaOptions, Rope
@@ -21,7 +21,7 @@ import_lazily("llama_cpp")
 import llama_cpp.llama_cpp as native  # noqa: E402  after the line above, which saves 0.2 s of it
 
 BATCH = 512
-"""Tokens evaluated at once; llama.cpp's own physical batch, beyond which nothing gets faster."""
+"""The number of tokens evaluated at once: llama.cpp's own physical batch, beyond which nothing gets faster."""
 
 CPU_CHUNK = 128
 """Tokens of prompts between two tokens of replies, where there is no GPU: a quarter of a batch's time for the next
@@ -34,15 +34,9 @@ context."""
 SHORT_CONTEXT, NARROW_HEAD = 512, 64
 """Conversations and heads for which flash attention is the faster one on a processor too: see docs/scheduler.md."""
 
-SEQUENCES, FEWEST_SEQUENCES = 32, 4
-"""Told apart in the cache, those in use and those kept for later. In the pool one costs nothing but its cells; of a
-recurrent model, each has a state of full size, so that they are as many as ``CACHE_BYTES`` has room for."""
-
-CONVERSATIONS = 8
-"""Of full length, for which the cache has cells unless that takes too much; for one in any case."""
-CACHE_BYTES, SEPARATE_BYTES = 1024**3, 4 * 1024**3
-"""Memory that a pool may take, and that cells of their own for ``CONVERSATIONS`` may take on a processor, unless it is
-more than a quarter of what there is."""
+SEPARATE_BYTES = 4 * 1024**3
+"""The memory that sequences with cells of their own may take on a processor for ``CONVERSATIONS`` of them, unless it is
+more than a quarter of what there is. A pool may take ``CACHE_BYTES``: a sequence there costs nothing but its cells."""
 
 DRAFTING, GUESSES = False, 32
 """Whether replies are drafted unless an option says so, and how many tokens are guessed in a batch."""
@@ -51,7 +45,7 @@ SMALL_MODEL_BYTES = 64 * 1024 * 1024
 """Below this size one thread is the fastest: the barrier between threads costs more than the work that they share."""
 
 MEMORY_LIMIT = Path("/sys/fs/cgroup/memory.max")
-"""Of the control group; as a container sees its own."""
+"""The memory limit of the control group, where a container sees its own."""
 
 LOG_ERROR = 4
 """``GGML_LOG_LEVEL_ERROR`` of ggml.h; the bindings don't export it."""
@@ -71,8 +65,8 @@ TYPES: dict[CacheType, tuple[int, float]] = {
     "f32": (0, 32), "f16": (1, 16), "bf16": (30, 16), "q8_0": (8, 8.5), "q5_1": (7, 6), "q5_0": (6, 5.5),
     "q4_1": (3, 5), "q4_0": (2, 4.5), "iq4_nl": (20, 4.5),
 }  # fmt: skip
-"""Their numbers in ``enum ggml_type`` of ggml.h, of which the bindings export most; and bits of one number, the scales
-of its block included."""
+"""Each type's number in ``enum ggml_type`` of ggml.h, of which the bindings export most, and the bits that one value
+takes, the scales of its block included."""
 
 BF16 = b"AVX512_BF16 = 1"
 """What llama.cpp says of a processor with instructions for bfloat16, if it was compiled to use them."""
@@ -91,27 +85,27 @@ class Sizes:
     unified: bool
     """Whether all sequences share one pool of cells."""
     flash_attention: bool | None
-    """None: where the device has it."""
+    """None leaves it to llama.cpp, which takes it where the device has it."""
     guesses: int
-    """Guessed tokens in a batch."""
+    """The most guessed tokens in a batch."""
     key_type: CacheType
     value_type: CacheType
 
     @property
     def all_sequences(self) -> int:
-        """One more than the plan knows of: to save a part of a sequence, it is copied there. Of a recurrent state no
-        part can be saved, so that there is none.
+        """One sequence more than the plan knows of, into which a part of a sequence is copied to be saved. Recurrent
+        models have none, since no part of a recurrent state can be saved.
         """
         return self.sequences + (not self.recurrent)
 
     @property
     def streams(self) -> int:
-        """How many separate parts the cache has."""
+        """The number of separate parts of the cache."""
         return 1 if self.unified else self.all_sequences
 
     @property
     def outputs(self) -> int:
-        """Places of a batch behind which the model says something, at the most."""
+        """The most places of a batch behind which logits are computed."""
         return self.all_sequences + self.guesses
 
     @property

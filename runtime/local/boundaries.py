@@ -18,15 +18,15 @@ from runtime.scheduling.prefix import common_prefix
 from runtime.templates.template import ChatTemplate, Rendered
 
 OTHER = History((UserMessage("m1", "…"),))
-"""A conversation that begins like no other."""
+"""A conversation that shares no beginning with any other."""
 
 
 class Boundaries:
-    """Finds them for the prompts of one model.
+    """Finds the boundaries in the prompts of one model.
 
     Args:
-        template: of the model.
-        tokens: makes tokens of what it renders.
+        template: the model's.
+        tokens: makes tokens of a rendered prompt.
     """
 
     def __init__(self, template: ChatTemplate, tokens: Callable[[Rendered], list[int]]) -> None:
@@ -34,7 +34,7 @@ class Boundaries:
         self._tokens = tokens
         self._asked: ModelRequest | None = None
         self._other: list[int] = []
-        """The prompt of the request that was last asked about, with another conversation in its place."""
+        """The prompt of the newest request, with ``OTHER`` in the place of its conversation."""
 
     def of(self, request: ModelRequest, prompt: list[int]) -> tuple[int, ...]:
         """Lengths of beginnings of a prompt, ascending, each greater than 0 and less than its length."""
@@ -48,5 +48,5 @@ class Boundaries:
     def _rendered(self, request: ModelRequest, *, open_reply: bool) -> list[int]:
         try:
             return self._tokens(self._template.render(request, open_reply=open_reply))
-        except TemplateError:  # it refuses this form of the conversation, if not the one that was asked with
+        except TemplateError:  # it refuses this form of the conversation, though not the request's own
             return []

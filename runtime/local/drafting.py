@@ -16,11 +16,11 @@ LOOKED_UP = 8
 reply took longer than without; with eight, two of three (``benchmarks/drafting.py``)."""
 
 FIRST, MOST = 8, 16
-"""Tokens guessed at first, and at the most. A batch of two takes a CPU twice as long as one token, and each further one
-half of that: so a few guesses are not worth it."""
+"""The number of tokens guessed at first, and at the most. A batch of two takes a CPU twice as long as one token, and
+each further one half of that: so a few guesses are not worth it."""
 
 LONGEST_PAUSE = 32
-"""Tokens without a guess after a guess that was all wrong: 1 at first, then twice as many each time, up to this."""
+"""The most tokens without a guess after a guess that was all wrong: 1 at first, then twice as many each time."""
 
 WIDTH = array("i").itemsize
 
@@ -36,11 +36,11 @@ class Lookup:
         self._tokens = bytearray(array("i", prompt).tobytes())
         self._size = FIRST
         self._wrong = 0
-        """Guesses in a row of which nothing came true."""
+        """The number of guesses in a row of which no token came."""
         self._pause = 0
 
-    def said(self, tokens: Sequence[int], guessed: int) -> None:
-        """The reply goes on by these tokens, of which all but the last had been guessed, of ``guessed`` in all."""
+    def append(self, tokens: Sequence[int], guessed: int) -> None:
+        """Note the reply's next tokens. All but the last of them were among the ``guessed`` tokens guessed before."""
         self._tokens += array("i", tokens).tobytes()
         confirmed = len(tokens) - 1
         if not guessed:
@@ -54,7 +54,7 @@ class Lookup:
             self._wrong += 1
 
     def guess(self) -> Sequence[int]:
-        """What may come next; empty where nothing says so."""
+        """The tokens that may come next; empty where the last ones did not come before, or in a pause."""
         if self._pause:
             return ()
         at = self._find()

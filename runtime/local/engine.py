@@ -74,12 +74,12 @@ class LocalEngine:
         self._guides: Guides | None = None
         self._schedule = Schedule(backend.limits)
         self._replies: dict[int, RunningReply] = {}
-        """Those that run and those that wait, by number."""
+        """The replies that run and those that wait, by number."""
         self._numbers = count(1)
         self._computing: list[RunningReply] = []
-        """Those in the batch that is being evaluated."""
+        """The replies in the batch that is being evaluated."""
         self._interrupted = False
-        """Whether anybody was cancelled since a step began, so that ``stopped`` has to be asked."""
+        """Whether a reply was cancelled since a step began, so that ``stopped`` has to be called."""
         # Between the owner's thread and those that interrupt it. A garbage collection may close a runtime in the middle
         # of anything, so it may be taken twice by one thread.
         self._lock = threading.RLock()
@@ -197,10 +197,10 @@ class LocalEngine:
         return bool(self._replies)
 
     def identity(self) -> Mapping[str, str]:
-        """What a state of the cache depends on.
+        """What a saved state of the cache depends on.
 
         Raises:
-            BackendError: the backend can't save any.
+            BackendError: the backend can't save states.
         """
         return self._saving().identity()
 
@@ -209,7 +209,7 @@ class LocalEngine:
 
         Raises:
             TemplateError: the template refuses the messages.
-            BackendError: the backend can't save any.
+            BackendError: the backend can't save states.
         """
         backend, prompt = self._saving(), self.prompt(request)
         source, length = longest_held(self._schedule, Tokens([*prompt, NO_TOKEN]))  # of a prompt, the last is left out
@@ -254,7 +254,7 @@ class LocalEngine:
         self._backend.close()
 
     def _prepare(self, reply: RunningReply) -> None:
-        """From a request to what is evaluated and sampled."""
+        """Make of the request what is evaluated and sampled: prompt, parser and guide."""
         rendered = self._template.render(reply.request)
         reply.warnings = rendered.warnings
         reply.parser = Parser(rendered.format, reply.request.tools)
@@ -276,7 +276,7 @@ class LocalEngine:
             reply.finish(done_of((), "error", failure or failure_of(error)))
 
     def _admit(self) -> None:
-        """Let begin what can, and bring the cache to where it begins."""
+        """Begin the replies that can, and bring the cache to where they begin."""
         while (admitted := admit(self._schedule)) is not None:
             after, start = admitted
             for place, change in enumerate(start.changes):
@@ -301,13 +301,13 @@ class LocalEngine:
         return True
 
     def _evaluate(self, batch: tuple[Piece, ...]) -> bool:
-        """Whether it was evaluated: not so where nobody wants any of it any more."""
+        """Evaluate a batch; False where nobody wants any of its replies any more."""
         with self._interruptible([self._replies[piece.request] for piece in batch]) as wanted:
             return wanted and self._backend.evaluate(batch)
 
     @contextmanager
     def _interruptible(self, replies: list[RunningReply]) -> Iterator[bool]:
-        """While these are computed, an interruption aborts it if nobody wants any. Gives whether any is wanted yet."""
+        """Have an interruption abort the batch of these replies once none is wanted; gives whether one still is."""
         with self._lock:
             self._backend.ready()
             self._computing = replies
@@ -319,14 +319,14 @@ class LocalEngine:
             self._computing = []
 
     def _keep(self) -> None:
-        """Take snapshots of what stands at a boundary of its prompt."""
+        """Take snapshots of the sequences that stand at a boundary of their prompt."""
         while (kept := keep(self._schedule)) is not None:
             self._schedule, changes = kept
             for change in changes:
                 self._change(change)
 
     def _guesses(self) -> dict[int, Sequence[int]]:
-        """How those that go on may go on."""
+        """The guesses for the replies that go on, by their numbers."""
         guesses: dict[int, Sequence[int]] = {}
         for number in self._schedule.running:
             lookup = self._replies[number].lookup
@@ -335,14 +335,14 @@ class LocalEngine:
         return guesses
 
     def _append_while_unchanged(self, wanted: Callable[[], bool]) -> None:
-        """Replies only, each with one token to evaluate: batch after batch, until one ends or the thread is wanted.
+        """Evaluate batches of one token a reply, until a reply ends or the thread is wanted.
 
-        To the plan they are one batch with guesses that all came true. To plan each of them took a third of the time
+        To the plan they are one batch with guesses that all came true. Planning each of them took a third of the time
         between two tokens, and changed nothing.
         """
         first = compose(self._schedule)
         replies = [self._replies[piece.request] for piece in first]
-        said = [list(piece.tokens) for piece in first]
+        sampled = [list(piece.tokens) for piece in first]
         batches, shown = 0, time.monotonic()
         # What is below runs between two tokens, with caches that the model's weights have just swept: each line counts.
         with self._interruptible(replies) as going:
@@ -356,7 +356,7 @@ class LocalEngine:
                         going = False  # the next step ends it
                         continue
                     newest.append(reply.next(row, now))
-                    said[row].append(newest[-1])
+                    sampled[row].append(newest[-1])
                     going = going and reply.over is None
                 if now - shown >= SHOWN_EVERY:
                     shown = now
@@ -365,7 +365,7 @@ class LocalEngine:
                         going = going and reply.over is None
                 going = going and not (self._interrupted or wanted()) and self._backend.append_tokens(newest)
         if batches:
-            pieces = [*zip(first, said, strict=True)]
+            pieces = [*zip(first, sampled, strict=True)]
             self._schedule = self._schedule.evaluated(
                 tuple(evolve(piece, tokens=tuple(tokens[:batches]), guesses=batches - 1) for piece, tokens in pieces)
             ).sampled({piece.request: tokens[1:] for piece, tokens in pieces})
@@ -392,21 +392,21 @@ class LocalEngine:
         return sampled
 
     def _take_back(self) -> None:
-        """Take out of the cache what was guessed and did not come."""
+        """Take out of the cache the guessed tokens that did not come."""
         for change in take_back(self._schedule):
             if not self._change(change):
                 raise BackendError(f"sequence {change.sequence} can't be cut at {change.length}, as was promised")
             self._schedule = cut(self._schedule, change)
 
     def _fail(self, error: Exception) -> None:
-        """Whatever it was, what the cache holds is unknown now. All that runs is over; what waits starts afresh."""
+        """End all replies that run, since an error leaves the cache unknown; those that wait start afresh."""
         for number in tuple(self._schedule.running):
             self._end(number, "error", failure_of(error))
         self._schedule = evolve(self._schedule, cache=Cache())
         self._backend.reset()
 
     def _guide(self, spec: FormatSpec, request: ModelRequest) -> Guide | None:
-        """What holds the reply to the request's tools and options; None where nothing has to."""
+        """The guide that holds the reply to the request's tools and options; None where none is needed."""
         options = request.options
         forced = options.tool_choice not in ("auto", "none") or options.response_format
         if not options.constrain or not installed():

@@ -35,7 +35,7 @@ class Desk:
     """Where any thread hands requests to the engine of one owner, and from where they are called back."""
 
     def __init__(self, owner: Owner[LocalEngine], engine: LocalEngine) -> None:
-        """Open it for an owner and its engine, of which nothing is touched that belongs to the owner's thread."""
+        """Open the desk for an owner and its engine. It touches nothing that belongs to the owner's thread."""
         self._owner = owner
         self.info = engine.info
         self._interrupt = engine.interrupt
@@ -73,7 +73,7 @@ class Desk:
         return ticket
 
     def interrupt(self) -> None:
-        """Have the engine look at who was cancelled."""
+        """Have the engine look at which requests were cancelled."""
         self._interrupt()
 
     def close(self) -> None:
@@ -91,7 +91,7 @@ class Ticket:
     cancelled: threading.Event = field(factory=threading.Event, init=False)
 
     def cancel(self) -> None:
-        """End it soon; from any thread, at any time."""
+        """End the request soon. From any thread, at any time."""
         self.cancelled.set()
         self._desk.interrupt()
 

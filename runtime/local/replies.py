@@ -34,11 +34,11 @@ NO_TOKEN = -1
 
 @define(eq=False)
 class RunningReply:
-    """The state of one reply while it is made. What happens to it is told by ``runtime.local.engine``."""
+    """The state of one reply while it is made; ``runtime.local.engine`` drives it."""
 
     request: ModelRequest
     stopped: Callable[[], bool]
-    """Whether the caller wants no more of it; may be asked on any thread."""
+    """Whether the caller wants no more of the reply; may be called on any thread."""
     emit: Callable[[Output], None]
     finish: Callable[[Done], None]
     submitted: float
@@ -47,30 +47,30 @@ class RunningReply:
     guide: Guide | None = None
     prompt: list[int] = field(factory=list)
     warnings: tuple[str, ...] = ()
-    """What was asked for and is not in the prompt."""
+    """What the request asked for and the prompt does not have."""
     boundaries: tuple[int, ...] = ()
-    """Of the prompt, where snapshots are worth it."""
+    """The lengths of beginnings of the prompt at which snapshots are worth it."""
     limit: int = 0
-    """Tokens that it may have at the most."""
+    """The most tokens that the reply may have."""
     lookup: Lookup | None = None
-    """Guesses how it goes on; None for no guesses."""
+    """Guesses the next tokens; None where there are no guesses."""
     over: FinishReason | None = None
-    """Why there is no next token; None while there is."""
+    """Why the reply has ended; None while it goes on."""
     failure: Failure | None = None
-    """What went wrong, where it is over for an error."""
+    """The failure that ended the reply, if one did."""
     _backend: Backend | None = None
     _sampler: Sampler | None = None
     _reused: int = 0
     _generated: int = 0
     _began: float = 0.0
     _prefilled: float | None = None
-    """When the model had evaluated the prompt; as the others, None until then."""
+    """When the model had evaluated the prompt. This and the two below are None until then."""
     _first_token: float | None = None
     _last_token: float | None = None
     _tokens: list[int] = field(factory=list)
-    """Said, and not decoded yet."""
+    """Tokens that were sampled and not decoded yet."""
     _text: str = ""
-    """Decoded, and not shown yet."""
+    """Text that was decoded and not shown yet."""
     _outputs: list[Output] = field(factory=list)
     _decoder: codecs.IncrementalDecoder = field(factory=lambda: codecs.getincrementaldecoder("utf-8")("replace"))
     _stops: StopFilter = field(init=False)
@@ -80,23 +80,23 @@ class RunningReply:
         return StopFilter(self.request.options.stop)
 
     def begin(self, backend: Backend, reused: int) -> None:
-        """It has a sequence that holds the first ``reused`` tokens of its prompt."""
+        """Begin in a sequence that holds the first ``reused`` tokens of the prompt."""
         self._backend, self._sampler = backend, backend.sampler(self.request.options)
         self._reused, self._began = reused, time.monotonic()
         self.lookup = Lookup(self.prompt) if backend.limits.guesses else None
 
     def take_tokens(self, row: int, guesses: Sequence[int] = ()) -> list[int]:
-        """Sample the next tokens, from what the model says at places of the last batch, and show what they say.
+        """Sample the next tokens from the logits at rows of the last batch, and show their text.
 
-        Each is sampled as it would be without guesses, so that the reply is the same; a guess that it is equal to has
-        saved a step. ``over`` tells whether the last one ends the reply.
+        Each token is sampled as it would be without guesses, so that the reply is the same; a guess that equals it has
+        saved a step. ``over`` tells whether the last token ends the reply.
 
         Args:
-            row: the first place.
-            guesses: what was evaluated behind it.
+            row: the first row.
+            guesses: the tokens that were evaluated behind it.
 
         Returns:
-            The tokens, one at least: all but the last were guessed.
+            The tokens, at least one; all but the last were guessed.
         """
         now = time.monotonic()
         if self._prefilled is None:
@@ -109,15 +109,15 @@ class RunningReply:
         if self._first_token is None:
             self._first_token = time.monotonic()
         if self.lookup is not None:
-            self.lookup.said(tokens, len(guesses))
+            self.lookup.append(tokens, len(guesses))
         self.show()
         return tokens
 
     def next(self, row: int, now: float) -> int:
-        """Sample the next token, as ``take_tokens`` does without guesses. What it says is left to ``show``.
+        """Sample the next token, as ``take_tokens`` does without guesses. Showing its text is left to ``show``.
 
         Args:
-            row: the place.
+            row: of the last batch.
             now: when the batch was evaluated.
         """
         backend, sampler, guide = self._backend, self._sampler, self.guide
@@ -140,14 +140,14 @@ class RunningReply:
         self._tokens.append(token)
         if self._generated >= self.limit:
             self.over = "length"
-        if self._stops.stops:  # else what its tokens say makes no difference to it
+        if self._stops.stops:  # otherwise the text of its tokens does not matter yet
             self._decode()
             if self._stops.hit:
                 self.over = "stop"
         return token
 
     def show(self) -> None:
-        """Give the caller what has been said."""
+        """Give the caller the text of all tokens so far."""
         self._decode()
         text, self._text = self._text, ""
         if text:
@@ -157,7 +157,7 @@ class RunningReply:
                 self._fail(error)
 
     def end(self, reason: FinishReason, failure: Failure | None = None) -> None:
-        """It is over: what was held back comes out, and then its ``Done``."""
+        """End the reply: what was held back comes out, and then its ``Done``."""
         if self._sampler is not None:
             self._sampler.close()
             self._sampler = None
@@ -178,7 +178,7 @@ class RunningReply:
         self.finish(done_of(self._outputs, reason, failure, usage=usage, timings=timings, warnings=self.warnings))
 
     def _decode(self, *, final: bool = False) -> None:
-        """Read its tokens, up to a stop text."""
+        """Decode the tokens, up to a stop text."""
         backend = self._backend
         data = b"" if backend is None else b"".join([backend.piece(token) for token in self._tokens])
         self._tokens.clear()
@@ -194,6 +194,6 @@ class RunningReply:
 
 
 def failure_of(error: Exception) -> Failure:
-    """What a reply's ``Done`` says of an error that ended it."""
+    """The failure that a reply's ``Done`` carries for an error that ended it."""
     known = isinstance(error, TemplateError | ConstraintError | SchemaError)  # their messages say it all
     return Failure(str(error) if known else f"{type(error).__name__}: {error}", kind="fatal")

@@ -21,7 +21,18 @@ from mlx.utils import tree_flatten
 from tokenizers import Tokenizer
 
 from cognition import GenerationOptions
-from runtime.backend import DEFAULT_CONTEXT, BackendError, Metadata, Sampler, SpecialTokens, context_warnings
+from runtime.backend import (
+    CACHE_BYTES,
+    CONVERSATIONS,
+    DEFAULT_CONTEXT,
+    FEWEST_SEQUENCES,
+    SEQUENCES,
+    BackendError,
+    Metadata,
+    Sampler,
+    SpecialTokens,
+    context_warnings,
+)
 from runtime.errors import ModelFileError
 from runtime.mlx.pieces import piece_reader
 from runtime.mlx.sampling import NumpySampler
@@ -35,13 +46,6 @@ import_lazily("mlx_lm")
 
 CPU_CHUNK, GPU_CHUNK = 128, 512
 """Tokens of prompts evaluated at once. A cancel waits for one such batch, and so does the next token of a reply."""
-
-SEQUENCES, LEAST_SEQUENCES = 32, 4
-"""Told apart in the cache, those in use and those kept for later; the second where each has a large recurrent state."""
-
-CONVERSATIONS = 8
-"""Of full length, for which the cache has room unless that takes more than ``CACHE_BYTES``; for one in any case."""
-CACHE_BYTES = 1024**3
 
 MOST_WIDENED = 1024**3
 """Bytes of 16-bit weights, and of factors of quantised ones, that are widened on a processor: as many again."""
@@ -69,7 +73,7 @@ class MlxBackend:
         self._model: Any = None
         self._sequences: Any = None
         self._logits: dict[int, Row] = {}
-        """What the model says behind a piece of the last batch, by the piece's place in it."""
+        """The logits behind each piece of the last batch, by the piece's place in it."""
         self._last: Sequence[Piece] = ()
         self._batches = 0
         try:
@@ -117,7 +121,7 @@ class MlxBackend:
         context = self.metadata.context_tokens
         token, state = self._sequences.sizes()
         cells = max(context, min(CONVERSATIONS * context, CACHE_BYTES // max(token, 1)))
-        sequences = min(SEQUENCES, max(LEAST_SEQUENCES, CACHE_BYTES // max(state, 1)), cells)
+        sequences = min(SEQUENCES, max(FEWEST_SEQUENCES, CACHE_BYTES // max(state, 1)), cells)
         return Limits(
             cells=cells,
             sequences=sequences,
@@ -196,15 +200,15 @@ class MlxBackend:
 
     def evaluate(self, batch: Sequence[Piece]) -> bool:
         # Prompts one after another, each but for its last token: a chunk of one fills the machine as well as parts of
-        # many would, and nothing has to be padded. Then one token of each sequence in which something is said: logits
-        # are wanted behind those only, and a row of them is as long as the vocabulary.
+        # many would, and nothing has to be padded. Then one token of each sequence that is sampled from: logits are
+        # wanted behind those only, and a row of them is as long as the vocabulary.
         for piece in batch:
             if body := piece.tokens[: len(piece.tokens) - piece.last]:
                 layers = self._sequences.alone(piece.sequence)
                 self._model(mx.array([body]), cache=layers)
                 mx.eval([layer.state for layer in layers])
-        said = self._say({piece.sequence: piece.tokens[-1] for piece in batch if piece.last})
-        self._logits = {row: said[piece.sequence] for row, piece in enumerate(batch) if piece.last}
+        logits = self._logits_behind({piece.sequence: piece.tokens[-1] for piece in batch if piece.last})
+        self._logits = {row: logits[piece.sequence] for row, piece in enumerate(batch) if piece.last}
         for piece in batch:
             self._sequences.held[piece.sequence] = piece.start + len(piece.tokens)
         self._last = batch
@@ -213,18 +217,18 @@ class MlxBackend:
             mx.clear_cache()
         return True
 
-    def _say(self, tokens: dict[int, int]) -> dict[int, Row]:
-        """Append one token to each of these sequences: what the model says behind it."""
+    def _logits_behind(self, tokens: dict[int, int]) -> dict[int, Row]:
+        """Append one token to each of these sequences; the logits behind it."""
         together = self._sequences.can_batch or len(tokens) < 2
-        said: dict[int, Row] = {}
+        found: dict[int, Row] = {}
         for group in [list(tokens)] if together else [[sequence] for sequence in tokens]:
             if group:
                 layers, rows = self._sequences.together(group)
                 logits = self._model(mx.array([[tokens[sequence]] for sequence in rows]), cache=layers)[:, -1]
                 logits = logits.astype(mx.float32)
                 mx.eval(logits, [layer.state for layer in layers])
-                said |= zip(rows, numpy.array(logits), strict=True)
-        return said
+                found |= zip(rows, numpy.array(logits), strict=True)
+        return found
 
     def sample(self, row: int, sampler: Sampler, allowed: bytes | None = None) -> int:
         assert isinstance(sampler, NumpySampler)  # one of ours
@@ -241,7 +245,7 @@ class MlxBackend:
         """Nothing is ever pending."""
 
     def interrupt(self) -> None:
-        """MLX can't be interrupted; a batch is a chunk at the most, and whoever stopped is looked at after it."""
+        """MLX can't be interrupted. A batch is one chunk at the most, and cancellations are looked at after it."""
 
     def close(self) -> None:
         self._model = None

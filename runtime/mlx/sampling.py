@@ -24,15 +24,15 @@ Tokens = numpy.ndarray[Any, numpy.dtype[numpy.intp]]
 
 
 class NumpySampler:
-    """For one reply.
+    """Chooses the tokens of one reply.
 
     Args:
-        options: of the request.
+        options: the request's.
     """
 
     def __init__(self, options: GenerationOptions) -> None:
         self._options = options
-        self._said: deque[int] = deque(maxlen=PENALTY_WINDOW)
+        self._sampled: deque[int] = deque(maxlen=PENALTY_WINDOW)
         self._random = numpy.random.default_rng(secrets.randbits(64) if options.seed is None else abs(options.seed))
 
     @property
@@ -43,7 +43,7 @@ class NumpySampler:
         return options.temperature == 0 and not options.logit_bias and penalties == (1, 0, 0)
 
     def sample(self, logits: numpy.ndarray[Any, Any]) -> int:
-        """The next token, from a row of logits; -inf is what can't come. It counts as said from now on."""
+        """The next token, from a row of logits, of which -inf can't come. Penalties count it from now on."""
         if self.plain:
             return int(logits.argmax())
         tokens, left = self.left(logits)
@@ -52,7 +52,7 @@ class NumpySampler:
         else:
             until = _weights(left / self._options.temperature).cumsum()
             token = int(tokens[until.searchsorted(self._random.random() * until[-1], side="right")])
-        self._said.append(token)
+        self._sampled.append(token)
         return token
 
     def close(self) -> None:
@@ -67,7 +67,7 @@ class NumpySampler:
         for token, bias in options.logit_bias:
             if token < logits.size:
                 logits[token] += bias
-        for token, count in Counter(self._said).items():
+        for token, count in Counter(self._sampled).items():
             value = logits[token]
             value = value * options.repeat_penalty if value <= 0 else value / options.repeat_penalty
             logits[token] = value - count * options.frequency_penalty - options.presence_penalty
@@ -86,7 +86,7 @@ class NumpySampler:
         return tokens, logits
 
 
-# Each gives the places of what is kept, ascending. Of equals, the first come first.
+# Each gives the places of the tokens that are kept, ascending. Of equal ones, the first are kept.
 
 
 def _top_k(logits: Array, count: float) -> Tokens:
@@ -120,7 +120,7 @@ def _min_p(logits: Array, share: float) -> Tokens:
 
 
 def _largest(values: Array, count: int) -> Tokens:
-    """Where the largest so many stand."""
+    """The places of the ``count`` largest values, ascending."""
     if count >= values.size:
         return numpy.arange(values.size)
     least = numpy.partition(values, values.size - count)[values.size - count]
@@ -134,6 +134,6 @@ def _until(order: Tokens, reached: Any) -> Tokens:
 
 
 def _weights(logits: Array) -> Array:
-    """Probabilities but for a factor."""
+    """The probabilities, up to a common factor."""
     weights: Array = numpy.exp(logits - logits.max())
     return weights

@@ -38,7 +38,7 @@ class MlxSequences:
     """All that a model's cache holds, by the number of the sequence.
 
     Args:
-        model: of mlx-lm's.
+        model: one of mlx-lm's.
         context: the longest sequence, in tokens.
     """
 
@@ -48,9 +48,9 @@ class MlxSequences:
         self._alone: dict[int, Layers] = {}
         self._batch: Layers = []
         self._rows: list[int | None] = []
-        """Whose each row of the batch is; None: nobody's any more."""
+        """The sequence in each row of the batch; None where a sequence has left it."""
         self.held: dict[int, int] = {}
-        """How many tokens each sequence holds; kept up to date by whoever appends to it."""
+        """The number of tokens that each sequence holds; whoever appends to one keeps it up to date."""
         fresh = self._library.make_prompt_cache(model)
         self.can_cut = all(self._cuttable(layer, context) for layer in fresh)
         """Whether any beginning of a sequence can be kept. A recurrent state is that of its last token only, and a
@@ -138,7 +138,7 @@ class MlxSequences:
         """Fill a sequence, which is empty, with a state.
 
         Raises:
-            ValueError: it is not one of this model's, or not one of so many tokens.
+            ValueError: it is no state of this model, or not one of ``length`` tokens.
         """
         # mlx-lm reads caches from files only, which it knows by their names.
         with tempfile.TemporaryDirectory() as folder:
@@ -182,7 +182,7 @@ class MlxSequences:
         return self._shortened(layers, self.held[sequence] - length)
 
     def _holds(self, layer: Any, length: int) -> bool:
-        """Whether a layer's cache, as far as it counts, has seen so many tokens."""
+        """Whether a layer's cache, if it counts tokens, has seen ``length`` of them."""
         if isinstance(layer, self._library.CacheList):
             return all(self._holds(part, length) for part in layer.caches)
         return bool(getattr(layer, "offset", length) == length)

@@ -35,7 +35,7 @@ def test_it_guesses_what_followed_last_time(prompt: list[int], reply: list[int])
     lookup = Lookup(prompt)
     for place, token in enumerate(reply):
         assert list(lookup.guess()) == expected(prompt + reply[:place], FIRST)
-        lookup.said([token], 0)
+        lookup.append([token], 0)
     assert list(lookup.guess()) == expected(prompt + reply, FIRST)
 
 
@@ -47,14 +47,14 @@ def test_what_comes_true_is_trusted_further() -> None:
         guess = list(lookup.guess())
         sizes.append(len(guess))
         assert guess == list(range(start, start + len(guess)))
-        lookup.said([*guess, guess[-1] + 1], len(guess))
+        lookup.append([*guess, guess[-1] + 1], len(guess))
         start += len(guess) + 1
     guess = list(lookup.guess())
-    lookup.said([guess[0], guess[1], 1000], len(guess))
+    lookup.append([guess[0], guess[1], 1000], len(guess))
 
     assert [*sizes, len(guess)] == [FIRST, 2 * FIRST, MOST, MOST]
     assert list(lookup.guess()) == []
-    lookup.said(LAST, 0)
+    lookup.append(LAST, 0)
     assert len(lookup.guess()) == 3
 
 
@@ -64,11 +64,11 @@ def test_what_never_comes_true_is_tried_less_and_less() -> None:
     tried = []
     for place in range(60):
         for token in LAST:
-            lookup.said([token], 0)
+            lookup.append([token], 0)
         guess = lookup.guess()
         if guess:
             tried.append(place * (LOOKED_UP + 1))
-        lookup.said([101 + place], len(guess))  # what follows those is new each time
+        lookup.append([101 + place], len(guess))  # what follows those is new each time
     waited = [later - earlier for earlier, later in pairwise(tried)]
 
     assert waited == sorted(waited)

@@ -54,7 +54,7 @@ def left_by_llama(options: GenerationOptions, logits: list[float], said: list[in
 
 def left_by_us(options: GenerationOptions, logits: list[float], said: list[int]) -> dict[int, float]:
     sampler = NumpySampler(options)
-    sampler._said.extend(said)
+    sampler._sampled.extend(said)
     tokens, left = sampler.left(numpy.array(logits))
     assert list(tokens) == sorted(set(tokens))
     return {int(token): float(logit) for token, logit in zip(tokens, left, strict=True) if logit > -1e30}
