@@ -1,20 +1,22 @@
-"""Files inside one directory: no path leads out of it, neither by ``..`` nor by links."""
+"""Files inside one directory: what ``Read`` and ``Glob`` do behind the wall (``wall.py``)."""
 
 from __future__ import annotations
 
 import codecs
+import errno
 import os
 import stat
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from itertools import islice
-from pathlib import Path
 from typing import Any
 
-from cognition import ConfigError
+from interpreters.toolbox.wall import TRIES, OutsideError, Place, SwappedError, Wall
 from interpreters.tools.context import ToolContext
 from interpreters.tools.tool import ToolError
+from runtime.files import closing
 
 READ_LIMIT = 100_000
 """Bytes of a file that ``Read`` shows."""
@@ -24,29 +26,36 @@ VISITED = 50_000
 """Files and directories that one search looks at."""
 LEFT_OUT = frozenset({".git"})
 """Directories that no search enters."""
+DEEPEST = 200
+"""Directories within one another that a search enters: each is held open meanwhile."""
+
+SCANNED = os.O_RDONLY | os.O_DIRECTORY
+NOTHING_THERE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG, errno.ELOOP})
+
+
+class MissingError(ToolError):
+    """There is nothing at the path."""
 
 
 class Workspace:
     """The directory that tools work in."""
 
     def __init__(self, root: str | os.PathLike[str]) -> None:
-        self.root = Path(root).resolve()
-        if not self.root.is_dir():
-            raise ConfigError(f"tools need a directory to work in, and {os.fspath(root)} is none")
+        self.wall = Wall(root)
+        self.root = self.wall.root
 
-    def inside(self, path: str) -> Path:
-        """The real path of a file or directory of this workspace, which need not exist.
+    @contextmanager
+    def at(self, path: str) -> Iterator[Place]:
+        """Where a path leads, for as long as the block lasts. There is something.
 
         Raises:
-            ToolError: it lies outside.
+            ToolError: it lies outside, or can't be followed.
+            MissingError: there is nothing.
         """
-        try:
-            real = (self.root / path).resolve()
-        except (OSError, ValueError, RuntimeError) as error:  # a NUL byte; links that go round in circles
-            raise ToolError(f"no such file: {path}") from error
-        if not real.is_relative_to(self.root):
-            raise ToolError(f"outside the working directory: {path}")
-        return real
+        with _reported(path), self.wall.at(path) as place:
+            if place.about is None:
+                raise MissingError(f"no such file: {path}{_meant(path, place)}")
+            yield place
 
     def read(self, path: str) -> str:
         """The text of a file, cut after ``READ_LIMIT`` bytes with a line that says so.
@@ -54,10 +63,11 @@ class Workspace:
         Raises:
             ToolError: there is none, it is no text, or it can't be read; says which.
         """
-        real = self.inside(path)
-        if not os.path.lexists(real):  # unlike Path.exists it takes a name that is too long for one that is not there
-            raise self.missing(path, real)
-        content, size = read_bytes(real, path, READ_LIMIT)
+        with _reported(path), open(self._opened(path), "rb") as file:
+            about = os.fstat(file.fileno())
+            if not stat.S_ISREG(about.st_mode):
+                raise ToolError(f"not a text file: {path}")
+            content, size = file.read(READ_LIMIT), about.st_size
         if b"\0" in content:
             raise ToolError(f"not a text file: {path}")
         try:
@@ -69,17 +79,16 @@ class Workspace:
             return f"{text}\n[cut here: {READ_LIMIT} of {size} bytes]"
         return text
 
-    def missing(self, path: str, real: Path) -> ToolError:
-        """The error about a path that leads nowhere, with what may have been meant."""
-        try:
-            names = sorted(entry.name for entry in islice(os.scandir(real.parent), 10_000))
-        except OSError:
-            names = []
-        close = get_close_matches(real.name, names, n=1, cutoff=0.6)
-        if not close:
-            return ToolError(f"no such file: {path}")
-        meant = os.path.join(os.path.dirname(path), close[0])
-        return ToolError(f"no such file: {path}; did you mean {meant}?")
+    def _opened(self, path: str) -> int:
+        """A descriptor of what was a regular file a moment ago."""
+        for _ in range(TRIES):
+            with self.at(path) as place, suppress(SwappedError):
+                if stat.S_ISDIR(place.mode):
+                    raise ToolError(f"{path or '.'} is a directory")
+                if not stat.S_ISREG(place.mode):
+                    raise ToolError(f"not a text file: {path}")
+                return place.open(os.O_RDONLY)
+        raise ToolError(f"it is being changed all the time: {path}")
 
     def glob(self, pattern: str, context: ToolContext[Any]) -> str:
         """The files whose path matches, one a line.
@@ -130,37 +139,61 @@ class Walk:
         self._left = VISITED
 
     def __iter__(self) -> Iterator[str]:
-        yield from self._directory(self._workspace.root, "", self._closed({0}))
+        for path, _real in self.found():
+            yield path
 
-    def _directory(self, directory: Path, prefix: str, places: frozenset[int]) -> Iterator[str]:
+    def found(self) -> Iterator[tuple[str, str]]:
+        """Each file, and its path without links: another one where the last name is a link."""
+        with self._workspace.at(".") as root:
+            yield from self._directory(root.open(SCANNED), "", self._closed({0}))
+
+    def _directory(self, directory: int, prefix: str, places: frozenset[int]) -> Iterator[tuple[str, str]]:
+        """What matches in a folder, which is closed at the end."""
         try:
-            entries = sorted(os.scandir(directory), key=lambda entry: entry.name)
+            with os.scandir(directory) as scanned:
+                entries = sorted(scanned, key=lambda entry: entry.name)
+            for entry in entries:
+                self._context.check()
+                if self._left == 0:
+                    if not self.notes:
+                        self.notes.append(f"[stopped after {VISITED} files and directories; narrow the search]")
+                    return
+                self._left -= 1
+                reached = self._after(places, entry.name)
+                if not reached:
+                    continue
+                path = prefix + entry.name
+                if entry.is_dir(follow_symlinks=False):
+                    yield from self._inner(directory, entry.name, path, reached)
+                elif len(self._parts) in reached and (real := self._file_inside(entry, path)) is not None:
+                    yield path, real
         except OSError:  # not permitted, or gone in between
             return
-        for entry in entries:
-            self._context.check()
-            if self._left == 0:
-                if not self.notes:
-                    self.notes.append(f"[stopped after {VISITED} files and directories; narrow the search]")
-                return
-            self._left -= 1
-            reached = self._after(places, entry.name)
-            if not reached:
-                continue
-            path = prefix + entry.name
-            if entry.is_dir(follow_symlinks=False):
-                if entry.name not in LEFT_OUT:
-                    yield from self._directory(directory / entry.name, f"{path}/", reached)
-            elif len(self._parts) in reached and self._is_file_inside(entry, path):
-                yield path
+        finally:
+            os.close(directory)
 
-    def _is_file_inside(self, entry: os.DirEntry[str], path: str) -> bool:
+    def _inner(self, directory: int, name: str, path: str, reached: frozenset[int]) -> Iterator[tuple[str, str]]:
+        if name in LEFT_OUT:
+            return
+        if path.count("/") == DEEPEST:
+            note = f"[directories more than {DEEPEST} deep were left out]"
+            self.notes += [note] if note not in self.notes else []
+            return
+        try:  # by its folder's descriptor: it may be a link by now, which is not followed
+            inner = os.open(name, SCANNED | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=directory)
+        except OSError:
+            return
+        yield from self._directory(inner, f"{path}/", reached)
+
+    def _file_inside(self, entry: os.DirEntry[str], path: str) -> str | None:
+        """The path of a regular file without links; None for what is none, and for links that lead out or nowhere."""
         try:
-            if entry.is_symlink():
-                return self._workspace.inside(path).is_file()
-            return entry.is_file()
-        except (OSError, ToolError):  # a link that leads out or nowhere
-            return False
+            if not entry.is_symlink():
+                return path if entry.is_file(follow_symlinks=False) else None
+            with self._workspace.at(path) as place:
+                return "/".join(place.parts) if stat.S_ISREG(place.mode) else None
+        except (OSError, ToolError):
+            return None
 
     def _after(self, places: frozenset[int], name: str) -> frozenset[int]:
         """Where in the pattern a path may stand after one more name, as a nondeterministic automaton does it."""
@@ -185,26 +218,27 @@ class Walk:
         return frozenset(places)
 
 
-def read_bytes(real: Path, path: str, limit: int) -> tuple[bytes, int]:
-    """Up to ``limit`` bytes of a regular file, and its size.
+@contextmanager
+def _reported(path: str) -> Iterator[None]:
+    """What can't be followed or read is told to the model by the path it gave."""
+    try:
+        yield
+    except OutsideError as error:
+        raise ToolError(f"outside the working directory: {path}") from error
+    except ValueError as error:  # as with a NUL byte
+        raise MissingError(f"no such file: {path}") from error
+    except OSError as error:
+        if error.errno in NOTHING_THERE:
+            raise MissingError(f"no such file: {path}") from error
+        raise ToolError(f"{(error.strerror or 'can not be read').lower()}: {path}") from error
 
-    Raises:
-        ToolError: it is none, or can't be read; ``path`` is how it is called.
-    """
+
+def _meant(path: str, place: Place) -> str:
+    """What may have been meant by a path that leads nowhere."""
     try:
-        # Not blocking, so that a named pipe doesn't wait for a writer; no link, since the path was resolved before.
-        descriptor = os.open(real, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
-    except OSError as error:
-        raise ToolError(f"{(error.strerror or 'can not be read').lower()}: {path}") from error
-    try:
-        status = os.fstat(descriptor)
-        if stat.S_ISDIR(status.st_mode):
-            raise ToolError(f"{path or '.'} is a directory")
-        if not stat.S_ISREG(status.st_mode):
-            raise ToolError(f"not a text file: {path}")
-        with open(descriptor, "rb", closefd=False) as file:
-            return file.read(limit), status.st_size
-    except OSError as error:
-        raise ToolError(f"{(error.strerror or 'can not be read').lower()}: {path}") from error
-    finally:
-        os.close(descriptor)
+        with closing(os.open(".", SCANNED | os.O_CLOEXEC, dir_fd=place.directory)) as folder:
+            names = sorted(entry.name for entry in islice(os.scandir(folder), 10_000))
+    except OSError:
+        return ""
+    close = get_close_matches(place.name, names, n=1, cutoff=0.6)
+    return f"; did you mean {os.path.join(os.path.dirname(path), close[0])}?" if close else ""

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import json
-import os
 import re
+import stat
 import subprocess
 import sys
 import time
 from collections.abc import Iterable
 from functools import partial
+from glob import escape
 from pathlib import Path
 from typing import Any
 
 from interpreters.toolbox import search
-from interpreters.toolbox.files import Walk, Workspace
+from interpreters.toolbox.files import MissingError, Walk, Workspace
 from interpreters.tools.context import ToolContext
 from interpreters.tools.tool import ToolError
 
@@ -57,25 +58,28 @@ def _contains(context: ToolContext[Any], pattern: str, line: str) -> bool:
     return pattern in line
 
 
-def _paths(files: Workspace, path: str | None, context: ToolContext[Any]) -> tuple[list[str], list[str]]:
-    """The files to search, relative to the root, and notes on what was left out."""
+def _paths(files: Workspace, path: str | None, context: ToolContext[Any]) -> tuple[list[tuple[str, str]], list[str]]:
+    """The files to search, each with its path below the root, and notes on what was left out."""
     if path is None or path in ("", ".", "./"):
         parts: tuple[str, ...] = ("**", "*")
     else:
-        real = files.inside(path)
-        if os.path.isfile(real):
-            return [str(real.relative_to(files.root))], []
-        if os.path.isdir(real):
-            parts = (*real.relative_to(files.root).parts, "**", "*")
-        elif WILD.search(path):
+        try:
+            with files.at(path) as place:
+                real = "/".join(place.parts)
+                if stat.S_ISREG(place.mode):
+                    return [(real, real)], []
+                if not stat.S_ISDIR(place.mode):
+                    return [], []
+                parts = (*map(escape, place.parts), "**", "*")
+        except MissingError:
+            if not WILD.search(path):
+                raise
             parts = files.parts(path)
-        else:
-            raise files.missing(path, real)
     walk = Walk(files, parts, context)
-    return list(walk), walk.notes
+    return list(walk.found()), walk.notes
 
 
-def _in_child(root: str, paths: list[str], pattern: str, context: ToolContext[Any]) -> Iterable[Any]:
+def _in_child(root: str, paths: list[tuple[str, str]], pattern: str, context: ToolContext[Any]) -> Iterable[Any]:
     """Search with a regular expression in a process that is ended when it takes too long."""
     if not sys.executable:
         raise ToolError(f"invalid pattern: {pattern} (only plain texts can be searched for here)")

@@ -4,6 +4,8 @@ Python's ``re`` can't be interrupted and keeps the interpreter to itself while i
 than anybody lives on a line of 30 characters. So a regular expression is tried in a child process, which can be ended:
 ``python -I -S search.py`` reads a request from its input and writes one JSON value a line: matches as ``[path, line
 number, text]``, notes as ``{"note": ...}``. Nothing of this project is imported here, so that the child starts fast.
+
+No link is followed on the way to a file: whoever asks has resolved them, and a folder that is one by now was swapped.
 """
 
 import json
@@ -29,12 +31,54 @@ SECONDS = 5.0
 Found = Callable[[str], object]
 
 
-def search(root: str, paths: list[str], found: Found) -> Iterator[Any]:
-    """The matches in files under ``root``, and at the end what was left out."""
+DIRECTORY = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+"""Of opening a folder on the way to something. With ``O_PATH``, which Linux has, it need not be readable."""
+
+
+def open_directory(path: str) -> int:
+    """The descriptor of a directory, by an absolute path without links.
+
+    Raises:
+        OSError: it is none, or a name in it is a link.
+    """
+    directory = os.open("/", DIRECTORY)
+    return _below(directory, [name for name in path.split("/") if name])
+
+
+def _below(directory: int, names: list[str]) -> int:
+    """The folder that names lead to, one after another; the one that they begin in is closed."""
+    for name in names:
+        try:
+            inner = os.open(name, DIRECTORY, dir_fd=directory)
+        finally:
+            os.close(directory)
+        directory = inner
+    return directory
+
+
+def search(root: str, paths: list[tuple[str, str]], found: Found) -> Iterator[Any]:
+    """The matches in files under ``root``, and at the end what was left out.
+
+    Args:
+        root: an absolute path without links.
+        paths: of each file how it is called, and its path below the root, without links.
+        found: what is wanted of a line.
+    """
+    try:
+        directory = open_directory(root)
+    except OSError:  # it has gone, or is a link by now
+        return
+    try:
+        yield from _search(directory, paths, found)
+    finally:
+        os.close(directory)
+
+
+def _search(directory: int, paths: list[tuple[str, str]], found: Found) -> Iterator[Any]:
     deadline = time.monotonic() + SECONDS
     matches, large, long = 0, 0, 0
-    for path in paths:
-        content = read(os.path.join(root, path))
+    for path, real in paths:
+        content = read(directory, real)
         if content is None:
             large += 1
             continue
@@ -61,15 +105,21 @@ def search(root: str, paths: list[str], found: Found) -> Iterator[Any]:
         yield {"note": f"[lines of which only the first {LINE_LIMIT} characters were searched: {long}]"}
 
 
-def read(path: str) -> str | None:
+def read(root: int, path: str) -> str | None:
     """The text of a file; one with a NUL for what is no text; None for a file that is too large."""
     try:
-        status = os.stat(path)
-        if not stat.S_ISREG(status.st_mode):
-            return "\0"
-        if status.st_size > FILE_LIMIT:
-            return None
-        with open(path, "rb") as file:
+        *folders, name = path.split("/")
+        folder = _below(os.dup(root), folders)
+        try:  # not blocking, so that a named pipe doesn't wait for a writer
+            descriptor = os.open(name, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
+        finally:
+            os.close(folder)
+        with open(descriptor, "rb") as file:
+            status = os.fstat(descriptor)
+            if not stat.S_ISREG(status.st_mode):
+                return "\0"
+            if status.st_size > FILE_LIMIT:
+                return None
             return file.read(FILE_LIMIT).decode("utf-8", "replace")
     except OSError:
         return "\0"
