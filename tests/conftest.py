@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import os
 import signal
+import tempfile
 
 import pytest
 from hypothesis import Phase, settings
 
 from cognition import codec
+
+# What tests record is sealed, and no key of the person who runs them is used or made for it.
+_state = tempfile.TemporaryDirectory(prefix="cogstep-tests-")
+os.environ["XDG_STATE_HOME"] = _state.name
 
 # No test of ours is about time, and the machines that run them are shared: a slow example is no failure.
 settings.register_profile("cogstep", deadline=None, print_blob=True)

@@ -139,7 +139,7 @@ def make_parts(
         owns_model=full["owns_model"],
         clock=full["clock"],
         weakened=weakened_tools(config.offered, program.model.describe().format) if config.options.constrain else {},
-        warnings=tuple(_idle_rules(config)),
+        warnings=(*_idle_rules(config), *([journal.warning] if journal is not None and journal.warning else [])),
     )
 
 

@@ -85,6 +85,7 @@ class BaseAgent:
 
         Raises:
             JournalError: the journal can't be read or written, is damaged, or is being written.
+            ForeignRecordingError: nothing shows that this user wrote it; ``fork`` can take its conversation over.
             ConfigError: the tools are not those of the recording.
             ReplayDivergedError: it was recorded by other agent logic.
         """
@@ -108,6 +109,7 @@ class BaseAgent:
         system: str | None = None,
         *,
         turn: int | None = None,
+        foreign: bool = False,
         **given: Unpack[AgentOptions],
     ) -> Self:
         """A new session that begins where a recorded one stood after a turn, and leaves that one as it is.
@@ -116,14 +118,18 @@ class BaseAgent:
             path: the journal of the recorded session.
             model, tools, system: of the new one; without ``system`` the recorded one.
             turn: its number; None for the newest that has ended.
+            foreign: whether the recording may be one that this user did not write. Of such a one only the conversation
+                is taken over, and what is not given is as for a new session: its policy and limits don't count, nor
+                what was approved "from now on".
             given: see ``AgentOptions``; what is not given is as recorded. ``journal`` records the new session with its
                 origin.
 
         Raises:
+            ForeignRecordingError: nothing shows that this user wrote it, and ``foreign`` is not set.
             CogstepError: there is no such turn; and what the constructor raises.
         """
         agent = cls.__new__(cls)
-        parts, state = fork_parts(path, model, tools, system, turn, given)
+        parts, state = fork_parts(path, model, tools, system, turn, foreign, given)
         agent._begin(parts, state)
         return agent
 

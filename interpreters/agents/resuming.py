@@ -12,8 +12,20 @@ from typing import Any
 
 from attrs import evolve, frozen
 
-from cognition import AgentConfig, AgentState, CallModel, CogstepError, ConfigError, Idle, TurnFinished, to_data
+from cognition import (
+    AgentConfig,
+    AgentState,
+    CallModel,
+    CancelAsked,
+    CogstepError,
+    ConfigError,
+    Idle,
+    TurnFinished,
+    to_data,
+)
+from cognition.phases import Closed
 from cognition.tools import ToolSpec
+from interpreters.agents.adopting import conversation_of
 from interpreters.agents.assembly import Parts, assemble, make_parts, make_program, make_veil
 from interpreters.agents.options import CONFIGURED, AgentOptions, EngineFactory, ProgramOptions, filled
 from interpreters.driver import Driver, follower
@@ -39,7 +51,8 @@ def reopen(path: str | os.PathLike[str], model: Runtime, tools: Iterable[Usable]
     """The parts of a session that goes on in its own journal, which is locked from here on.
 
     Raises:
-        JournalError: it can't be read or written, is damaged, or another session writes it.
+        JournalError: it can't be read or written, is damaged, was not written by this user, or another session writes
+            it.
         ConfigError: the tools are not those that it was recorded with.
     """
     tools = as_tools(tools)
@@ -48,6 +61,7 @@ def reopen(path: str | os.PathLike[str], model: Runtime, tools: Iterable[Usable]
     try:
         with reader:
             records = tuple(reader)
+        reader.check_own("resumed")
         header = reader.header
         journal.veil = make_veil(given, tools, reader.secrets)
         config = _config_of(header, given.get("engine"))
@@ -85,37 +99,63 @@ def take_up(reopened: Reopened, driver: Driver) -> None:
             )
 
 
+@frozen(eq=False)
+class Standing:
+    """Where a recorded session stood after a turn."""
+
+    header: Header
+    state: AgentState
+    turn: int
+    """The turn's number."""
+    secrets: int
+    """The highest number of a secret until then."""
+    foreign: str
+    """Why the recording doesn't count as this user's own; empty if it does."""
+
+
 def fork_parts(
     path: str | os.PathLike[str],
     model: Runtime,
     tools: Iterable[Usable],
     system: str | None,
     turn: int | None,
+    foreign: bool,
     given: AgentOptions,
 ) -> tuple[Parts, AgentState]:
     """The parts of a new session that begins where a recorded one stood after a turn, and that state.
 
+    Of a recording that somebody else wrote, the state is made of its conversation alone, and nothing is as recorded.
+
     Raises:
         JournalError: the recorded one can't be read, or the new one's recording can't begin.
+        ForeignRecordingError: somebody else wrote it, and ``foreign`` doesn't allow that.
         CogstepError: there is no such turn.
     """
     tools = as_tools(tools)
-    header, state, turn, secrets = state_after(path, turn)
-    veil = make_veil(given, tools, secrets)
-    recorded = veil.reveal(header.config or AgentConfig())
+    standing = state_after(path, turn, foreign=foreign)
+    state, origin = standing.state, Origin(standing.header.session, standing.turn, bool(standing.foreign))
+    recorded = given.get("journal") is not None
+    if standing.foreign:
+        veil = make_veil(given, tools)
+        if recorded:  # else a placeholder that somebody wrote would be shown as the secret that has its name here
+            state = veil.hide(state)[0]
+        return assemble(model, tools, system or "", given, start=state, origin=origin, veil=veil), state
+    veil = make_veil(given, tools, standing.secrets)
+    config = veil.reveal(standing.header.config or AgentConfig())
     # The context is the model's, which may be another one than then.
-    defaults = {name: getattr(recorded, name) for name in CONFIGURED if name != "context_tokens"}
-    text = recorded.system if system is None else system
-    if given.get("journal") is None:  # then nothing is hidden from here on
+    defaults = {name: getattr(config, name) for name in CONFIGURED if name != "context_tokens"}
+    text = config.system if system is None else system
+    if not recorded:  # then nothing is hidden from here on
         state = veil.reveal(state)
     merged: Any = defaults | {name: value for name, value in given.items() if value is not None}
-    origin = Origin(header.session, turn)
     return assemble(model, tools, text, merged, start=state, origin=origin, veil=veil), state
 
 
-def state_after(path: str | os.PathLike[str], turn: int | None) -> tuple[Header, AgentState, int, int]:
-    """What a recorded session knew after a turn (None: after the newest that has ended), that turn's number, and the
-    highest number of a secret until then.
+def state_after(path: str | os.PathLike[str], turn: int | None, *, foreign: bool = False) -> Standing:
+    """What a recorded session knew after a turn; None: after the newest that has ended.
+
+    Of a recording that somebody else wrote, which ``foreign`` allows, only the conversation; and after the newest turn
+    also what an interrupted one came to, since nobody can resume it.
     """
     with JournalReader(path) as reader:
         driver = follower(engine_of(reader.header), reader.header.start)
@@ -130,9 +170,17 @@ def state_after(path: str | os.PathLike[str], turn: int | None) -> tuple[Header,
                 found, number = state, state.counters.turn
             elif isinstance(state.phase, Idle) and state.counters.turn == number:
                 found = state  # a reset, a change of mode
+        if not foreign:
+            reader.check_own("forked as it is")
         if turn is not None and number != turn:
             raise CogstepError(f"{path}: there is no turn {turn} that has ended; the newest one is {number}")
-        return reader.header, found, number, reader.secrets
+        reason = reader.foreign
+        if reason:
+            if turn is None and not isinstance(driver.state.phase, Idle | Closed):
+                driver.restore(CancelAsked("the recording ends here"))
+                found, number = driver.state, driver.state.counters.turn
+            found = conversation_of(found.history)
+        return Standing(reader.header, found, number, reader.secrets, reason)
 
 
 def _config_of(header: Header, engine: EngineFactory | None) -> AgentConfig:

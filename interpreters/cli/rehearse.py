@@ -19,6 +19,7 @@ PAGE = """\
 Run the tools of a recorded session again, live, and show each result that is another one today.
 
 The model's recorded replies lead the session on. Tools work in an empty scratch directory unless --cwd names another.
+A recording that you did not write yourself is rehearsed with --foreign only, without the calls that would ask you.
 
 examples:
   cogstep rehearse session.jsonl --cwd .
@@ -30,6 +31,7 @@ def add(commands: Any) -> None:
     command = add_command(commands, "rehearse", "run a recording's tools again and compare", PAGE, rehearse)
     command.add_argument("file", metavar="FILE", help="a recording made with --record")
     command.add_argument("--cwd", metavar="DIR", help="where the tools look (default: an empty scratch directory)")
+    command.add_argument("--foreign", action="store_true", help="also if somebody else recorded it")
     command.add_argument("--json", action="store_true", help="print the result as one JSON object")
 
 
@@ -39,7 +41,7 @@ def rehearse(options: argparse.Namespace) -> int:
     from interpreters.recording.rehearsing import rehearse as run_again
 
     cwd = None if options.cwd is None else directory(options)
-    report = run_again(options.file, partial(recorded_tools, options.file), cwd=cwd)
+    report = run_again(options.file, partial(recorded_tools, options.file), cwd=cwd, foreign=options.foreign)
     if options.json:
         print(json_text(report_data(report)))
     else:
@@ -49,7 +51,10 @@ def rehearse(options: argparse.Namespace) -> int:
             print(visible(str(difference)))
         count = f"{report.calls} call{'' if report.calls == 1 else 's'}"
         verdict = "every result is the same" if report.same else f"{len(report.differences)} results differ"
+        if report.foreign:
+            print(visible(f"cogstep: {report.path} was not recorded by this user ({report.foreign})"), file=sys.stderr)
         skipped = f"; {report.skipped} not run, for want of a secret" if report.skipped else ""
+        skipped += f"; {report.refused} not run, since they would ask" if report.refused else ""
         print(visible(f"{report.path}: {verdict} ({count}{skipped})"))
     return ANSWERED if report.same else UNANSWERED
 
@@ -62,7 +67,9 @@ def report_data(report: RehearsalReport) -> dict[str, Any]:
         "same": report.same,
         "calls": report.calls,
         "skipped": report.skipped,
+        "refused": report.refused,
         "warnings": list(report.warnings),
+        "foreign": report.foreign,
         "differences": [
             {
                 "record": item.record,

@@ -50,6 +50,8 @@ def replay(options: argparse.Namespace) -> int:
     else:
         for warning in report.warnings:
             print(visible(f"cogstep: warning: {warning}"), file=sys.stderr)
+        if report.foreign:
+            print(visible(f"cogstep: {report.path} was not recorded by this user ({report.foreign})"), file=sys.stderr)
         print(visible(report_text(report)))
     return ANSWERED if report.same else UNANSWERED
 
@@ -97,6 +99,7 @@ def report_data(report: ReplayReport) -> dict[str, Any]:
         "turns": report.turns,
         "decisions": report.decisions,
         "warnings": list(report.warnings),
+        "foreign": report.foreign,
         "divergence": different
         and {
             "record": different.record,

@@ -32,6 +32,9 @@ Begin a new session where a recorded one stood after a turn, with another model,
 What is not given is as recorded; --turn 0 is where it began. The recording stays as it is, and a new one says where it
 comes from.
 
+A recording that you did not write yourself is forked with --foreign only: its conversation is taken over, and nothing
+else. What is not given is then as for `cogstep run`.
+
 examples:
   cogstep fork session.jsonl "And times two?" --turn 1 --record other.jsonl
   cogstep fork session.jsonl "And times two?" --model ./qwen3-4b.gguf --system "Be brief." --no-tools
@@ -48,6 +51,7 @@ def add(commands: Any) -> None:
     new.add_argument("file", metavar="FILE", help="the recording, which is left as it is")
     new.add_argument("prompt", metavar="PROMPT", help="what to ask; - reads it from stdin")
     new.add_argument("--turn", type=TURN, metavar="N", help="after which turn (default: the newest that has ended)")
+    new.add_argument("--foreign", action="store_true", help="also if somebody else recorded it: its conversation only")
     new.add_argument("--record", metavar="FILE", help="record the new session; FILE must not exist")
     new.add_argument("--system", metavar="TEXT", help="another system prompt (default: the recorded one)")
     new.add_argument("--max-steps", type=COUNT, metavar="N", help="model replies in one turn (default: as recorded)")
@@ -61,6 +65,7 @@ def resume(options: argparse.Namespace) -> int:
     from interpreters.cli.session import directory, exit_code, open_session
 
     prompt = None if options.prompt is None else read_prompt(options.prompt)
+    is_own(options.file, "resumed")
     tools = recorded_tools(options.file, directory(options))
 
     with open_session(options, lambda model, given: Agent.resume(options.file, model, tools, **given)) as session:
@@ -82,7 +87,8 @@ def fork(options: argparse.Namespace) -> int:
     from interpreters.cli.session import check_recording, choose_tools, directory, exit_code, open_session
 
     prompt = read_prompt(options.prompt)
-    chosen = options.no_tools or options.tools is not None
+    own = is_own(options.file, "forked as it is", foreign=options.foreign)
+    chosen = options.no_tools or options.tools is not None or not own
     tools = choose_tools(options) if chosen else recorded_tools(options.file, directory(options))
     check_recording(options.record)
     limits = None if options.max_steps is None else Limits(steps=options.max_steps)
@@ -90,7 +96,15 @@ def fork(options: argparse.Namespace) -> int:
     with open_session(
         options,
         lambda model, more: Agent.fork(
-            options.file, model, tools, options.system, turn=options.turn, limits=limits, journal=options.record, **more
+            options.file,
+            model,
+            tools,
+            options.system,
+            turn=options.turn,
+            foreign=options.foreign,
+            limits=limits,
+            journal=options.record,
+            **more,
         ),
     ) as session:
         return exit_code(session.ask(prompt).outcome)
@@ -113,6 +127,22 @@ def recorded_tools(path: str, root: Path) -> tuple[Tool[..., Any], ...]:
             "resume it there with Agent.resume"
         )
     return tuple(ours[name] for name in names)
+
+
+def is_own(path: str, what: str, *, foreign: bool = False) -> bool:
+    """Whether this user wrote the recording; looked at before a model is loaded for it.
+
+    Raises:
+        ForeignRecordingError: somebody else did, which ``foreign`` does not allow; it can't be ``what`` then.
+    """
+    from interpreters.recording.journal import JournalReader
+
+    with JournalReader(path) as reader:
+        for _ in reader.lines():  # each vouches for those before it
+            pass
+        if not foreign:
+            reader.check_own(what)
+        return not reader.foreign
 
 
 def read_header(path: str) -> Header:

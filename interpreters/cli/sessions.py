@@ -35,7 +35,8 @@ LIST = """\
 List recorded sessions: how many turns, how large, when last written, and what the user said first.
 
 A session is `open` while it is being written, `interrupted` where a turn has not come to its end (`cogstep resume`
-goes on with it), else `idle`. Files that are no recordings, or damaged, are listed with the reason.
+goes on with it), else `idle`; `foreign` if it was not recorded by you, or nothing shows that it was. Files that are no
+recordings, or damaged, are listed with the reason.
 
 examples:
   cogstep sessions list
@@ -169,7 +170,7 @@ def _list(options: argparse.Namespace) -> int:
     rows = [("written", "status", "turns", "size", "file", "first words")]
     for one in sorted(good, key=lambda one: -one.changed):
         rows.append(
-            (_when(one.changed), one.status, str(one.turns), _size(one.bytes), str(one.path), _title(one.title))
+            (_when(one.changed), _status(one), str(one.turns), _size(one.bytes), str(one.path), _title(one.title))
         )
     if good:
         _table(rows, right=(2, 3))
@@ -314,6 +315,10 @@ def _size(count: int) -> str:
             return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
         size /= 1000
     return f"{size:.1f} GB"
+
+
+def _status(info: SessionInfo) -> str:
+    return f"{info.status}, foreign" if info.foreign else info.status
 
 
 def _title(text: str) -> str:

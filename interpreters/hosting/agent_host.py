@@ -239,10 +239,12 @@ class AgentHost:
             self._handles[key] = handle
         return self._ready(handle, init)
 
-    def branch(self, origin: AgentHandle, key: str, after: int | None, system: str, journal: str | None) -> AgentHandle:
+    def branch(
+        self, origin: AgentHandle, key: str, after: int | None, system: str, journal: str | None, foreign: bool
+    ) -> AgentHandle:
         """See ``AgentHandle.fork``."""
         handle = AgentHandle(self, key, origin.tools, system, origin.given)
-        fork = say.Fork("", origin.key, key, handle.config, handle.settings(journal), after)
+        fork = say.Fork("", origin.key, key, handle.config, handle.settings(journal), after, foreign)
         with self._lock:
             if key in self._handles:
                 raise ConfigError(f"there is a session {key!r} already; choose another key")

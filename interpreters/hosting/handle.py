@@ -56,7 +56,7 @@ class Link(Protocol):
     def end_turn(self, number: int) -> None: ...
     def forget(self, handle: AgentHandle) -> None: ...
     def branch(
-        self, origin: AgentHandle, key: str, after: int | None, system: str, journal: str | None
+        self, origin: AgentHandle, key: str, after: int | None, system: str, journal: str | None, foreign: bool
     ) -> AgentHandle: ...
 
 
@@ -162,6 +162,7 @@ class AgentHandle:
         after: int | None = None,
         system: str = "",
         journal: str | os.PathLike[str] | None = None,
+        foreign: bool = False,
     ) -> AgentHandle:
         """A new session of the same host, that begins where this one stood after a turn, and leaves this one as it is.
 
@@ -170,11 +171,12 @@ class AgentHandle:
             after: the turn; None for the newest that has ended.
             system: another system prompt.
             journal: where the new one is recorded.
+            foreign: as of ``Agent.fork``, for a journal without seals: the new one has this handle's own options.
 
         Raises:
             HostError: this session has no journal, or there is no such turn.
         """
-        return self._host.branch(self, key, after, system, None if journal is None else os.fspath(journal))
+        return self._host.branch(self, key, after, system, None if journal is None else os.fspath(journal), foreign)
 
     def dispose(self) -> None:
         """Cancel the turn under way and end the session. A second call does nothing."""

@@ -220,15 +220,18 @@ class Host:
             session.begin(request.id, make, self._forget)
 
     def _branch(self, request: say.Fork, journal: str, given: Mapping[str, Any], tools: list[RemoteTool]) -> Agent:
+        config: Any = {name: getattr(request.config, name) for name in CONFIGURED} if request.foreign else {}
         return Agent.fork(
             journal,
             self._the_model(),
             tools,
             request.config.system or None,
             turn=request.after,
+            foreign=request.foreign,
             journal=request.settings.journal,
             session=request.session,
             clock=self._clock,
+            **config,
             **given,
         )
 

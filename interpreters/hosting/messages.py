@@ -119,6 +119,9 @@ class Fork:
     settings: Settings = Settings()
     after: int | None = None
     """The turn, as the session counts them; None for the newest that has ended."""
+    foreign: bool = False
+    """Whether the journal may be one that the host's user did not write: then all of ``config`` counts, and of the
+    journal its conversation."""
 
 
 @frozen

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
+from concurrent.futures import Future
 from functools import partial
 from typing import Any
 
@@ -14,6 +15,7 @@ from attrs import Attribute, evolve, field, frozen
 
 from cognition import (
     AgentConfig,
+    ApprovalGiven,
     AskApproval,
     AskUser,
     CancelAsked,
@@ -137,6 +139,18 @@ class Consultation:
                 answer.close()
             raise ConfigError(f"what was called to {self.what} is an async function, {NEEDS_A_LOOP}")
         return self.read(answer)
+
+
+def answer_at_once(approve: Approve, effect: AskApproval, session: str) -> bool:
+    """Whether a call may run, asked where no session is under way; a ``Future`` is waited for.
+
+    Raises:
+        ConfigError: the answer is none; and whatever ``approve`` raises.
+    """
+    question = ApprovalRequest(effect.call, effect.reason, session, is_cancelled=lambda: False)
+    asked = Consultation(partial(approve, question), partial(as_input, effect), f"ask about {effect.call.name}")
+    answer = asked.ask()
+    return isinstance(asked.read_at_once(answer.result() if isinstance(answer, Future) else answer), ApprovalGiven)
 
 
 Consulted = AskApproval | AskUser | ReviewPlan | Recall | RunHook

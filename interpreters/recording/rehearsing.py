@@ -18,9 +18,11 @@ from typing import Any
 
 from attrs import frozen
 
-from cognition import CallTool, ConfigError, ToolCall, ToolFailed, ToolReturned
+from cognition import AskApproval, CallTool, ConfigError, Policy, ToolCall, ToolFailed, ToolReturned
 from cognition.messages import ResultStatus
 from interpreters.driver import follower
+from interpreters.program.approvals import Approve
+from interpreters.program.program import answer_at_once
 from interpreters.recording.journal import Header, JournalReader
 from interpreters.recording.redaction import Redaction
 from interpreters.recording.replaying import engine_of
@@ -60,8 +62,12 @@ class RehearsalReport:
     """Calls that were run and compared."""
     skipped: int
     """Calls that were not run, because a secret in their arguments was not recorded."""
+    refused: int
+    """Calls of a recording that somebody else wrote, which were not run because nobody here allowed them."""
     differences: tuple[LiveDifference, ...]
     warnings: tuple[str, ...]
+    foreign: str
+    """Why the recording doesn't count as this user's own; empty if it does."""
 
     @property
     def same(self) -> bool:
@@ -76,6 +82,9 @@ def rehearse(
     cwd: str | os.PathLike[str] | None = None,
     deps: Any = None,
     redact: Redaction | None = None,
+    foreign: bool = False,
+    policy: Policy | None = None,
+    approve: Approve | None = None,
 ) -> RehearsalReport:
     """Run the calls of a recorded session and compare their results with the recorded ones.
 
@@ -83,43 +92,82 @@ def rehearse(
     give them a copy of what they change. A call without a recorded result, as a crash or a cancellation leaves it, is
     not run.
 
+    The approvals of one's own recording hold here too. Somebody else's is refused at its first call; where ``foreign``
+    allows it, each call is judged anew, and secrets are not put into it.
+
     Args:
         path: the journal.
         tools: what runs, or makes it for a directory; a tool that is not among them counts as failed.
         cwd: that directory. None for a scratch one, which is deleted at the end.
         deps: handed to them as ``ToolContext.deps``.
         redact: as in the recording, for secrets known by name; any text may stand where another one was hidden.
+        foreign: whether the recording may be one that this user did not write.
+        policy: judges the calls of such a one, beside the tools' own ``approval``. None: ``Policy()``.
+        approve: is asked where they say so, as in a session; a function that may not be async. None: such calls are not
+            run.
 
     Raises:
         JournalError: the file is no journal, of another version, or damaged.
+        ForeignRecordingError: nothing shows that this user wrote it, and ``foreign`` is not set.
         ConfigError: there is a ``cwd``, and the tools are made already.
     """
     if callable(tools):
         with contextlib.ExitStack() as stack:
             place = stack.enter_context(TemporaryDirectory(prefix="cogstep-rehearsal-")) if cwd is None else cwd
-            return rehearse(path, tuple(tools(Path(place))), deps=deps, redact=redact)
+            made = tuple(tools(Path(place)))
+            return rehearse(path, made, deps=deps, redact=redact, foreign=foreign, policy=policy, approve=approve)
     if cwd is not None:
         raise ConfigError("cwd= is for tools that are made for it: give a function that makes them of a directory")
     ours = {tool.spec.name: tool for tool in tools}
     differences: list[LiveDifference] = []
-    calls = skipped = 0
-    veil = Veil(redact)
+    calls = skipped = refused = 0
+    own_veil, policy = Veil(redact), policy or Policy()
     with JournalReader(path) as reader:
+        if not foreign:
+            reader.check_own("rehearsed as it is")
         driver = follower(engine_of(reader.header), reader.header.start)
         for record in reader:
             event = record.input
             if isinstance(event, ToolReturned | ToolFailed) and isinstance(
                 effect := driver.in_flight.get(event.effect_id), CallTool
             ):
+                if not foreign:  # this record and all before it, which is what led to the call
+                    reader.check_own("rehearsed as it is")
+                veil = own_veil if not reader.foreign else Veil(None)
                 if veil.lacks(effect):
                     skipped += 1
+                elif reader.foreign and not _is_allowed(effect, ours, policy, approve, reader.header.session):
+                    refused += 1
                 else:
                     calls += 1
                     live = _result(_run(ours, veil.reveal(effect), reader.header.session, deps))
                     if not _same(veil.reveal(_result(event)), live):
                         differences.append(LiveDifference(record.seq, effect.call, _result(event), live))
             driver.restore(event)
-        return RehearsalReport(reader.path, reader.header, calls, skipped, tuple(differences), tuple(reader.warnings))
+        return RehearsalReport(
+            reader.path,
+            reader.header,
+            calls,
+            skipped,
+            refused,
+            tuple(differences),
+            tuple(reader.warnings),
+            reader.foreign,
+        )
+
+
+def _is_allowed(
+    effect: CallTool, tools: dict[str, Tool[..., Any]], policy: Policy, approve: Approve | None, session: str
+) -> bool:
+    """Whether a call may run that somebody else's recording asks for."""
+    tool = tools.get(effect.call.name)
+    if tool is None:  # nothing runs, which is a difference
+        return True
+    verdict = policy.judge(effect.call, tool.spec)
+    if verdict.action != "ask":
+        return verdict.action == "allow"
+    question = AskApproval(effect.effect_id, effect.call, verdict.reason)
+    return approve is not None and answer_at_once(approve, question, session)
 
 
 def _run(tools: dict[str, Tool[..., Any]], effect: CallTool, session: str, deps: Any) -> ToolReturned | ToolFailed:

@@ -62,6 +62,8 @@ class ReplayReport:
     divergence: ReplayDivergence | None
     """None: every decision is the same."""
     warnings: tuple[str, ...]
+    foreign: str
+    """Why the folded records don't count as this user's own; empty if they do."""
 
     @property
     def same(self) -> bool:
@@ -119,7 +121,15 @@ def replay(
         if to is not None and records < to and divergence is None:
             raise CogstepError(f"{reader.path}: there is no record {to}; the newest is {records}")
         return ReplayReport(
-            reader.path, reader.header, records, decisions, turns, driver.state, divergence, tuple(warnings)
+            reader.path,
+            reader.header,
+            records,
+            decisions,
+            turns,
+            driver.state,
+            divergence,
+            tuple(warnings),
+            reader.foreign,
         )
 
 

@@ -11,8 +11,8 @@ from typing import Any
 
 from cognition import Failure, MalformedToolCall, ModelRequest, Usage
 from interpreters import Agent, Approval, fakes, tool
-from interpreters.recording.journal.format import SEAL_LENGTH
 from interpreters.recording.journal.payloads import LARGE
+from interpreters.recording.journal.seals import BEFORE, BEHIND, DIGITS_FROM, begun, key_for_writing
 from interpreters.testing.fakes import Reply, ScriptedModel, call
 from runtime import Notes
 from tests.interpreters.secrets import KEY
@@ -178,19 +178,24 @@ def put(data: Any, path: tuple[Any, ...], value: Any) -> Any:
 
 
 def seal_texts(lines: list[str]) -> bytes:
-    """Lines of JSON as text, each up to its last bracket, with sums that fit."""
-    content, total = [], 0
+    """Lines of JSON as text, each up to its last bracket, with seals and sums that fit: so that all readers read on."""
+    content, total, seal = [], 0, begun(key_for_writing())
     for line in lines:
-        body = line.encode("utf-8", "surrogatepass")
+        body = line.encode("utf-8", "surrogatepass") + BEFORE
+        seal.update(body)
+        body += (digits := seal.hexdigest().encode()) + BEHIND
         total = zlib.crc32(body, total)
         content.append(b'%b,"sum":"%08x"}\n' % (body, total))
+        seal.update(content[-1][-DIGITS_FROM:])
+        assert content[-1][-DIGITS_FROM:].startswith(digits)
     return b"".join(content)
 
 
 def bodies(path: Path) -> list[str]:
-    """The lines of a recording without their sums and their last brackets."""
+    """The lines of a recording without their seals, their sums and their last brackets."""
     return [
-        line[:-SEAL_LENGTH].decode("utf-8", "surrogatepass") for line in path.read_bytes().splitlines(keepends=True)
+        line[: -DIGITS_FROM - len(BEFORE)].decode("utf-8", "surrogatepass")
+        for line in path.read_bytes().splitlines(keepends=True)
     ]
 
 

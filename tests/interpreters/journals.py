@@ -1,4 +1,7 @@
-"""Recordings: made for tests, read, and changed by hand, with sums that fit again, as another program writes them."""
+"""Recordings: made for tests, read, and changed by hand, with sums that fit again, as another program writes them.
+
+With seals that fit, too: as the user writes them who has the key. What a stranger can write stands in ``forged``.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,8 @@ from typing import Any
 from cognition import AgentState, Input
 from interpreters import Agent, fakes
 from interpreters.recording.journal import JournalReader
-from interpreters.recording.journal.format import sealed
+from interpreters.recording.journal.format import line_of
+from interpreters.recording.journal.seals import begun, key_for_writing
 from interpreters.testing.fakes import Reply, ScriptedModel, call
 from tests.interpreters.simple_tools import multiply
 
@@ -18,11 +22,12 @@ from tests.interpreters.simple_tools import multiply
 def rewritten(path: Path, change: Callable[[int, Any], Any], to: Path | None = None) -> Path:
     """Change the lines of a journal as data, counted from 1, and seal them anew; the file that was written."""
     lines = [json.loads(line) for line in path.read_bytes().splitlines()]
-    content, total = [], 0
+    content, total, seal = [], 0, begun(key_for_writing())
     for number, data in enumerate(lines, 1):
         data.pop("sum")
+        data.pop("seal", None)
         changed = change(number, data)
-        line, total = sealed(data if changed is None else changed, total)
+        line, total, seal = line_of(data if changed is None else changed, total, seal)
         content.append(line)
     to = path if to is None else to
     to.write_bytes(b"".join(content))

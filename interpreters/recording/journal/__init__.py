@@ -14,11 +14,14 @@ of their own (``payloads``).
 Each line ends with a sum over itself and all lines before it (``format``), so that a changed byte is found where it is.
 A line that has no line break at its end was torn by a crash: it is dropped with a warning, since its decisions were
 never carried out. Any other damage is an error that names the line.
+
+Before the sum stands a seal, which shows whether this user wrote the line and all lines before it (``seals``).
 """
 
 from __future__ import annotations
 
 from interpreters.recording.journal.errors import (
+    ForeignRecordingError as ForeignRecordingError,
     JournalDamagedError as JournalDamagedError,
     JournalError as JournalError,
     JournalExistsError as JournalExistsError,

@@ -59,6 +59,26 @@ class UnknownTagError(JournalError):
     """A record holds an input of a type that this version doesn't know."""
 
 
+class ForeignRecordingError(JournalError):
+    """The recording was not written by this user, or nothing shows that it was, and can't be gone on with as one's own.
+
+    What it says of policy, tools, limits and approvals is somebody else's word. Its conversation can be taken over into
+    a session of one's own: ``Agent.fork(path, ..., foreign=True)``.
+
+    Attributes:
+        reason: why it doesn't count as the user's own.
+    """
+
+    def __init__(self, what: str, reason: str, *, path: Path) -> None:
+        super().__init__(
+            f"not recorded by this user ({reason}), and so it can't be {what}. It can be shown, searched and replayed; "
+            "to take its conversation over into a session of your own, fork it with foreign=True (`cogstep fork "
+            "--foreign`)",
+            path=path,
+        )
+        self.reason = reason
+
+
 class JournalExistsError(JournalError):
     """The file is there already; a recording is never overwritten."""
 

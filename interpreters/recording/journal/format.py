@@ -1,4 +1,4 @@
-"""What stands in a journal: the header, the records, how decisions are written, and the sum that seals each line."""
+"""What stands in a journal: the header, the records, how decisions are written, and how each line ends."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 import re
 import zlib
 from collections.abc import Iterable
+from hashlib import blake2b
 from typing import Any
 
 from attrs import field, frozen
@@ -22,6 +23,7 @@ from cognition import (
     to_data,
 )
 from interpreters.recording.digest import RequestDigest
+from interpreters.recording.journal.seals import BEFORE, BEHIND, SUM_LENGTH
 
 FORMAT = "cogstep-journal"
 ENGINES: dict[type, str] = {LLMEngine: "llm", EchoEngine: "echo"}
@@ -38,6 +40,8 @@ class Origin:
 
     session: str
     turn: int
+    foreign: bool = False
+    """It was not the user's own recording, so that nothing but its conversation was taken over."""
 
 
 @frozen
@@ -80,6 +84,8 @@ class Place:
     """Of its record; the header has 0."""
     sum: int
     """The line's sum, with which that of the next one begins."""
+    seal: blake2b | None = field(default=None, eq=False, repr=False)
+    """The hash with which the next line is sealed, and which is copied for it; None: it gets no seal."""
 
 
 class DecisionWriter:
@@ -109,22 +115,21 @@ ENCODE_ASCII = json.JSONEncoder(ensure_ascii=True, allow_nan=False, separators=(
 
 HALVES = re.compile("[\ud800-\udbff][\udc00-\udfff]")
 
-SEAL_LENGTH = len(',"sum":"01234567"}\n')
 
-
-def sealed(value: dict[str, Any], before: int) -> tuple[bytes, int]:
-    """An object as a line of the journal, which ends with a sum over it and all lines before it.
+def line_of(value: dict[str, Any], before: int = 0, seal: blake2b | None = None) -> tuple[bytes, int, blake2b | None]:
+    """An object as a line of the journal, which ends with a seal and with a sum over it and all lines before it.
 
     The sum is the CRC-32 of what stands before ``,"sum":``, begun with the sum of the line before (of the header: 0).
-    It finds every change of up to 32 bits in a row, and others but for one in 4 billion; that nobody changed a journal
-    on purpose it doesn't show.
+    It finds every change of up to 32 bits in a row, and others but for one in 4 billion. That nobody changed a journal
+    on purpose, the seal shows: see ``seals``.
 
     Args:
         value: must not be empty.
         before: the sum of the line before.
+        seal: the hash of all lines before, which is left as it is; None for a line without a seal.
 
     Returns:
-        The line with its line break, and its sum.
+        The line with its line break, its sum, and the hash of all lines with this one.
 
     Raises:
         ValueError: JSON has no form for it.
@@ -137,11 +142,21 @@ def sealed(value: dict[str, Any], before: int) -> tuple[bytes, int]:
         # another text: these are written as they are.
         halves = HALVES.search(text)
         content = ENCODE_ASCII(value)[:-1].encode() if halves is None else text.encode("utf-8", "surrogatepass")
+    if seal is None:
+        total = zlib.crc32(content, before)
+        return b'%b,"sum":"%08x"}\n' % (content, total), total, None
+    seal = seal.copy()
+    seal.update(content)
+    seal.update(BEFORE)
+    end = seal.hexdigest().encode() + BEHIND
+    content = b"%b%b%b" % (content, BEFORE, end)
     total = zlib.crc32(content, before)
-    return b'%b,"sum":"%08x"}\n' % (content, total), total
+    end += b',"sum":"%08x"}\n' % total
+    seal.update(end)
+    return content + end[-SUM_LENGTH:], total, seal
 
 
 def sum_of(line: bytes, before: int) -> int | None:
     """The sum of a line, or None if what stands in it is not what was written."""
-    total = zlib.crc32(memoryview(line)[:-SEAL_LENGTH], before)
-    return total if line[-SEAL_LENGTH:] == b',"sum":"%08x"}\n' % total else None
+    total = zlib.crc32(memoryview(line)[:-SUM_LENGTH], before)
+    return total if line[-SUM_LENGTH:] == b',"sum":"%08x"}\n' % total else None

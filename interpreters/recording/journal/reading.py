@@ -10,6 +10,7 @@ from typing import Any, BinaryIO
 from cognition import PROTOCOL_VERSION, AgentConfig, AgentState, CodecError, CogstepError, Input, from_data
 from cognition.codec import reader_of, tags_of
 from interpreters.recording.journal.errors import (
+    ForeignRecordingError,
     JournalDamagedError,
     JournalError,
     JournalVersionError,
@@ -19,15 +20,28 @@ from interpreters.recording.journal.errors import (
 from interpreters.recording.journal.format import FORMAT, Header, Origin, Place, Record, sum_of
 from interpreters.recording.journal.lines import LONGEST, decoded
 from interpreters.recording.journal.payloads import MARK, PayloadError, Payloads
+from interpreters.recording.journal.seals import SealCheck
 from interpreters.recording.veil import NUMBERED, Redacted
 from runtime.files import open_regular
 
 INPUT_TAGS = tags_of(Input)
 
 FIELDS = {"seq", "input", "decisions", "sum"}
-OPTIONAL = {"redacted"}
-"""Fields of a record that stand there only when there is something to say."""
-HEADER_FIELDS = {"format", "version", "session", "engine", "config", "created", "start", "origin", "redacted", "sum"}
+OPTIONAL = {"redacted", "seal"}
+"""Fields of a record that stand there only when there is something to say, or a key to seal with."""
+HEADER_FIELDS = {
+    "format",
+    "version",
+    "session",
+    "engine",
+    "config",
+    "created",
+    "start",
+    "origin",
+    "redacted",
+    "seal",
+    "sum",
+}
 
 SHOWN = 1 << 20
 """Bytes of a line that is looked at though its sum is wrong, to show what stands there. To decode takes thirty times a
@@ -62,8 +76,9 @@ class JournalReader:
         self._input = reader_of(Input)
         self._file = self._open()
         try:
-            self.header, total = self._read_header()
+            self.header, total, line = self._read_header()
             self.header_place = Place(self._file.tell(), 0, total)
+            self.seals = SealCheck(line)
         except BaseException:
             self._file.close()
             raise
@@ -73,6 +88,26 @@ class JournalReader:
 
     def __exit__(self, *_: object) -> None:
         self._file.close()
+
+    @property
+    def foreign(self) -> str:
+        """Why what was read so far doesn't count as this user's own; empty if it does.
+
+        Each line vouches for all before it, so that this may be asked at any record.
+        """
+        return self.seals.foreign
+
+    def check_own(self, what: str) -> None:
+        """See that what was read so far was written by this user.
+
+        Args:
+            what: what can't be done with it otherwise, such as "resumed".
+
+        Raises:
+            ForeignRecordingError: it was not.
+        """
+        if reason := self.foreign:
+            raise ForeignRecordingError(what, reason, path=self.path)
 
     def __iter__(self) -> Iterator[Record]:
         """The records, in order, for who holds the conversation: a large text is held once, however often it is named.
@@ -118,6 +153,8 @@ class JournalReader:
                 self._check_torn(number + 1, line, before)
                 return
             before = Place(before.end + len(line), number, total or 0)
+            if total is not None:
+                self.seals.add(line)
             yield before, line, total is not None
             number += 1
 
@@ -157,7 +194,7 @@ class JournalReader:
             reason = "there is no such file" if isinstance(error, FileNotFoundError) else error.strerror
             raise JournalError(f"can't be read: {reason}", path=self.path) from error
 
-    def _read_header(self) -> tuple[Header, int]:
+    def _read_header(self) -> tuple[Header, int, bytes]:
         line = self._line(0)  # of a huge file without line breaks not all is read
         if not line:
             raise NotAJournalError("the file is empty", path=self.path)
@@ -182,7 +219,7 @@ class JournalReader:
         try:
             if total is None:
                 raise ValueError("it was changed after it was written")
-            return self._header(data, MARK in line), total
+            return self._header(data, MARK in line), total, line
         except (CogstepError, KeyError, TypeError, ValueError, OverflowError, PayloadError) as error:
             what = f"the field {error} is missing" if isinstance(error, KeyError) else str(error)
             raise JournalDamagedError(f"the header is damaged: {what}", path=self.path, line=1) from error

@@ -7,10 +7,11 @@ import os
 import threading
 import time
 from collections.abc import Sequence
+from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from attrs import asdict
+from attrs import asdict, evolve
 
 from cognition import (
     PROTOCOL_VERSION,
@@ -28,11 +29,12 @@ from interpreters.recording.journal.errors import (
     JournalLockedError,
     JournalWriteError,
 )
-from interpreters.recording.journal.format import ENGINES, FORMAT, DecisionWriter, Origin, Place, sealed
+from interpreters.recording.journal.format import ENGINES, FORMAT, DecisionWriter, Origin, Place, line_of
 from interpreters.recording.journal.lines import LONGEST, decoded
 from interpreters.recording.journal.locking import LockedFile
 from interpreters.recording.journal.payloads import LARGE, Payloads
 from interpreters.recording.journal.reading import JournalReader
+from interpreters.recording.journal.seals import begun, key_for_writing, said_of
 from runtime.files import PRIVATE_FILE, force_directory
 
 if TYPE_CHECKING:
@@ -41,6 +43,11 @@ if TYPE_CHECKING:
 Fsync = Literal["record", "turn", "never"]
 """When what was written is forced to the disk. Without it a crash of the program loses nothing, one of the machine the
 last seconds."""
+
+UNSEALED = (
+    "{path} is recorded without seals, because there is no key of this user's to seal it with: {reason}. So it won't "
+    "count as this user's own, and can't be resumed; set XDG_STATE_HOME to a directory that only this user can write"
+)
 
 
 class Journal:
@@ -62,6 +69,10 @@ class Journal:
         self._decisions = DecisionWriter()
         self.veil: Veil | None = None
         """Hides what is not to be written here."""
+        self.warning = ""
+        """Why the recording has no seals, and what that means; empty where it has them."""
+        self._read: JournalReader | None = None
+        """Of a journal that goes on, until the first line is written: it has seen what stands before."""
 
     @classmethod
     def create(
@@ -95,7 +106,7 @@ class Journal:
         if start is not None:
             header["start"] = to_data(start)
         if origin is not None:
-            header["origin"] = {"session": origin.session, "turn": origin.turn}
+            header["origin"] = asdict(origin, filter=lambda _field, value: value is not False)
         if redacted:
             header["redacted"] = [asdict(one) for one in redacted]
         # Only now, so that the file is locked as soon as it is there, and has its first line a moment later.
@@ -124,7 +135,7 @@ class Journal:
         except BaseException:
             journal.close()
             raise
-        reader.on_record = journal._stands
+        reader.on_record, journal._read = journal._stands, reader
         journal._stands(reader.header_place)
         return journal, reader
 
@@ -149,6 +160,10 @@ class Journal:
             raise JournalError("the file was deleted", path=self.path)
 
     def _begin(self, header: dict[str, Any]) -> None:
+        try:
+            self._end = evolve(self._end, seal=begun(key_for_writing()))
+        except OSError as error:
+            self.warning = UNSEALED.format(path=self.path, reason=said_of(error))
         self._lock("another session is being recorded here; choose another name")
         if os.fstat(self._file.descriptor).st_size > 0:
             raise JournalExistsError(
@@ -234,8 +249,10 @@ class Journal:
 
     def _append(self, value: dict[str, Any], *, force: bool) -> None:
         descriptor = self._file.descriptor
-        size, number, before = self._end.end, self._end.number, self._end.sum
-        line, total = self._line(value, before)
+        if self._read is not None:  # to its end by now. What is not the user's own, is not sealed as such
+            self._end, self._read = evolve(self._end, seal=self._read.seals.whole()), None
+        size, number = self._end.end, self._end.number
+        line, total, seal = self._line(value)
         try:
             if os.fstat(descriptor).st_size > size:  # what an interrupt left behind of a record
                 os.ftruncate(descriptor, size)
@@ -247,19 +264,20 @@ class Journal:
         except OSError as error:
             self._take_back()
             raise self._not_written(error) from error
-        self._end = Place(size + written, number + 1, total)
+        self._end = Place(size + written, number + 1, total, seal)
 
     def _take_back(self) -> None:
         """Cut off what got through of a record, so that a reader finds whole ones only."""
         with contextlib.suppress(OSError):  # then the next record tries again
             os.ftruncate(self._file.descriptor, self._end.end)
 
-    def _line(self, value: dict[str, Any], before: int) -> tuple[bytes, int]:
-        """The line for a value, and its sum; its large texts are on file when this returns."""
+    def _line(self, value: dict[str, Any]) -> tuple[bytes, int, blake2b | None]:
+        """The line for a value, its sum and seal; its large texts are on file when this returns."""
+        before, sealed = self._end.sum, self._end.seal
         try:
-            line, total = sealed(value, before)
+            line, total, seal = line_of(value, before, sealed)
             if len(line) >= LARGE:  # not the usual case
-                line, total = sealed(self._without_large_texts(value), before)
+                line, total, seal = line_of(self._without_large_texts(value), before, sealed)
         except (ValueError, RecursionError) as error:
             raise JournalWriteError(f"the record has no form in JSON: {error}", path=self.path) from error
         except OSError as error:
@@ -271,7 +289,7 @@ class Journal:
                 "the header could not be read again: a tool's schema is nested too deeply, or a number is too long",
                 path=self.path,
             )
-        return line, total
+        return line, total, seal
 
     def _without_large_texts(self, value: dict[str, Any]) -> dict[str, Any]:
         force = self._fsync != "never"

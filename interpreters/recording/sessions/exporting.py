@@ -45,6 +45,7 @@ def as_data(transcript: Transcript) -> dict[str, Any]:
         ],
         "in_flight": list(transcript.in_flight),
         "warnings": list(transcript.warnings),
+        "foreign": transcript.foreign,
     }
 
 
@@ -135,7 +136,10 @@ def as_markdown(transcript: Transcript, *, turn: int | None = None) -> str:
     header = transcript.header
     lines = [f"# Session {header.session}", "", f"Recorded {_time(header.created)}."]
     if header.origin is not None:
-        lines[-1] += f" It goes on from turn {header.origin.turn} of session {header.origin.session}."
+        whose = ", which was not this user's own" if header.origin.foreign else ""
+        lines[-1] += f" It goes on from turn {header.origin.turn} of session {header.origin.session}{whose}."
+    if transcript.foreign:
+        lines += ["", f"*Foreign: it was not recorded by this user ({transcript.foreign}).*"]
     if header.config is not None and header.config.system:
         lines += ["", "**System**", "", _quoted(header.config.system)]
     for one in transcript.turns:

@@ -53,6 +53,8 @@ class SessionInfo:
     damage: str
     """What is wrong with a record; only what stands before it was counted. Empty for a whole journal."""
     warnings: tuple[str, ...]
+    foreign: str
+    """Why it doesn't count as this user's own; empty if it does."""
 
 
 @frozen
@@ -172,6 +174,7 @@ def look_at(path: Path) -> SessionInfo | None:
         redacted,
         damage,
         () if is_open else tuple(reader.warnings),  # what looks torn, is being written
+        reader.foreign,
     )
 
 

@@ -91,6 +91,8 @@ class Transcript:
     in_flight: tuple[str, ...]
     """What was under way when the recording ended: types of decisions, such as ``CallTool``."""
     warnings: tuple[str, ...]
+    foreign: str
+    """Why the recording doesn't count as this user's own; empty if it does."""
 
     def messages(self) -> Iterator[tuple[Message, ...]]:
         """The messages of each conversation in it, the recorded start of a fork included; a reset begins a new one."""
@@ -126,7 +128,12 @@ def read_transcript(path: str | os.PathLike[str], engine: EngineGiven = None) ->
             writer.step(record.seq, state, record.input, transition)
             state = transition.next_state
         return Transcript(
-            reader.path, reader.header, writer.finished(), writer.in_flight(state), tuple(reader.warnings)
+            reader.path,
+            reader.header,
+            writer.finished(),
+            writer.in_flight(state),
+            tuple(reader.warnings),
+            reader.foreign,
         )
 
 

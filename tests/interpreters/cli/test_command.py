@@ -22,7 +22,7 @@ import pytest
 
 from cognition import Failure, ModelRequest
 from interpreters.cli.main import parser
-from interpreters.recording.journal.format import sealed
+from interpreters.recording.journal.format import line_of
 from interpreters.testing.fakes import Reply, Script, call
 from runtime.models.specs import SMALL_MODEL
 from tests.interpreters.cli.processes import BACKENDS, Cogstep, scripted
@@ -278,8 +278,8 @@ def wrong_files(tmp_path: Path) -> Path:
     header = {"format": "cogstep-journal", "version": 1, "session": "s", "engine": "echo", "config": None, "created": 0}
     (tmp_path / "future.jsonl").write_text(json.dumps({**header, "version": 99}) + "\n")
     record = {"seq": 1, "input": {"type": "session_reset"}, "decisions": []}
-    first, total = sealed(header, 0)
-    (tmp_path / "damaged.jsonl").write_bytes(first + sealed(record, total)[0] + b"rubbish\n")
+    first, total, _ = line_of(header)
+    (tmp_path / "damaged.jsonl").write_bytes(first + line_of(record, total)[0] + b"rubbish\n")
     return tmp_path
 
 

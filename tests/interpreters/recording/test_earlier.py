@@ -1,4 +1,7 @@
-"""Sessions that earlier versions recorded: they replay with the same decisions, and go on."""
+"""Sessions that earlier versions recorded: they replay with the same decisions, and their conversation goes on.
+
+They have no seals, so that nothing shows who wrote them.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from cognition import Completed
+from cognition import Completed, UserMessage
 from interpreters import Agent, replay, tool
+from interpreters.recording.journal import ForeignRecordingError
 from interpreters.recording.sessions import read_transcript
 from interpreters.testing.fakes import ScriptedModel
 from runtime import Notes
@@ -49,7 +53,17 @@ def test_it_goes_on(path: Path, tmp_path: Path) -> None:
     asked = {"ask": lambda request: ["a"], "review": lambda request: True, "memory": Notes()}
     hooks = {"before_tool": lambda request: None, "stop": lambda request: None}
 
-    with Agent.resume(copy, ScriptedModel(["Here again."]), [look, pay], hooks=hooks, **asked) as agent:
+    with pytest.raises(ForeignRecordingError, match="no seal"):
+        Agent.resume(copy, ScriptedModel(["Here again."]), [look, pay], hooks=hooks, **asked)
+    recorded = replay(path).state.history
+    new = tmp_path / "new.jsonl"
+    forked = Agent.fork(
+        copy, ScriptedModel(["Here again."]), [look, pay], foreign=True, hooks=hooks, journal=new, **asked
+    )
+    with forked as agent:
+        assert [message.text for message in agent.state.history if isinstance(message, UserMessage)] == [
+            message.text for message in recorded if isinstance(message, UserMessage)
+        ]
         assert agent.run("Still there?").text == "Here again."
-    assert replay(copy).same
-    assert replay(copy).turns == 3
+    assert replay(new).same
+    assert not replay(new).foreign

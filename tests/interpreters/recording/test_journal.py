@@ -27,7 +27,7 @@ from interpreters.recording.journal import (
     NotAJournalError,
     UnknownTagError,
 )
-from interpreters.recording.journal.format import sealed
+from interpreters.recording.journal.format import line_of
 from interpreters.testing.fakes import ScriptedModel, call
 from tests.interpreters.journals import lines_of, read, record_session, rewritten
 from tests.interpreters.simple_tools import multiply
@@ -52,10 +52,10 @@ def test_a_record_is_a_line_with_its_number_input_and_decisions(tmp_path: Path) 
     record_session(path, turns=1, session="s1")
     header, *records = [json.loads(line) for line in lines_of(path)]
 
-    assert list(header) == ["format", "version", "session", "engine", "config", "created", "sum"]
+    assert list(header) == ["format", "version", "session", "engine", "config", "created", "seal", "sum"]
     assert tuple(header[name] for name in list(header)[:4]) == ("cogstep-journal", 1, "s1", "llm")
     assert [record["seq"] for record in records] == [1, 2, 3, 4]
-    assert [list(record) for record in records] == [["seq", "input", "decisions", "sum"]] * 4
+    assert [list(record) for record in records] == [["seq", "input", "decisions", "seal", "sum"]] * 4
     expected = ["user_spoke", "model_replied", "tool_returned", "model_replied"]
     assert expected == [record["input"]["type"] for record in records]
     asked = records[0]["decisions"]
@@ -85,7 +85,7 @@ def test_a_record_stands_on_file_before_its_decisions_are_carried_out(tmp_path: 
     assert seen == ["call_model", "call_tool", "call_model"]
 
 
-def test_a_turn_takes_a_kilobyte_however_long_the_session(tmp_path: Path) -> None:
+def test_a_turn_takes_little_more_than_a_kilobyte_however_long_the_session(tmp_path: Path) -> None:
     """Requests are named, not written out: the last of 200 turns takes no more than the first ones."""
     path = tmp_path / "a.jsonl"
     replies: list[fakes.Script] = [call("multiply", a=17, b=23), "17 * 23 is 391."] * 200
@@ -94,7 +94,7 @@ def test_a_turn_takes_a_kilobyte_however_long_the_session(tmp_path: Path) -> Non
             agent.run("What is 17 * 23?")
     lengths = [len(line) for line in lines_of(path)[1:]]
 
-    assert sum(lengths[-4:]) <= 1024
+    assert sum(lengths[-4:]) <= 1200
     assert sum(lengths[-4:]) - sum(lengths[:4]) <= 50, "only the numbers in it grow"
 
 
@@ -253,7 +253,7 @@ def test_what_another_program_wrote_is_refused_where_it_is_not_ours(
         (b"\xff\xfe\0" * 50, NotAJournalError, "no cogstep journal"),
         (b'{"format":"cogstep-journal","version":2}\n', JournalVersionError, "version 2 .* reads version 1"),
         (b'{"format":"cogstep-journal","version":1}\n', JournalDamagedError, "changed after it was written"),
-        (sealed({"format": "cogstep-journal", "version": 1}, 0)[0], JournalDamagedError, "'config' is missing"),
+        (line_of({"format": "cogstep-journal", "version": 1}, 0)[0], JournalDamagedError, "'config' is missing"),
     ],
 )
 def test_a_file_that_is_no_journal_of_ours_says_what_it_is(

@@ -1,0 +1,68 @@
+"""The conversation of a recording that somebody else wrote, as a session of one's own may begin with it.
+
+Nothing else of such a recording is taken over. Who wrote it chose its policy, limits and tools, what was approved "from
+now on", the mode, the plan, every counter and what is in flight: none of that is anybody's word here. So a state is
+made anew of what was said, with ids of our own and with one result for each call, whatever stood there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from attrs import evolve
+
+from cognition import AgentState, AssistantMessage, Message, ToolCall, ToolMessage
+from cognition.context import message_size
+from cognition.history import History
+from cognition.state import Counters, Window
+from cognition.strict_json import DECODER
+
+NO_RESULT = "The recording has no result of this call. It may have happened: look before you call it again."
+
+
+def conversation_of(messages: Iterable[Message]) -> AgentState:
+    """A session at rest before its first turn, that knows these messages."""
+    history = History(_renamed(messages))
+    size = sum((message_size(message) for message in history), 0.0)
+    return AgentState(history, counters=Counters(messages=len(history)), window=Window(size=size))
+
+
+def _renamed(messages: Iterable[Message]) -> Iterator[Message]:
+    for number, message in enumerate(_answered(messages), 1):
+        yield evolve(message, id=f"m{number}")
+
+
+def _answered(messages: Iterable[Message]) -> Iterator[Message]:
+    """The messages, with the results of each reply's calls right behind it, in the order of the calls."""
+    calls: dict[str, ToolCall] = {}
+    """The open calls of the newest reply, by their ids in the recording."""
+    results: dict[str, ToolMessage] = {}
+    replies = 0
+    for message in messages:
+        if isinstance(message, ToolMessage):
+            results.setdefault(message.call_id, message)
+            continue
+        yield from _results(calls, results)
+        calls, results = {}, {}
+        if isinstance(message, AssistantMessage):
+            replies += 1
+            for call in filter(_is_readable, message.calls):
+                # Of turn 0, which no session has: no call of the new one gets such an id.
+                calls.setdefault(call.id, evolve(call, id=f"call-0-{replies}-{len(calls) + 1}"))
+            message = evolve(message, calls=tuple(calls.values()))
+        yield message
+    yield from _results(calls, results)
+
+
+def _results(calls: dict[str, ToolCall], results: dict[str, ToolMessage]) -> Iterator[Message]:
+    for recorded, call in calls.items():
+        result = results.get(recorded, ToolMessage("", call.id, call.name, NO_RESULT, "cancelled"))
+        yield evolve(result, call_id=call.id, name=call.name)
+
+
+def _is_readable(call: ToolCall) -> bool:
+    """Whether its arguments are what an engine lets through: the text of a JSON object without a key twice."""
+    try:
+        return isinstance(DECODER.decode(call.arguments_json), dict)
+    except (ValueError, RecursionError):
+        return False
