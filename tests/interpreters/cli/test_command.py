@@ -92,7 +92,7 @@ def test_each_help_page_teaches_with_two_examples(typed: str, page: str) -> None
 def test_the_main_job(backend: str, cogstep: Cogstep, here: Cogstep, tmp_path: Path) -> None:
     """A real model calls a real tool and answers; the recording replays without either."""
     ran = cogstep("run", QUESTION, "--backend", backend, "--record", "s.jsonl")
-    replayed = here("replay", "s.jsonl")
+    replayed = cogstep("replay", "s.jsonl")  # by the same user, or it would say that it is somebody else's
     as_json = here("replay", "s.jsonl", "--json")
 
     assert ran.returncode == 0, ran.stderr
