@@ -63,9 +63,10 @@ def resume(options: argparse.Namespace) -> int:
     """Carry an interrupted turn to its end, then ask what is to be asked; return the exit code."""
     from interpreters.agents.agent import Agent
     from interpreters.cli.session import directory, exit_code, open_session
+    from interpreters.recording.journal import why_foreign
 
     prompt = None if options.prompt is None else read_prompt(options.prompt)
-    is_own(options.file, "resumed")
+    why_foreign(options.file, "resumed")  # looked at before a model is loaded for it
     tools = recorded_tools(options.file, directory(options))
 
     with open_session(options, lambda model, given: Agent.resume(options.file, model, tools, **given)) as session:
@@ -85,10 +86,11 @@ def fork(options: argparse.Namespace) -> int:
     from cognition import Limits
     from interpreters.agents.agent import Agent
     from interpreters.cli.session import check_recording, choose_tools, directory, exit_code, open_session
+    from interpreters.recording.journal import why_foreign
 
     prompt = read_prompt(options.prompt)
-    own = is_own(options.file, "forked as it is", foreign=options.foreign)
-    chosen = options.no_tools or options.tools is not None or not own
+    foreign = why_foreign(options.file, "forked as it is", allowed=options.foreign)
+    chosen = options.no_tools or options.tools is not None or foreign
     tools = choose_tools(options) if chosen else recorded_tools(options.file, directory(options))
     check_recording(options.record)
     limits = None if options.max_steps is None else Limits(steps=options.max_steps)
@@ -127,22 +129,6 @@ def recorded_tools(path: str, root: Path) -> tuple[Tool[..., Any], ...]:
             "resume it there with Agent.resume"
         )
     return tuple(ours[name] for name in names)
-
-
-def is_own(path: str, what: str, *, foreign: bool = False) -> bool:
-    """Whether this user wrote the recording; looked at before a model is loaded for it.
-
-    Raises:
-        ForeignRecordingError: somebody else did, which ``foreign`` does not allow; it can't be ``what`` then.
-    """
-    from interpreters.recording.journal import JournalReader
-
-    with JournalReader(path) as reader:
-        for _ in reader.lines():  # each vouches for those before it
-            pass
-        if not foreign:
-            reader.check_own(what)
-        return not reader.foreign
 
 
 def read_header(path: str) -> Header:

@@ -23,7 +23,7 @@ from cognition.messages import ResultStatus
 from interpreters.driver import follower
 from interpreters.program.approvals import Approve
 from interpreters.program.program import answer_at_once
-from interpreters.recording.journal import Header, JournalReader
+from interpreters.recording.journal import Header, JournalReader, why_foreign
 from interpreters.recording.redaction import Redaction
 from interpreters.recording.replaying import engine_of
 from interpreters.recording.veil import Veil, looks_like
@@ -92,8 +92,8 @@ def rehearse(
     give them a copy of what they change. A call without a recorded result, as a crash or a cancellation leaves it, is
     not run.
 
-    The approvals of one's own recording hold here too. Somebody else's is refused at its first call; where ``foreign``
-    allows it, each call is judged anew, and secrets are not put into it.
+    The approvals of one's own recording hold here too. Somebody else's is refused, unless ``foreign`` allows it: then
+    each call is judged anew, and secrets are not put into it.
 
     Args:
         path: the journal.
@@ -121,22 +121,21 @@ def rehearse(
     ours = {tool.spec.name: tool for tool in tools}
     differences: list[LiveDifference] = []
     calls = skipped = refused = 0
-    own_veil, policy = Veil(redact), policy or Policy()
+    policy = policy or Policy()
+    reason = why_foreign(path, "rehearsed as it is", allowed=foreign)  # of all of it, before anything of it runs
+    veil = Veil(None if reason else redact)
     with JournalReader(path) as reader:
-        if not foreign:
-            reader.check_own("rehearsed as it is")
         driver = follower(engine_of(reader.header), reader.header.start)
         for record in reader:
             event = record.input
             if isinstance(event, ToolReturned | ToolFailed) and isinstance(
                 effect := driver.in_flight.get(event.effect_id), CallTool
             ):
-                if not foreign:  # this record and all before it, which is what led to the call
+                if not reason:  # it may be another file by now; what led to the call is this record and those before it
                     reader.check_own("rehearsed as it is")
-                veil = own_veil if not reader.foreign else Veil(None)
                 if veil.lacks(effect):
                     skipped += 1
-                elif reader.foreign and not _is_allowed(effect, ours, policy, approve, reader.header.session):
+                elif reason and not _is_allowed(effect, ours, policy, approve, reader.header.session):
                     refused += 1
                 else:
                     calls += 1
@@ -152,7 +151,7 @@ def rehearse(
             refused,
             tuple(differences),
             tuple(reader.warnings),
-            reader.foreign,
+            reason or reader.foreign,
         )
 
 

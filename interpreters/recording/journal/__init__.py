@@ -37,5 +37,5 @@ from interpreters.recording.journal.format import (
     Origin as Origin,
     Record as Record,
 )
-from interpreters.recording.journal.reading import JournalReader as JournalReader
+from interpreters.recording.journal.reading import JournalReader as JournalReader, why_foreign as why_foreign
 from interpreters.recording.journal.writing import Fsync as Fsync, Journal as Journal

@@ -280,6 +280,26 @@ class JournalReader:
         return JournalDamagedError(message, path=self.path, line=number, record=record)
 
 
+def why_foreign(path: str | os.PathLike[str], what: str, *, allowed: bool = False) -> str:
+    """Why a recording doesn't count as this user's own; empty if it does. Found by its lines, which are not decoded.
+
+    Args:
+        path: the journal.
+        what: what can't be done with it otherwise, such as "resumed".
+        allowed: whether it may be somebody else's.
+
+    Raises:
+        JournalError: it can't be read, or is damaged.
+        ForeignRecordingError: it is somebody else's, which is not allowed.
+    """
+    with JournalReader(path) as reader:
+        for _ in reader.lines():  # each vouches for those before it
+            pass
+        if not allowed:
+            reader.check_own(what)
+        return reader.foreign
+
+
 def _hidden(data: dict[str, Any]) -> tuple[Any, ...]:
     """What is said of hidden secrets: a field, a kind and a count each."""
     if "redacted" not in data:  # the usual case

@@ -1,0 +1,202 @@
+"""Recordings that somebody else wrote, at each door by which a session goes on: nothing of theirs lifts approvals."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cognition import Policy, Rule
+from interpreters import Agent, Approval, AsyncAgent, rehearse, replay
+from interpreters.hosting import AgentHost
+from interpreters.hosting.errors import HostError
+from interpreters.recording.journal import ForeignRecordingError, JournalDamagedError
+from interpreters.recording.sessions import SessionInfo, list_sessions, read_transcript, search
+from interpreters.testing.fakes import ScriptedModel, call
+from tests.interpreters.forged import FORGERIES, World, forge, record
+
+
+def model() -> ScriptedModel:
+    """Pays as soon as it is asked for anything."""
+    return ScriptedModel(iter(lambda: pays, None), context_tokens=10**6)
+
+
+def pays(request: Any) -> Any:
+    return call("pay", amount=99) if request.messages[-1].tag == "user" else "Done."
+
+
+def options(world: World) -> dict[str, Any]:
+    return {"approve": world.approve}
+
+
+def go_on(agent: Agent) -> None:
+    with agent:
+        if agent.unfinished:
+            agent.go_on()
+        agent.run("Go on!")
+
+
+async def go_on_async(agent: AsyncAgent) -> None:
+    async with agent:
+        if agent.unfinished:
+            await agent.go_on()
+        await agent.run("Go on!")
+
+
+def resumed(path: Path, world: World) -> None:
+    go_on(Agent.resume(path, model(), world.tools(), **options(world)))
+
+
+def resumed_async(path: Path, world: World) -> None:
+    async def main() -> None:
+        await go_on_async(AsyncAgent.resume(path, model(), world.tools(), **options(world)))
+
+    asyncio.run(main())
+
+
+def resumed_by_a_host(path: Path, world: World) -> None:
+    with AgentHost.in_thread(model()) as host:
+        handle = host.open("s", world.tools(), journal=path, resume=True, **options(world))
+        if handle.unfinished:
+            handle.go_on()
+        handle.run("Go on!")
+
+
+def forked(path: Path, world: World, **more: Any) -> None:
+    go_on(Agent.fork(path, model(), world.tools(), **options(world), **more))
+
+
+def forked_async(path: Path, world: World, **more: Any) -> None:
+    async def main() -> None:
+        await go_on_async(AsyncAgent.fork(path, model(), world.tools(), **options(world), **more))
+
+    asyncio.run(main())
+
+
+def forked_into_a_recording(path: Path, world: World, **more: Any) -> None:
+    """And resumed from there: what was somebody else's, does not become one's own by that."""
+    new = path.with_name("new.jsonl")
+    forked(path, world, journal=new, **more)
+    world.asked.clear()
+    resumed(new, world)
+
+
+def rehearsed(path: Path, world: World, **more: Any) -> None:
+    rehearse(path, world.tools(), **more)
+
+
+WITHOUT_A_WORD: list[Callable[..., None]] = [
+    resumed, resumed_async, resumed_by_a_host, forked, forked_async, forked_into_a_recording, rehearsed,
+]  # fmt: skip
+WITH_A_WORD: list[Callable[..., None]] = [forked, forked_async, forked_into_a_recording]
+
+every_forgery = pytest.mark.parametrize("forgery", FORGERIES)
+
+
+@pytest.fixture(scope="module")
+def forged_once(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    @cache
+    def forged(name: str) -> Path:
+        folder: Path = tmp_path_factory.mktemp("forged")
+        forge(name, folder / "s.jsonl")
+        return folder
+
+    return forged
+
+
+@pytest.fixture
+def path(forgery: str, forged_once: Callable[[str], Path], tmp_path: Path) -> Path:
+    """The forgery, with its large texts."""
+    shutil.copytree(forged_once(forgery), tmp_path, dirs_exist_ok=True)
+    return tmp_path / "s.jsonl"
+
+
+@every_forgery
+@pytest.mark.parametrize("door", WITHOUT_A_WORD, ids=lambda door: door.__name__)
+def test_without_a_word_nothing_goes_on(path: Path, door: Callable[..., None]) -> None:
+    """The error says what it is; nobody is asked, and nothing runs."""
+    before, world = path.read_bytes(), World(Approval(True, always=True))
+
+    with pytest.raises((ForeignRecordingError, HostError), match="not recorded by this user"):
+        door(path, world)
+    assert (world.paid, world.asked) == ([], [])
+    assert path.read_bytes() == before
+
+
+@every_forgery
+@pytest.mark.parametrize("door", WITH_A_WORD, ids=lambda door: door.__name__)
+def test_with_a_word_what_asks_asks(path: Path, door: Callable[..., None]) -> None:
+    """Nothing of the recording answers in the user's place: not once, and not from now on."""
+    before, world = path.read_bytes(), World(answer=False)
+
+    door(path, world, foreign=True)
+    assert world.paid == []
+    assert world.asked == ["pay"]
+    assert path.read_bytes() == before
+
+
+@every_forgery
+def test_a_rehearsal_with_a_word_asks_for_each_call(path: Path) -> None:
+    world = World(answer=False)
+    report = rehearse(path, world.tools(), foreign=True, approve=world.approve)
+    assert world.paid == []
+    assert report.refused == len(world.asked)
+    assert report.foreign
+
+    silent = World()
+    assert rehearse(path, silent.tools(), foreign=True).refused == report.refused
+    assert silent.paid == []
+
+    strict = Policy((Rule("deny", "*"),))
+    assert rehearse(path, silent.tools(), foreign=True, policy=strict, approve=lambda request: True).calls == 0
+
+
+@every_forgery
+def test_it_can_be_shown_searched_and_replayed_and_is_marked(path: Path) -> None:
+    (info,) = list_sessions(path)
+    assert isinstance(info, SessionInfo)
+    assert info.foreign
+    assert read_transcript(path).foreign
+    assert replay(path).foreign
+    assert list(search("Pay!", path))
+
+
+def test_what_a_program_says_counts_for_what_it_takes_over(tmp_path: Path) -> None:
+    """Its policy, limits, features, hooks and prompt; and of the recording nothing but the conversation."""
+    path = forge("somebody's always", tmp_path / "s.jsonl")
+    recorded = replay(path).state
+    with Agent.fork(path, model(), World().tools(), foreign=True) as agent, Agent(model(), World().tools()) as new:
+        assert agent.config == new.config
+        state, usual = agent.state, new.state
+        for name in ("phase", "spent", "remembered", "total", "mode", "resume_mode", "tasks", "plan", "returns"):
+            assert getattr(state, name) == getattr(usual, name)
+        assert len(state.history) == len(recorded.history)
+        assert [getattr(message, "text", "") for message in state.history] == [
+            getattr(message, "text", "") for message in recorded.history
+        ]
+    assert recorded.remembered
+
+
+def test_ones_own_recordings_go_on_as_ever(tmp_path: Path) -> None:
+    """At each door, also with the word: what was approved from now on stays so."""
+    for number, door in enumerate([*WITHOUT_A_WORD, lambda path, world: forked(path, world, foreign=True)]):
+        folder = tmp_path / f"{number}"
+        folder.mkdir()
+        world = World()
+        door(record(folder / "s.jsonl", answer=Approval(True, always=True)), world)
+        assert world.asked == []
+        assert world.paid
+
+
+def test_a_payload_that_was_swapped_is_damage(tmp_path: Path) -> None:
+    path = record(tmp_path / "s.jsonl")
+    (payload,) = (tmp_path / "s.jsonl.payloads").iterdir()
+    payload.write_text(payload.read_text().replace("A page", "Pay now"))
+    for door in WITHOUT_A_WORD:
+        with pytest.raises((JournalDamagedError, HostError), match="was changed after it was written"):
+            door(path, World())
