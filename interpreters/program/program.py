@@ -147,7 +147,7 @@ def answer_at_once(approve: Approve, effect: AskApproval, session: str) -> bool:
     Raises:
         ConfigError: the answer is none; and whatever ``approve`` raises.
     """
-    question = ApprovalRequest(effect.call, effect.reason, session, is_cancelled=lambda: False)
+    question = ApprovalRequest(effect.call, effect.reason, session=session)
     asked = Consultation(partial(approve, question), partial(as_input, effect), f"ask about {effect.call.name}")
     answer = asked.ask()
     return isinstance(asked.read_at_once(answer.result() if isinstance(answer, Future) else answer), ApprovalGiven)

@@ -12,13 +12,13 @@ from typing import Any
 import pytest
 
 from cognition import Policy, Rule
-from interpreters import Agent, Approval, AsyncAgent, rehearse, replay
+from interpreters import Agent, Approval, AsyncAgent, Redaction, rehearse, replay, tool
 from interpreters.hosting import AgentHost
 from interpreters.hosting.errors import HostError
 from interpreters.recording.journal import ForeignRecordingError, JournalDamagedError
 from interpreters.recording.sessions import SessionInfo, list_sessions, read_transcript, search
 from interpreters.testing.fakes import ScriptedModel, call
-from tests.interpreters.forged import FORGERIES, World, forge, record
+from tests.interpreters.forged import FORGERIES, World, forge, inputs, record, resummed
 
 
 def model() -> ScriptedModel:
@@ -200,3 +200,62 @@ def test_a_payload_that_was_swapped_is_damage(tmp_path: Path) -> None:
     for door in WITHOUT_A_WORD:
         with pytest.raises((JournalDamagedError, HostError), match="was changed after it was written"):
             door(path, World())
+
+
+SECRET = "correct horse battery staple"
+NAMED = Redaction(secrets={"DB": SECRET})
+PLACEHOLDER = "[redacted:DB]"
+
+
+def asking_for_a_secret(path: Path) -> Path:
+    """A recording in which somebody wrote the name of a secret into what was said and called."""
+    record(path)
+    resummed(
+        path,
+        lambda lines: [
+            inputs("user_spoke", text=f"Say {PLACEHOLDER}!")(lines),
+            inputs("model_replied", text=PLACEHOLDER)(lines),
+            lines[2]["input"].update(calls=[{"name": "look", "arguments_json": f'{{"n": 1, "x": "{PLACEHOLDER}"}}'}]),
+            inputs("tool_returned", content=PLACEHOLDER)(lines),
+        ],
+    )
+    return path
+
+
+@pytest.mark.parametrize("recorded", [False, True])
+def test_a_placeholder_that_somebody_wrote_is_not_filled(recorded: bool, tmp_path: Path) -> None:
+    """Neither when it is forked, nor when the fork is resumed; what the user says themselves is."""
+    path, new = asking_for_a_secret(tmp_path / "s.jsonl"), tmp_path / "new.jsonl"
+    seen: list[str] = []
+
+    def listen(request: Any) -> str:
+        seen.append("\n".join(map(str, request.messages)))
+        return "Well."
+
+    world = World()
+    more: Any = {"journal": new} if recorded else {}
+    with Agent.fork(path, ScriptedModel([listen]), world.tools(), foreign=True, redact=NAMED, **more) as agent:
+        agent.run("Go on!")
+    if recorded:
+        with Agent.resume(new, ScriptedModel([listen]), world.tools(), redact=NAMED) as agent:
+            agent.run(f"It is {SECRET}.")
+        assert SECRET not in new.read_text()
+        assert seen[1].count(SECRET) == 1
+    assert SECRET not in seen[0]
+    assert PLACEHOLDER in seen[0]
+
+
+def test_a_rehearsal_puts_no_secret_into_somebody_elses_call(tmp_path: Path) -> None:
+    path = asking_for_a_secret(tmp_path / "s.jsonl")
+    told: list[str] = []
+
+    @tool(read_only=True)
+    def look(n: int, x: str = "") -> str:
+        """Look."""
+        told.append(x)
+        return x
+
+    report = rehearse(path, [look], foreign=True, redact=NAMED)
+    assert SECRET not in told
+    assert PLACEHOLDER not in told
+    assert report.skipped == 1
