@@ -66,6 +66,8 @@ class SpecialTokens:
     """The tokens that steer the model, such as ``<|im_end|>``."""
     defined: Mapping[str, int]
     """The tokens that somebody added: markers such as ``<tool_call>``, but also runs of spaces and the like."""
+    spelled: frozenset[str] = frozenset()
+    """Texts that the tokenizer may take for a token of another text, such as ``<0x0A>`` for a line end."""
 
 
 class Sampler(Protocol):

@@ -47,7 +47,8 @@ from runtime.scheduling.plan import (
     take_back,
 )
 from runtime.scheduling.tokens import Tokens
-from runtime.templates.protection import PromptTokenizer, control_texts
+from runtime.templates.markers import Markers, control_texts, format_markers
+from runtime.templates.prompt_tokens import PromptTokenizer
 from runtime.templates.template import FALLBACK_TEMPLATE, ChatTemplate, Rendered
 
 EMPTY = Failure("the prompt is empty: the template writes nothing for these messages", kind="fatal")
@@ -60,16 +61,17 @@ class LocalEngine:
         metadata = backend.metadata
         self._backend = backend
         source = FALLBACK_TEMPLATE if metadata.template is None else metadata.template
-        control = control_texts(backend.special, source + (metadata.plain_template or ""))
+        written = source + (metadata.plain_template or "")
+        markers = Markers(control_texts(backend.special, written), written, backend.special.spelled)
         self._template = ChatTemplate(
             source,
             without_tools=metadata.plain_template,
             bos_token=metadata.bos_text,
             eos_token=metadata.eos_text,
-            control_texts=control,
+            markers=markers,
         )
-        self._tokenizer = PromptTokenizer.of(backend, control)
-        self._markers = control
+        self._tokenizer = PromptTokenizer(backend, markers)
+        self._format_markers = format_markers(backend.special, written)
         self._boundaries = Boundaries(self._template, self._tokens)
         self._guides: Guides | None = None
         self._schedule = Schedule(backend.limits)
@@ -418,11 +420,11 @@ class LocalEngine:
         if not forced and (spec.calls is None or not (request.tools or options.tool_choice == "none")):
             return None
         if self._guides is None:
-            self._guides = Guides(TokenMasks(self._backend, self._markers))
+            self._guides = Guides(TokenMasks(self._backend, self._format_markers))
         return self._guides.guide(spec, request.tools, options)
 
     def _tokens(self, rendered: Rendered) -> list[int]:
-        return self._tokenizer.tokens(rendered.text, rendered.literals)
+        return self._tokenizer.tokens(rendered.text, rendered.marked)
 
 
 def _overflow(needed: int, available: int) -> Failure:

@@ -8,7 +8,6 @@ by the ``tokenizers`` library. What is more than plain weights, quantised ones a
 from __future__ import annotations
 
 import importlib
-import json
 from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
@@ -30,13 +29,12 @@ from runtime.backend import (
     BackendError,
     Metadata,
     Sampler,
-    SpecialTokens,
     context_warnings,
 )
 from runtime.errors import ModelFileError
-from runtime.mlx.pieces import piece_reader
 from runtime.mlx.sampling import NumpySampler
 from runtime.mlx.sequences import MlxSequences
+from runtime.mlx.vocabulary import Vocabulary
 from runtime.models.lazy_package import import_lazily
 from runtime.models.mlx_files import MlxFiles, read_mlx_directory
 from runtime.models.saved_cache import fingerprint
@@ -101,13 +99,9 @@ class MlxBackend:
                 f"MLX can't load {path} ({type(error).__name__}: {reason}); fetch it again, or update mlx-lm",
                 spec=str(path),
             ) from error
-        self._added: dict[int, Any] = dict(self._tokenizer.get_added_tokens_decoder())
-        self.vocabulary = int(self._tokenizer.get_vocab_size(with_added_tokens=True))
-        self._read_piece = piece_reader(json.loads(self._tokenizer.to_str()))
-        self.special = SpecialTokens(
-            control={added.content: token for token, added in self._added.items() if added.special},
-            defined={added.content: token for token, added in self._added.items() if not added.special},
-        )
+        self._vocabulary = Vocabulary(self._tokenizer)
+        self.vocabulary = self._vocabulary.size
+        self.special = self._vocabulary.special
         end = self._tokenizer.token_to_id(files.eos_text) if files.eos_text else None
         self._ends = files.end_tokens | ({end} if end is not None else set())
         self.metadata = self._metadata(path, files, context_tokens)
@@ -153,14 +147,10 @@ class MlxBackend:
         )
 
     def tokenize(self, text: str, *, special: bool) -> list[int]:
-        self._tokenizer.encode_special_tokens = not special
-        return list(self._tokenizer.encode(text, add_special_tokens=False).ids)
+        return self._vocabulary.tokenize(text, special=special)
 
     def piece(self, token: int) -> bytes:
-        if token in self._added:
-            return str(self._added[token].content).encode("utf-8")
-        written = self._tokenizer.id_to_token(token)
-        return b"" if written is None else self._read_piece(written)  # None: padding at the end of the vocabulary
+        return self._vocabulary.piece(token)
 
     def is_end(self, token: int) -> bool:
         return token in self._ends

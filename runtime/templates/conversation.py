@@ -71,7 +71,7 @@ class Shape:
 
 
 def entries(request: ModelRequest, shield: Shield, shape: Shape) -> list[Entry]:
-    """The conversation with control texts shielded, system prompt first."""
+    """The conversation with marks in its contents (``protection``), system prompt first."""
     made = entries_of(request.messages, shield, shape, native=request.protocol == "native")
     if request.system:
         system = shield.text(request.system)
@@ -88,7 +88,7 @@ def entries_of(messages: Iterable[Message], shield: Shield, shape: Shape, *, nat
     short: dict[str, str] = {}
 
     def call_id(original: str) -> str:
-        return short.setdefault(original, f"call{len(short):05d}") if shape.short_ids else original
+        return short.setdefault(original, f"call{len(short):05d}") if shape.short_ids else shield.text(original)
 
     one = _told_entry if shape.calls_as_text else _entry
     one = one if native else _text_entry
@@ -101,9 +101,9 @@ def tool_entries(tools: Sequence[ToolSpec], shield: Shield) -> list[Entry]:
         {
             "type": "function",
             "function": {
-                "name": tool.name,
+                "name": shield.text(tool.name),
                 "description": shield.text(tool.description),
-                "parameters": shield.data(tool.parameters),
+                "parameters": shield.schema(tool.parameters),
             },
         }
         for tool in tools

@@ -1,59 +1,80 @@
-"""Text from users, files and tools can't become control tokens.
+"""Text from users, files, tools and recordings can't become control tokens or markers.
 
-Where content holds the text of a control token, such as ``<|im_end|>``, a placeholder stands for it while the template
-is rendered: one character of a private use plane of Unicode. The prompt is then tokenised around the placeholders, with
-special tokens on, and what they stand for with special tokens off. A prompt without such text has no placeholders, so
-it is tokenised in one piece, exactly as it would be without this module. (Around a placeholder the pieces are tokenised
-apart; SentencePiece tokenizers may put a space before them.)
+A template gets content and puts it among markers of its own; afterwards nobody can tell which is which. So content is
+given to it with *marks*: one before each character without which the content could write no marker (see ``Shield``).
+They are taken out of what the template wrote (``separated``), and tell which of the markers in it hold a character of
+content. Those are tokenised in parts (``prompt_tokens``), which are text to any tokenizer.
+
+Since a mark only stands between two characters, a template does with the content what it always does: it trims it,
+writes it as JSON or for HTML, puts others around it. A prompt whose markers are all the template's own is tokenised in
+one piece, exactly as it would be without this module.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
-from attrs import frozen
+from runtime.templates.markers import Markers
 
-from runtime.backend import Backend, SpecialTokens
+LEAD, MARKING, ITSELF = "\ufdef", "\ufded", "\ufdee"
+"""Characters that Unicode keeps for a program's own use (noncharacters). ``LEAD`` in content is written with ``ITSELF``
+behind it, so that none is mistaken for a mark."""
 
-FIRST_PLACEHOLDER, LAST_PLACEHOLDER = 0xF0000, 0xFFFFD
-"""Supplementary Private Use Area-A: 65,534 characters to which Unicode will never give a meaning."""
+MARK = LEAD + MARKING
 
-PRIVATE = f"[{chr(FIRST_PLACEHOLDER)}-{chr(LAST_PLACEHOLDER)}]"
+TAKEN = re.compile(rf"({LEAD})|\\(?=[uU][fF][dD][eE][fF])")
+"""What a content can hold that looks like a mark, or will once the content is written as ASCII."""
 
+MARKS = re.compile(rf"({LEAD}|\\ufdef)(?:({MARKING}|\\ufded)|(?:{ITSELF}|\\ufdee))")
+"""What ``Shield`` has put in; templates that write JSON in ASCII, or a value as Python does, write it with escapes."""
 
-def control_texts(special: SpecialTokens, template_source: str) -> frozenset[str]:
-    """Which special tokens content must not be able to write.
+VISIBLE = re.compile(r"\S")
 
-    All control tokens; of the tokens that somebody added, those that the template uses as markers: the others may be
-    runs of spaces or pieces of text, which ordinary content is full of. Texts with quotes, backslashes or line ends
-    are left out, since a template may write content as JSON, where they would look different; no marker has them.
-    """
-    used = (text for text in special.defined if text.strip() and text in template_source)
-    return frozenset(text for text in (*special.control, *used) if len(text) > 1 and not re.search(r'["\\\r\n]', text))
+SCHEMA_WORDS = frozenset(
+    "type properties required items enum description title default const format additionalProperties anyOf oneOf allOf "
+    "not $ref $defs definitions pattern minimum maximum minLength maxLength minItems maxItems uniqueItems examples "
+    "nullable".split()
+)
+TYPES = frozenset("string number integer boolean object array null".split())
+"""Words of JSON Schema, which templates look up and compare: where they are such, no mark stands in them."""
+
+NAMED = frozenset({"properties", "patternProperties", "$defs", "definitions"})
+"""Members of a schema whose own members have names that anybody may choose."""
 
 
 class Shield:
-    """Puts placeholders into the content of one request.
+    """Puts marks into the content of one request.
 
-    Private characters that the content itself holds get placeholders too: so every one in the prompt is a placeholder.
+    A marker can come to hold a content's character in four ways, and in each there is a mark before one of these:
+    all of it stands in the content; it begins at the content's end, or ends at its start, where another content or the
+    template's own text goes on; or the template writes both of its ends around the whole content. Spaces at either end
+    don't count, since templates trim.
     """
 
-    def __init__(self, control: Iterable[str]) -> None:
-        # The longest first: where one control text is the start of another, the whole of it is meant.
-        texts = sorted(control, key=len, reverse=True)
-        self._pattern = re.compile("|".join((*map(re.escape, texts), PRIVATE)))
-        self._placeholders: dict[str, str] = {}
-
-    @property
-    def literals(self) -> dict[str, str]:
-        """Each placeholder in use with the text that it stands for."""
-        return {placeholder: text for text, placeholder in self._placeholders.items()}
+    def __init__(self, markers: Markers) -> None:
+        self._markers = markers
 
     def text(self, content: str) -> str:
-        """The content with a placeholder for each control text."""
-        return self._pattern.sub(lambda match: self._placeholder(match[0]), content)
+        """The content with its marks; the same where it can write no marker."""
+        markers = self._markers
+        marked = {start + 1 for start, _ in markers.hidden.spans(content)}
+        if (visible := VISIBLE.search(content)) is not None:
+            # Never before a space at either end: a template that trims would leave the mark to what comes next.
+            first, last = visible.start(), len(content.rstrip()) - 1
+            bare = content[first : last + 1]
+            if markers.ends_in(bare) or markers.completed_by(bare):
+                marked.add(first)
+            if markers.begins_in(bare):
+                marked.add(last)
+        if not marked and not TAKEN.search(content):
+            return content
+        made, before = list[str](), 0
+        for place in (*sorted(marked), len(content)):
+            made.append(TAKEN.sub(_as_itself, content[before:place]))
+            before = place
+        return MARK.join(made)
 
     def data(self, value: Any) -> Any:
         """The same for all texts in JSON data, keys included."""
@@ -67,46 +88,41 @@ class Shield:
             case _:
                 return value
 
-    def _placeholder(self, text: str) -> str:
-        if text not in self._placeholders:
-            self._placeholders[text] = chr(FIRST_PLACEHOLDER + len(self._placeholders))
-        return self._placeholders[text]
+    def schema(self, value: Any, place: str = "") -> Any:
+        """The same for a JSON Schema, whose own words stay as they are. ``place``: the key of the value."""
+        match value:
+            case str():
+                return value if place == "type" and value in TYPES else self.text(value)
+            case Mapping() if place in NAMED:
+                return {self.text(str(key)): self.schema(item) for key, item in value.items()}
+            case Mapping():
+                return {
+                    key if key in SCHEMA_WORDS else self.text(str(key)): self.schema(item, key)
+                    for key, item in value.items()
+                }
+            case list() | tuple():
+                return [self.schema(item, place) for item in value]
+            case _:
+                return value
 
 
-@frozen
-class PromptTokenizer:
-    """Tokenises rendered prompts with a backend's tokenizer."""
+def _as_itself(found: re.Match[str]) -> str:
+    return LEAD + ITSELF if found[1] else "\\" + MARK
 
-    backend: Backend
-    control_ids: frozenset[int]
-    """The tokens of ``control_texts``."""
 
-    @classmethod
-    def of(cls, backend: Backend, control: Iterable[str]) -> PromptTokenizer:
-        known = {**backend.special.defined, **backend.special.control}
-        return cls(backend, frozenset(known[text] for text in control))
-
-    def tokens(self, prompt: str, literals: Mapping[str, str]) -> list[int]:
-        """The prompt's tokens; ``literals`` says what its placeholders stand for."""
-        tokens: list[int] = []
-        if literals:
-            pattern = "([" + "".join(map(re.escape, literals)) + "])"
-            for part in re.split(pattern, prompt):
-                if part in literals:
-                    tokens += self._plain(literals[part])
-                elif part:
-                    tokens += self.backend.tokenize(part, special=True)
-        else:
-            tokens = self.backend.tokenize(prompt, special=True)
-        bos = self.backend.metadata.leading_bos
-        return [bos, *tokens] if bos is not None and tokens[:1] != [bos] else tokens
-
-    def _plain(self, text: str) -> list[int]:
-        """Tokens of a text, none of them a control token.
-
-        Tokenizers find *added* tokens even with special tokens off; no token is found in a text that is cut inside it.
-        """
-        tokens = self.backend.tokenize(text, special=False)
-        if len(text) > 1 and not self.control_ids.isdisjoint(tokens):
-            return self._plain(text[:1]) + self._plain(text[1:])
-        return tokens
+def separated(text: str) -> tuple[str, tuple[int, ...]]:
+    """What a template wrote without the marks, and the places of the characters that had one before them."""
+    if LEAD not in text and "\\ufdef" not in text:
+        return text, ()
+    kept, marked, before, length = list[str](), list[int](), 0, 0
+    for found in MARKS.finditer(text):
+        part = text[before : found.start()]
+        if found[2] is None:
+            part += found[1]
+        kept.append(part)
+        length += len(part)
+        if found[2] is not None:
+            marked.append(length)
+        before = found.end()
+    kept.append(text[before:])
+    return "".join(kept), tuple(marked)

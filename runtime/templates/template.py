@@ -7,7 +7,7 @@ lets them read what they are given and nothing else, and stops them when they go
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from functools import cached_property
 from typing import Any
@@ -22,8 +22,9 @@ from runtime.errors import TemplateError
 from runtime.templates.conversation import NO_TOOLS, UNDEFINED, Entry, Shape, Undefined, entries, tool_entries
 from runtime.templates.derivation import Derived, derive
 from runtime.templates.forms import Forms, Kind, left_out
+from runtime.templates.markers import Markers
 from runtime.templates.probing import opened_as
-from runtime.templates.protection import Shield
+from runtime.templates.protection import Shield, separated
 from runtime.templates.sandbox import SIZE, STEPS, Sandbox, TooMuch, clock
 
 FALLBACK_TEMPLATE = """\
@@ -69,11 +70,11 @@ class Rendered:
     """A prompt, ready to be tokenised."""
 
     text: str
-    """Ends with the generation prompt; holds placeholders where content has control texts."""
-    literals: Mapping[str, str]
-    """What each placeholder stands for."""
+    """Ends with the generation prompt."""
     format: FormatSpec
     """How to read the reply to this prompt: it says whether the prompt has already opened the reasoning."""
+    marked: tuple[int, ...] = ()
+    """Places in the text of characters of content that a marker could hold; see ``protection``."""
     notes: tuple[str, ...] = ()
     """How the conversation had to be bent for this template."""
     warnings: tuple[str, ...] = ()
@@ -87,7 +88,7 @@ class ChatTemplate:
         source: Jinja2, as in ``tokenizer_config.json`` or ``tokenizer.chat_template``.
         without_tools: the source of another one, where the model has one for conversations without tools and calls.
         bos_token, eos_token: their texts, which templates may write.
-        control_texts: texts of control tokens that content must not be able to write (see ``protection``).
+        markers: what content must not be able to write (see ``protection``); None for nothing.
         now: for templates that write the date.
         steps: of loops, calls and filters that one rendering may take.
         size: of any one text in it, in characters.
@@ -103,13 +104,13 @@ class ChatTemplate:
         without_tools: str | None = None,
         bos_token: str = "",
         eos_token: str = "",
-        control_texts: Iterable[str] = (),
+        markers: Markers | None = None,
         now: Callable[[], datetime] = datetime.now,
         steps: int = STEPS,
         size: int = SIZE,
     ) -> None:
         self.source = source
-        self._control = frozenset(control_texts)
+        self._markers = Markers() if markers is None else markers
         self._sandbox = Sandbox(steps, size)
         self._sandbox.globals |= {"strftime_now": clock(now), "bos_token": bos_token, "eos_token": eos_token}
         self._now = now
@@ -133,7 +134,7 @@ class ChatTemplate:
                 without_tools,
                 bos_token=bos_token,
                 eos_token=eos_token,
-                control_texts=self._control,
+                markers=self._markers,
                 now=now,
                 steps=steps,
                 size=size,
@@ -169,10 +170,10 @@ class ChatTemplate:
         refusal: TemplateError | None = None
         kind = Kind.of(request, bool(offered))
         for shape, lost in self._forms.shapes(kind):
-            shield = Shield(self._control)
+            shield = Shield(self._markers)
             tools = tool_entries(offered, shield) or NO_TOOLS[found.no_tools or "none"]
             try:
-                text = self.apply(entries(request, shield, shape), tools, add_generation_prompt=open_reply, **options)
+                wrote = self.apply(entries(request, shield, shape), tools, add_generation_prompt=open_reply, **options)
             except TemplateError as error:
                 refusal = refusal or error  # the refusal of the plainest form says most
                 continue
@@ -180,7 +181,8 @@ class ChatTemplate:
             unheard = _unheard(thinking, found, heard=heard)
             showing = ("the template refuses conversations without tools: it is shown those that may not be called",)
             warnings = (*map(left_out, lost), *unheard, *(showing if shown_all_the_same else ()))
-            return Rendered(text, shield.literals, self._spec_for(text, request), shape.notes(), warnings)
+            text, marked = separated(wrote)
+            return Rendered(text, self._spec_for(text, request), marked, shape.notes(), warnings)
         raise TemplateError(f"{refusal}; no other form of the conversation was accepted either") from refusal
 
     def _takes(self, request: ModelRequest) -> bool:
@@ -245,7 +247,7 @@ class ChatTemplate:
         found = self._derived
 
         def render(request: ModelRequest, shape: Shape, **options: Any) -> str:
-            shield = Shield(())
+            shield = Shield(Markers())
             tools = tool_entries(request.tools, shield) or NO_TOOLS[found.no_tools or "none"]
             return self.apply(entries(request, shield, shape), tools, add_generation_prompt=True, **options)
 

@@ -53,6 +53,7 @@ from cognition import (
 from cognition.parsing import FormatSpec, Parser, Reply, collect
 from runtime.errors import TemplateError
 from runtime.templates.conversation import NO_TOOLS, Entry, entries_of, in_parts, tool_entries
+from runtime.templates.markers import Markers
 from runtime.templates.probing import continuation, holds_probes, opened_as, opened_for, prompt_of, texts_of
 from runtime.templates.protection import Shield
 from runtime.templates.template import ChatTemplate
@@ -186,10 +187,10 @@ class Row:
 def written(template: ChatTemplate, message: AssistantMessage, *, tools: bool = True) -> tuple[str, FormatSpec] | None:
     """What a template adds to a conversation for this message, and the format to read it with; None if it refuses."""
     found = template.derivation
-    offered = tool_entries(TOOLS, Shield(frozenset())) if tools else NO_TOOLS[found.no_tools or "none"]
+    offered = tool_entries(TOOLS, Shield(Markers())) if tools else NO_TOOLS[found.no_tools or "none"]
 
     def applied(*messages: Message, prompt: bool = False) -> str:
-        made: list[Entry] = entries_of(messages, Shield(frozenset()), found.shape)
+        made: list[Entry] = entries_of(messages, Shield(Markers()), found.shape)
         made = in_parts(made) if found.parts else made
         return template.apply(made, offered, add_generation_prompt=prompt)
 

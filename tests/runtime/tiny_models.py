@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -33,10 +34,19 @@ VOCABULARY = [*byte_letters(), "Ġt", *SPECIAL]
 
 
 def write_model(
-    file: Path, kind: Kind = "qwen3", *, seed: int = 1, template: str | list[dict[str, str]] = TEMPLATE
+    file: Path,
+    kind: Kind = "qwen3",
+    *,
+    seed: int = 1,
+    template: str | list[dict[str, str]] = TEMPLATE,
+    control: Sequence[str] = (),
+    defined: Sequence[str] = (),
 ) -> Path:
-    """A model whose tokens are bytes; the same one for the same seed."""
+    """A model whose tokens are bytes; the same one for the same seed. ``control``, ``defined``: tokens besides."""
     rng = np.random.default_rng(seed)
+    kinds = {token: int(gguf.TokenType.NORMAL) for token in VOCABULARY}
+    kinds |= dict.fromkeys([*SPECIAL, *control], int(gguf.TokenType.CONTROL))
+    kinds |= dict.fromkeys(defined, int(gguf.TokenType.USER_DEFINED))
 
     def matrix(*shape: int, scale: float = 0.2) -> Any:
         return rng.standard_normal(shape, np.float32) * np.float32(scale)
@@ -49,7 +59,7 @@ def write_model(
     writer.add_block_count(LAYERS)
     writer.add_feed_forward_length(0 if kind == "mamba" else FFN)
     writer.add_layer_norm_rms_eps(1e-6)
-    writer.add_vocab_size(len(VOCABULARY))
+    writer.add_vocab_size(len(kinds))
     if kind == "mamba":
         writer.add_head_count(0)
     else:
@@ -62,10 +72,10 @@ def write_model(
         writer.add_ssm_inner_size(INNER)
         writer.add_ssm_state_size(STATE)
         writer.add_ssm_time_step_rank(RANK)
-    _add_vocabulary(writer)
+    _add_vocabulary(writer, kinds)
     writer.add_chat_template(template)
     # Wide, so that what is likeliest is likeliest by far, and the same however the batch is cut.
-    writer.add_tensor("token_embd.weight", matrix(len(VOCABULARY), DIM, scale=1.0))
+    writer.add_tensor("token_embd.weight", matrix(len(kinds), DIM, scale=1.0))
     for layer, of_states in enumerate(recurrent):
         tensors = {"attn_norm": np.ones(DIM, np.float32)}
         if of_states:
@@ -119,12 +129,11 @@ def write_adapter(file: Path, *, seed: int = 2, dim: int = DIM, strength: float 
     return file
 
 
-def _add_vocabulary(writer: Any) -> None:
-    kinds = gguf.TokenType
+def _add_vocabulary(writer: Any, kinds: dict[str, int]) -> None:
     writer.add_tokenizer_model("gpt2")
     writer.add_tokenizer_pre("qwen2")
-    writer.add_token_list(VOCABULARY)
-    writer.add_token_types([int(kinds.CONTROL if token in SPECIAL else kinds.NORMAL) for token in VOCABULARY])
+    writer.add_token_list(list(kinds))
+    writer.add_token_types(list(kinds.values()))
     writer.add_token_merges(["Ġ t"])
     writer.add_bos_token_id(VOCABULARY.index("<|endoftext|>"))
     writer.add_eos_token_id(VOCABULARY.index("<|im_end|>"))

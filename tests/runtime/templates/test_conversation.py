@@ -6,6 +6,7 @@ from typing import Any
 
 from cognition import AssistantMessage, GenerationOptions, History, ModelRequest, ToolCall, ToolMessage, UserMessage
 from runtime.templates.conversation import Shape, entries
+from runtime.templates.markers import Markers
 from runtime.templates.protection import Shield
 
 HISTORY = History(
@@ -19,7 +20,7 @@ HISTORY = History(
 
 def made(**protocol: Any) -> list[dict[str, Any]]:
     request = ModelRequest("", HISTORY, (), GenerationOptions(), **protocol)
-    return entries(request, Shield(()), Shape())
+    return entries(request, Shield(Markers()), Shape())
 
 
 def test_native_calls_and_results_have_roles_of_their_own() -> None:

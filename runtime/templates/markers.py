@@ -1,0 +1,193 @@
+"""The texts that content must not be able to write, made ready for being looked for.
+
+A *marker* is a text that a vocabulary has one token for and a model takes for more than text: ``<|im_end|>``,
+``<tool_call>``, ``<|"|>``. In a prompt only the template may write one.
+"""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
+from itertools import pairwise
+
+from runtime.backend import SpecialTokens
+
+BRACKETS = {"<": ">", "[": "]", "{": "}", "(": ")", "«": "»", "【": "】", "｜": "｜", "▁<": ">"}
+"""What markers are wrapped in."""
+
+WORDS = re.compile(r"[\w\s'.-]*")
+
+JSON_SIGNS = '{}[]":,\\ \n'
+"""What ``tojson`` writes around content."""
+
+ESCAPES = {r"\n": "\n", r"\"": '"', r"\'": "'", r"\\": "\\"}
+"""How a template's source writes what its texts hold."""
+
+REMEMBERED = 4096
+"""Short contents."""
+
+
+def control_texts(special: SpecialTokens, template_source: str) -> frozenset[str]:
+    """Which special tokens content must not be able to write: all that a vocabulary has, but for pieces of text.
+
+    That is every control token, every token that somebody added and that is more than words or signs, and every other
+    one that the template uses. Left is what ordinary content is full of: single characters, runs of spaces or signs,
+    and words.
+    """
+    added = (text for text in special.defined if _is_made(text) or (text.strip() and text in template_source))
+    return frozenset(text for text in (*special.control, *added) if len(text) > 1)
+
+
+def format_markers(special: SpecialTokens, template_source: str) -> frozenset[str]:
+    """The control tokens, and those of the added ones that the template uses: what no string of a call can hold.
+
+    Texts with quotes, backslashes or line ends are left out, since a call's strings are held to JSON, which has its own
+    way of writing them.
+    """
+    used = (text for text in special.defined if text.strip() and text in template_source)
+    return frozenset(text for text in (*special.control, *used) if len(text) > 1 and not re.search(r'["\\\r\n]', text))
+
+
+def _is_made(text: str) -> bool:
+    """Whether an added token is neither words nor a row of signs: ``<think>``, ``/nothink``, ``", "name": "``."""
+    text = text.strip()
+    if any(text.startswith(left) and text.endswith(right) for left, right in BRACKETS.items()):
+        return len(text) > 1
+    return not WORDS.fullmatch(text) and any(map(str.isalnum, text))
+
+
+class Finder:
+    """Looks for any of some texts; as fast for thousands of them as for ten.
+
+    Args:
+        texts: of two characters at least.
+        any_case: whether a text counts in capital letters too.
+    """
+
+    def __init__(self, texts: Iterable[str], *, any_case: bool = False) -> None:
+        self._any_case = any_case
+        self._texts = frozenset(map(self._folded, texts))
+        lengths: dict[str, set[int]] = {}
+        for text in self._texts:
+            lengths.setdefault(text[:2], set()).add(len(text))
+        self._lengths = {head: sorted(found, reverse=True) for head, found in lengths.items()}
+        """By the first two characters, the longest first."""
+        self._first = _one_of({text[0] for text in self._texts}, any_case)
+
+    def spans(self, text: str) -> Iterator[tuple[int, int]]:
+        """Where each of them begins and ends, the longest of those that begin in one place; they may overlap."""
+        for found in self._first.finditer(text):
+            start = found.start()
+            for length in self._lengths.get(self._folded(text[start : start + 2]), ()):
+                end = start + length
+                if end <= len(text) and self._folded(text[start:end]) in self._texts:
+                    yield start, end
+                    break
+
+    def _folded(self, text: str) -> str:
+        return text.lower() if self._any_case else text
+
+
+def _one_of(signs: set[str], any_case: bool) -> re.Pattern[str]:
+    if any_case:
+        signs = signs | {sign.upper() for sign in signs if len(sign.upper()) == 1}
+    return re.compile(f"[{''.join(map(re.escape, sorted(signs)))}]" if signs else r"(?!)")
+
+
+class Markers:
+    """The markers of one model.
+
+    Args:
+        texts: of ``control_texts``.
+        source: of the templates that may write some of them.
+        spelled: texts that a tokenizer takes for one token though it stands for something else, such as ``<0x0A>``.
+    """
+
+    def __init__(self, texts: Iterable[str] = (), source: str = "", spelled: Iterable[str] = ()) -> None:
+        self.texts = frozenset(texts)
+        every = self.texts | frozenset(spelled)
+        self.written = Finder(every)
+        """Finds them in a prompt."""
+        hidden = every | {raw for text in every for raw in _before_escaping(text) if len(raw) > 1}
+        self.hidden = Finder(hidden, any_case=True)
+        """Finds them in content, whatever a template may do to it: write it as JSON or HTML, or in other letters."""
+        plain = re.sub(r"\\[n\"'\\]", lambda found: ESCAPES[found[0]], source)
+        self._source = f"{source}\n{plain}".lower()
+        self._folded = tuple(text.lower() for text in hidden)
+        self._joined = "\n".join(self._folded)
+        self.longest = max(map(len, hidden), default=0)
+        # As content has them once it is trimmed.
+        self._beginnings = {text[:length].rstrip() for text in self._folded for length in range(1, len(text))}
+        self._ends = {text[-length:].lstrip() for text in self._folded for length in range(1, len(text))}
+        self._may_begin = _one_of({text[0] for text in self._folded}, any_case=True)
+        self._may_end = _one_of({text[-1] for text in self._folded}, any_case=True)
+        self.completed_by = lru_cache(REMEMBERED)(self._completed_by)
+        """Whether the template may write both ends of a marker around a content, as ``<`` and ``>`` around ``think``.
+
+        The same short contents, such as the names in a tool's schema, come again and again.
+        """
+
+    def begins_in(self, content: str) -> bool:
+        """Whether the end of a content may be the beginning of a marker that goes on in what stands behind it."""
+        tail = content[-self.longest :]
+        if not tail or not self._may_begin.search(tail):
+            return False
+        tail = tail.lower()
+        return any(tail[start:] in self._beginnings for start in range(len(tail)))
+
+    def ends_in(self, content: str) -> bool:
+        """Whether the beginning of a content may be the end of a marker that began in what stands before it."""
+        head = content[: self.longest]
+        if not head or not self._may_end.search(head):
+            return False
+        head = head.lower()
+        return any(head[:length] in self._ends for length in range(1, len(head) + 1))
+
+    def _completed_by(self, content: str) -> bool:
+        content = content.lower()
+        if not 0 < len(content) < self.longest or content not in self._joined:
+            return False
+        return any(
+            self._may_stand_before(left) and self._may_stand_behind(right)
+            for text in self._folded
+            if content in text
+            for left, right in _around(text, content)
+        )
+
+    def _may_stand_before(self, left: str) -> bool:
+        """Whether the template may write this right before a content: one of its texts ends so."""
+        if left.endswith('"'):
+            left = left.rstrip(JSON_SIGNS)
+        return not left or re.search(rf"{re.escape(left)}\s*(?:['\"]|{{[{{%])", self._source) is not None
+
+    def _may_stand_behind(self, right: str) -> bool:
+        """The same behind one, where other contents may follow: one of its texts begins as this does."""
+        return (
+            right[0] in JSON_SIGNS or re.search(rf"(?:['\"]|[%}}]}})\s*{re.escape(right[0])}", self._source) is not None
+        )
+
+
+def _around(text: str, content: str) -> Iterator[tuple[str, str]]:
+    """What stands before and behind a content, wherever a text has it."""
+    start = text.find(content, 1)
+    while 0 < start < len(text) - len(content):
+        yield text[:start], text[start + len(content) :]
+        start = text.find(content, start + 1)
+
+
+def _before_escaping(text: str) -> Iterator[str]:
+    """What becomes this text where a template writes it as a string of JSON, or for HTML."""
+    yield html.unescape(text)
+    try:
+        raw = json.loads(f'"{text}"')
+    except ValueError:
+        return
+    yield str(raw)
+
+
+def cut_at(text: str, places: Iterable[int]) -> list[str]:
+    """The text in parts, cut at these places in ascending order."""
+    return [text[start:end] for start, end in pairwise((0, *places, len(text)))]

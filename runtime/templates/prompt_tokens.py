@@ -1,0 +1,143 @@
+"""From what a template wrote to tokens, of which those that are markers are the template's own.
+
+Tokenizers differ in how they find markers: in the order in which they look for them, whether they normalise a text
+before that, and whether they look for some of them even where they are told not to. So what comes out is looked at, and
+where it has other markers than the template wrote, the text is put together from parts.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import deque
+from collections.abc import Sequence
+from functools import cached_property
+
+from attrs import field, frozen
+
+from runtime.backend import Backend
+from runtime.errors import TemplateError
+from runtime.templates.markers import Markers, cut_at
+
+UNCOMMON = " \ufdd0 \U0010fffd 𒐫 龘 "
+"""Characters that many vocabularies have no token for, and write as their unknown one."""
+
+ANCHORS = ("\n", "|", "~", "\x00", "中", "a")
+"""Put before a part that goes on in the middle of a text."""
+
+
+@frozen(slots=False)
+class PromptTokenizer:
+    """Tokenises prompts with a backend's tokenizer."""
+
+    backend: Backend
+    markers: Markers
+    _ids: dict[str, int] = field(init=False)
+    """The token of each marker."""
+
+    @_ids.default
+    def _known(self) -> dict[str, int]:
+        known = {**self.backend.special.defined, **self.backend.special.control}
+        return {text: known[text] for text in self.markers.texts if text in known}
+
+    @cached_property
+    def _unknown(self) -> frozenset[int]:
+        """Markers that stand for characters without a token: content may become these."""
+        return frozenset(self.backend.tokenize(UNCOMMON, special=False)) & frozenset(self._ids.values())
+
+    @cached_property
+    def _watched(self) -> frozenset[int]:
+        return frozenset(self._ids.values()) - self._unknown
+
+    @cached_property
+    def _leads(self) -> bool:
+        """Whether the tokenizer writes a space before whatever it is given."""
+        return b"".join(map(self.backend.piece, self.backend.tokenize("a", special=False))) == b" a"
+
+    def tokens(self, prompt: str, marked: Sequence[int] = ()) -> list[int]:
+        """The prompt's tokens.
+
+        Args:
+            prompt: what the template wrote.
+            marked: the places of characters of content that a marker in it could hold; see ``protection``.
+
+        Raises:
+            TemplateError: content has a character that this vocabulary can't write but as a marker.
+        """
+        own, cuts = self._own_markers(prompt, marked)
+        tokens, start, rest = list[int](), 0, deque(own)
+        for part in cut_at(prompt, cuts):
+            within: list[tuple[int, int]] = []
+            while rest and rest[0][1] <= start + len(part):
+                first, last = rest.popleft()
+                within.append((first - start, last - start))
+            tokens += self._part(part, within, continued=start > 0)
+            start += len(part)
+        bos = self.backend.metadata.leading_bos
+        return [bos, *tokens] if bos is not None and tokens[:1] != [bos] else tokens
+
+    def _own_markers(self, prompt: str, marked: Sequence[int]) -> tuple[list[tuple[int, int]], list[int]]:
+        """Where the template's own markers are, and where to cut the prompt so that no other is left."""
+        own: list[tuple[int, int]] = []
+        cuts: set[int] = set()
+        for start, end in self.markers.written.spans(prompt):
+            content = bisect_left(marked, start)
+            if content < len(marked) and marked[content] < end:
+                cuts.add(max(marked[content], start + 1))
+            elif (not own or start >= own[-1][1]) and prompt[start:end] in self._ids:
+                own.append((start, end))
+        return own, sorted(cuts)
+
+    def _part(self, text: str, own: list[tuple[int, int]], *, continued: bool) -> list[int]:
+        """A part of the prompt that has just these markers."""
+        ids = [self._ids[text[start:end]] for start, end in own]
+        tokens = self._tokenized(text, special=True, continued=continued)
+        watched = self._watched
+        if [token for token in tokens if token in watched] == [one for one in ids if one in watched]:
+            return tokens
+        tokens, before = [], 0
+        for (start, end), id in zip(own, ids, strict=True):
+            tokens += [*self._plain(text[before:start], continued=continued), id]
+            before, continued = end, True
+        return tokens + self._plain(text[before:], continued=continued)
+
+    def _plain(self, text: str, *, continued: bool, again: bool = False) -> list[int]:
+        """Tokens of a text, none of them a marker: it is cut in those that the tokenizer finds all the same.
+
+        ``again``: it was cut, in the wrong place, since the tokenizer changes a text before it looks at it.
+        """
+        tokens = self._tokenized(text, special=False, continued=continued) if text else []
+        if self._watched.isdisjoint(tokens):
+            return tokens
+        if len(text) == 1:
+            raise TemplateError(f"the model's vocabulary has no way to write U+{ord(text):04X} but as a marker")
+        places = {len(text) // 2} if again else self._inside(text, tokens)
+        return [
+            token
+            for number, part in enumerate(cut_at(text, sorted(places)))
+            for token in self._plain(part, continued=continued or number > 0, again=True)
+        ]
+
+    def _inside(self, text: str, tokens: list[int]) -> set[int]:
+        """The second character of each marker among a text's tokens, as far as their lengths tell."""
+        data, said, places = text.encode("utf-8", "replace"), 0, list[int]()
+        for token in tokens:
+            if token in self._watched:
+                places.append(said)
+            said += len(self.backend.piece(token))
+        counted, characters, before = set[int](), 0, 0
+        for place in places:
+            characters += len(data[before:place].decode("utf-8", "ignore"))
+            before = place
+            counted.add(min(characters + 1, len(text) - 1))
+        return counted
+
+    def _tokenized(self, text: str, *, special: bool, continued: bool) -> list[int]:
+        tokens = self.backend.tokenize(text, special=special)
+        if not (continued and self._leads):
+            return tokens
+        for anchor in ANCHORS:  # so that the space that the tokenizer writes stands before this, and not in the text
+            alone = self.backend.tokenize(anchor, special=special)
+            whole = self.backend.tokenize(anchor + text, special=special)
+            if whole[: len(alone)] == alone:
+                return whole[len(alone) :]
+        return tokens
