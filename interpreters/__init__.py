@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from interpreters.agents.answers import AnswerError as AnswerError, StructuredResult as StructuredResult
     from interpreters.agents.async_agent import AsyncAgent as AsyncAgent
     from interpreters.agents.options import AgentOptions as AgentOptions, ProgramOptions as ProgramOptions
-    from interpreters.agents.results import RunResult as RunResult
+    from interpreters.agents.results import RunResult as RunResult, Suspended as Suspended
     from interpreters.hosting import (
         AgentHandle as AgentHandle,
         AgentHost as AgentHost,
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from interpreters.loop.errors import (
         AgentClosedError as AgentClosedError,
         BusyError as BusyError,
+        PendingError as PendingError,
         TurnFailedError as TurnFailedError,
     )
     from interpreters.observing import events as events
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
         PlanRequest as PlanRequest,
         QuestionRequest as QuestionRequest,
     )
+    from interpreters.program.later import LATER as LATER
     from interpreters.recording.redaction import Found as Found, Redaction as Redaction
     from interpreters.recording.rehearsing import rehearse as rehearse
     from interpreters.recording.replaying import ReplayDivergedError as ReplayDivergedError, replay as replay
@@ -62,11 +64,12 @@ HOMES: dict[str, str] = {
     "agents.answers": "AnswerError StructuredResult",
     "agents.async_agent": "AsyncAgent",
     "agents.options": "AgentOptions ProgramOptions",
-    "agents.results": "RunResult",
+    "agents.results": "RunResult Suspended",
     "hosting": "AgentHandle AgentHost HostDiedError HostError HostTimeoutError ModelChoice",
-    "loop.errors": "AgentClosedError BusyError TurnFailedError",
+    "loop.errors": "AgentClosedError BusyError PendingError TurnFailedError",
     "program.approvals": "Approval ApprovalRequest",
     "program.asking": "HookAnswer HookRequest PlanAnswer PlanRequest QuestionRequest",
+    "program.later": "LATER",
     "recording.redaction": "Found Redaction",
     "recording.rehearsing": "rehearse",
     "recording.replaying": "ReplayDivergedError replay",

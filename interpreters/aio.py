@@ -19,6 +19,7 @@ from cognition import (
     AgentState,
     CallModel,
     CallTool,
+    CancelAsked,
     CognitiveEngine,
     CogstepError,
     ConfigError,
@@ -35,18 +36,23 @@ from interpreters.driver import Handlers, Recorder
 from interpreters.loop.clock import Clock
 from interpreters.loop.errors import BusyError
 from interpreters.loop.interpreter import ASKS_THE_USER, BUSY, Interpreter
-from interpreters.loop.letters import CancelRequest, Fault, Letter, NotBegun, Turn
+from interpreters.loop.letters import CancelRequest, Fault, LeaveRequest, Letter, NotBegun, Postponed, Turn
 from interpreters.loop.mailbox import Mailbox
 from interpreters.loop.spawning import Worker, worker_answer
 from interpreters.observing.delivery_tasks import await_all
 from interpreters.observing.observers import Observers
-from interpreters.performers import CONSULTED, Performer, Scope, async_performers, unanswered
+from interpreters.performers import CONSULTED, Answered, Performer, Scope, async_performers, unanswered
+from interpreters.program.later import LATER
 from interpreters.program.program import Program
 from interpreters.threads.offloading import awaited, seen, to_its_end
 from interpreters.tools.context import ToolContext
 from interpreters.tools.tool import describe
 
-Work = Callable[[], Coroutine[Any, Any, Input | None]]
+Between = ModeChanged | CancelAsked
+"""What may be handed in while no run is under way."""
+BETWEEN = (ModeChanged, CancelAsked)
+
+Work = Callable[[], Coroutine[Any, Any, Answered | None]]
 """Carries an effect out. Called by its task, since one that is cancelled before it begins would leave it unawaited."""
 
 SAVE_SECONDS = 5.0
@@ -86,11 +92,11 @@ class AsyncInterpreter(Interpreter):
         """Reads what the model writes, where something else goes on beside it."""
         self._alone: tuple[CallModel, Scope] | None = None
         """The reply that is to be read in the session's own task."""
-        self._modes: deque[Mode] = deque()
-        """Set between turns, and not on the disk yet."""
+        self._between: deque[Between] = deque()
+        """What came between runs, and is not on the disk yet."""
         self._outside = threading.Lock()
-        """Held by a thread that sets a mode while no loop has the session: until then none takes it."""
-        self._setting: asyncio.Task[None] | None = None
+        """Held by a thread that hands something in while no loop has the session: until then none takes it."""
+        self._taking: asyncio.Task[None] | None = None
         self._rest: set[asyncio.Future[None]] = set()
         """Futures of those who wait until the turn under way is closed."""
         self._end: set[asyncio.Future[None]] = set()
@@ -101,35 +107,37 @@ class AsyncInterpreter(Interpreter):
     # ------------------------------------------------------------------------------------------------ running a turn
 
     async def run(self, event: Input | None, turn: Turn | None = None) -> None:
-        """Hand in an input, or with None go on where a resumed session stands, until nothing is in flight.
+        """Hand in an input, or with None go on with the open turn, until nothing is in flight but what is pending.
 
         A ``turn`` made beforehand can be cancelled from its beginning on. Cancelling the task that awaits this ends the
-        turn as cancelled and raises ``CancelledError``.
+        turn as cancelled and raises ``CancelledError``; where something in it can be answered later, the turn waits.
 
         Raises:
             BusyError: another run is under way.
+            PendingError: it is a new message, and the turn before waits for answers.
             CogstepError: the embedding program's own fault, such as a journal that can't be written.
         """
         await self.ready()
         if self._turn is not None:
             raise BusyError(BUSY)
+        self.check_nothing_waits(event)
         error: BaseException | None = None
         try:
             async with asyncio.TaskGroup() as group:
                 self._group, self._driving = group, True
                 try:
                     beginning = self._before(event, turn or Turn())
-                    self._begin_setting()
+                    self._begin_taking()
                     for earlier in beginning:
                         await self.driver.advance_async(earlier, to_its_end)
                     if event is not None:
                         await self.driver.advance_async(event, to_its_end)
                     await self.driver.run_async(self._next_input, to_its_end)
-                except asyncio.CancelledError:
-                    await self._break_off("the task was cancelled")
+                except asyncio.CancelledError as caught:
+                    await self._break_off(caught, "the task was cancelled")
                     raise
                 except BaseException as caught:
-                    await self._break_off(describe(caught))
+                    await self._break_off(caught, describe(caught))
                     error = caught  # raised outside, since a group would wrap it
                 finally:
                     self._driving = False
@@ -148,11 +156,11 @@ class AsyncInterpreter(Interpreter):
                 self._tell(self._end)
 
     async def ready(self) -> None:
-        """Wait until the modes that were set between turns are on the disk."""
+        """Wait until what came between runs is on the disk."""
         self._belongs_here()
         self._take_unread()
-        if self._turn is None and (self._modes or self._setting is not None):
-            await self._modes_set()
+        if self._turn is None and (self._between or self._taking is not None):
+            await self._all_taken()
 
     async def ended(self) -> None:
         """Wait until the run under way has ended."""
@@ -182,14 +190,23 @@ class AsyncInterpreter(Interpreter):
         waiting.add(future)
         await asyncio.wait([future], timeout=seconds)
 
+    async def let_rest(self, reason: str) -> None:
+        """Close the turn that is open, unless it can be gone on with."""
+        await self.ready()
+        if not self._keep_pending():
+            await self.settle(reason)
+
     async def settle(self, reason: str) -> None:
         """Close the turn, if a run that an exception ended has left it open."""
         await self.ready()
         for event in self._closing(reason):
             await self.driver.advance_async(event, to_its_end)
 
-    async def _break_off(self, reason: str) -> None:
+    async def _break_off(self, error: BaseException, reason: str) -> None:
         self._stop_work()
+        if not isinstance(error, Exception) and self._leave():  # gives up nothing that can wait
+            self._forget()
+            return
         try:
             with contextlib.suppress(CogstepError):  # the error on its way tells more; the next run tries again
                 await self.settle(reason)
@@ -202,19 +219,29 @@ class AsyncInterpreter(Interpreter):
         What comes while the model writes holds for the calls of its reply, and is told of when the reply has ended.
         Between turns it may wait for the disk, or for the session's loop; what comes next waits for it, and raises.
         """
-        if self._turn is not None and not self._modes:  # else behind those
-            self._mailbox.send(ModeChanged(mode))
+        self._hand_in(ModeChanged(mode))
+
+    def _give_up(self, reason: str) -> bool:
+        if not self.waiting():
+            return False
+        self._hand_in(self._cancellation(reason))
+        return True
+
+    def _hand_in(self, event: Between) -> None:
+        """Have the session take an input of nobody's effect. From any thread while a run is under way."""
+        if self._turn is not None and not self._between:  # else behind those
+            self._mailbox.send(event)
             if self._turn is None and (loop := self._mailbox.runs_in()):  # it has ended, and may not have read this
-                loop.call_soon_threadsafe(self._begin_setting)
+                loop.call_soon_threadsafe(self._begin_taking)
         elif not self._is_here():
-            self._change_from_outside(mode)
+            self._hand_in_from_outside(event)
         else:
             self._belongs_here()
-            if self._modes or self._mailbox or self.driver.waits(ModeChanged(mode)):
-                self._modes.append(mode)
-                self._begin_setting()
+            if self._between or self._mailbox or self.driver.waits(event):
+                self._between.append(event)
+                self._begin_taking()
             else:
-                self.driver.advance(ModeChanged(mode))
+                self.driver.advance(event)
 
     def _is_here(self) -> bool:
         """Whether a loop runs on this thread, and no other has the session."""
@@ -229,67 +256,67 @@ class AsyncInterpreter(Interpreter):
             with self._outside:
                 self._mailbox.belongs_to(asyncio.get_running_loop())
 
-    def _change_from_outside(self, mode: Mode) -> None:
-        """On another thread than the session's loop, which does it; or this thread, if there is none to hold up."""
+    def _hand_in_from_outside(self, event: Between) -> None:
+        """On another thread than the session's loop, which takes it; or this thread, if there is none to hold up."""
         with self._outside:
-            self._modes.append(mode)
+            self._between.append(event)
             loop = self._mailbox.runs_in()
             if loop is None:
                 self._take_unread()
-                while self._modes:
-                    self.driver.advance(ModeChanged(self._modes[0]))
-                    self._modes.popleft()
+                while self._between:
+                    self.driver.advance(self._between[0])
+                    self._between.popleft()
                 return
         with contextlib.suppress(RuntimeError):  # it was closed meanwhile: the next one does it
-            loop.call_soon_threadsafe(self._begin_setting)
+            loop.call_soon_threadsafe(self._begin_taking)
 
     def _take_unread(self) -> None:
-        """Modes that were set when a run had read its last letter come before those that are set after it."""
+        """What was handed in when a run had read its last letter comes before what is handed in after it."""
         if self._turn is None and self._mailbox:
-            self._modes.extendleft(event.mode for event in reversed(self._mailbox.unread(ModeChanged)))
+            self._between.extendleft(reversed(self._mailbox.unread(BETWEEN)))
 
-    def _begin_setting(self) -> None:
+    def _begin_taking(self) -> None:
         self._take_unread()
         if self._turn is not None:  # one began meanwhile
-            while self._modes:  # taken away last, since another thread looks whether there are any
-                self._mailbox.post(ModeChanged(self._modes[0]))
-                self._modes.popleft()
-        elif self._modes and (self._setting is None or self._setting.done()):
-            self._setting = asyncio.get_running_loop().create_task(self._set_modes())
-            self._setting.add_done_callback(seen)
+            while self._between:  # taken away last, since another thread looks whether there is anything
+                self._mailbox.post(self._between[0])
+                self._between.popleft()
+        elif self._between and (self._taking is None or self._taking.done()):
+            self._taking = asyncio.get_running_loop().create_task(self._take())
+            self._taking.add_done_callback(seen)
 
-    async def _set_modes(self) -> None:
-        for _ in range(len(self._modes)):  # those that come meanwhile hold nothing up
+    async def _take(self) -> None:
+        for _ in range(len(self._between)):  # those that come meanwhile hold nothing up
             before = self.driver.state
             try:
-                await self.driver.advance_async(ModeChanged(self._modes[0]), to_its_end)
+                await self.driver.advance_async(self._between[0], to_its_end)
             except BaseException:
                 if self.driver.state is not before:  # broken off when it was on the disk
-                    self._modes.popleft()
+                    self._between.popleft()
                 raise
-            self._modes.popleft()
+            self._between.popleft()
 
-    async def _modes_set(self) -> None:
-        """Wait until the modes that were set between turns are on the disk; a write that failed is tried again."""
-        await self._setting_done()
-        if self._modes:
-            self._begin_setting()
-            if self._setting is not None:
-                await self._setting_done()
-                self._setting.result()
+    async def _all_taken(self) -> None:
+        """Wait until what came between runs is on the disk; a write that failed is tried again."""
+        await self._taking_done()
+        if self._between:
+            self._begin_taking()
+            if self._taking is not None:
+                await self._taking_done()
+                self._taking.result()
 
-    async def _setting_done(self) -> None:
-        while self._setting is not None and not self._setting.done():
-            await asyncio.wait([self._setting])
+    async def _taking_done(self) -> None:
+        while self._taking is not None and not self._taking.done():
+            await asyncio.wait([self._taking])
 
     # ---------------------------------------------------------------------------------------- where inputs come from
 
-    async def _next_input(self) -> Input:
-        """What happened next: from the mailbox, or by the clock."""
+    async def _next_input(self) -> Input | None:
+        """What happened next: from the mailbox, or by the clock. None: nothing goes on."""
         while True:
             letter = self._mailbox.take()
             if letter is not None:
-                if isinstance(letter, CancelRequest) and letter.turn is self._turn:
+                if isinstance(letter, CancelRequest | LeaveRequest) and letter.turn is self._turn:
                     await self._stop_reading()
                 event = self._open(letter)
             elif self._alone is not None:
@@ -300,7 +327,7 @@ class AsyncInterpreter(Interpreter):
                 event = self._due()
                 if event is None:
                     await self._clock.wait(self._mailbox.alarm(), self._seconds_left())
-            if event is not None:
+            if event is not None or not self.driver.busy:
                 return event
 
     def _post(self, letter: Letter) -> None:
@@ -336,13 +363,11 @@ class AsyncInterpreter(Interpreter):
             self._mailbox.post(Fault(turn, error))
         else:
             if answer is not None and effect_id in self._tasks and not turn.is_over():
-                self._mailbox.post(answer)
+                self._mailbox.post(Postponed(turn, effect_id) if answer is LATER else answer)
 
-    def _settled(self, event: Input) -> None:
-        super()._settled(event)
-        effect_id: EffectId | None = getattr(event, "effect_id", None)
-        if effect_id is not None:
-            self._tasks.pop(effect_id, None)
+    def _release(self, effect_id: EffectId) -> None:
+        super()._release(effect_id)
+        self._tasks.pop(effect_id, None)
 
     def _stop(self, effect_id: EffectId) -> None:
         super()._stop(effect_id)
@@ -378,10 +403,10 @@ class AsyncInterpreter(Interpreter):
             perform = partial(self._perform_when_seen, perform)
         self._start(effect, partial(perform, effect, self._scope(effect, context)))
 
-    async def _perform_when_seen(self, perform: Performer, effect: Effect, scope: Scope) -> Input | None:
+    async def _perform_when_seen(self, perform: Performer, effect: Effect, scope: Scope) -> Answered | None:
         """The user is asked when observers have seen what led to the question."""
         await await_all(self.observers.deliveries)
-        answer: Input | None = await perform(effect, scope)
+        answer: Answered | None = await perform(effect, scope)
         return answer
 
     @cached_property

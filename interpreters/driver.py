@@ -138,6 +138,10 @@ class Driver:
         self.state = BEGINNING if state is None else state
         self.in_flight: dict[EffectId, Effect] = {}
         """Effects that were decided and have neither been answered nor cancelled, oldest first."""
+        self.pending: set[EffectId] = set()
+        """Those of them that nobody works at: their answers are handed in later, and no run waits for them."""
+        self.left = False
+        """The run is to end with its turn open: what is in flight is taken up by a later one."""
         self.lost: set[EffectId] = set()
         """Effects whose answer came and could not be kept."""
         self._last = NOTHING
@@ -148,15 +152,31 @@ class Driver:
         self._recorder = recorder
         self._watcher = watcher
 
-    def run(self, take: Callable[[], Input]) -> None:
-        """Carry on until nothing is in flight; ``take`` waits for the next input."""
-        while self.in_flight:
-            self.advance(take())
+    def run(self, take: Callable[[], Input | None]) -> None:
+        """Carry on until nothing is in flight but what is pending. ``take`` waits for the next input; it may give None
+        where an effect has become pending.
+        """
+        while self.busy:
+            event = take()
+            if event is not None:
+                self.advance(event)
 
-    async def run_async(self, take: Callable[[], Awaitable[Input]], elsewhere: Elsewhere) -> None:
+    async def run_async(self, take: Callable[[], Awaitable[Input | None]], elsewhere: Elsewhere) -> None:
         """``run`` for those who await the next input."""
-        while self.in_flight:
-            await self.advance_async(await take(), elsewhere)
+        while self.busy:
+            event = await take()
+            if event is not None:
+                await self.advance_async(event, elsewhere)
+
+    @property
+    def busy(self) -> bool:
+        """Whether an effect is in flight that somebody works at."""
+        return len(self.in_flight) > len(self.pending) and not self.left
+
+    def put_away(self, effect_id: EffectId) -> None:
+        """Wait no longer for an effect; its answer is handed in later."""
+        if effect_id in self.in_flight:
+            self.pending.add(effect_id)
 
     def advance(self, event: Input) -> None:
         """Take one input: stamp it, step, record it with its decisions, then begin to carry them out."""
@@ -264,18 +284,19 @@ class Driver:
         return transition
 
     def resume(self, settle: Settle) -> Iterator[Input]:
-        """Take up what a crash interrupted, and give the inputs to advance by on the way.
+        """Take up what was interrupted, apart from what is pending, and give the inputs to advance by on the way.
 
         Notices of the last record are carried out again too: nobody knows whether they were, and a note that is saved
         twice is saved once.
         """
-        at, transition = self._last
+        (at, transition), self._last = self._last, NOTHING
         for decision in transition.decisions:
             if not isinstance(decision, EFFECT_TYPES):
                 self.begin(decision)
         waited = self._now() - at
         for effect in list(self.in_flight.values()):
-            if effect.effect_id in self.in_flight:  # an answer to one may have ended the turn, and the others with it
+            # An answer to one may have ended the turn, and the others with it.
+            if effect.effect_id in self.in_flight and effect.effect_id not in self.pending:
                 outcome = self._settled(effect, settle(effect, waited))
                 if isinstance(outcome, EFFECT_TYPES):
                     self.begin(outcome)
@@ -293,11 +314,13 @@ class Driver:
         answered: EffectId | None = getattr(event, "effect_id", None)
         if answered is not None:
             self.in_flight.pop(answered, None)
+            self.pending.discard(answered)
         for decision in transition.decisions:
             if isinstance(decision, EFFECT_TYPES):
                 self.in_flight[decision.effect_id] = decision
             elif isinstance(decision, CancelEffect):
                 self.in_flight.pop(decision.effect_id, None)
+                self.pending.discard(decision.effect_id)
 
 
 NOTHING_TO_DO: Handlers = dict.fromkeys(EFFECT_TYPES, lambda _interpreter, _decision: None)

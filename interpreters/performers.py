@@ -55,6 +55,7 @@ from interpreters.loop.stream import BROKEN_OFF, ReplyStream
 from interpreters.observing.observers import Observers
 from interpreters.program.approvals import NOT_ASKED
 from interpreters.program.asking import chosen_options
+from interpreters.program.later import LATER, Later, Postponable
 from interpreters.program.program import NEEDS_A_LOOP, Consulted, Program, consultation
 from interpreters.threads.offloading import awaited, in_thread
 from interpreters.tools.context import ToolContext
@@ -100,9 +101,13 @@ class Scope:
 
 Performer = Callable[[Any, Scope], Any]
 """Gives the input that answers the effect; or a ``concurrent.futures.Future`` that will have it, or, under asyncio, an
-awaitable. None where nobody waits for it any more, which the session knows already; anywhere else None is no answer."""
+awaitable; or ``LATER``, where the answer will be handed in after the run. None where nobody waits for it any more,
+which the session knows by then; anywhere else None is no answer."""
 
 Performers = Mapping[type[Effect], Performer]
+
+Answered = Input | Later
+"""What a performer gives in the end."""
 
 
 def unanswered(effect: Effect) -> Input:
@@ -169,7 +174,7 @@ async def call_tool_async(effect: CallTool, scope: Scope) -> Input:
     return await in_thread(partial(call_tool, effect, scope))
 
 
-def ask_program(effect: Consulted, scope: Scope) -> Input | Future[Input]:
+def ask_program(effect: Consulted, scope: Scope) -> Answered | Future[Answered]:
     """Ask the program: for an approval, an answer, a verdict on a plan or a hook's, or its notes. See ``program``."""
     asked = consultation(scope.program, effect, scope.turn.is_over)
 
@@ -181,15 +186,15 @@ def ask_program(effect: Consulted, scope: Scope) -> Input | Future[Input]:
     try:
         answer = begun() if scope.elsewhere is None else scope.elsewhere(begun)
         if isinstance(answer, Future):
-            return _later(answer, asked.read, partial(unanswered, effect))
-        return asked.read_at_once(answer)
+            return _in_future(answer, partial(_read, effect, scope, asked.read), partial(unanswered, effect))
+        return _read(effect, scope, asked.read_at_once, answer)
     except (CogstepError, NotBegun):
         raise
     except Exception as error:
         return _failed(effect, scope, asked.what, error)
 
 
-async def ask_program_async(effect: Consulted, scope: Scope) -> Input:
+async def ask_program_async(effect: Consulted, scope: Scope) -> Answered:
     """``ask_program`` under asyncio: what is an ``async def`` in the loop, any other function on a thread."""
     asked = consultation(scope.program, effect, scope.turn.is_over)
 
@@ -201,11 +206,23 @@ async def ask_program_async(effect: Consulted, scope: Scope) -> Input:
         if isinstance(effect, Recall):
             async with scope.notes:
                 return asked.read(await awaited(asked.ask, begun))
-        return asked.read(await awaited(asked.ask, begun))
+        return _read(effect, scope, asked.read, await awaited(asked.ask, begun))
     except (CogstepError, NotBegun):
         raise
     except Exception as error:
         return _failed(effect, scope, asked.what, error)
+
+
+def _read(effect: Effect, scope: Scope, read: Callable[[Any], Input], answer: Any) -> Answered:
+    """What the program answered, or that it will."""
+    return _postponed(effect, scope) if answer is LATER and isinstance(effect, Postponable) else read(answer)
+
+
+def _postponed(effect: Effect, scope: Scope) -> Answered:
+    if scope.program.postpones:
+        return LATER
+    scope.observers.warn(f"a worker can't wait for an answer that comes later, so {type(effect).__name__} is refused")
+    return unanswered(effect)
 
 
 CONSULTED: tuple[type[Consulted], ...] = (AskApproval, AskUser, ReviewPlan, Recall, RunHook)
@@ -236,7 +253,7 @@ def async_performers(program: Program) -> Performers:
     return {**ASYNC, **{kind: partial(_own_async, own) for kind, own in program.performers.items()}}
 
 
-def _own(own: Performer, effect: Effect, scope: Scope) -> Input | Future[Input] | None:
+def _own(own: Performer, effect: Effect, scope: Scope) -> Answered | Future[Answered] | None:
     scope.begin(effect)
     try:
         answer = own(effect, scope)
@@ -245,7 +262,7 @@ def _own(own: Performer, effect: Effect, scope: Scope) -> Input | Future[Input] 
     except Exception as error:
         return _own_failed(effect, scope, error)
     if isinstance(answer, Future):
-        return _later(answer, partial(_answering, effect, scope), partial(unanswered, effect))
+        return _in_future(answer, partial(_answering, effect, scope), partial(unanswered, effect))
     if inspect.isawaitable(answer):
         if inspect.iscoroutine(answer):
             answer.close()
@@ -253,7 +270,7 @@ def _own(own: Performer, effect: Effect, scope: Scope) -> Input | Future[Input] 
     return _answering(effect, scope, answer)
 
 
-async def _own_async(own: Performer, effect: Effect, scope: Scope) -> Input | None:
+async def _own_async(own: Performer, effect: Effect, scope: Scope) -> Answered | None:
     def begun(call: Callable[[], Any]) -> Any:
         scope.begin(effect)
         return call()
@@ -276,8 +293,10 @@ def _own_failed(effect: Effect, scope: Scope, error: BaseException) -> Input:
     return _failed(effect, scope, f"perform {type(effect).__name__}", error)
 
 
-def _answering(effect: Effect, scope: Scope, answer: Any) -> Input | None:
+def _answering(effect: Effect, scope: Scope, answer: Any) -> Answered | None:
     """What a program's own performer gave, if it is an answer to its effect."""
+    if answer is LATER and isinstance(effect, Postponable):
+        return _postponed(effect, scope)
     expected = ANSWERS[type(effect)]
     if answer is None and scope.is_over():
         return None
@@ -314,7 +333,9 @@ def _failed(effect: Effect, scope: Scope, what: str, error: BaseException) -> In
     return unanswered(effect)
 
 
-def _later(source: Future[Any], read: Callable[[Any], Input | None], otherwise: Callable[[], Input]) -> Future[Input]:
+def _in_future(
+    source: Future[Any], read: Callable[[Any], Answered | None], otherwise: Callable[[], Input]
+) -> Future[Answered]:
     """A future of the input that another future's answer means. Cancelling it cancels the other one."""
     later: Future[Any] = Future()
 

@@ -39,10 +39,11 @@ from interpreters.driver import Handlers, Recorder
 from interpreters.loop.clock import LONGEST_WAIT, Clock
 from interpreters.loop.errors import BusyError
 from interpreters.loop.interpreter import ASKS_THE_USER, BUSY, Interpreter
-from interpreters.loop.letters import Errand, Fault, Letter, NotBegun, Turn
+from interpreters.loop.letters import Errand, Fault, Letter, NotBegun, Postponed, Turn
 from interpreters.loop.spawning import Worker, worker_answer
 from interpreters.observing.observers import Observers
-from interpreters.performers import CONSULTED, Scope, sync_performers, unanswered
+from interpreters.performers import CONSULTED, Answered, Scope, sync_performers, unanswered
+from interpreters.program.later import LATER, Later
 from interpreters.program.program import Program
 from interpreters.threads.pool import ThreadPool
 from interpreters.tools.context import ToolContext
@@ -90,12 +91,13 @@ class SyncInterpreter(Interpreter):
     # ------------------------------------------------------------------------------------------------ running a turn
 
     def run(self, event: Input | None, turn: Turn | None = None) -> None:
-        """Hand in an input, or with None go on where a resumed session stands, until nothing is in flight.
+        """Hand in an input, or with None go on with the open turn, until nothing is in flight but what is pending.
 
         A ``turn`` made beforehand can be cancelled from its beginning on.
 
         Raises:
             BusyError: another run is under way.
+            PendingError: it is a new message, and the turn before waits for answers.
             CogstepError: the embedding program's own fault, such as a journal that can't be written.
         """
         turn = turn or Turn()
@@ -103,6 +105,7 @@ class SyncInterpreter(Interpreter):
             raise BusyError(BUSY)
 
     def _drive(self, event: Input | None, turn: Turn) -> None:
+        self.check_nothing_waits(event)
         try:
             for earlier in self._before(event, turn):
                 self.driver.advance(earlier)
@@ -110,7 +113,7 @@ class SyncInterpreter(Interpreter):
                 self.driver.advance(event)
             self.driver.run(self._next_input)
         except BaseException as error:
-            self._break_off(describe(error))
+            self._break_off(error)
             raise
         finally:
             self._end_run()
@@ -149,38 +152,49 @@ class SyncInterpreter(Interpreter):
         for event in self._closing(reason):
             self.driver.advance(event)
 
-    def _break_off(self, reason: str) -> None:
+    def _break_off(self, error: BaseException) -> None:
         self._stop_work()
-        with contextlib.suppress(CogstepError):  # the error on its way tells more; the next run tries again
-            self.settle(reason)
+        if isinstance(error, Exception) or not self._leave():  # an interrupt gives up nothing that can wait
+            with contextlib.suppress(CogstepError):  # the error on its way tells more; the next run tries again
+                self.settle(describe(error))
         self._forget()
+
+    def _give_up(self, reason: str) -> bool:
+        return bool(self.waiting()) and self._alone(Turn(), partial(self.settle, reason))
 
     def change_mode(self, mode: Mode) -> None:
         """Let more or less happen without being asked, from now on. From any thread."""
         if not self._alone(Turn(), partial(self.driver.advance, ModeChanged(mode))):
             self._mailbox.put(ModeChanged(mode))
 
+    def _let_rest(self, reason: str) -> None:
+        """Close the turn that is open, unless it can be gone on with."""
+        if not self._keep_pending():
+            self.settle(reason)
+
     def close(self, seconds: float) -> int:
-        """Cancel what runs and wait so long for it to end; how many tools still run after that.
+        """Stop what runs and wait ``seconds`` for it to end; how many tools still run after that.
+
+        What can be answered later stays pending on file.
 
         A second call does what an interrupt has kept the first one from.
         """
         reason, deadline = "the agent was closed", monotonic() + seconds
         ended: SimpleQueue[None] = SimpleQueue()
         self._waiting.append(ended)
-        self.cancel(reason)
-        while not self._alone(Turn(), partial(self.settle, reason)) and (left := deadline - monotonic()) > 0.0:
+        self.leave(reason)
+        while not self._alone(Turn(), partial(self._let_rest, reason)) and (left := deadline - monotonic()) > 0.0:
             with contextlib.suppress(Empty):
                 ended.get(timeout=min(left, LONGEST_WAIT))
-            self.cancel(reason)  # a run that began meanwhile
+            self.leave(reason)  # a run that began meanwhile
         self.observers.close()
         self.dispose()
         return self._threads.close(seconds)
 
     # ---------------------------------------------------------------------------------------- where inputs come from
 
-    def _next_input(self) -> Input:
-        """What happened next: from the mailbox, of the work to do here, or by the clock."""
+    def _next_input(self) -> Input | None:
+        """What happened next: from the mailbox, of the work to do here, or by the clock. None: nothing goes on."""
         while True:
             if self._calls:
                 self._begin_calls()
@@ -194,7 +208,7 @@ class SyncInterpreter(Interpreter):
                 event = self._agenda.pop(next(iter(self._agenda)))()
             else:  # a deadline has come, or a long wait is to be begun again
                 continue
-            if event is not None:
+            if event is not None or not self.driver.busy:
                 return event
 
     def _late(self) -> Input | None:
@@ -263,6 +277,8 @@ class SyncInterpreter(Interpreter):
         if isinstance(answer, Future):
             self._await(effect, scope, answer)
             return None
+        if answer is LATER:
+            return self._open(Postponed(scope.turn, effect.effect_id))
         if isinstance(effect, CallTool):
             self._contexts.pop(effect.effect_id, None)
         return None if scope.turn.is_over() else answer
@@ -272,7 +288,7 @@ class SyncInterpreter(Interpreter):
 
     def _perform_there(self, effect: Effect, scope: Scope) -> None:
         """On a thread of its own."""
-        letter: Letter | Future[Input] | None
+        letter: Letter | Later | Future[Answered] | None
         try:
             letter = self._performers[type(effect)](effect, scope)
         except NotBegun:
@@ -282,12 +298,14 @@ class SyncInterpreter(Interpreter):
         except BaseException as error:  # whatever ends a thread, the turn must not wait for ever
             failed = isinstance(effect, CallTool)
             letter = ToolFailed(effect.effect_id, describe(error)) if failed else unanswered(effect)
+        if letter is LATER:
+            letter = Postponed(scope.turn, effect.effect_id)
         if isinstance(letter, Future):
             self._await(effect, scope, letter)
         elif letter is not None and not (scope.turn.is_over() or (scope.context and scope.context.cancelled)):
             self._mailbox.put(letter)
 
-    def _await(self, effect: Effect, scope: Scope, answer: Future[Input]) -> None:
+    def _await(self, effect: Effect, scope: Scope, answer: Future[Answered]) -> None:
         """An answer that comes later, on whatever thread."""
         self._awaited[effect.effect_id] = answer
         answer.add_done_callback(partial(self._arrived, effect.effect_id, scope.turn))
@@ -295,12 +313,13 @@ class SyncInterpreter(Interpreter):
         if scope.turn.is_over() or (scope.context is not None and scope.context.cancelled):
             answer.cancel()
 
-    def _arrived(self, effect_id: EffectId, turn: Turn, answer: Future[Input]) -> None:
+    def _arrived(self, effect_id: EffectId, turn: Turn, answer: Future[Answered]) -> None:
         if self._awaited.pop(effect_id, None) is None or turn.is_over():  # nobody waits for it any more
             return
         letter: Letter
         try:
-            letter = answer.result()
+            given = answer.result()
+            letter = Postponed(turn, effect_id) if given is LATER else given
         except CogstepError as error:
             letter = Fault(turn, error)
         self._mailbox.put(letter)

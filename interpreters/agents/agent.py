@@ -7,10 +7,11 @@ from typing import Any, NoReturn, TypeVar, overload
 
 from cognition import ConfigError, SessionReset
 from interpreters.agents.answers import StructuredResult
-from interpreters.agents.assembly import NO_TYPE, user_input
+from interpreters.agents.assembly import NO_TYPE, start_of_turn, user_input
 from interpreters.agents.base import CLOSE_SECONDS, LOG, BaseAgent, closing_after, loop_runs_here
 from interpreters.agents.results import RunResult
 from interpreters.sync import SyncInterpreter
+from runtime.checking import checked_call
 
 T = TypeVar("T")
 
@@ -71,6 +72,7 @@ class Agent(BaseAgent):
         Raises:
             ConfigError: JSON has no form for ``returns``.
             BusyError: another turn is under way.
+            PendingError: the turn before waits for answers.
             AgentClosedError: after ``close()``.
             JournalWriteError: the recording can't go on.
         """
@@ -90,6 +92,25 @@ class Agent(BaseAgent):
         self._interpreter.run(None)
         return self._result(began)
 
+    @checked_call
+    def answer(self, effect_id: str, answer: Any) -> RunResult:
+        """Hand in what the open turn waits for, and go on with it until it ends or waits again.
+
+        Args:
+            effect_id: of one of ``pending``.
+            answer: to an ``AskApproval`` True, False or an ``Approval``; to an ``AskUser`` what ``ask`` returns; to a
+                ``ReviewPlan`` True, False or a ``PlanAnswer``; to a ``CallTool`` the tool's result, or the exception
+                that it failed with.
+
+        Raises:
+            CogstepError: nothing of this id is pending; and what ``run`` raises.
+            ConfigError: it is no answer to that.
+        """
+        event = self._answering(effect_id, answer)
+        self._look_for_loop()
+        self._interpreter.run(event)
+        return self._result(start_of_turn(self.state))
+
     def _look_for_loop(self) -> None:
         if not self._warned and loop_runs_here():
             self._warned = True
@@ -101,7 +122,9 @@ class Agent(BaseAgent):
         self._interpreter.run(SessionReset())
 
     def close(self) -> None:
-        """Cancel what runs, end the recording, and close the model if it is the agent's. A second call does nothing.
+        """Stop what runs, end the recording, and close the model if it is the agent's. A second call does nothing.
+
+        What waits for an answer stays pending on file (``resume``); any other turn under way is cancelled.
 
         Ctrl-C while it waits for tools ends it at once, and in order. A second call does what is left then.
         """

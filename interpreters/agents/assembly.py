@@ -15,6 +15,7 @@ from cognition import (
     CognitiveEngine,
     CogstepError,
     ConfigError,
+    Outcome,
     TurnFinished,
     UserMessage,
     UserSpoke,
@@ -22,14 +23,15 @@ from cognition import (
 from cognition.checking import nearest, shown
 from interpreters.agents.answers import StructuredResult, answer_schema
 from interpreters.agents.options import AgentOptions, ProgramOptions, configured, filled
-from interpreters.agents.results import RunResult
+from interpreters.agents.results import RunResult, Suspended
 from interpreters.driver import Driver
 from interpreters.loop.clock import Clock
 from interpreters.observing.events import Observer
 from interpreters.program.program import Program
 from interpreters.recording.journal import Journal, Origin
 from interpreters.recording.veil import Redacted, Veil
-from interpreters.tools.tool import Tool, Usable, as_tools
+from interpreters.tools.external import Usable, as_tools
+from interpreters.tools.tool import Tool
 from runtime.constrained.nodes import Weakened
 from runtime.constrained.replies import weakened_tools
 from runtime.constrained.schema import read_schema
@@ -164,10 +166,15 @@ def turn_result(driver: Driver, began: int, finished: TurnFinished | None, retur
     Raises:
         CogstepError: the engine ended the turn without saying how.
     """
-    if finished is None:
+    if finished is None and not driver.in_flight:
         raise CogstepError("the engine ended the turn without TurnFinished; an engine has to decide it once a turn")
     after = driver.state
-    parts = (finished.outcome, finished.usage, driver.revealed(after.history[began:]), after.counters.turn)
+    outcome: Outcome | Suspended
+    if finished is None:
+        outcome, usage = Suspended(driver.revealed(tuple(driver.in_flight.values()))), after.spent.usage
+    else:
+        outcome, usage = finished.outcome, finished.usage
+    parts = (outcome, usage, driver.revealed(after.history[began:]), after.counters.turn)
     return RunResult(*parts) if returns is NO_TYPE else StructuredResult(*parts, returns)
 
 

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, NoReturn, TypeVar, overload
 
 from cognition import CogstepError, ConfigError, SessionReset
 from interpreters.agents.answers import StructuredResult
-from interpreters.agents.assembly import NO_TYPE, user_input
+from interpreters.agents.assembly import NO_TYPE, start_of_turn, user_input
 from interpreters.agents.base import CLOSE_SECONDS, LOG, BaseAgent, closing_after
 from interpreters.agents.results import RunResult
 from interpreters.aio import AsyncInterpreter
@@ -19,6 +19,7 @@ from interpreters.observing.delivery_tasks import Tasks
 from interpreters.observing.events import Event, Inline
 from interpreters.threads.offloading import OBSERVER_THREADS, THREADS, on_its_own_thread
 from runtime.awaiting import awaits
+from runtime.checking import checked_call
 
 T = TypeVar("T")
 
@@ -65,7 +66,7 @@ class AsyncAgent(BaseAgent):
         """Say something and await the end of the turn. What goes wrong in it is in the result's ``outcome``.
 
         Cancelling the task that awaits this (``asyncio.timeout`` too) ends the turn as cancelled; the conversation can
-        go on.
+        go on. Where a person or the program outside is asked something, the turn stays open: see ``pending``.
 
         Args:
             text: what the user says.
@@ -75,6 +76,7 @@ class AsyncAgent(BaseAgent):
         Raises:
             ConfigError: JSON has no form for ``returns``.
             BusyError: another turn is under way.
+            PendingError: the turn before waits for answers.
             AgentClosedError: after ``close()``.
             JournalWriteError: the recording can't go on.
         """
@@ -88,6 +90,13 @@ class AsyncAgent(BaseAgent):
         began = self._interrupted_at()
         await self._interpreter.run(None)
         return self._result(began)
+
+    @checked_call
+    async def answer(self, effect_id: str, answer: Any) -> RunResult:
+        """Hand in what the open turn waits for, as ``Agent.answer`` does."""
+        await self._ready()
+        await self._interpreter.run(self._answering(effect_id, answer))
+        return self._result(start_of_turn(self.state))
 
     def stream(self, text: str) -> EventStream:
         """Say something and read the turn's events as they come:
@@ -113,7 +122,9 @@ class AsyncAgent(BaseAgent):
         self._check_open()
 
     async def close(self) -> None:
-        """Cancel what runs, end the recording, and close the model if it is the agent's. A second call does nothing.
+        """Stop what runs, end the recording, and close the model if it is the agent's. A second call does nothing.
+
+        What waits for an answer stays pending on file (``resume``); any other turn under way is cancelled.
 
         If the task that awaits this is cancelled, the turn is closed on file and all is let go of nonetheless, and the
         cancellation goes on.
@@ -138,14 +149,14 @@ class AsyncAgent(BaseAgent):
 
     async def _end_turn(self, reason: str) -> None:
         """Stop the turn under way and close it on file, whatever is cancelled meanwhile."""
-        self._interpreter.cancel(reason)
+        self._interpreter.leave(reason)
         cancelled: asyncio.CancelledError | None = None
         wait: Callable[[], Awaitable[None]] = self._interpreter.ended
         while True:
             try:
                 await wait()
                 if not (self._resting or self._interpreter.at_work):  # what rests, may be resumed again
-                    await self._interpreter.settle(reason)
+                    await self._interpreter.let_rest(reason)
                 break
             except asyncio.CancelledError as error:  # nobody waits any more for tasks that don't heed it
                 cancelled = error

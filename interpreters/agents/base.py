@@ -13,7 +13,8 @@ from typing import Annotated, Any, ClassVar, Self, Unpack
 
 from attrs import frozen
 
-from cognition import AgentState, CogstepError
+from cognition import AgentState, CogstepError, EffectId, Input
+from cognition.decisions import Effect
 from cognition.features import Mode
 from interpreters.agents.assembly import NO_TYPE, Parts, assemble, start_of_turn, turn_result
 from interpreters.agents.options import AgentOptions, ProgramOptions, as_help
@@ -22,7 +23,8 @@ from interpreters.agents.resuming import fork_parts, reopen, take_up
 from interpreters.loop.errors import AgentClosedError
 from interpreters.loop.interpreter import Interpreter
 from interpreters.observing.observers import Observers
-from interpreters.tools.tool import Usable
+from interpreters.program.program import read_answer
+from interpreters.tools.external import Usable
 from runtime.checking import checked_call
 from runtime.constrained.nodes import Weakened
 from runtime.protocol import ModelInfo, Runtime
@@ -182,11 +184,39 @@ class BaseAgent:
 
     @property
     def unfinished(self) -> bool:
-        """Whether a crash interrupted a turn of this resumed session. ``go_on`` ends it; ``run`` would cancel it."""
+        """Whether a turn of this session is open: a crash interrupted it, or it waits for answers.
+
+        ``go_on`` carries it on, and asks again what is pending. ``run`` would cancel what a crash interrupted.
+        """
         return bool(self._interpreter.driver.in_flight)
+
+    @property
+    def pending(self) -> tuple[Effect, ...]:
+        """What waits for an answer, oldest first: approvals, questions, plans, calls of external tools.
+
+        Empty while a turn is under way. See ``answer``.
+        """
+        return self._interpreter.driver.revealed(tuple(self._interpreter.waiting()))
+
+    def _answering(self, effect_id: str, answer: object) -> Input:
+        """The input that an answer to something pending means.
+
+        Raises:
+            CogstepError: nothing of this id is pending.
+            ConfigError: it is no answer to that.
+        """
+        self._check_open()
+        pending = {effect.effect_id: effect for effect in self._interpreter.waiting()}
+        effect: Any = pending.get(EffectId(effect_id))
+        if effect is None:
+            known = ", ".join(f"{type(one).__name__} {one.effect_id}" for one in pending.values())
+            raise CogstepError(f"nothing waits for an answer under {effect_id!r}; pending: {known or 'nothing'}")
+        return read_answer(effect, answer)
 
     def cancel(self, reason: str = "") -> bool:
         """Stop the turn under way, from any thread, a tool, an observer or a signal handler; False if there is none.
+
+        A turn that waits for answers is given up.
 
         When this has returned True, nothing of the turn begins any more.
         """

@@ -18,8 +18,9 @@ from cognition import (
     ToolMessage,
     Usage,
 )
+from cognition.decisions import Effect
 from cognition.messages import ResultStatus
-from interpreters.loop.errors import TurnFailedError
+from interpreters.loop.errors import PendingError, TurnFailedError
 
 
 @frozen
@@ -41,15 +42,28 @@ class FinishedCall:
 
 
 @frozen
+class Suspended:
+    """The turn has not ended: it waits for answers. See ``Agent.answer``."""
+
+    pending: tuple[Effect, ...]
+    """What is waited for, oldest first: approvals, questions, plans, calls of external tools."""
+
+
+@frozen
 class RunResult:
     """One turn: the answer, how it ended, what it took."""
 
-    outcome: Outcome
+    outcome: Outcome | Suspended
     usage: Usage
     """Of all model calls of this turn."""
     messages: tuple[Message, ...]
     """What this turn added to the history, the user's message first."""
     turn: int
+
+    @property
+    def pending(self) -> tuple[Effect, ...]:
+        """What the turn waits for, oldest first; empty where it has ended."""
+        return self.outcome.pending if isinstance(self.outcome, Suspended) else ()
 
     @property
     def ok(self) -> bool:
@@ -58,7 +72,9 @@ class RunResult:
 
     @property
     def text(self) -> str:
-        """The answer; empty when the turn was cancelled or failed (``outcome.text`` holds what had arrived)."""
+        """The answer; empty while the turn waits, and when it was cancelled or failed (``outcome.text`` holds what had
+        arrived).
+        """
         return self.outcome.text if isinstance(self.outcome, Completed | LimitReached) else ""
 
     @property
@@ -76,8 +92,12 @@ class RunResult:
 
         Raises:
             TurnFailedError: the turn failed, was cancelled, or hit a limit that left no room for an answer.
+            PendingError: it waits for answers.
         """
         match self.outcome:
+            case Suspended(pending=pending):
+                effects = ", ".join(f"{type(effect).__name__} {effect.effect_id}" for effect in pending)
+                raise PendingError(f"the turn waits for answers ({effects}); hand them in with answer()")
             case Failed(kind=kind, message=message):
                 raise TurnFailedError(f"the turn failed ({kind}): {message}", self.outcome)
             case Cancelled(reason=reason):

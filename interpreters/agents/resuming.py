@@ -33,7 +33,7 @@ from interpreters.recording.journal import DecisionWriter, Header, Journal, Jour
 from interpreters.recording.journal.format import ENCODE
 from interpreters.recording.replaying import ReplayDivergedError, compare, engine_of
 from interpreters.recording.veil import looks_like
-from interpreters.tools.tool import Usable, as_tools
+from interpreters.tools.external import Usable, as_tools
 from runtime.protocol import Runtime
 
 

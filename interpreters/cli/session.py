@@ -14,7 +14,7 @@ from typing import Any
 from cognition import Cancelled, Completed, GenerationOptions, Limits, Outcome
 from interpreters.agents.agent import Agent
 from interpreters.agents.options import ProgramOptions
-from interpreters.agents.results import RunResult
+from interpreters.agents.results import RunResult, Suspended
 from interpreters.cli.errors import ANSWERED, INTERRUPTED, UNANSWERED, CommandError, Terminated, reason_of
 from interpreters.cli.interrupts import Interrupts
 from interpreters.cli.model_options import load_options
@@ -115,7 +115,7 @@ def new_agent(options: argparse.Namespace) -> Begin:
     )
 
 
-def exit_code(outcome: Outcome) -> int:
+def exit_code(outcome: Outcome | Suspended) -> int:
     """What a turn's end means to a shell."""
     match outcome:
         case Completed():

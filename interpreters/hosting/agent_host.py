@@ -16,7 +16,7 @@ from typing import Any, Unpack
 
 from attrs import evolve
 
-from cognition import CogstepError, ConfigError, ToolSpec
+from cognition import CogstepError, ConfigError
 from interpreters.agents.options import HandleOptions
 from interpreters.hosting import messages as say
 from interpreters.hosting.channels import Channel, PipeChannel, QueueChannel
@@ -26,7 +26,7 @@ from interpreters.hosting.host import Host
 from interpreters.hosting.messages import ModelChoice, line_of, read_notice
 from interpreters.loop.clock import Clock
 from interpreters.recording.journal.locking import released_by
-from interpreters.tools.tool import Usable
+from interpreters.tools.external import Usable
 from runtime.checking import checked_call
 from runtime.children import starting
 from runtime.protocol import Runtime
@@ -210,7 +210,7 @@ class AgentHost:
     def open(
         self,
         key: str,
-        tools: Iterable[Usable | ToolSpec] = (),
+        tools: Iterable[Usable] = (),
         system: str = "",
         **given: Unpack[HandleOptions],
     ) -> AgentHandle:

@@ -26,7 +26,8 @@ from interpreters.hosting.turns import End, TurnStream
 from interpreters.loop.errors import AgentClosedError, BusyError
 from interpreters.observing.observers import Observers
 from interpreters.program.program import Program
-from interpreters.tools.tool import Tool, Usable, as_tools
+from interpreters.tools.external import Usable, as_tools
+from interpreters.tools.tool import Tool
 
 IN_A_LOOP = (
     "reading a turn by `for`, as AgentHandle.run does, blocks the event loop that runs on this thread until it ends; "
@@ -63,9 +64,7 @@ class Link(Protocol):
 class AgentHandle:
     """One session. Made by ``AgentHost.open``; used from one thread at a time, apart from ``cancel``."""
 
-    def __init__(
-        self, host: Link, key: str, tools: Iterable[Usable | ToolSpec], system: str, given: HandleOptions
-    ) -> None:
+    def __init__(self, host: Link, key: str, tools: Iterable[Usable], system: str, given: HandleOptions) -> None:
         self.key = key
         self.unfinished = False
         """Whether a crash interrupted a turn of this resumed session: ``go_on`` ends it."""

@@ -9,6 +9,13 @@ class BusyError(CogstepError):
     """An agent was asked to do something while a turn was under way."""
 
 
+class PendingError(CogstepError):
+    """The turn before waits for answers, and what was asked of the agent would give it up.
+
+    Hand the answers in with ``answer``, or give the turn up with ``cancel``.
+    """
+
+
 class AgentClosedError(CogstepError):
     """An agent was used after ``close()``."""
 

@@ -38,20 +38,34 @@ from cognition import (
     ToolFailed,
     TurnFinished,
     Usage,
+    UserSpoke,
 )
 from cognition.decisions import Effect
 from cognition.features import Mode
 from interpreters.driver import Driver, Handlers, Recorder
 from interpreters.loop.clock import SYSTEM_CLOCK, Clock
 from interpreters.loop.crew import Crew, run_errand
-from interpreters.loop.letters import CancelRequest, Errand, Fault, Letter, Progress, Turn, WorkerEvent
+from interpreters.loop.errors import PendingError
+from interpreters.loop.letters import (
+    CancelRequest,
+    Errand,
+    Fault,
+    LeaveRequest,
+    Letter,
+    Postponed,
+    Progress,
+    Turn,
+    WorkerEvent,
+)
 from interpreters.loop.settling import settle
 from interpreters.loop.spawning import Worker, make_worker
 from interpreters.loop.stream import ReplyStream
 from interpreters.observing.events import Inline, ToolProgress
 from interpreters.observing.observers import Observers
+from interpreters.program.later import outlives_its_run
 from interpreters.program.program import Program
 from interpreters.tools.context import ToolContext
+from interpreters.tools.external import ExternalTool
 from interpreters.tools.tool import Tool, too_late
 
 ASKS_THE_USER = frozenset((AskApproval, AskUser, ReviewPlan))
@@ -59,6 +73,8 @@ ASKS_THE_USER = frozenset((AskApproval, AskUser, ReviewPlan))
 
 RESTING = (Idle, Closed)
 """Phases in which no turn is open."""
+
+NOT_FOR_WORKERS = "this tool is run outside, and its result may come late; a worker can't wait for it"
 
 BUSY = "a turn is under way; wait for its end or call cancel()"
 
@@ -100,6 +116,8 @@ class Interpreter(ABC):
         """The run under way; None between runs."""
         self._latest: Turn | None = None
         """The run under way or the one before it, whose turn may still be open; None if another process ran it."""
+        self._untouched: frozenset[EffectId] = frozenset()
+        """The effects in flight that had not begun when the run before was left."""
         self._reply: ReplyStream | None = None
         """The reply that the model writes, or wrote last."""
         self._contexts: dict[EffectId, ToolContext[Any]] = {}
@@ -132,6 +150,10 @@ class Interpreter(ABC):
         """Let more or less happen without being asked, from now on. From any thread."""
 
     @abstractmethod
+    def _give_up(self, reason: str) -> bool:
+        """Close the turn that waits for answers while no run is under way; False if there is none."""
+
+    @abstractmethod
     def _perform_beside(self, effect: Effect, context: ToolContext[Any] | None = None) -> None:
         """Carry an effect out while the session goes on: on a thread, or in a task."""
 
@@ -144,20 +166,79 @@ class Interpreter(ABC):
     def _before(self, event: Input | None, turn: Turn) -> Iterable[Input]:
         """Begin a run; gives the inputs that come before its own ``event``: those that close a turn left open.
 
-        Without an ``event`` they are those that settle the effects which a crash interrupted.
+        Where the run goes on with an open turn, they are those that settle the effects which were interrupted.
+        Without an ``event`` of its own, it asks again for what is pending.
         """
         self._turn = turn
         self._reply = None
         self.finished = None
-        if event is None:
-            self._latest, turn.inherited = turn, frozenset(self.driver.in_flight)
+        self.driver.left = False
+        if event is None or self._goes_on(event):
+            if event is None:
+                self.driver.pending.clear()
+            else:
+                self._keep_pending()
+            self._latest, turn.inherited = turn, frozenset(self.driver.in_flight) - self._untouched
             self.observers.take_up(self.driver.state)
-            return self.driver.resume(partial(settle, self.program.tools))
+            return self.driver.resume(self._settle_interrupted)
         return self._opening(turn)
+
+    def _goes_on(self, event: Input) -> bool:
+        """Whether an input belongs to the turn that is open, and begins none."""
+        return bool(self.driver.in_flight) and (
+            isinstance(event, CancelAsked) or getattr(event, "effect_id", None) in self.driver.in_flight
+        )
+
+    def _settle_interrupted(self, effect: Effect, waited: float) -> Effect | Input:
+        return effect if effect.effect_id in self._untouched else settle(self.program.tools, effect, waited)
+
+    # ------------------------------------------------------------------------------------------- what is answered later
+
+    def waiting(self) -> list[Effect]:
+        """What is answered later: all that is in flight, while no run is under way, and loses nothing by that."""
+        return [] if self._turn is not None else self._outliving()
+
+    def _outliving(self) -> list[Effect]:
+        pending, tools = self.driver.pending, self.program.tools
+        effects = list(self.driver.in_flight.values())
+        return [effect for effect in effects if effect.effect_id in pending or outlives_its_run(effect, tools)]
+
+    def check_nothing_waits(self, event: Input | None) -> None:
+        """A new message must not give up what waits for an answer.
+
+        Raises:
+            PendingError: the turn before waits for answers.
+        """
+        if isinstance(event, UserSpoke) and (waiting := self.waiting()):
+            effects = ", ".join(f"{type(effect).__name__} {effect.effect_id}" for effect in waiting)
+            raise PendingError(
+                f"the turn before waits for answers ({effects}); hand them in with answer(), or cancel() it"
+            )
+
+    def _keep_pending(self) -> bool:
+        """Leave the turn open where somebody outside is asked something in it; whether that is so."""
+        kept = self._outliving()
+        self.driver.pending.update(effect.effect_id for effect in kept)
+        return bool(kept)
+
+    def _leave(self) -> bool:
+        """End the run and leave its turn open, if anything in it can be answered later."""
+        if not self._keep_pending():
+            return False
+        self._untouched = frozenset(self._not_begun()) - self.driver.pending
+        self.driver.left = True
+        self._forget()
+        return True
+
+    def leave(self, reason: str) -> None:
+        """End the run under way as ``cancel`` does, but keep what can be answered later."""
+        turn = self._turn
+        if turn is not None:
+            self._stop_turn(turn, LeaveRequest(turn, reason))
 
     def _opening(self, turn: Turn) -> Iterator[Input]:
         yield from self._closing("the turn before was broken off")
-        self._latest = turn
+        self._latest, self._untouched = turn, frozenset()
         self.driver.lost.clear()
         self.began, self.finished = len(self.driver.state.history), None  # after what closed the turn before
 
@@ -168,17 +249,20 @@ class Interpreter(ABC):
         """
         turn = self._turn
         if turn is None:
-            return False
+            return self._give_up(reason)
         self.cancel_turn(turn, reason)
         return True
 
     def cancel_turn(self, turn: Turn, reason: str) -> None:
         """Stop this turn, also if its run has not begun yet."""
+        self._stop_turn(turn, CancelRequest(turn, reason))
+
+    def _stop_turn(self, turn: Turn, request: CancelRequest | LeaveRequest) -> None:
         if turn.cancel():
-            self._send(CancelRequest(turn, reason))  # before the workers hear of it: their ends come behind it
+            self._send(request)  # before the workers hear of it: their ends come behind it
         for context in list(self._contexts.values()):
             context.cancel()
-        self._crew.cancel(reason)
+        self._crew.cancel(request.reason)
         if self._reply is not None:
             self._reply.cancel()
 
@@ -193,6 +277,7 @@ class Interpreter(ABC):
     def _breaking_off(self, reason: str) -> Iterator[Input]:
         yield self._cancellation(reason)
         self.driver.in_flight.clear()
+        self.driver.pending.clear()
         self._forget()
 
     def dispose(self) -> None:
@@ -250,6 +335,13 @@ class Interpreter(ABC):
         match letter:
             case CancelRequest(turn=turn, reason=reason):
                 return self._cancellation(reason) if turn is self._turn else None
+            case LeaveRequest(turn=turn, reason=reason):
+                if turn is self._turn and not self._leave():
+                    return self._cancellation(reason)
+            case Postponed(turn=turn, effect_id=effect_id):
+                if turn is self._turn:
+                    self._release(effect_id)
+                    self.driver.put_away(effect_id)
             case Progress(turn=turn, said=said):
                 if turn is self._turn:
                     self.observers.emit(said)
@@ -288,9 +380,13 @@ class Interpreter(ABC):
         """An effect has its answer."""
         effect_id: EffectId | None = getattr(event, "effect_id", None)
         if effect_id is not None:
-            self._deadlines.pop(effect_id, None)
-            self._contexts.pop(effect_id, None)
-            self._crew.settled(effect_id)
+            self._release(effect_id)
+
+    def _release(self, effect_id: EffectId) -> None:
+        """Nobody works at this effect any more."""
+        self._deadlines.pop(effect_id, None)
+        self._contexts.pop(effect_id, None)
+        self._crew.settled(effect_id)
 
     def _stop(self, effect_id: EffectId) -> None:
         """Tell whoever works at this effect that nobody waits for it any more."""
@@ -329,9 +425,23 @@ class Interpreter(ABC):
             return None
         if tool is None:
             self._post(ToolFailed(effect.effect_id, f"this program has no tool {effect.call.name!r}"))
+        elif isinstance(tool, ExternalTool) and CallTool not in self.program.performers:
+            self._post(self._handed_out(tool, effect))
+            return None
         elif tool.timeout is not None:
             self._answer_after(tool.timeout, effect.effect_id, partial(too_late, tool, effect))
         return tool
+
+    def _handed_out(self, tool: ExternalTool, effect: CallTool) -> Letter:
+        """A call of a tool that the program runs itself, outside."""
+        wrong = tool.problems(effect.call.arguments)
+        if wrong:
+            return ToolFailed(effect.effect_id, wrong)
+        if not self.program.postpones:
+            return ToolFailed(effect.effect_id, NOT_FOR_WORKERS)
+        turn = self._at_work_for()
+        turn.begins(effect.effect_id)  # from here on the program may run it
+        return Postponed(turn, effect.effect_id)
 
     def _context(self, effect: CallTool, deliver: Callable[[Letter], object]) -> ToolContext[Any]:
         """What the call is given beside its arguments; its progress goes to ``deliver``."""

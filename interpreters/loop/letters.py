@@ -102,6 +102,24 @@ class CancelRequest:
 
 
 @frozen(eq=False)
+class LeaveRequest:
+    """Somebody wants this turn's run to end. What a person or the program outside is asked stays pending; where nothing
+    is, the turn is cancelled.
+    """
+
+    turn: Turn
+    reason: str
+
+
+@frozen(eq=False)
+class Postponed:
+    """The program answers this effect later."""
+
+    turn: Turn
+    effect_id: EffectId
+
+
+@frozen(eq=False)
 class Progress:
     """The progress that a tool reports."""
 
@@ -136,4 +154,4 @@ class Fault:
     error: BaseException
 
 
-Letter = Input | CancelRequest | Progress | WorkerEvent | Errand | Fault
+Letter = Input | CancelRequest | LeaveRequest | Postponed | Progress | WorkerEvent | Errand | Fault

@@ -35,8 +35,8 @@ class Mailbox:
     def __len__(self) -> int:
         return len(self._letters)
 
-    def unread(self, kind: type[Kind]) -> list[Kind]:
-        """Take out the letters of a kind, oldest first."""
+    def unread(self, kind: tuple[type[Kind], ...]) -> list[Kind]:
+        """Take out the letters of some kinds, oldest first."""
         if not self._letters:  # as nearly always
             return []
         letters = [self._letters.popleft() for _ in range(len(self._letters))]

@@ -14,6 +14,7 @@ from attrs import evolve
 from cognition import CallTool, Input, SpawnWorker, StartTimer, ToolFailed, WorkerFailed
 from cognition.decisions import Effect
 from interpreters.loop.spawning import IN_PART
+from interpreters.tools.external import ExternalTool
 from interpreters.tools.tool import Tool
 
 CALL_UNKNOWN = (
@@ -26,6 +27,7 @@ def settle(tools: Mapping[str, Tool[..., Any]], effect: Effect, waited: float) -
     """The effect to begin again, or the input that answers it.
 
     - A tool that is read-only or idempotent runs again; of any other the call counts as failed (at most once).
+    - A call of an external tool goes on waiting for its result.
     - A worker is not run again: its own calls are not known here.
     - A timer runs for the rest of its time; ``waited`` seconds of it have passed.
     - The model is asked again, and so is the program: approvals, questions, plans, hooks, notes. It lost the question
@@ -35,7 +37,7 @@ def settle(tools: Mapping[str, Tool[..., Any]], effect: Effect, waited: float) -
         case CallTool(effect_id=effect_id, call=call):
             tool = tools.get(call.name)
             repeatable = tool is not None and (tool.spec.read_only or tool.spec.idempotent)
-            return effect if repeatable else ToolFailed(effect_id, CALL_UNKNOWN)
+            return effect if repeatable or isinstance(tool, ExternalTool) else ToolFailed(effect_id, CALL_UNKNOWN)
         case SpawnWorker(effect_id=effect_id):
             return WorkerFailed(effect_id, WORK_UNKNOWN)
         case StartTimer(seconds=seconds):

@@ -10,6 +10,7 @@ from attrs import field, frozen
 from cognition import ApprovalGiven, ApprovalRefused, AskApproval, ConfigError, EffectId, ToolCall
 from cognition.checking import checked
 from interpreters.program.asking import Request
+from interpreters.program.later import Later
 
 NOBODY = "nobody is here to approve it"
 NOT_ASKED = "the user could not be asked"
@@ -37,11 +38,12 @@ class ApprovalRequest(Request):
     """Why the user is asked."""
 
 
-Answer = bool | Approval
+Answer = bool | Approval | Later
 Approve = Callable[[ApprovalRequest], Answer | Future[Answer] | Awaitable[Answer]]
 """Asks the user. It runs on the session's own thread, so that it may simply read from the terminal. A program that asks
 elsewhere (a window, a chat message) returns a ``Future`` and completes it when the answer is there; a cancellation then
-ends the turn without waiting for it. For an ``AsyncAgent`` it may be an ``async def``; a plain one runs on a thread."""
+ends the turn without waiting for it. With ``LATER`` the turn is put away until ``agent.answer`` goes on with it. For an
+``AsyncAgent`` it may be an ``async def``; a plain one runs on a thread."""
 
 
 def as_input(effect: AskApproval, answer: object) -> ApprovalGiven | ApprovalRefused:
@@ -51,7 +53,7 @@ def as_input(effect: AskApproval, answer: object) -> ApprovalGiven | ApprovalRef
         ConfigError: it is no answer. (None must not count as a refusal, nor a text such as "no" as an approval.)
     """
     if not isinstance(answer, bool | Approval):
-        raise ConfigError(f"approve has to return True, False, an Approval or a Future, not {answer!r}")
+        raise ConfigError(f"approve has to return True, False, an Approval, a Future or LATER, not {answer!r}")
     effect_id: EffectId = effect.effect_id
     approval = answer if isinstance(answer, Approval) else Approval(answer)
     if approval.allowed:

@@ -12,9 +12,10 @@ from typing import Any, Literal
 
 from attrs import field, frozen
 
-from cognition import ConfigError, Plan, Question, ToolCall
+from cognition import ConfigError, EffectId, Plan, Question, ToolCall
 from cognition.checking import checked
 from cognition.features import HookPoint
+from interpreters.program.later import Later
 
 
 @frozen
@@ -23,6 +24,8 @@ class Request:
 
     session: str = field(default="", kw_only=True)
     """The session that asks; a worker's is called ``<parent's>/<effect id>``."""
+    effect_id: EffectId = field(default=EffectId(""), kw_only=True)
+    """Of the question; ``agent.answer`` takes it, where the answer comes later."""
     _is_cancelled: Callable[[], bool] = field(
         default=lambda: False, alias="is_cancelled", repr=False, eq=False, kw_only=True
     )
@@ -90,8 +93,10 @@ Chosen = Sequence[str | Sequence[str]] | None
 """For each question the chosen option, or options where several are allowed. None: the user will not answer, and the
 turn is cancelled."""
 
-AskQuestions = Callable[[QuestionRequest], Chosen | Future[Chosen] | Awaitable[Chosen]]
-ReviewPlans = Callable[[PlanRequest], bool | PlanAnswer | Future[bool | PlanAnswer] | Awaitable[bool | PlanAnswer]]
+Asked = Chosen | Later
+Reviewed = bool | PlanAnswer | Later
+AskQuestions = Callable[[QuestionRequest], Asked | Future[Asked] | Awaitable[Asked]]
+ReviewPlans = Callable[[PlanRequest], Reviewed | Future[Reviewed] | Awaitable[Reviewed]]
 Hook = Callable[[HookRequest], HookAnswer | Future[HookAnswer | None] | Awaitable[HookAnswer | None] | None]
 Hooks = Mapping[HookPoint, Hook]
 

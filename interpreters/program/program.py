@@ -18,6 +18,7 @@ from cognition import (
     ApprovalGiven,
     AskApproval,
     AskUser,
+    CallTool,
     CancelAsked,
     CognitiveEngine,
     ConfigError,
@@ -47,7 +48,8 @@ from interpreters.program.asking import (
     ReviewPlans,
     chosen_options,
 )
-from interpreters.tools.tool import Tool
+from interpreters.program.later import Postponable
+from interpreters.tools.tool import Tool, tool_result
 from runtime.protocol import Runtime
 from runtime.stores.memory import Memory
 
@@ -81,6 +83,8 @@ class Program:
     worker_patience: float | None = WORKER_PATIENCE
     reveal: Callable[[Any], Any] = _as_it_is
     """Gives a value with the texts that the recording hides: workers are not recorded, and work with the real ones."""
+    postpones: bool = True
+    """Whether effects may be answered later. Not so for a worker, which ends with its parent's run."""
     performers: Mapping[type[Effect], Callable[..., Any]] = field(factory=dict)
     """Carry effects out in place of the usual ones: see ``performers``."""
 
@@ -118,7 +122,8 @@ class Program:
 
     def for_worker(self, session: str, names: tuple[str, ...]) -> Program:
         """The same program with a worker's tools only."""
-        return evolve(self, session=session, tools={name: self.tools[name] for name in names if name in self.tools})
+        tools = {name: self.tools[name] for name in names if name in self.tools}
+        return evolve(self, session=session, tools=tools, postpones=False)
 
 
 @frozen(eq=False)
@@ -163,18 +168,18 @@ def consultation(program: Program, effect: Consulted, is_cancelled: Callable[[],
         ConfigError: the program has nobody to ask; ``Program.check`` finds this at the start.
     """
     ask: Callable[[], Any]
-    about: Any = {"session": program.session, "is_cancelled": is_cancelled}
+    about: Any = {"session": program.session, "is_cancelled": is_cancelled, "effect_id": effect.effect_id}
     match effect:
         case AskApproval(call=call, reason=reason):
             approve: Any = program.approve or (lambda _request: Approval(False, NOBODY))
             request = ApprovalRequest(call, reason, **about)
-            return Consultation(partial(approve, request), partial(as_input, effect), f"ask about {call.name}")
+            return Consultation(partial(approve, request), partial(read_answer, effect), f"ask about {call.name}")
         case AskUser(questions=questions) if program.ask is not None:
             ask = partial(program.ask, QuestionRequest(questions, **about))
-            return Consultation(ask, partial(_answered, effect), "ask the user")
+            return Consultation(ask, partial(read_answer, effect), "ask the user")
         case ReviewPlan(plan=plan) if program.review is not None:
             ask = partial(program.review, PlanRequest(plan, **about))
-            return Consultation(ask, partial(_reviewed, effect), "show a plan")
+            return Consultation(ask, partial(read_answer, effect), "show a plan")
         case Recall(query=query) if program.memory is not None:
             ask = partial(program.memory.recall, query)
             return Consultation(ask, partial(_recalled, effect), "search the notes")
@@ -183,6 +188,28 @@ def consultation(program: Program, effect: Consulted, is_cancelled: Callable[[],
             return Consultation(ask, partial(_hooked, effect), f"run the hook {point}")
         case _:
             raise ConfigError(f"this program has nobody to ask for {type(effect).__name__}")
+
+
+def read_answer(effect: Postponable, answer: Any) -> Input:
+    """The input that an answer means which is given by a person or by the program.
+
+    Args:
+        effect: what is answered.
+        answer: to an approval True, False or an ``Approval``; to questions what ``ask`` returns; to a plan True, False
+            or a ``PlanAnswer``; to a call of a tool its result, or the exception that it failed with.
+
+    Raises:
+        ConfigError: it is no answer to this effect.
+    """
+    match effect:
+        case AskApproval():
+            return as_input(effect, answer)
+        case AskUser():
+            return _answered(effect, answer)
+        case ReviewPlan():
+            return _reviewed(effect, answer)
+        case CallTool():
+            return tool_result(effect, answer)
 
 
 def _answered(effect: AskUser, chosen: Any) -> Input:

@@ -18,7 +18,7 @@ import functools
 import inspect
 import json
 import operator
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from datetime import date, datetime
 from decimal import Decimal
 from enum import Enum
@@ -257,19 +257,6 @@ def _check_timeout(name: str, timeout: float | None) -> None:
         raise ConfigError(f"tool {name!r}: timeout must be above 0 seconds, not {timeout!r}")
 
 
-Usable = Tool[..., Any] | Callable[..., Any]
-"""What an agent takes for a tool: one that ``@tool`` made, or a plain function, which is then made one."""
-
-
-def as_tools(usable: Iterable[Usable]) -> tuple[Tool[..., Any], ...]:
-    """Tools of whatever an agent was given.
-
-    Raises:
-        ConfigError: a function has a parameter without a type, or with one that JSON has no form for.
-    """
-    return tuple(one if isinstance(one, Tool) else Tool(one) for one in usable)
-
-
 @overload
 def tool(function: Callable[P, R], /) -> Tool[P, R]: ...
 @overload
@@ -315,6 +302,20 @@ async def run_tool_async(
         return ToolReturned(effect.effect_id, await tool.call_async(effect.call.arguments, context))
     except TOOL_FAULTS as error:
         return _failed(effect, error)
+
+
+def tool_result(effect: CallTool, result: object) -> ToolReturned | ToolFailed:
+    """The input that the result of a call means, or the exception that it failed with.
+
+    Raises:
+        ConfigError: JSON has no form for the result.
+    """
+    if isinstance(result, BaseException):
+        return _failed(effect, result)
+    try:
+        return ToolReturned(effect.effect_id, text_of(result, effect.call.name))
+    except ToolError as error:
+        raise ConfigError(str(error)) from error
 
 
 def too_late(tool: Tool[..., Any], effect: CallTool) -> ToolFailed:

@@ -1,0 +1,51 @@
+"""Effects that may be answered later: after ``run`` has returned, in another process, or on another machine.
+
+def approve(request: ApprovalRequest) -> Answer:
+tickets.open(request.session, request.effect_id, request.call)
+return LATER
+
+result = agent.run("Pay the invoice.")     # returns once nothing else can go on
+result.pending                             # (AskApproval(effect_id='1.1.1', ...),)
+agent.answer("1.1.1", True)                # goes on, now or in a process that has resumed the recording
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import Enum
+from typing import Final
+
+from cognition import AskApproval, AskUser, CallTool, ReviewPlan
+from cognition.decisions import Effect
+from interpreters.tools.external import ExternalTool
+from interpreters.tools.tool import Tool
+
+
+class Later(Enum):
+    """The type of ``LATER``, which is its only value."""
+
+    LATER = "LATER"
+
+    def __repr__(self) -> str:
+        return "LATER"
+
+
+LATER: Final = Later.LATER
+"""Returned by a program's ``approve``, ``ask`` or ``review``, or by its own performer of a tool's call: the answer will
+be handed in by ``answer``. Until then the turn waits, across ``close()``, a crash and a restart; only ``cancel`` gives
+it up."""
+
+Postponable = AskApproval | AskUser | ReviewPlan | CallTool
+"""The effects that may be answered with ``LATER``."""
+
+ASKED = (AskApproval, AskUser, ReviewPlan)
+
+
+def outlives_its_run(effect: Effect, tools: Mapping[str, Tool[..., object]]) -> bool:
+    """Whether an effect loses nothing when its run is left: nobody works at it but a person, or the program outside.
+
+    Such an effect stays pending where a run is interrupted, and is asked again or answered later.
+    """
+    if isinstance(effect, CallTool):
+        return isinstance(tools.get(effect.call.name), ExternalTool)
+    return isinstance(effect, ASKED)
