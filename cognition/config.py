@@ -114,7 +114,8 @@ class Limits:
     cost: float | None = field(default=None, validator=_positive)
     """What the model calls cost together, in the unit of ``Usage.cost``."""
     seconds: float | None = field(default=None, validator=_positive)
-    """Wall time from the user's message, by the inputs' ``at``."""
+    """Wall time from the user's message, by the inputs' ``at``, without the time in which nothing goes on and a person
+    is waited for: an approval, an answer, a plan's review."""
     workers: int | None = field(default=8, validator=_positive)
     """Workers that are spawned."""
     hook_continuations: int = field(default=3, validator=_positive)

@@ -158,6 +158,8 @@ class Acting:
     """A limit that was hit on the way; it ends the turn once every call has its result."""
     answer: str = ""
     """An answer that the reply gave beside its calls; it holds if they all succeed."""
+    asked_at: float | None = None
+    """Since when nothing goes on and a person is waited for. This time does not count in ``Limits.seconds``."""
 
 
 @frozen

@@ -17,11 +17,22 @@ sys.path.insert(0, str(ROOT))
 
 from attrs import evolve  # noqa: E402 - as below
 
-from cognition import AgentConfig, Limits, LLMEngine, ModeChanged, RetryPolicy, ToolSpec, UserSpoke  # noqa: E402 - after the path is set
+from cognition import (  # noqa: E402 - after the path is set
+    AgentConfig,
+    Limits,
+    LLMEngine,
+    ModeChanged,
+    ModelReplied,
+    ProposedCall,
+    RetryPolicy,
+    ToolSpec,
+    UserSpoke,
+)
 from cognition.inputs import INPUT_TYPES, Input  # noqa: E402 - as above
 from cognition.phases import PHASE_TYPES, Phase  # noqa: E402 - as above
 from cognition.table import TABLE  # noqa: E402 - as above
 from cognition.testing import World, default_alphabet, moves  # noqa: E402 - as above
+from cognition.testing.letters import ANY  # noqa: E402 - as above
 from cognition.testing.situations import situation  # noqa: E402 - as above
 from cognition.testing.world import is_rejected, take  # noqa: E402 - as above
 
@@ -29,18 +40,29 @@ TOOLS = (ToolSpec("look", read_only=True), ToolSpec("write", approval=True))
 RETRY = RetryPolicy(attempts=2)
 MINUTE = Limits(seconds=60.0)
 CONFIGS = (
-    AgentConfig(tools=TOOLS, retry=RETRY, limits=MINUTE, recall_first=True),
+    AgentConfig(tools=TOOLS, retry=RETRY, limits=Limits(seconds=60.0, refusals=1), recall_first=True),
     AgentConfig(tools=TOOLS, retry=RETRY, limits=MINUTE, hooks=("user_message", "stop")),
     AgentConfig(tools=TOOLS[:1], limits=MINUTE, features=("plan", "questions")),
     AgentConfig(tools=TOOLS[:1], limits=MINUTE, features=("memory",), hooks=("before_tool",)),
     AgentConfig(limits=MINUTE, features=("workers",)),
+    AgentConfig(tools=(TOOLS[0], ToolSpec("peek", read_only=True, approval=True)), limits=MINUTE),
     AgentConfig(tools=TOOLS[:1], limits=MINUTE, recall_first=True, hooks=("user_message", "stop")),
     AgentConfig(limits=MINUTE, features=("memory", "plan", "questions"), hooks=("after_tool",)),
 )
+QUESTION = {"questions": [{"question": "Really?", "options": ["yes", "no"]}]}
 LATE = 100.0
 """Seconds after which every input is tried a second time: the turn's time is then over."""
 TOO_LONG = UserSpoke("long " * 5000)
 """More than the context holds: the turn ends before the model is called."""
+BESIDE = tuple(
+    ModelReplied(ANY, calls=(ProposedCall("look"), asked))
+    for asked in (
+        ProposedCall("peek"),
+        ProposedCall("ask_user", QUESTION),
+        ProposedCall("submit_plan", {"steps": ["Look."]}),
+    )
+)
+"""A person is asked beside a tool that takes the turn's time: the answer finds none left."""
 SITUATIONS = 300
 """For each configuration, and 1,200 show no other arrow."""
 
@@ -51,7 +73,7 @@ def explored() -> Targets:
     """For each phase and input the phases that were seen to follow."""
     found: Targets = defaultdict(set)
     for config in CONFIGS:
-        engine, letters = LLMEngine(config), (*default_alphabet(config), ModeChanged("careful"), TOO_LONG)
+        engine, letters = LLMEngine(config), (*BESIDE, *default_alphabet(config), ModeChanged("careful"), TOO_LONG)
         alphabet = (*letters, *(evolve(letter, at=LATE) for letter in letters))
         level, seen = [World()], {situation(World())}
         while level:

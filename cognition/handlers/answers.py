@@ -5,7 +5,7 @@ from __future__ import annotations
 from cognition.decisions import PlanChanged
 from cognition.draft import Draft, Setup
 from cognition.engine_tools import ASK_USER, RECALL, SPAWN_WORKER, SUBMIT_PLAN, read_plan, read_questions
-from cognition.handlers.batch import Awaiting, Found, call_found, find, settle
+from cognition.handlers.batch import Awaiting, Found, call_found, find, settle, take_up
 from cognition.handlers.engine_calls import set_mode
 from cognition.handlers.hooks import answer_user
 from cognition.handlers.rejection import reject
@@ -47,7 +47,7 @@ def on_plan_reviewed(setup: Setup, state: AgentState, event: PlanReviewed) -> Tr
     found = _find(setup, state, AwaitingAnswer, SUBMIT_PLAN.name, event)
     if found is None:
         return reject(state, event, "no plan awaits a review")
-    draft = Draft(setup, state)
+    draft = take_up(setup, state, found[0], event.at)
     if event.approved:
         draft.plan = read_plan(call_found(found).arguments)
         draft.decide(PlanChanged(draft.plan))
@@ -105,6 +105,6 @@ def _find(setup: Setup, state: AgentState, status: Awaiting, name: str, event: E
 
 
 def _settle(setup: Setup, state: AgentState, found: Found, result: ToolResult, event: EffectAnswer) -> Transition:
-    draft = Draft(setup, state)
+    draft = take_up(setup, state, found[0], event.at)
     settle(draft, *found, result, event.at)
     return draft.seal()

@@ -10,7 +10,7 @@ from functools import lru_cache
 
 from cognition.context import shorten
 from cognition.decisions import AskApproval, CallTool, RunHook
-from cognition.draft import Draft
+from cognition.draft import Draft, Setup
 from cognition.engine_tools import SPAWN_WORKER
 from cognition.features import HookPoint
 from cognition.guards import cycle_length, remember
@@ -33,12 +33,16 @@ from cognition.phases import (
     Running,
     Settled,
 )
+from cognition.state import AgentState
 
 MALFORMED_NOTE = "This tool call could not be read: {reason}\n{raw}\nSend it again, well-formed."
 """What the model reads of a call that could not be read."""
 
 SOFT_LIMITS: frozenset[LimitKind] = frozenset({"steps", "tool_calls", "loop", "workers"})
 """Limits that leave room for a final answer; the others end the turn at once."""
+
+AT_WORK = (Running, AwaitingHook)
+"""Where something goes on; in the other open statuses a person is waited for."""
 
 NEAREST = lru_cache(maxsize=64)(get_close_matches)
 """Cached: a model that misspells a name does so again, and the search takes as long as five steps."""
@@ -78,6 +82,14 @@ def find(phase: Phase, status: Awaiting, effect_id: EffectId) -> Found | None:
             if isinstance(slot.status, status) and slot.status.effect_id == effect_id:
                 return phase, position
     return None
+
+
+def take_up(setup: Setup, state: AgentState, phase: Acting, now: float) -> Draft:
+    """A draft in which a person has answered: the time that nothing but persons took is no time of the turn's."""
+    draft = Draft(setup, state)
+    if phase.asked_at is not None:
+        draft.started_at += max(0.0, now - phase.asked_at)
+    return draft
 
 
 def call_found(found: Found) -> ToolCall:
@@ -134,7 +146,8 @@ def advance(draft: Draft, phase: Acting, now: float) -> None:
     if len(results) == len(slots):
         _conclude(draft, phase, results, limit, now)
     else:
-        draft.phase = Acting(tuple(slots), phase.malformed, limit, phase.answer)
+        at_work = any(isinstance(slot.status, AT_WORK) for slot in slots)
+        draft.phase = Acting(tuple(slots), phase.malformed, limit, phase.answer, None if at_work else now)
 
 
 def judge(draft: Draft, slots: tuple[CallSlot, ...], position: int) -> CallStatus:

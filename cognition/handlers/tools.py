@@ -3,7 +3,18 @@
 from __future__ import annotations
 
 from cognition.draft import Draft, Setup
-from cognition.handlers.batch import advance, call_found, find, not_run, reached, refuse, run, settle, with_slot
+from cognition.handlers.batch import (
+    advance,
+    call_found,
+    find,
+    not_run,
+    reached,
+    refuse,
+    run,
+    settle,
+    take_up,
+    with_slot,
+)
 from cognition.handlers.rejection import reject
 from cognition.inputs import ApprovalGiven, ApprovalRefused, ToolFailed, ToolReturned
 from cognition.messages import ToolResult
@@ -26,7 +37,7 @@ def on_approval_given(setup: Setup, state: AgentState, event: ApprovalGiven) -> 
     if found is None:
         return reject(state, event, "no call awaits this approval")
     phase, position = found
-    draft, slot = Draft(setup, state), phase.slots[position]
+    draft, slot = take_up(setup, state, phase, event.at), phase.slots[position]
     if event.always:
         draft.remembered = (*draft.remembered, Rule("allow", slot.call.name))
     draft.refusals = 0
@@ -41,7 +52,7 @@ def on_approval_refused(setup: Setup, state: AgentState, event: ApprovalRefused)
     if found is None:
         return reject(state, event, "no call awaits this approval")
     phase, position = found
-    draft, slot = Draft(setup, state), phase.slots[position]
+    draft, slot = take_up(setup, state, phase, event.at), phase.slots[position]
     if event.always:
         draft.remembered = (*draft.remembered, Rule("deny", slot.call.name, event.reason))
     status = refuse(draft, "the user refused this call", event.reason)

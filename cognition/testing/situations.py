@@ -146,5 +146,5 @@ def _account(world: World) -> list[Any]:
     ran = [{"id": call.id} for call in turn.ran]
     usage = turn.usage
     used = [usage.input_tokens, usage.output_tokens, usage.reused_tokens, usage.cost]
-    counts = (turn.started_at, turn.replies, turn.calls, turn.refusals, turn.workers, turn.continued)
+    counts = (turn.started_at, turn.replies, turn.calls, turn.refusals, turn.workers, turn.continued, turn.asked_at)
     return [granted, counts, used, ran]

@@ -21,6 +21,7 @@ from cognition.decisions import (
     Effect,
     Rejected,
     Remember,
+    ReviewPlan,
     RunHook,
     SpawnWorker,
     TurnFinished,
@@ -37,6 +38,7 @@ from cognition.inputs import (
     ModelFailed,
     ModelInterrupted,
     ModelReplied,
+    PlanReviewed,
     QuestionAnswered,
     UserSpoke,
     WorkerFailed,
@@ -69,6 +71,8 @@ class Turn:
     usage: Usage = Usage()
     ran: tuple[ToolCall, ...] = ()
     """The calls of the newest reply that were let run, in the order in which they were."""
+    asked_at: float | None = None
+    """Since when nothing goes on and a person is waited for; None where something goes on."""
 
 
 @frozen
@@ -134,10 +138,17 @@ COUNTED = frozenset(
         CancelAsked,
         ApprovalGiven,
         ApprovalRefused,
+        QuestionAnswered,
+        PlanReviewed,
         HookReturned,
     }
 )
 """Inputs that change the turn's account."""
+
+ASKED = frozenset({AskApproval, AskUser, ReviewPlan})
+"""Effects that a person answers."""
+BY_PERSONS = (ApprovalGiven, ApprovalRefused, QuestionAnswered, PlanReviewed)
+"""The answers. What only persons took is no time of the turn's."""
 
 
 def count(world: World, event: Input) -> Turn | None:
@@ -147,6 +158,8 @@ def count(world: World, event: Input) -> Turn | None:
         return Turn(event.at) if isinstance(event, UserSpoke) else turn
     if turn is None:
         return None
+    if turn.asked_at is not None and isinstance(event, BY_PERSONS):
+        turn = evolve(turn, started_at=turn.started_at + max(0.0, event.at - turn.asked_at))
     match event:
         case ModelReplied(usage=usage):
             return _with(turn, turn.usage + usage, replies=turn.replies + 1, ran=())
@@ -166,7 +179,9 @@ def count(world: World, event: Input) -> Turn | None:
 
 def _with(turn: Turn, usage: Usage, *, replies: int, ran: tuple[ToolCall, ...]) -> Turn:
     """``evolve`` for what happens most often; it would take a tenth of a whole exploration's time."""
-    return Turn(turn.started_at, replies, turn.calls, turn.refusals, turn.workers, turn.continued, usage, ran)
+    return Turn(
+        turn.started_at, replies, turn.calls, turn.refusals, turn.workers, turn.continued, usage, ran, turn.asked_at
+    )
 
 
 def _with_run(turn: Turn, call: ToolCall) -> Turn:
@@ -180,6 +195,7 @@ def _with_run(turn: Turn, call: ToolCall) -> Turn:
         turn.continued,
         turn.usage,
         (*turn.ran, call),
+        turn.asked_at,
     )
 
 
@@ -241,7 +257,16 @@ def after(world: World, event: Input, transition: Transition) -> World:
             _close(decision.effect_id, open_, over)
         elif kind is TurnFinished:
             turn, granted, changed = None, (), ()
+    if turn is not None:
+        asked_at = _asked_at(open_, event.at) if open_ and open_ != list(world.open) else turn.asked_at
+        if asked_at != turn.asked_at:
+            turn = evolve(turn, asked_at=asked_at)
     return World(state, tuple(open_), tuple(over[-REMEMBERED_EFFECTS:]), granted, changed, turn)
+
+
+def _asked_at(open_: list[Effect], now: float) -> float | None:
+    """Since when nothing goes on and a person is waited for, after what is in flight has changed."""
+    return now if all(type(effect) in ASKED for effect in open_) else None
 
 
 def _used(granted: tuple[ToolCall, ...], name: str) -> tuple[ToolCall, ...]:
