@@ -6,10 +6,12 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from attrs import evolve
 
 from cognition import (
     ApprovalGiven,
     ApprovalRefused,
+    CallModel,
     CallTool,
     Cancelled,
     Completed,
@@ -24,12 +26,14 @@ from cognition import (
     MemoryRecalled,
     ModelFailed,
     ModelInterrupted,
+    ModelReplied,
     PlanReviewed,
     ProposedCall,
     QuestionAnswered,
     TimerFired,
     ToolFailed,
     ToolReturned,
+    ToolSpec,
     TurnFinished,
     Usage,
     UserSpoke,
@@ -60,10 +64,6 @@ WAYS: dict[str, tuple[dict[str, Any], list[Input], Answer]] = {
     "a timer": ({}, [BUSY], lambda at: TimerFired(FIRST, at=at)),
     "a result": ({}, [WRITING], lambda at: ToolReturned(FIRST, "x", at=at)),
     "a failure": ({}, [WRITING], lambda at: ToolFailed(FIRST, "x", at=at)),
-    "an approval": ({}, [DELETING], lambda at: ApprovalGiven(FIRST, at=at)),
-    "a refusal": ({}, [DELETING], lambda at: ApprovalRefused(FIRST, at=at)),
-    "an answer": ({}, [ASKING], lambda at: QuestionAnswered(FIRST, (("a",),), at=at)),
-    "a review": ({}, [PLANNING], lambda at: PlanReviewed(FIRST, True, at=at)),
     "a recollection": ({}, [RECALLING], lambda at: MemoryRecalled(FIRST, at=at)),
     "a recollection before the answer": ({"recall_first": True}, [], lambda at: MemoryRecalled(effect("1.0.0"), at=at)),
     "a worker": ({}, [SPAWNING], lambda at: WorkerFinished(FIRST, "x", at=at)),
@@ -87,6 +87,48 @@ WAYS: dict[str, tuple[dict[str, Any], list[Input], Answer]] = {
         lambda at: HookReturned(FIRST, "go_on", at=at),
     ),
 }
+
+BY_PERSONS: dict[str, tuple[ModelReplied, Answer]] = {
+    "an approval": (DELETING, lambda at: ApprovalGiven(FIRST, at=at)),
+    "a refusal": (DELETING, lambda at: ApprovalRefused(FIRST, at=at)),
+    "an answer": (ASKING, lambda at: QuestionAnswered(FIRST, (("a",),), at=at)),
+    "a review": (PLANNING, lambda at: PlanReviewed(FIRST, True, at=at)),
+}
+
+
+@pytest.mark.parametrize("way", BY_PERSONS)
+@pytest.mark.parametrize("later", [-50.0, 0.0, 50.0, 1e6])
+@pytest.mark.parametrize(("worked", "over"), [(9.0, False), (10.0, True)])
+def test_time_that_only_a_person_takes_does_not_count(way: str, later: float, worked: float, over: bool) -> None:
+    """The turn goes on after the answer, whenever it comes, and has as much time left as when the person was asked."""
+    asking, answer = BY_PERSONS[way]
+    session = Session(engine_with(WRITE, DELETE, limits=Limits(seconds=10.0), features=("questions", "plan")))
+    session(UserSpoke("Go", at=100.0))
+    session(evolve(asking, at=104.0))
+
+    (*_, first) = session(answer(104.0 + later))
+    assert isinstance(first, CallTool | CallModel)
+    began = 104.0 + max(later, 0.0)
+    ended = began + worked - 4.0
+    answered = ToolReturned(first.effect_id, "x", at=ended)
+    if isinstance(first, CallModel):
+        answered = replied(first.effect_id, "", ProposedCall("write"), at=ended)
+    decisions = session(answered)
+
+    assert over == any(isinstance(decision, LimitHit) for decision in decisions)
+
+
+def test_time_that_a_person_takes_beside_a_call_that_runs_counts() -> None:
+    peek, look = ToolSpec("peek", read_only=True, approval=True), ToolSpec("look", read_only=True)
+    session = Session(engine_with(peek, look, limits=Limits(seconds=10.0)))
+    session(UserSpoke("Go", at=100.0))
+    session(replied("1.1.0", "", ProposedCall("look"), ProposedCall("peek"), at=101.0))
+    session(ToolReturned(FIRST, "x", at=109.0))
+
+    decisions = session(ApprovalGiven(effect("1.1.2"), at=200.0))
+
+    assert [CallTool] == [type(decision) for decision in decisions]
+    assert any(isinstance(one, LimitHit) for one in session(ToolReturned(decisions[0].effect_id, "y", at=201.0)))
 
 
 @pytest.mark.parametrize("way", WAYS)

@@ -106,17 +106,20 @@ def test_time_that_ran_out_while_waiting_ends_the_turn() -> None:
     assert end == TurnFinished(LimitReached("seconds"), Usage())
 
 
-def test_time_that_ran_out_while_the_user_was_asked_lets_nothing_run() -> None:
+def test_time_that_ran_out_beside_a_question_to_the_user_lets_nothing_run() -> None:
     """An approval comes too late when the turn's time is over; neither that call nor the next one runs (law L6)."""
-    session = Session(engine_with(DELETE, WRITE, limits=Limits(seconds=5.0)))
+    look, peek = ToolSpec("look", read_only=True), ToolSpec("peek", read_only=True, approval=True)
+    session = Session(engine_with(look, peek, WRITE, limits=Limits(seconds=5.0)))
     session(UserSpoke("Clean up", at=100.0))
-    session(replied("1.1.0", "", ProposedCall("delete"), ProposedCall("write"), at=101.0))
+    calls = (ProposedCall("look"), ProposedCall("peek"), ProposedCall("write"))
+    session(replied("1.1.0", "", *calls, at=101.0))
+    session(ToolReturned(effect("1.1.1"), "x", at=105.0))
 
-    decisions = session(ApprovalGiven(effect("1.1.1"), at=105.0))
+    decisions = session(ApprovalGiven(effect("1.1.2"), at=105.0))
 
     detail = "the limit of 5 seconds is reached"
     assert (LimitHit("seconds", detail), TurnFinished(LimitReached("seconds"), Usage())) == decisions
-    assert [(f"Not run: {detail}.", "error")] * 2 == session.results
+    assert [("x", "ok"), *[(f"Not run: {detail}.", "error")] * 2] == session.results
 
 
 def test_time_that_runs_out_between_two_calls_lets_the_second_one_not_run() -> None:
