@@ -116,6 +116,8 @@ class Interpreter(ABC):
         """The run under way; None between runs."""
         self._latest: Turn | None = None
         """The run under way or the one before it, whose turn may still be open; None if another process ran it."""
+        self._promised: set[EffectId] = set()
+        """The effects that the program will answer later, as far as this process knows."""
         self._untouched: frozenset[EffectId] = frozenset()
         """The effects in flight that had not begun when the run before was left."""
         self._reply: ReplyStream | None = None
@@ -178,6 +180,7 @@ class Interpreter(ABC):
                 self.driver.pending.clear()
             else:
                 self._keep_pending()
+                self._promised.update(self.driver.pending)
             self._latest, turn.inherited = turn, frozenset(self.driver.in_flight) - self._untouched
             self.observers.take_up(self.driver.state)
             return self.driver.resume(self._settle_interrupted)
@@ -204,12 +207,16 @@ class Interpreter(ABC):
         return [effect for effect in effects if effect.effect_id in pending or outlives_its_run(effect, tools)]
 
     def check_nothing_waits(self, event: Input | None) -> None:
-        """A new message must not give up what waits for an answer.
+        """A new message must not give up what the program will answer later; a question that an interrupt cut short, it
+        does. Of an earlier process nobody knows which of the two it was.
 
         Raises:
             PendingError: the turn before waits for answers.
         """
-        if isinstance(event, UserSpoke) and (waiting := self.waiting()):
+        if not isinstance(event, UserSpoke):
+            return
+        unknown = self._latest is None
+        if waiting := [effect for effect in self.waiting() if unknown or effect.effect_id in self._promised]:
             effects = ", ".join(f"{type(effect).__name__} {effect.effect_id}" for effect in waiting)
             raise PendingError(
                 f"the turn before waits for answers ({effects}); hand them in with answer(), or cancel() it"
@@ -239,6 +246,7 @@ class Interpreter(ABC):
     def _opening(self, turn: Turn) -> Iterator[Input]:
         yield from self._closing("the turn before was broken off")
         self._latest, self._untouched = turn, frozenset()
+        self._promised.clear()
         self.driver.lost.clear()
         self.began, self.finished = len(self.driver.state.history), None  # after what closed the turn before
 
@@ -341,6 +349,7 @@ class Interpreter(ABC):
             case Postponed(turn=turn, effect_id=effect_id):
                 if turn is self._turn:
                     self._release(effect_id)
+                    self._promised.add(effect_id)
                     self.driver.put_away(effect_id)
             case Progress(turn=turn, said=said):
                 if turn is self._turn:

@@ -281,7 +281,7 @@ def test_a_close_that_begins_at_any_await_of_a_turn_and_is_cancelled_closes_it(
         where = f"closed at {stop}, cancelled {'twice' if again else 'once'}"
         error = running.exception()
         assert error is None or isinstance(error, AgentClosedError), where
-        assert Idle() == agent.state.phase, where
+        assert Idle() == agent.state.phase or agent.pending, where  # what can be answered later stays open
         assert not is_being_written(journal), where
         report = replay(journal).raise_for_divergence()
         assert report.state == agent.state, where

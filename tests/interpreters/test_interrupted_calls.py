@@ -23,7 +23,7 @@ from cognition import (
     WorkerFinished,
     from_data,
 )
-from interpreters import Agent, AsyncAgent, replay, tool
+from interpreters import Agent, AsyncAgent, PendingError, replay, tool
 from interpreters.recording.journal import Journal, JournalWriteError
 from interpreters.testing.fakes import ScriptedModel, call
 from tests.cognition.told import MAY_HAVE_HAPPENED, NOT_RUN, RAN, STOPPED
@@ -78,7 +78,6 @@ def wipe() -> str:
         ([call("pay")], [MAY_HAVE_HAPPENED]),
         ([call("pay"), call("wipe")], [MAY_HAVE_HAPPENED, NOT_RUN]),
         ([call("look")], [STOPPED]),
-        ([call("wipe")], [NOT_RUN]),
         ([spawn("ann")], [MAY_HAVE_HAPPENED]),
     ],
 )
@@ -104,6 +103,30 @@ def test_a_session_that_was_killed_and_goes_on_with_a_new_message_tells_what_may
     assert [Completed("Well.")] == [result.outcome for result in said.results]
     assert [(text, "cancelled") for text in expected] == said.tool_results
     assert replay(path).raise_for_divergence().state == said.state
+
+
+@pytest.mark.behaviour("C13a")
+@pytest.mark.parametrize("resumed", [resumed_in_sync, resumed_in_asyncio])
+def test_an_approval_that_was_asked_for_when_the_program_was_killed_is_not_given_up_by_a_new_message(
+    resumed: Any, tmp_path: Path
+) -> None:
+    path = tmp_path / "s.jsonl"
+
+    def session() -> None:
+        with Agent(ScriptedModel([call("wipe")]), [wipe], journal=path, approve=die) as agent:
+            agent.run("Go!")
+
+    killed(session)
+    with pytest.raises(PendingError, match=r"waits for answers \(AskApproval 1.1.1\)"):
+        resumed(path, ScriptedModel([]), "And now?", tools=[wipe])
+
+    with Agent.resume(path, ScriptedModel(["Well."]), [wipe]) as agent:
+        assert [effect.effect_id for effect in agent.pending] == ["1.1.1"]
+        assert agent.cancel()
+        assert agent.run("And now?").text == "Well."
+    assert (NOT_RUN, "cancelled") in [
+        (message.content, message.status) for message in agent.state.history if isinstance(message, ToolMessage)
+    ]
 
 
 @pytest.mark.parametrize("resumed", [resumed_in_sync, resumed_in_asyncio])

@@ -21,7 +21,6 @@ from cognition import (
     Limits,
     Policy,
     Rule,
-    ToolSpec,
 )
 from interpreters import Agent, AsyncAgent, Tool, events, fakes, tool
 from interpreters.agents.options import AgentOptions, HandleOptions, ProgramOptions, declared
@@ -172,7 +171,7 @@ def test_nothing_raw_comes_of_any_value(door: Callable[..., Any], data: st.DataO
         (lambda: Agent("gpt-4"), "model must be a Runtime, such as load_model() gives, not 'gpt-4'"),
         (lambda: Agent(), "Agent needs model"),
         (lambda: Agent(model(), limits={"steps": 3}), "not a mapping; write Limits(steps=...)"),
-        (lambda: Agent(model(), [ToolSpec("x")]), "tools[0] must be a Tool or a function, not a ToolSpec"),
+        (lambda: Agent(model(), [5]), "tools[0] must be a Tool or a ToolSpec or a function, not 5"),
         (lambda: Agent(model(), [], "", 5), "takes at most 3 values by their place, and got 4"),
         (lambda: Agent(model(), context_tokens=0), "context_tokens must be above 0"),
         (lambda: Agent(model(), features="plan"), "features must be a list, not 'plan'"),

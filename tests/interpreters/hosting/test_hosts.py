@@ -160,7 +160,7 @@ def test_a_fault_of_the_program_s_own_is_raised_as_by_an_agent() -> None:
         handle = host.open("a", [pay], approve=lambda request: next(answers))
         for _ in range(2):
             with pytest.raises(
-                ConfigError, match="approve has to return True, False, an Approval or a Future, not 'yes'"
+                ConfigError, match="approve has to return True, False, an Approval, a Future or LATER, not 'yes'"
             ):
                 handle.run("Pay!")
         handle.program = attrs.evolve(handle.program, approve=fakes.ScriptedApprovals([]))
