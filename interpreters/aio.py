@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import threading
-from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine
 from functools import cached_property, partial
 from typing import Any, ClassVar
@@ -19,7 +17,6 @@ from cognition import (
     AgentState,
     CallModel,
     CallTool,
-    CancelAsked,
     CognitiveEngine,
     CogstepError,
     ConfigError,
@@ -33,6 +30,7 @@ from cognition import (
 from cognition.decisions import Effect
 from cognition.features import Mode
 from interpreters.driver import Handlers, Recorder
+from interpreters.loop.between import BetweenRuns
 from interpreters.loop.clock import Clock
 from interpreters.loop.errors import BusyError
 from interpreters.loop.interpreter import ASKS_THE_USER, BUSY, Interpreter
@@ -44,13 +42,9 @@ from interpreters.observing.observers import Observers
 from interpreters.performers import CONSULTED, Answered, Performer, Scope, async_performers, unanswered
 from interpreters.program.later import LATER
 from interpreters.program.program import Program
-from interpreters.threads.offloading import awaited, seen, to_its_end
+from interpreters.threads.offloading import awaited, to_its_end
 from interpreters.tools.context import ToolContext
 from interpreters.tools.tool import describe
-
-Between = ModeChanged | CancelAsked
-"""What may be handed in while no run is under way."""
-BETWEEN = (ModeChanged, CancelAsked)
 
 Work = Callable[[], Coroutine[Any, Any, Answered | None]]
 """Carries an effect out. Called by its task, since one that is cancelled before it begins would leave it unawaited."""
@@ -92,17 +86,13 @@ class AsyncInterpreter(Interpreter):
         """Reads what the model writes, where something else goes on beside it."""
         self._alone: tuple[CallModel, Scope] | None = None
         """The reply that is to be read in the session's own task."""
-        self._between: deque[Between] = deque()
-        """What came between runs, and is not on the disk yet."""
-        self._outside = threading.Lock()
-        """Held by a thread that hands something in while no loop has the session: until then none takes it."""
-        self._taking: asyncio.Task[None] | None = None
         self._rest: set[asyncio.Future[None]] = set()
         """Futures of those who wait until the turn under way is closed."""
         self._end: set[asyncio.Future[None]] = set()
         """Futures of those who wait until its run has ended."""
         self._performers = async_performers(program)
         super().__init__(engine, program, observers=observers, recorder=recorder, state=state, clock=clock)
+        self._between = BetweenRuns(self.driver, self._mailbox, lambda: self._turn is not None)
 
     # ------------------------------------------------------------------------------------------------ running a turn
 
@@ -127,7 +117,7 @@ class AsyncInterpreter(Interpreter):
                 self._group, self._driving = group, True
                 try:
                     beginning = self._before(event, turn or Turn())
-                    self._begin_taking()
+                    self._between.begin()
                     for earlier in beginning:
                         await self.driver.advance_async(earlier, to_its_end)
                     if event is not None:
@@ -156,11 +146,8 @@ class AsyncInterpreter(Interpreter):
                 self._tell(self._end)
 
     async def ready(self) -> None:
-        """Wait until what came between runs is on the disk."""
-        self._belongs_here()
-        self._take_unread()
-        if self._turn is None and (self._between or self._taking is not None):
-            await self._all_taken()
+        """Wait until what was handed in between runs is on the disk."""
+        await self._between.ready()
 
     async def ended(self) -> None:
         """Wait until the run under way has ended."""
@@ -219,95 +206,13 @@ class AsyncInterpreter(Interpreter):
         What comes while the model writes holds for the calls of its reply, and is told of when the reply has ended.
         Between turns it may wait for the disk, or for the session's loop; what comes next waits for it, and raises.
         """
-        self._hand_in(ModeChanged(mode))
+        self._between.hand_in(ModeChanged(mode))
 
     def _give_up(self, reason: str) -> bool:
         if not self.waiting():
             return False
-        self._hand_in(self._cancellation(reason))
+        self._between.hand_in(self._cancellation(reason))
         return True
-
-    def _hand_in(self, event: Between) -> None:
-        """Have the session take an input of nobody's effect. From any thread while a run is under way."""
-        if self._turn is not None and not self._between:  # else behind those
-            self._mailbox.send(event)
-            if self._turn is None and (loop := self._mailbox.runs_in()):  # it has ended, and may not have read this
-                loop.call_soon_threadsafe(self._begin_taking)
-        elif not self._is_here():
-            self._hand_in_from_outside(event)
-        else:
-            self._belongs_here()
-            if self._between or self._mailbox or self.driver.waits(event):
-                self._between.append(event)
-                self._begin_taking()
-            else:
-                self.driver.advance(event)
-
-    def _is_here(self) -> bool:
-        """Whether a loop runs on this thread, and no other has the session."""
-        try:
-            return self._mailbox.runs_in() in (None, asyncio.get_running_loop())
-        except RuntimeError:
-            return False
-
-    def _belongs_here(self) -> None:
-        """The session's loop is the one that runs on this thread."""
-        if self._turn is None:
-            with self._outside:
-                self._mailbox.belongs_to(asyncio.get_running_loop())
-
-    def _hand_in_from_outside(self, event: Between) -> None:
-        """On another thread than the session's loop, which takes it; or this thread, if there is none to hold up."""
-        with self._outside:
-            self._between.append(event)
-            loop = self._mailbox.runs_in()
-            if loop is None:
-                self._take_unread()
-                while self._between:
-                    self.driver.advance(self._between[0])
-                    self._between.popleft()
-                return
-        with contextlib.suppress(RuntimeError):  # it was closed meanwhile: the next one does it
-            loop.call_soon_threadsafe(self._begin_taking)
-
-    def _take_unread(self) -> None:
-        """What was handed in when a run had read its last letter comes before what is handed in after it."""
-        if self._turn is None and self._mailbox:
-            self._between.extendleft(reversed(self._mailbox.unread(BETWEEN)))
-
-    def _begin_taking(self) -> None:
-        self._take_unread()
-        if self._turn is not None:  # one began meanwhile
-            while self._between:  # taken away last, since another thread looks whether there is anything
-                self._mailbox.post(self._between[0])
-                self._between.popleft()
-        elif self._between and (self._taking is None or self._taking.done()):
-            self._taking = asyncio.get_running_loop().create_task(self._take())
-            self._taking.add_done_callback(seen)
-
-    async def _take(self) -> None:
-        for _ in range(len(self._between)):  # those that come meanwhile hold nothing up
-            before = self.driver.state
-            try:
-                await self.driver.advance_async(self._between[0], to_its_end)
-            except BaseException:
-                if self.driver.state is not before:  # broken off when it was on the disk
-                    self._between.popleft()
-                raise
-            self._between.popleft()
-
-    async def _all_taken(self) -> None:
-        """Wait until what came between runs is on the disk; a write that failed is tried again."""
-        await self._taking_done()
-        if self._between:
-            self._begin_taking()
-            if self._taking is not None:
-                await self._taking_done()
-                self._taking.result()
-
-    async def _taking_done(self) -> None:
-        while self._taking is not None and not self._taking.done():
-            await asyncio.wait([self._taking])
 
     # ---------------------------------------------------------------------------------------- where inputs come from
 
