@@ -67,6 +67,7 @@ def assemble(
     tools: Iterable[Usable],
     system: str,
     given: AgentOptions,
+    *,
     start: AgentState | None = None,
     origin: Origin | None = None,
     veil: Veil | None = None,

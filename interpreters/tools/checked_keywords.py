@@ -23,15 +23,15 @@ from attrs import define, field
 from interpreters.tools.ecma import Pattern
 
 MOST_STEPS = 50_000
-"""Keywords looked at in one check, about a quarter of a second."""
+"""The most keywords that one check looks at, which takes about a quarter of a second."""
 
 DEEPEST_STACK = 0.7
-"""The part of Python's stack that a check goes down into, that of its callers included. The package's own data
-structures, which are native, end the process where the stack ends within them.
+"""The share of Python's stack, its callers' included, that a check may use. The package's own data structures, which
+are native, end the process where the stack ends within them.
 """
 
 PATTERN_SECONDS = 0.5
-"""For all patterns of one check."""
+"""The seconds for all patterns of one check."""
 
 TOO_DEEP = "they are nested too deeply to be checked, or the schema refers to itself without end"
 
@@ -45,12 +45,12 @@ EMAIL = re.compile(r"[^\s@]+@[^\s@]+")
 
 
 class SpentError(Exception):
-    """A check has taken all that one may take."""
+    """A check has used up its budget."""
 
 
 @define
 class Budget:
-    """What one check may take."""
+    """What is left to one check: keywords to look at, and seconds for its patterns."""
 
     patterns: Mapping[str, Pattern]
     steps: int = MOST_STEPS

@@ -11,7 +11,7 @@ Deps = TypeVar("Deps")
 class ToolCancelled(BaseException):
     """Raised by ``ToolContext.check`` to leave a tool whose call was cancelled.
 
-    No ``Exception``: a tool that catches those around its work shall not catch this one by accident.
+    It is no ``Exception``, so that a tool which catches those around its work does not catch this one by accident.
     """
 
 

@@ -1,8 +1,8 @@
 """The check of arguments against a JSON Schema that others wrote: all of it, before a tool runs.
 
-Sampling is held to what a grammar can say; this is where the rest is seen to, and where the calls of models are judged
-that are held to nothing. Nothing is fetched, nothing takes without end: references have to lead somewhere within the
-schema, patterns have a time limit, and a schema whose parts multiply has so many steps for one check.
+Sampling holds calls to what a grammar can say; here the rest is checked, and all calls of models that sampling does not
+hold to anything. Nothing is fetched, and nothing takes without end: references have to lead somewhere within the
+schema, patterns have a time limit, and one check of a schema whose parts multiply has a limited number of steps.
 
 It needs the extra ``schemas``. The package ``jsonschema`` is imported once the first such tool is made.
 """
@@ -20,16 +20,16 @@ from interpreters.tools.ecma import Pattern, UnreadablePatternError
 from runtime.constrained.schema import look_over
 
 MOST_PROBLEMS = 8
-"""Problems that a model is told of; the others come once these are mended."""
+"""The most problems that a model is told of at once; the others follow when these are mended."""
 
 LONGEST_PROBLEM = 240
-"""Characters of one of them."""
+"""The most characters of one problem."""
 
 MOST_SCHEMA_STEPS = 2_000_000
-"""Keywords looked at to see whether a schema is one, some seconds' worth."""
+"""The most keywords that are looked at to see whether a schema is valid, which takes some seconds."""
 
 DRAFTS = ("Draft202012Validator", "Draft7Validator", "Draft4Validator")
-"""Tried in turn for a schema that does not say which it is written in: what each calls a schema differs."""
+"""The drafts that are tried in turn for a schema that does not name its own: what is a valid schema differs."""
 
 
 class FullCheck:
@@ -40,7 +40,7 @@ class FullCheck:
         subject: what errors call it.
 
     Raises:
-        ConfigError: it is no JSON Schema, is too large or too deep, refers to what is elsewhere, or has a pattern that
+        ConfigError: the schema is no JSON Schema, is too large or too deep, refers to what is elsewhere, or has a pattern that
             can't be read; or the extra ``schemas`` is not installed.
     """
 
@@ -84,17 +84,17 @@ class FullCheck:
             seen: set[int] = set()
             while waiting:
                 one, resolver = waiting.pop()
-                told = one.contents
-                if not isinstance(told, dict) or id(told) in seen:
+                part = one.contents
+                if not isinstance(part, dict) or id(part) in seen:
                     continue
-                seen.add(id(told))
-                problems += self._patterns_of(told)
+                seen.add(id(part))
+                problems += self._patterns_of(part)
                 for keyword in ("$ref", "$dynamicRef"):
-                    if keyword in told:
+                    if keyword in part:
                         try:
-                            found = resolver.lookup(told[keyword])
+                            found = resolver.lookup(part[keyword])
                         except Unresolvable:
-                            problems.append(f"{keyword!r} leads nowhere in it, and nothing is fetched: {told[keyword]}")
+                            problems.append(f"{keyword!r} leads nowhere in it, and nothing is fetched: {part[keyword]}")
                         else:
                             waiting.append((specification.create_resource(found.contents), found.resolver))
                 waiting += [(within, resolver.in_subresource(within)) for within in one.subresources()]
@@ -111,10 +111,10 @@ class FullCheck:
             raise ConfigError(f"{subject} can't be checked: {listed}")
         return registry
 
-    def _patterns_of(self, told: Mapping[str, Any]) -> Iterator[str]:
-        """What is wrong with the patterns of a schema; the others are kept."""
-        named = told.get("patternProperties")
-        for pattern in (told.get("pattern"), *(named if isinstance(named, dict) else ())):
+    def _patterns_of(self, part: Mapping[str, Any]) -> Iterator[str]:
+        """Keep the patterns of a part of the schema; gives what is wrong with those that can't be read."""
+        named = part.get("patternProperties")
+        for pattern in (part.get("pattern"), *(named if isinstance(named, dict) else ())):
             if isinstance(pattern, str) and pattern not in self._patterns:
                 try:
                     self._patterns[pattern] = Pattern(pattern)
@@ -130,13 +130,13 @@ def _draft_of(schema: Any, subject: str) -> Any:
     """
     import jsonschema
 
-    told = ""
+    reasons = ""
     for draft in [_named_draft(schema)] if "$schema" in schema else [getattr(jsonschema, name) for name in DRAFTS]:
         problems = _problems_of(draft, schema)
         if not problems:
             return draft
-        told = told or "; ".join(problems)
-    raise ConfigError(f"{subject} are no JSON Schema: {told}")
+        reasons = reasons or "; ".join(problems)
+    raise ConfigError(f"{subject} are no JSON Schema: {reasons}")
 
 
 def _named_draft(schema: Mapping[str, Any]) -> Any:
@@ -151,7 +151,7 @@ def _named_draft(schema: Mapping[str, Any]) -> Any:
 
 
 def _problems_of(draft: Any, schema: Any) -> list[str]:
-    """Why something is no schema of a draft."""
+    """The reasons why something is no schema of this draft."""
     check = guarded(draft)(draft.META_SCHEMA, format_checker=None)
     token = BUDGET.set(Budget({}, steps=MOST_SCHEMA_STEPS))
     try:

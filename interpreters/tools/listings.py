@@ -27,9 +27,9 @@ class Listed:
     """One tool of a list."""
 
     place: int
-    """Counts from 0."""
+    """Its place in the list, from 0."""
     name: str
-    """Empty where it has none."""
+    """Empty where the tool has no name."""
     spec: ToolSpec | None
     problem: str = ""
     """Why there is no ``spec``."""
@@ -43,16 +43,16 @@ class Unreadable:
 
 
 DEEPEST = 150
-"""Levels of brackets that are decoded; no schema is read that has as many."""
+"""The number of brackets within brackets from which on a text is not decoded; no schema is read that has as many."""
 
 MOST_DIGITS = 1000
-"""Of a whole number; Python itself reads four times as many."""
+"""The most digits of a whole number; Python itself reads four times as many."""
 
 SIGNS = re.compile(r'"(?:[^"\\]|\\.)*"|[\[{]|[\]}]', re.DOTALL)
-"""Brackets, and strings, within which there are none."""
+"""Finds brackets, and strings, in which brackets don't count."""
 
 TOO_DEEP = "-Infinity"
-"""Written in place of what is nested too deeply: no JSON, but read by Python's decoder and handed to a hook."""
+"""Stands in the place of what is nested too deeply: it is no JSON, but Python's decoder hands it to a hook."""
 
 
 def decode_listing(text: str) -> Any:
@@ -75,7 +75,7 @@ def _constant(text: str) -> Unreadable:
 
 
 def _shallow(text: str) -> str:
-    """A text without what stands in more than so many brackets."""
+    """A text without what is nested ``DEEPEST`` brackets deep or deeper."""
     kept, depth, begun = [], 0, 0
     for sign in SIGNS.finditer(text):
         if sign[0] in "[{":

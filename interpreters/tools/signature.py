@@ -30,7 +30,7 @@ class Parameter:
     schema: Schema
     required: bool
     optional: bool
-    """None may be given, though the schema doesn't say so: the default is None."""
+    """Whether None may be given though the schema doesn't say so, since it is the default."""
 
 
 def parameters(
@@ -60,12 +60,12 @@ def parameters(
 
 
 def is_async(function: Callable[..., Any]) -> bool:
-    """Whether calling it gives something to await."""
+    """Whether calling the function gives something to await."""
     return inspect.iscoroutinefunction(_annotated(function))
 
 
 def _annotated(function: Callable[..., Any]) -> Callable[..., Any]:
-    """What carries the annotations: of a partial its function, of an object its ``__call__``."""
+    """The function that carries the annotations: a partial's own function, an object's ``__call__``."""
     if isinstance(function, partial):
         return _annotated(function.func)
     return function if inspect.isroutine(function) else type(function).__call__

@@ -324,7 +324,7 @@ def too_late(tool: Tool[..., Any], effect: CallTool) -> ToolFailed:
 
 
 LEFT = "the call was cancelled while it ran; it may have happened, in part or in whole"
-"""What the model is told of a call that was left in its middle."""
+"""What the model is told of a call that was cancelled while it ran."""
 
 TOOL_FAULTS = (Exception, ToolCancelled, SystemExit)
 """SystemExit: a tool that calls sys.exit() must not take the session with it."""

@@ -59,11 +59,11 @@ class CallWriter:
         """Prepare what all rules need.
 
         Args:
-            rules: that they are added to.
+            rules: the rules are added to these.
             spec: the format.
-            tools: that are offered.
-            named: what stands before the name began the call, so that the name is next.
-            others: the model may also finish a name that is not offered, to be told then that there is no such tool.
+            tools: the tools that are offered.
+            named: whether the marker before the name began the call, so that the name is next.
+            others: whether the model may also finish a name that is not offered, to be told that there is no such tool.
         """
         assert spec.calls is not None  # whoever writes calls has looked
         self._named = named
@@ -91,7 +91,7 @@ class CallWriter:
         return None
 
     def weakened(self, tool: Tool) -> tuple[Weakened, ...]:
-        """What of a tool's schema is not held to in this format; whole once rules were written."""
+        """The parts of a tool's schema that calls in this format are not held to; complete once rules were written."""
         known = next(one for one in self._tools if one.spec.name == tool.spec.name and one.offered)
         own = (one for (name, _, _), one in self._loosened.items() if name == tool.spec.name)
         return (*known.weakened, *own)
@@ -288,7 +288,7 @@ class CallWriter:
         return self.rules.rule(f"{self._head(tool)} {self.space} ({' | '.join(options)}) {body_end}")
 
     def _part(self, member: Member, written: str) -> str:
-        """A parameter with its rule, white space behind it; it may be missing if it may be."""
+        """A parameter by its rule, with white space behind it; it may be left out unless it is required."""
         return f"({written} {self.space})" + ("" if member.required else "?") if written else ""
 
     def _writable_key(self, tool: Tool, name: str, markers: ParameterMarkers) -> bool:
@@ -382,7 +382,7 @@ class CallWriter:
 
 
 def _split(schema: Schema, node: Node) -> tuple[list[Text | Choice], list[Node]]:
-    """What a value may be as bare text, and what else it may be."""
+    """The texts that a value may be, which are written bare, and what else it may be."""
     texts: list[Text | Choice] = []
     others: list[Node] = []
     match schema.resolve(node) if isinstance(node, Reference) else node:

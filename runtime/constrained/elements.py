@@ -48,16 +48,16 @@ QUOTED = '"(?s:.*)"'
 BLANK = "[ \\n\\t]*"
 
 MOST_ELEMENTS = 2000
-"""Tags of one tool. Schemas that refer to each other would multiply beyond measure."""
+"""The most tags that are written for one tool: schemas that refer to each other would multiply beyond measure."""
 MOST_REFERENCES = 12
-"""References within references that are followed."""
+"""The most references within references that are followed."""
 
 UNWRITABLE = ""
 """The rule for values that a format has no way to write."""
 
 
 def no_other(types: frozenset[str], *, any_: bool = False) -> str:
-    """To be added to a text's terminal: it is not written as another value of these types; ``any_``: of any type."""
+    """What is added to a text's terminal so that no other value of these types (``any_``: of any) is written so."""
     kinds = READ_AS if any_ else types & READ_AS.keys()
     patterns = [*dict.fromkeys(READ_AS[kind] for kind in sorted(kinds)), *([QUOTED] if any_ else [])]
     return f" & ~{regex(BLANK + '(?:' + '|'.join(patterns) + ')' + BLANK)}" if patterns else ""
@@ -67,10 +67,10 @@ class ElementWriter:
     """Writes the rules for the arguments of one tool.
 
     Args:
-        rules: that they are added to.
-        schema: of the arguments.
-        types: of their values by path, as the parser has them.
-        markers: of the format.
+        rules: the rules are added to these.
+        schema: the schema of the arguments.
+        types: the types of their values by path, as the parser has them.
+        markers: the format's.
         stops: texts that end a call wherever they stand.
     """
 
@@ -89,7 +89,7 @@ class ElementWriter:
         self._stops = stops
         self._values = ValueWriter(rules, schema)
         self._within: list[str] = []
-        """References that are being followed."""
+        """The references that are being followed, outermost first."""
         self._written = 0
 
     def element(self, key: str, node: Node, path: str) -> str:

@@ -30,24 +30,24 @@ from runtime.constrained.watch import CallWatch
 from runtime.errors import ConstraintError
 
 KEPT_SETS = 16
-"""Sets of tools whose grammars are kept: those of the agents that share a model."""
+"""The number of sets of tools whose grammars are kept: one for each agent that shares the model."""
 
 LOG = logging.getLogger("cogstep")
 
 MOST_REFUSALS = 64
-"""Tokens in a row that would begin a call in a way that no call can go on from: half a marker and half a wrong word."""
+"""The most tokens in a row that are refused because no call can go on from them: half a marker, half a wrong word."""
 
 
 class Guide:
-    """What may come next in a reply.
+    """Says which tokens may come next in a reply.
 
     Args:
-        masks: of the vocabulary.
-        grammar: gives the matcher of what begins; without a watch, that of the reply.
+        masks: the vocabulary's.
+        grammar: gives the matcher for the call or section that begins; without a watch, for the reply.
         watch: looks for calls; None for a reply that is held from its first token on.
-        keys: follows what is held.
+        keys: follows the keys of what is held.
         parallel: whether the reply may go on after a call.
-        checked: somebody checks what comes, so that it may be let go where the engine can't go on.
+        checked: whether the result is checked, so that the reply may be let go where the engine can't go on.
     """
 
     def __init__(
@@ -65,13 +65,13 @@ class Guide:
         self._watch = watch
         self._keys = keys
         self._any_key = False
-        """The grammar leaves no other key here than one that was given before."""
+        """Whether the grammar allows no key here but those that were given before."""
         self._parallel = parallel
         self._matcher = grammar("section") if watch is None else None
         self._checked = checked
         self._over = False
         self._let_go = False
-        """The engine could not go on with a reply that was held from its first token on."""
+        """Whether the engine could not go on with a reply that was held from its first token on."""
         self._refused: set[int] = set()
 
     def allowed(self) -> bytes | None:
@@ -106,7 +106,7 @@ class Guide:
         return bytes(marks)
 
     def accept(self, token: int, piece: bytes) -> bool:
-        """Go on by a token that ends no reply; False where another one has to be sampled in its place.
+        """Take a token that ends no reply; False where another one has to be sampled in its place.
 
         Raises:
             ConstraintError: the token was not allowed.
@@ -155,7 +155,7 @@ class Guide:
 
 @define
 class _Grammars:
-    """Those of one set of tools, each written once."""
+    """The grammars of one set of tools, each written once."""
 
     tools: tuple[ToolSpec, ...]
     read: tuple[Tool, ...]
@@ -169,15 +169,15 @@ class Guides:
     def __init__(self, masks: TokenMasks) -> None:
         self._masks = masks
         self._kept: list[_Grammars] = []
-        """The set asked for last comes first."""
+        """The set that was used last comes first."""
 
     def guide(self, spec: FormatSpec, tools: tuple[ToolSpec, ...], options: GenerationOptions) -> Guide | None:
-        """The guide for a reply, None where nothing has to be held to anything.
+        """The guide for a reply; None where the reply need not be held to anything.
 
         Args:
             spec: the format, as the prompt left it.
-            tools: that the model was told of.
-            options: of the request.
+            tools: the tools that the model was told of.
+            options: the request's.
 
         Raises:
             ConstraintError: what is asked for can't be had in this format.
@@ -259,10 +259,10 @@ class Guides:
         return self._masks.matcher(grammars.texts[key])
 
     def _that_compiles(self, tools: tuple[Tool, ...], written: Callable[[tuple[Tool, ...]], str]) -> str:
-        """The grammar of these tools; those that are too much for the engine are held to an object and to no more.
+        """The grammar of these tools, in which calls of tools that are too much for the engine need only be an object.
 
         Raises:
-            ConstraintError: there is none even so.
+            ConstraintError: even that does not compile.
         """
         text = written(tools)
         if self._compiles(text):

@@ -29,19 +29,19 @@ class Brackets:
     """Reads JSON, Python's values, and Gemma's objects: what brackets, commas and quotes tell of their keys."""
 
     quotes: tuple[str, ...] = ('"',)
-    """What stands around strings."""
+    """The quotation marks around strings."""
     escapes: bool = True
-    """A backslash in a string changes what follows it."""
+    """Whether a backslash in a string changes what follows it."""
     repeated: bool = False
-    """A key was given twice."""
+    """Whether a key was given twice."""
     _objects: tuple[frozenset[str] | None, ...] = ()
     """The keys of each object that is open; None for a list."""
     _key: str | None = None
-    """What has come of the key at hand; None where none is awaited."""
+    """The part of a key that has come; None where no key is expected."""
     _quote: str = ""
-    """What ends the string at hand."""
+    """The quotation mark that ends the string being read; empty outside of strings."""
     _escaped: bool = False
-    """A backslash stands before what comes next."""
+    """Whether a backslash stands before what comes next."""
     _held: str = ""
     """The end of the text, which may be the beginning of a quotation mark of several signs."""
     _free: Markers = field(init=False)
@@ -115,16 +115,16 @@ class Tags:
     calls: CallFormat
     markers: ParameterMarkers
     types: ParameterTypes
-    """Of the parameters of the tools that are offered."""
+    """The types of the offered tools' parameters."""
     repeated: bool = False
-    """A key was given twice."""
+    """Whether a key was given twice."""
     _keys: frozenset[str] = frozenset()
     _role: str = "outside"
-    """Of what comes: ``outside`` of parameters, a ``key``, the ``type`` of a value, or a ``value``."""
+    """What comes next: ``outside`` of parameters, a ``key``, the ``type`` of a value, or a ``value``."""
     _head: str = ""
-    """What stands before the parameters, the name in it."""
+    """The text before the parameters, which holds the name."""
     _held: str = ""
-    """What has come of a key or of a type, or the end of the text, which may be the beginning of a marker."""
+    """The part of a key or of a type that has come, or the end of the text, which may be the beginning of a marker."""
     _value: Brackets | None = None
     """A value in JSON; None for one that is text, or may be."""
     _outside: Markers = field(init=False)
@@ -201,9 +201,9 @@ class KeyWatch:
 
     Args:
         spec: the format.
-        types: of the parameters of the tools that are offered.
-        whole: the reply is followed from its first token on, with its reasoning; otherwise one call at a time, each
-            from its beginning on.
+        types: the types of the offered tools' parameters.
+        whole: whether the reply is followed from its first token on, with its reasoning; otherwise it is followed one
+            call at a time, each from its beginning on.
         may_call: whether a whole reply may be calls.
         may_answer: whether it may be an answer in JSON. What is neither is free text, and left alone.
     """
@@ -228,7 +228,7 @@ class KeyWatch:
         self._taken = self._looked = (self._fresh, Brackets(), parsed, answers, self._decoder.getstate())
 
     def begin(self, text: str) -> None:
-        """A call begins, and this has come of it."""
+        """Begin with a call, of which this text has come."""
         call = copy(self._fresh)
         if self._calls_too:
             call.read(text)
@@ -257,7 +257,7 @@ class KeyWatch:
         return not (call.repeated or answer.repeated)
 
     def _answers(self, answers: bool | str, text: str, *, in_call: bool) -> bool | str:
-        """Whether the reply is an answer and no call; as long as that is not told, what came before either.
+        """Whether the reply is an answer and no call; as long as that is unknown, the text before either of them.
 
         Where both may come each call has its marker: an object without one is an answer, though it looks like a call.
         """
@@ -269,13 +269,13 @@ class KeyWatch:
         return True if brace else head
 
     def take(self) -> None:
-        """Go on by the token looked at last, be it that a key was given twice with it."""
+        """Take the token looked at last, even if it gives a key twice."""
         for one in self._looked[:2]:
             one.repeated = False
         self._taken = self._looked
 
     def closer(self) -> bytes:
-        """What no token may begin with now, since it would end a key that was given before; empty where all may."""
+        """The text that no token may begin with now, since it would end a key that was given before; empty if none."""
         for one in self._taken[:2]:
             closer, ended = one.closer, copy(one)
             if closer:

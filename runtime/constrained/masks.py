@@ -13,8 +13,7 @@ from runtime.constrained.replies import Vocabulary
 from runtime.errors import ConstraintError
 
 KEPT = 32
-"""Compiled grammars that are kept: those of a few agents that share a model."""
-
+"""The number of compiled grammars that are kept: those of a few agents that share a model."""
 
 FUEL = 4_000_000
 """Steps of the engine to compile a grammar, four times its default: about half a second."""
@@ -42,7 +41,7 @@ class Matcher:
         return mask
 
     def accept(self, token: int) -> None:
-        """Go on by a token.
+        """Take a token.
 
         Raises:
             ConstraintError: it was not allowed.
@@ -51,12 +50,12 @@ class Matcher:
         self._check()
 
     def accepts(self, tokens: list[int]) -> bool:
-        """Go on by all of these, if they may come."""
+        """Take all of these tokens if they may come; whether they may."""
         return bool(self._native.try_consume_tokens(tokens) == len(tokens))
 
     @property
     def finished(self) -> bool:
-        """Nothing more can come."""
+        """Whether nothing more can come."""
         return bool(self._native.is_stopped())
 
     def _check(self) -> None:
@@ -70,8 +69,8 @@ class TokenMasks:
     """A vocabulary made ready for masks: a few milliseconds for a thousand tokens, half a second for 150,000.
 
     Args:
-        backend: whose tokens they are.
-        markers: texts of tokens that the format uses as markers, beside the control tokens: no string can hold them.
+        backend: the model whose vocabulary it is.
+        markers: texts of tokens, besides the control tokens, that the format uses as markers: no string can hold them.
     """
 
     def __init__(self, backend: Backend, markers: Iterable[str]) -> None:
@@ -128,7 +127,7 @@ class TokenMasks:
 
 
 class _Tokens:
-    """What the library asks of a tokenizer."""
+    """A tokenizer as the library wants it."""
 
     def __init__(self, backend: Backend, count: int, special: Mapping[str, int], ends: list[int]) -> None:
         self._backend = backend

@@ -21,7 +21,7 @@ Entry = Literal["section", "call", "named"]
 
 BARE_CALL = '(?s:[\\[\\s]*)\\{\\s*"(?:name|type|id|arguments|parameters)"(?s:.*)'
 BARE_LIST = "\\s*\\[\\s*[^\\s\\[\\](){},:=]+\\s*\\((?s:.*)"
-"""How a reply begins that the parser takes for a call without markers, or for a list of such calls."""
+"""Patterns for replies that the parser takes for a call without markers, and for a list of such calls."""
 
 
 @frozen
@@ -31,7 +31,7 @@ class Vocabulary:
     special: Mapping[str, int]
     """Tokens that the engine takes for special ones: no ordinary text can spell them."""
     ends: frozenset[str] = frozenset()
-    """The texts of those that end a reply."""
+    """The texts of the tokens that end a reply."""
 
 
 def begun(
@@ -67,11 +67,11 @@ def reply(
 
     Args:
         spec: the format, as the prompt left it.
-        tools: that may be called.
-        vocabulary: of the model.
-        calls: whether the reply is calls, may be, or is none. Where it may be, the model may finish a name that is not
-            offered; where it must be, it may not.
-        parallel: whether there may be several.
+        tools: the tools that may be called.
+        vocabulary: the model's.
+        calls: whether the reply must, may or must not be calls. With ``may``, the model may finish a name that is not
+            offered; with ``must``, it may not.
+        parallel: whether there may be several calls.
         answer: the JSON Schema of a reply that is no call; None for free text.
     """
     rules = Rules(vocabulary.special)
@@ -85,7 +85,7 @@ def reply(
 
 
 def weakened_tools(tools: Iterable[ToolSpec], spec: FormatSpec) -> dict[str, tuple[Weakened, ...]]:
-    """Of each tool whose calls in a format are not held to all of its schema: what of it is left to a check.
+    """For each tool whose calls in a format are not held to all of its schema, the parts that are left to a check.
 
     Raises:
         SchemaError: the parameters of a tool are no JSON Schema of an object.

@@ -88,6 +88,6 @@ def regex(pattern: str) -> str:
 
 
 def without(texts: tuple[str, ...]) -> str:
-    """To be added to a terminal: it holds none of these texts."""
+    """What is added to a terminal so that it holds none of these texts."""
     listed = "|".join(literal(text) for text in texts if text)
     return f" & ~{regex(f'(?s:.*)(?:{listed})(?s:.*)')}" if listed else ""

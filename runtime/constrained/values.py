@@ -36,7 +36,7 @@ from runtime.constrained.patterns import anchored, literal
 from runtime.constrained.rules import Rules, quoted, regex, without
 
 DEEPEST = 3
-"""Levels of a value that the schema says nothing of."""
+"""The number of levels that a value may have where the schema says nothing of it."""
 
 CONTROL = "\\x00-\\x1F\\x7F"
 JSON_STRING = f'"(?:[^"\\\\{CONTROL}]|\\\\["\\\\/bfnrt])*"'
@@ -58,10 +58,11 @@ class Notation:
     false: str = "false"
     null: str = "null"
     quote: str = '"'
-    """Around strings. What escapes are there: as in JSON, as in Python, or none."""
+    """The quotation mark around strings."""
     escapes: str = "json"
+    """The escapes in strings: as in JSON (``json``), as in Python (``python``), or ``none``."""
     bare_keys: bool = False
-    """Keys that are words stand without quotes."""
+    """Whether keys that are words stand without quotes."""
     end: str = ""
     """A marker behind the value that must not stand in it: JSON writes its first sign as an escape."""
 
@@ -71,7 +72,7 @@ PYTHONIC = Notation("True", "False", "None", "'", "python")
 
 
 def bare(quote: str) -> Notation:
-    """That of Gemma's families: JSON with bare keys, and with strings between tokens."""
+    """The notation of Gemma's families: JSON with bare keys, and with strings between tokens."""
     return Notation(quote=quote, escapes="none", bare_keys=True)
 
 
@@ -114,7 +115,7 @@ class ValueWriter:
         Args:
             node: the object.
             sign: what stands between key and value, as the grammar writes it; empty for the notation's colon.
-            bare: keys that are words stand without quotes.
+            bare: whether keys that are words stand without quotes.
         """
         sign = sign or self._colon
         writers = [(f"{self._key(one.name, bare)} {sign} {self.value(one.node)}", one) for one in node.members]
@@ -190,7 +191,7 @@ class ValueWriter:
         )
 
     def _written(self, value: Any) -> str:
-        """A value that is given, as a sequence of the grammar."""
+        """A constant value, as a sequence of the grammar."""
         notation = self.notation
         match value:
             case bool() | None:
@@ -229,7 +230,7 @@ class ValueWriter:
         return quoted(name) if bare and re.fullmatch(BARE_KEY, name) else self._string(name)
 
     def _other_key(self, node: Members, bare: bool) -> str:
-        """A key that is none of the known ones."""
+        """The rule for a key that the schema does not name."""
         known = [member.name for member in node.members]
         if self.notation.escapes == "json":
             known = [json.dumps(name, ensure_ascii=False) for name in known]
@@ -274,7 +275,7 @@ class ValueWriter:
 
 
 def holding(node: Text, text: str) -> Text:
-    """Those of these texts that hold another one."""
+    """The texts of this node that hold ``text``."""
     return evolve(node, also=(*node.also, literal(text)))
 
 

@@ -19,7 +19,7 @@ class Begun:
 
     entry: Entry
     text: str
-    """What the token that began it has told of it already."""
+    """The text of the call or section that came with the token which began it."""
 
 
 class CallWatch:
@@ -32,14 +32,14 @@ class CallWatch:
         self._state = start(spec)
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._inside = False
-        """The call at hand is known."""
+        """Whether the call that is being written was reported."""
         self._taken = self._looked = (self._state, self._decoder.getstate())
-        """The parser's state and the decoder's: behind the last token, and behind the one that is looked at."""
+        """The states of parser and decoder: ``_taken`` behind the last token, ``_looked`` behind the one looked at."""
         name = re.escape(self._calls.fields.name)
         bare_object = rf'\{{\s*(?:"(?:type|id)"\s*:\s*"[^"]*"\s*,\s*)?"{name}"\s*:'
         bare_list = r"\[\s*[^\s\[\](){},:=]+\s*\("
         self._head = re.compile(bare_list if self._calls.shape == "pythonic" else bare_object)
-        """How a call begins that no marker announces."""
+        """Matches the beginning of a call that no marker announces."""
 
     def look(self, piece: bytes) -> Begun | None:
         """What would begin with this token, if anything."""
@@ -66,7 +66,7 @@ class CallWatch:
         return Begun("named" if named else "call", written)
 
     def take(self, *, known: bool) -> None:
-        """Go on by the token looked at last; ``known``: what it began, or is in the middle of, is held to already."""
+        """Take the token looked at last. ``known``: the call that it began, or stands in, is held to a grammar."""
         self._taken = self._looked
         self._state = self._looked[0]
         inside = isinstance(self._state.phase, InSection | InCall)

@@ -97,11 +97,11 @@ def _openai_messages(messages: Sequence[Message], reasoning: bool) -> Iterator[d
             case UserMessage(text=text):
                 yield {"role": "user", "content": text}
             case AssistantMessage(text=text, calls=calls):
-                said: dict[str, Any] = {"role": "assistant", "content": text or (None if calls else "")}
+                entry: dict[str, Any] = {"role": "assistant", "content": text or (None if calls else "")}
                 if reasoning and message.reasoning:
-                    said["reasoning_content"] = message.reasoning
+                    entry["reasoning_content"] = message.reasoning
                 if calls:
-                    said["tool_calls"] = [
+                    entry["tool_calls"] = [
                         {
                             "id": call.id,
                             "type": "function",
@@ -110,7 +110,7 @@ def _openai_messages(messages: Sequence[Message], reasoning: bool) -> Iterator[d
                         for call in calls
                     ]
                     open_calls = [call.id for call in calls]
-                yield said
+                yield entry
             case ToolMessage(call_id=call_id, content=content):
                 if call_id in open_calls:
                     open_calls.remove(call_id)

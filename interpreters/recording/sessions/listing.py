@@ -18,7 +18,7 @@ from interpreters.recording.journal.locking import is_being_written
 from interpreters.recording.journal.payloads import Payloads
 
 Status = Literal["open", "interrupted", "idle"]
-"""Being written now; ended in the middle of a turn; at rest between turns."""
+"""``open``: a session writes it now. ``interrupted``: it ends in the middle of a turn. ``idle``: it ends between two."""
 
 SUFFIX = ".jsonl"
 """Which files of a directory are looked at."""
@@ -41,17 +41,17 @@ class SessionInfo:
     """When it was last written."""
     status: Status
     turns: int
-    """Turns that came to their end."""
+    """The number of turns that have ended."""
     records: int
     bytes: int
-    """Of the journal, and of the large texts beside it."""
+    """The size of the journal and of the large texts beside it."""
     title: str
-    """What the user said first; empty if nothing was said yet."""
+    """The user's first message; empty if there is none yet."""
     origin: Origin | None
     redacted: int
-    """Secrets that were hidden."""
+    """The number of secrets that were hidden."""
     damage: str
-    """What is wrong with a record; only what stands before it was counted. Empty for a whole journal."""
+    """What is wrong with a record, of which and behind which nothing was counted. Empty for a whole journal."""
     warnings: tuple[str, ...]
     foreign: str
     """Why it doesn't count as this user's own; empty if it does."""

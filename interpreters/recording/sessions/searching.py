@@ -44,7 +44,7 @@ class Hit:
 def search(
     pattern: str, *places: str | os.PathLike[str], regex: bool = False, case: bool = False
 ) -> Iterator[Hit | BadFile]:
-    """Where a text stands in what was said in the sessions at these places; in each input, the first place.
+    """Where a text stands in the inputs of the sessions at these places; in each input, the first place.
 
     A scan, without an index: lines are looked at as they stand on file, and only those that may hold the text are read.
 

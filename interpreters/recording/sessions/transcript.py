@@ -57,7 +57,7 @@ class Entry:
     """A message, or something that happened between messages."""
 
     record: int
-    """The record at which it came to stand there, from 1."""
+    """The number of the record that brought it, from 1."""
     at: float
     """Seconds since the epoch."""
     message: Message | None = None
@@ -75,7 +75,7 @@ class TranscriptTurn:
     """As in the session's own count; 0 is what happened before the first turn."""
     entries: tuple[Entry, ...]
     outcome: Outcome | None
-    """None: it was interrupted, or is under way."""
+    """How the turn ended; None if it was interrupted, or is under way."""
     usage: Usage
     began: float
     ended: float
@@ -89,7 +89,7 @@ class Transcript:
     header: Header
     turns: tuple[TranscriptTurn, ...]
     in_flight: tuple[str, ...]
-    """What was under way when the recording ended: types of decisions, such as ``CallTool``."""
+    """The effects in flight when the recording ended, by the names of their classes, such as ``CallTool``."""
     warnings: tuple[str, ...]
     foreign: str
     """Why the recording doesn't count as this user's own; empty if it does."""
@@ -139,7 +139,7 @@ def read_transcript(path: str | os.PathLike[str], engine: EngineGiven = None) ->
 
 @define
 class _Writer:
-    """Turns made of what each step is told as."""
+    """Makes turns of the values that observers would be told of each step."""
 
     _turns: list[TranscriptTurn] = field(factory=list)
     _asked: dict[EffectId, Decision] = field(factory=dict)
