@@ -40,7 +40,7 @@ class FullCheck:
         subject: what errors call it.
 
     Raises:
-        ConfigError: the schema is no JSON Schema, is too large or too deep, refers to what is elsewhere, or has a pattern that
+        ConfigError: it is no JSON Schema, is too large or too deep, refers to what is elsewhere, or has a pattern that
             can't be read; or the extra ``schemas`` is not installed.
     """
 

@@ -18,7 +18,7 @@ from interpreters.recording.journal.locking import is_being_written
 from interpreters.recording.journal.payloads import Payloads
 
 Status = Literal["open", "interrupted", "idle"]
-"""``open``: a session writes it now. ``interrupted``: it ends in the middle of a turn. ``idle``: it ends between two."""
+"""``open``: a session writes it now. ``interrupted``: it ends in the middle of a turn. ``idle``: it ends behind one."""
 
 SUFFIX = ".jsonl"
 """Which files of a directory are looked at."""

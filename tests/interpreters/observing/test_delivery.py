@@ -65,7 +65,7 @@ def test_an_observer_that_hangs_delays_nobody(talk: Way) -> None:
     done = talk(model, "Look!", "Bye!", tools=[look], observers=[hanging, events.Inline(others.append)])
     hanging.gate.set()
 
-    assert [Completed("Seen."), Completed("Bye.")] == [result.outcome for result in done.results]
+    assert [result.outcome for result in done.results] == [Completed("Seen."), Completed("Bye.")]
     assert [event.sequence for event in others] == list(range(1, len(others) + 1))
     assert others == [hanging.seen.get(timeout=PATIENCE) for _ in others]
     OBSERVER_THREADS.dismiss()

@@ -58,7 +58,7 @@ def test_a_turn_is_told_in_order() -> None:
     )
     assert expected.split() == names(told)
     assert list(range(1, 23)) == [event.sequence for event in told]
-    assert {("s1", 1, 1)} == {(event.session, event.turn, event.attempt) for event in told}
+    assert {(event.session, event.turn, event.attempt) for event in told} == {("s1", 1, 1)}
     assert [event.step for event in told] == [1] * 15 + [2] * 7
     result = told[14].value
     assert isinstance(result, events.ToolMessage)

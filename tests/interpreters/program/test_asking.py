@@ -75,8 +75,8 @@ def test_a_user_who_does_not_answer_ends_the_turn(talk: Way) -> None:
     said = talk(ScriptedModel([questions]), "Order!", features=["questions"], ask=lambda request: None)
     failed = talk(ScriptedModel([questions]), "Order!", features=["questions"], ask=broken, observers=[watch])
 
-    assert Cancelled("the user did not answer the model's questions") == said.results[0].outcome
-    assert Cancelled("the user could not be asked") == failed.results[0].outcome
+    assert said.results[0].outcome == Cancelled("the user did not answer the model's questions")
+    assert failed.results[0].outcome == Cancelled("the user could not be asked")
     assert warned == ["the program could not ask the user: the window is gone"]
 
 
@@ -128,7 +128,7 @@ def test_a_plan_is_reviewed_and_carried_out(talk: Way) -> None:
     done = talk(model, "Pay!", tools=[pay], features=["plan"], review=review)
 
     assert (done.texts, done.state.plan) == (["Paid."], None)
-    assert [Plan(("pay 9",)), Plan(("pay 5",))] == seen
+    assert seen == [Plan(("pay 9",)), Plan(("pay 5",))]
     assert [status for _, status in done.tool_results] == ["ok", "refused", "refused", "ok", "ok", "ok"]
     assert done.tool_results[2][0] == "The user wants another plan: pay less"
 
@@ -199,7 +199,7 @@ def test_a_hook_that_fails_refuses(talk: Way) -> None:
     unheard = talk(ScriptedModel([]), "Pay!", hooks={"user_message": broken})
 
     assert unpaid.tool_results == [("Error: a hook refused this call: the hook failed", "refused")]
-    assert Cancelled("a hook refused the message: the hook failed") == unheard.results[0].outcome
+    assert unheard.results[0].outcome == Cancelled("a hook refused the message: the hook failed")
     with pytest.raises(ConfigError, match="the hook stop has to return"):
         talk(ScriptedModel(["Hello!"]), "Hi!", hooks={"stop": lambda request: True})
 
@@ -332,7 +332,7 @@ def test_under_asyncio_every_callable_may_be_async() -> None:
         ) as agent:
             return (await agent.run("Go!")).outcome
 
-    assert Completed("Done.") == asyncio.run(main())
+    assert asyncio.run(main()) == Completed("Done.")
     for options in ({"approve": lambda request: later(True)}, {"hooks": {"before_tool": lambda request: later(None)}}):
         with (
             pytest.raises(ConfigError, match="needs an AsyncAgent"),

@@ -203,8 +203,8 @@ def test_a_cancelled_reply_is_played_as_cancelled(tmp_path: Path) -> None:
         live = in_sync(model, "A story!", observers=[events.Inline(watch)], use=agents.append)
     played = in_sync(Cassette(path).model(never), "A story!")
 
-    assert Cancelled("enough", "Once ") == live.results[0].outcome
-    assert Cancelled("the model call was interrupted", "Once ") == played.results[0].outcome
+    assert live.results[0].outcome == Cancelled("enough", "Once ")
+    assert played.results[0].outcome == Cancelled("the model call was interrupted", "Once ")
 
 
 def test_modes(tmp_path: Path) -> None:

@@ -66,7 +66,7 @@ def test_a_function_may_return_whatever_a_script_may_hold(talk: Way) -> None:
     said = talk(FunctionModel(lambda request: next(answers)), "Hi!")
 
     assert said.results[0].text == "Sorry."
-    assert Usage(3, 4) == said.results[0].usage
+    assert said.results[0].usage == Usage(3, 4)
     assert len(said.tool_results) == 3
 
 
@@ -91,7 +91,7 @@ def test_a_generator_streams_its_pieces(talk: Way) -> None:
 
     assert said.results[0].text == "Once upon a time."
     assert (shown, at_the_second) == (["Once ", "upon a time."], [["Once "]])
-    assert Usage(5, 6) == said.results[0].usage
+    assert said.results[0].usage == Usage(5, 6)
     assert said.state.history[1].reasoning == "A story. "  # type: ignore[union-attr]  # it is an assistant's
 
 
@@ -109,7 +109,7 @@ def test_a_generator_may_call_tools_and_fail(talk: Way) -> None:
     bought = ScriptedTool(order, ["bought"])
     said = talk(FunctionModel(pieces), "A plum!", tools=[bought])
 
-    assert Failed("auth", "the key is wrong") == said.results[0].outcome
+    assert said.results[0].outcome == Failed("auth", "the key is wrong")
     assert bought.calls == [{"item": "plum"}]
 
 
@@ -131,7 +131,7 @@ def test_a_cancel_stops_a_generator_and_closes_it(talk: Way) -> None:
 
     said = talk(FunctionModel(endless), "Go!", observers=[events.Inline(watch)], use=agents.append)
 
-    assert Cancelled("enough", "on and ") == said.results[0].outcome
+    assert said.results[0].outcome == Cancelled("enough", "on and ")
     assert closed == [True]
 
 
@@ -226,9 +226,9 @@ def test_a_cancel_reaches_what_an_async_function_awaits() -> None:
         began.set()
         await asyncio.get_running_loop().create_future()
 
-    assert (Cancelled("enough"), True) == asyncio.run(main(whole))
+    assert asyncio.run(main(whole)) == (Cancelled("enough"), True)
     began = asyncio.Event()
-    assert (Cancelled("enough", "so far"), True) == asyncio.run(main(pieces))
+    assert asyncio.run(main(pieces)) == (Cancelled("enough", "so far"), True)
 
 
 def test_an_exception_of_an_async_function_fails_the_test() -> None:
@@ -266,7 +266,7 @@ def test_a_crash_is_raised_in_place_of_the_end(talk: Way) -> None:
         ScriptedModel([Reply("Once ", crash=OSError("the driver is gone"))]), "Hi!", retry=RetryPolicy(attempts=1)
     )
 
-    assert Failed("fatal", "OSError: the driver is gone") == said.results[0].outcome
+    assert said.results[0].outcome == Failed("fatal", "OSError: the driver is gone")
 
 
 def test_a_reply_prints_as_it_is_written() -> None:
@@ -370,7 +370,7 @@ def test_a_scripted_tool_may_fail_in_the_words_of_a_tool() -> None:
     scripted = ScriptedTool(order, [ToolError("sold out")])
     with Agent(ScriptedModel([call("order", item="a"), "Oh."]), tools=[scripted]) as agent:
         assert agent.run("Buy!").calls[0].content == "Error: sold out"
-        assert Completed("Oh.") == agent._interpreter.finished.outcome  # type: ignore[union-attr]  # it has ended
+        assert agent._interpreter.finished.outcome == Completed("Oh.")  # type: ignore[union-attr]  # it has ended
 
 
 def test_the_fakes_need_no_hypothesis() -> None:

@@ -260,8 +260,8 @@ def test_an_async_function_is_a_tool_too() -> None:
     def run(a: int) -> Any:
         return run_tool(later, CallTool(EffectId("1.1.1"), ToolCall("c", "later", {"a": a})), ToolContext(None))
 
-    assert ToolReturned(EffectId("1.1.1"), "5") == run(5)
-    assert ToolFailed(EffectId("1.1.1"), "a must not be negative\nTry again.") == run(-1)
+    assert run(5) == ToolReturned(EffectId("1.1.1"), "5")
+    assert run(-1) == ToolFailed(EffectId("1.1.1"), "a must not be negative\nTry again.")
 
 
 def test_bound_methods_partials_and_objects_are_functions_too() -> None:
@@ -405,8 +405,8 @@ def test_a_context_is_handed_in_and_left_out_of_the_schema() -> None:
         return str(where.cancelled)
 
     assert list(whoami.spec.parameters["properties"]) == ["shout"]
-    assert ToolReturned(EffectId("1.1.1"), "ADA") == answer_of(whoami, {"shout": True}, {"user": "Ada"})
-    assert ToolReturned(EffectId("1.1.1"), "False") == answer_of(bare, {})
+    assert answer_of(whoami, {"shout": True}, {"user": "Ada"}) == ToolReturned(EffectId("1.1.1"), "ADA")
+    assert answer_of(bare, {}) == ToolReturned(EffectId("1.1.1"), "False")
 
 
 def test_a_model_can_not_fill_in_the_context() -> None:
