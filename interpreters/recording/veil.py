@@ -13,36 +13,42 @@ Once the process has ended, placeholders are all that is left, but for secrets t
 
 from __future__ import annotations
 
-import json
 import re
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
-from itertools import pairwise
+from itertools import accumulate, takewhile
 from types import UnionType
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
-from urllib.parse import quote
 
 from attrs import evolve, fields, frozen, has
 
 from cognition import CallModel, History
 from interpreters.recording.digest import continues
-from interpreters.recording.redaction import Found, Redaction
+from interpreters.recording.redaction import Found, Redaction, apart
+from interpreters.recording.secrets.writings import Writings, forms_of
 
 PLACEHOLDER = re.compile(r"\[redacted:[A-Za-z0-9_.-]+(?::[a-z0-9]+)?\]")
-NUMBERED = re.compile(rb"\[redacted:[A-Za-z0-9_.-]+:([0-9]{1,18})\]")
+NUMBERED = re.compile(rb"\[redacted:[A-Za-z0-9_.-]+:([0-9]{1,18})n?\]")
 BEGINNING = "[redacted:"
+NUMBER = re.compile(r'"(\[redacted:[A-Za-z0-9_.-]+:[0-9]*n\])"')
+"""What stands in JSON for a number: a string, so that it stays JSON."""
 
 JSON_FIELDS = frozenset({"arguments_json", "returns", "response_format"})
 """Fields that hold JSON as text: in them the texts are looked at one by one, so that they stay JSON."""
 IDS = frozenset({"id", "call_id", "effect_id"})
 """Fields that hold names of our own making."""
 
-STRING = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
-UNIT = re.compile(r"\\u[0-9a-fA-F]{4}|\\.|[^\\]", re.DOTALL)
+STRING = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|-?[0-9][0-9.eE+-]*', re.DOTALL)
+"""A string of JSON, or a number."""
+SYNTAX = re.compile(r"(?:[\s\[\]{}:,]|true|false|null)*")
+"""What stands between them."""
+UNIT = re.compile(r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\u[0-9a-fA-F]{4}|\\.|[^\\]", re.DOTALL)
 """What stands for one character in a JSON string."""
 
-ESCAPED = ("\\u", "\\/")
-"""How letters and slashes may be written in JSON: where one of them stands, the text has to be read to be known."""
+ANCHORS = (BEGINNING, "\\u", "\\/")
+"""What looks like a placeholder; and how letters and slashes may be written in JSON: where one of them stands, the text
+has to be read to be known."""
 
 V = TypeVar("V")
 Change = Callable[[str, str], str]
@@ -77,11 +83,11 @@ class Veil:
         """The placeholder of each secret."""
         known = {} if redaction is None else redaction.secrets
         for name, text in known.items():
-            for form, written in _forms(text):
+            for form, written in forms_of(text):
                 self._learn(f"[redacted:{name}{form}]", written)
-        fixed = [PLACEHOLDER.pattern, *map(re.escape, sorted(self._placeholders, key=len, reverse=True))]
-        self._fixed = re.compile("|".join(f"({pattern})" if i else pattern for i, pattern in enumerate(fixed)))
-        self._anchors = (BEGINNING, *ESCAPED, *self._placeholders)
+        self._writings = Writings(known)
+        for number, name in self._writings.numbers.items():
+            self._texts[f"[redacted:{name}:n]"] = number
         self._shown = _Shown(lambda message: mapped(message, self._revealed))
 
     def hide(self, value: V) -> tuple[V, tuple[Redacted, ...]]:
@@ -90,13 +96,8 @@ class Veil:
             return value, ()
         texts: list[str] = []
         collect(value, texts)
-        text = "\n".join(texts)
-        if not self._redaction.may_be_in(text):  # the usual case
-            for anchor in self._anchors:
-                if anchor in text:
-                    break
-            else:
-                return value, ()
+        if not self._may_be_in(texts):  # the usual case
+            return value, ()
         found: dict[tuple[str, str], int] = {}
 
         def change(text: str, place: str) -> str:
@@ -107,6 +108,19 @@ class Veil:
 
         hidden = mapped(value, change)
         return hidden, tuple(Redacted(place, kind, count) for (place, kind), count in found.items())
+
+    def _may_be_in(self, texts: list[str]) -> bool:
+        """Whether it is worth looking closer."""
+        redaction = self._redaction
+        if redaction is None:
+            return False
+        text = "\0".join(texts)
+        for anchor in ANCHORS:
+            if anchor in text:
+                return True
+        if redaction.may_be_in(text):
+            return True
+        return bool(redaction.secrets) and any(map(self._writings.found_in, texts))
 
     def reveal(self, value: V) -> V:
         """A value with the secrets that are known in place of their placeholders; exactly what was hidden."""
@@ -137,6 +151,8 @@ class Veil:
     def _revealed(self, text: str, _place: str) -> str:
         if BEGINNING not in text:
             return text
+        if 'n]"' in text:
+            text = NUMBER.sub(lambda match: self._texts.get(match[1], match[0]), text)
         return PLACEHOLDER.sub(lambda match: self._texts.get(match[0], match[0]), text)
 
     def _hidden(self, text: str, note: Callable[[str], None]) -> str:
@@ -146,19 +162,64 @@ class Veil:
         return self._replaced(found, lambda start, end: text[start:end], len(text), note)
 
     def _hidden_json(self, text: str, note: Callable[[str], None]) -> str:
-        """JSON as text, with the secrets in its strings hidden; ``reveal`` gives it back to the byte."""
+        """JSON as text, with the secrets in its strings hidden; ``reveal`` gives it back to the byte.
 
-        def one(match: re.Match[str]) -> str:
-            raw = match[0][1:-1]
-            if "\\" not in raw:
-                return f'"{self._hidden(raw, note)}"'
-            units = UNIT.findall(raw)
-            found = self._found("".join(map(_character, units)))
-            if not found:
-                return match[0]
-            return f'"{self._replaced(found, lambda start, end: "".join(units[start:end]), len(units), note)}"'
+        What shows only by the name before it is found in the whole: it counts as far as it stands in one string.
+        """
+        redaction = self._redaction
+        shaped = [] if redaction is None else apart(redaction.shaped_in(text))
+        pieces, end = [], 0
+        for match in STRING.finditer(text):
+            between = text[end : match.start()]
+            pieces.append(between if SYNTAX.fullmatch(between) else self._hidden(between, note))
+            pieces.append(self._hidden_value(match, shaped, note))
+            end = match.end()
+        rest = text[end:]
+        pieces.append(rest if SYNTAX.fullmatch(rest) else self._hidden(rest, note))
+        return "".join(pieces)
 
-        return STRING.sub(one, text)
+    def _hidden_value(self, match: re.Match[str], shaped: list[Found], note: Callable[[str], None]) -> str:
+        """A string or a number of JSON; ``shaped`` is what was found in the whole, less what stands before."""
+        while shaped and shaped[0].end <= match.start():
+            del shaped[0]
+        if match[0][0] != '"':
+            kind = shaped[0].kind if shaped and shaped[0].start < match.end() else ""
+            return self._hidden_number(match[0], kind, note)
+        raw = match[0][1:-1]
+        begin, end = match.start() + 1, match.end() - 1
+        inside = [
+            Found(max(one.start, begin) - begin, min(one.end, end) - begin, one.kind)
+            for one in takewhile(lambda one: one.start < end, shaped)
+            if one.end > begin
+        ]
+        if "\\" not in raw:
+            found = self._found(raw, inside, ends=False)
+            return (
+                f'"{self._replaced(found, lambda start, end: raw[start:end], len(raw), note)}"' if found else match[0]
+            )
+        units = UNIT.findall(raw)
+        places = list(accumulate(map(len, units), initial=0))
+        inside = [Found(bisect_right(places, one.start) - 1, bisect_left(places, one.end), one.kind) for one in inside]
+        found = self._found("".join(map(_character, units)), inside, ends=False)
+        if not found:
+            return match[0]
+        return f'"{self._replaced(found, lambda start, end: "".join(units[start:end]), len(units), note)}"'
+
+    def _hidden_number(self, raw: str, kind: str, note: Callable[[str], None]) -> str:
+        """A number in JSON: as a string in place of it, where it is a secret or holds one."""
+        numbers = self._writings.numbers
+        kind = numbers.get(raw) or next((name for number, name in numbers.items() if number in raw), kind)
+        if not kind:
+            return raw
+        note(kind)
+        if raw in numbers:
+            return f'"[redacted:{kind}:n]"'
+        known = self._placeholders.get(f"number {raw}")
+        if known is None:
+            self._count += 1
+            known = self._placeholders[f"number {raw}"] = f"[redacted:{kind}:{self._count}n]"
+            self._texts[known] = raw
+        return f'"{known}"'
 
     def _replaced(
         self, found: list[Found], raw: Callable[[int, int], str], length: int, note: Callable[[str], None]
@@ -177,27 +238,35 @@ class Veil:
             known = self._learn(f"[redacted:{kind}:{self._count}]", secret)
         return known
 
-    def _found(self, text: str) -> list[Found]:
-        """The secrets of a text in order: those known by name, what looks like a placeholder, and between them what is
-        found by its shape.
+    def _found(self, text: str, shaped: list[Found] | None = None, *, ends: bool = True) -> list[Found]:
+        """The secrets of a text in order: those known by name, what looks like a placeholder, and beside them what is
+        found by its shape, to which ``shaped`` is added.
         """
         redaction = self._redaction
         if redaction is None or text in self._keep:
             return []
-        if not any(anchor in text for anchor in self._anchors):
-            return redaction.found_in(text)
-        fixed = [Found(*match.span(), self._kind(match[0])) for match in self._fixed.finditer(text)]
-        edges = [(0, 0), *((one.start, one.end) for one in fixed), (len(text), len(text))]
-        between = [
-            Found(start + one.start, start + one.end, one.kind)
-            for (_, start), (end, _) in pairwise(edges)
-            for one in redaction.found_in(text[start:end])
-        ]
-        return sorted([*fixed, *between], key=lambda one: one.start)
+        found = [*redaction.found_in(text), *(shaped or ())]
+        fixed = self._writings.found_in(text, ends=ends)
+        if BEGINNING in text:
+            fixed += [Found(*match.span(), "literal") for match in PLACEHOLDER.finditer(text)]
+        if not fixed:
+            return apart(found) if shaped else found
+        fixed = apart(fixed)
+        return sorted([*fixed, *_beside(apart(found), fixed)], key=lambda one: one.start)
 
-    def _kind(self, text: str) -> str:
-        known = self._placeholders.get(text, "")
-        return known.removeprefix(BEGINNING).partition(":")[0].rstrip("]") if known else "literal"
+
+def _beside(found: list[Found], fixed: list[Found]) -> Iterator[Found]:
+    """What of the one is not part of the other; both are in order, and nothing in them overlaps."""
+    for one in found:
+        start = one.start
+        for other in fixed[bisect_right(fixed, start, key=lambda other: other.end) :]:
+            if other.start >= one.end:
+                break
+            if start < other.start:
+                yield Found(start, other.start, one.kind)
+            start = other.end
+        if start < one.end:
+            yield Found(start, one.end, one.kind)
 
 
 class _Shown:
@@ -297,24 +366,12 @@ def _field(place: str) -> str:
 def _character(unit: str) -> str:
     if len(unit) == 1:
         return unit
-    return chr(int(unit[2:], 16)) if unit[1] == "u" else ESCAPES.get(unit[1], unit[1])
+    if len(unit) == 12:
+        return chr(0x10000 + (int(unit[2:6], 16) - 0xD800) * 0x400 + int(unit[8:], 16) - 0xDC00)
+    return chr(int(unit[2:], 16)) if len(unit) == 6 else ESCAPES.get(unit[1], unit[1])
 
 
 ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f"}
-
-
-def _forms(text: str) -> Iterator[tuple[str, str]]:
-    """The ways in which a secret that is known by name may be written: as it is, in JSON, in a URL."""
-    seen = set()
-    for form, written in (
-        ("", text),
-        (":json", json.dumps(text, ensure_ascii=False)[1:-1]),
-        (":ascii", json.dumps(text)[1:-1]),
-        (":url", quote(text, safe="", errors="replace")),
-    ):
-        if written not in seen:
-            seen.add(written)
-            yield form, written
 
 
 def looks_like(hidden: str, text: str) -> bool:

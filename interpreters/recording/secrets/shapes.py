@@ -1,0 +1,158 @@
+"""What is found without being told: the formats of the table, and what stands behind a name, a header or a command."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from functools import cached_property, lru_cache
+
+from attrs import field, frozen
+
+from cognition import ConfigError
+from cognition.checking import checked
+from interpreters.recording.secrets.contexts import CONTEXTS, ELSEWHERE, RUNS, RUNS_ELSEWHERE
+from interpreters.recording.secrets.formats import FORMATS, Format
+from interpreters.recording.secrets.scanning import Words, runs_in
+
+NAME = re.compile(r"[A-Za-z0-9_.-]+")
+"""What a kind of secret, or a secret, can be named: it stands in the placeholder."""
+
+CUT = 8
+"""Characters after its prefix from which a key counts that was cut off by the end of its text."""
+
+
+@frozen
+class Found:
+    """A secret in a text: ``text[start:end]``. Raises ConfigError for a kind that can't stand in a placeholder."""
+
+    start: int
+    end: int
+    kind: str = field(default="secret")
+
+    @kind.validator
+    def _check_kind(self, _attribute: object, value: str) -> None:
+        if not NAME.fullmatch(value):
+            raise ConfigError(f"kind {value!r}: use letters, digits, '_', '-' and '.'")
+
+
+@checked
+@frozen
+class Shape:
+    """A kind of secret that shows by how it is written."""
+
+    kind: str
+    pattern: str
+    """A regular expression, compiled when it is first needed. Its group ``secret``, or without such a group the whole
+    match, is what is hidden."""
+    anchors: tuple[str, ...]
+    """One of them stands in each text that the pattern matches: looking for them takes a fraction of the time."""
+    leading: bool = False
+    """Whether each match begins with one of the anchors, so that the pattern is tried there and nowhere else."""
+    run: bool = False
+    """Whether 16 letters, digits, ``_`` and ``-`` stand in a row in each match, so that it is looked for only there."""
+
+    def find(self, text: str) -> Iterator[Found]:
+        """Where secrets of this shape stand."""
+        pattern = re.compile(self.pattern)  # `re` keeps what it has compiled
+        group = "secret" if "secret" in pattern.groupindex else 0
+        for match in pattern.finditer(text):
+            yield Found(*match.span(group), self.kind)
+
+
+def shape_of(row: Format) -> Shape:
+    """A row of the table as a shape."""
+    prefixes = tuple(row.prefixes.split())
+    before = "(?<![A-Za-z0-9])" if row.alone else ""
+    mixed = rf"(?=[{row.alphabet}]{{0,200}}?\d)" if row.mixed else ""
+    many = f"{{{row.length}}}(?![{row.alphabet}])" if row.exact else f"{{{row.length},}}"
+    short = rf"|[{row.alphabet}]{{{CUT},}}(?=\x00|\Z)" if row.length > CUT and not row.exact else ""
+    begins = "|".join(map(re.escape, prefixes))
+    pattern = f"{before}(?:{begins}){mixed}(?:[{row.alphabet}]{many}{short})"
+    return Shape("api_key", pattern, prefixes, leading=True, run=True)
+
+
+SHAPES: tuple[Shape, ...] = (
+    *map(shape_of, FORMATS),
+    *(Shape(kind, pattern, words, leading=True) for kind, pattern, words in CONTEXTS),
+    *(Shape(kind, pattern, words, leading=True, run=True) for kind, pattern, words in RUNS),
+    *(Shape(kind, pattern, words) for kind, pattern, words in ELSEWHERE),
+    *(Shape(kind, pattern, words, run=True) for kind, pattern, words in RUNS_ELSEWHERE),
+)
+"""What is looked for unless told otherwise."""
+
+
+class _Pattern:
+    """A shape's pattern, compiled when its word is first met: a session meets few of them."""
+
+    def __init__(self, shape: Shape) -> None:
+        self._shape = shape
+        self.kind = shape.kind
+
+    @cached_property
+    def match(self) -> Callable[[str, int], re.Match[str] | None]:
+        return re.compile(self._shape.pattern).match
+
+    @cached_property
+    def group(self) -> str | int:
+        return "secret" if "(?P<secret>" in self._shape.pattern else 0
+
+
+class Finder:
+    """Finds secrets of many shapes in one pass."""
+
+    def __init__(self, shapes: Iterable[Shape]) -> None:
+        self._leading: dict[str, list[_Pattern]] = {}
+        self._elsewhere: dict[str, list[Shape]] = {}
+        self._always: list[Shape] = []
+        self._in_runs: dict[str, None] = {}
+        self._anywhere: dict[str, None] = {}
+        for shape in shapes:
+            pattern = _Pattern(shape)
+            if not shape.anchors:
+                self._always.append(shape)
+            for anchor in shape.anchors:
+                word = anchor if shape.run else anchor.lower()
+                (self._in_runs if shape.run else self._anywhere)[word] = None
+                if shape.leading:
+                    self._leading.setdefault(word, []).append(pattern)
+                else:
+                    self._elsewhere.setdefault(word, []).append(shape)
+
+    @cached_property
+    def _words(self) -> tuple[Words, Words]:
+        return Words(self._anywhere), Words(self._in_runs)
+
+    def find(self, text: str) -> list[Found]:
+        """The secrets of a text, in any order; they may overlap.
+
+        A text without any takes some 20 nanoseconds a character.
+        """
+        found = [one for shape in self._always for one in shape.find(text)]
+        anywhere, in_runs = self._words
+        codes = text.encode("latin-1", "replace")  # a byte for each character, whatever it is
+        hits = anywhere.all_in(codes.lower().decode("latin-1"))
+        if self._in_runs:
+            for start, end in runs_in(text, codes):
+                hits += [(start + place, word) for place, word in in_runs.all_in(text[start:end])]
+        if not hits:
+            return found
+        hits.sort()
+        elsewhere: dict[Shape, None] = {}
+        ends: dict[_Pattern, int] = {}
+        for start, word in hits:
+            for pattern in self._leading.get(word, ()):
+                if start >= ends.get(pattern, 0):  # else it stands in what was found, and would run to the same end
+                    match = pattern.match(text, start)
+                    if match is not None:
+                        begin, end = match.span(pattern.group)
+                        ends[pattern] = end
+                        found.append(Found(begin, end, pattern.kind))
+            if word in self._elsewhere:
+                elsewhere.update(dict.fromkeys(self._elsewhere[word]))
+        return found + [one for shape in elsewhere for one in shape.find(text)]
+
+
+@lru_cache(maxsize=8)
+def finder_of(shapes: tuple[Shape, ...]) -> Finder:
+    """The finder of these shapes; made once, since that takes some milliseconds."""
+    return Finder(shapes)

@@ -1,0 +1,349 @@
+"""The ways in which a text that is known may be written: escaped, encoded, composed otherwise, and cut off.
+
+A secret that the program names is looked for in the text as it stands, and in what is left of it when its escapes
+are read: percent-encoding, backslashes of JSON, Python, C and shells, entities of HTML and XML, quoted-printable,
+doubled quotes, broken lines; one within another as deep as ``DEPTH``. Reading keeps the place of each character, so
+that what is found is hidden where it stands, in its own writing. Encodings of the whole (base64 at each of its
+three alignments, hexadecimal) are words of their own.
+"""
+
+from __future__ import annotations
+
+import base64
+import html
+import json
+import re
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Mapping
+from unicodedata import normalize
+from urllib.parse import quote, quote_plus
+
+from attrs import field, frozen
+
+from interpreters.recording.secrets.shapes import Found
+
+DEPTH = 6
+"""How often escapes are read within escapes."""
+
+PARTIAL = 4
+"""Characters of a secret that are hidden where a text ends with the beginning of one, or begins with the end of one: a
+reply may have been cancelled there, a result cut."""
+
+SHORT = 4
+"""A secret of fewer characters is looked for without encodings of the whole: those would be found everywhere."""
+
+LEAST = 8
+"""The same of an encoding of the whole, in its own characters."""
+
+
+@frozen
+class Word:
+    """What is looked for: a secret, or an encoding of it."""
+
+    name: str
+    text: str
+    left: int = 0
+    """How many characters before it hold a part of the secret too, and how many after it."""
+    right: int = 0
+    padding: bool = False
+    hexadecimal: bool = False
+
+    least: int = field(init=False)
+    """How much of it is hidden at an end of the text."""
+    head: str = field(init=False)
+    tail: str = field(init=False)
+
+    @least.default
+    def _least(self) -> int:
+        return LEAST if self.padding or self.hexadecimal else PARTIAL
+
+    @head.default
+    def _head(self) -> str:
+        return self.text[: self.least]
+
+    @tail.default
+    def _tail(self) -> str:
+        return self.text[-self.least :]
+
+
+FORMS: Mapping[str, Callable[[str], str]] = {
+    "": str,
+    ":json": lambda text: json.dumps(text, ensure_ascii=False)[1:-1],
+    ":ascii": lambda text: json.dumps(text)[1:-1],
+    ":url": lambda text: quote(text, safe="", errors="replace"),
+    ":path": lambda text: quote(text, errors="replace"),
+    ":form": lambda text: quote_plus(text, errors="replace"),
+    ":html": html.escape,
+    ":repr": lambda text: repr(text)[1:-1],
+    ":hex": lambda text: _bytes(text).hex(),
+    ":base64": lambda text: base64.b64encode(_bytes(text)).decode(),
+    ":base64url": lambda text: base64.urlsafe_b64encode(_bytes(text)).decode(),
+    ":base64bare": lambda text: base64.urlsafe_b64encode(_bytes(text)).decode().rstrip("="),
+    ":nfc": lambda text: normalize("NFC", text),
+    ":nfd": lambda text: normalize("NFD", text),
+}
+"""Writings that have a name, so that they are known again in another process; any other is known to this one."""
+
+
+def forms_of(text: str) -> Iterator[tuple[str, str]]:
+    """Each different writing that has a name, with it."""
+    seen = set()
+    for form, write in FORMS.items():
+        written = write(text)
+        if written not in seen:
+            seen.add(written)
+            yield form, written
+
+
+def _bytes(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")
+
+
+def words_of(name: str, text: str) -> Iterator[Word]:
+    """All that is looked for of one secret."""
+    composed = {text, *(normalize(form, text) for form in ("NFC", "NFD", "NFKC", "NFKD"))}
+    for one in sorted(composed):
+        yield Word(name, one)
+        if " " in one:
+            yield Word(name, one.replace(" ", "+"))
+        for break_ in BROKEN:
+            joined = re.sub(break_, "", one)
+            if len(joined) >= SHORT:
+                yield Word(name, joined)
+    if len(text) < SHORT:
+        return
+    for mark in ("", ":", " ", "-"):
+        yield Word(name, _bytes(text).hex(mark) if mark else _bytes(text).hex(), hexadecimal=True)
+    for data in (_bytes(text), text.encode("utf-16-le", "surrogatepass")):  # the second one as PowerShell takes it
+        for before in range(3):
+            bits = 8 * (before + len(data))
+            whole = base64.b64encode(b"\0" * before + data).decode()[(0, 2, 3)[before] : bits // 6]
+            for written in {whole, whole.replace("+", "-").replace("/", "_")}:
+                if len(written) >= SHORT:
+                    yield Word(name, written, left=min(before, 1), right=min(bits % 6, 1), padding=True)
+
+
+class Reading:
+    """A text with the place of each of its characters in the text that was read."""
+
+    def __init__(self, text: str, places: list[tuple[int, int]] | None = None, before: Reading | None = None) -> None:
+        self.text = text
+        self._places = places
+        """Where a stretch begins here, and where it begins there; in it the characters stand one for one."""
+        self._starts = [] if places is None else [here for here, _ in places]
+        self._before = before
+
+    def place(self, position: int) -> int:
+        """Where a character stands in the text that was read first."""
+        if self._places is not None:
+            here, there = self._places[bisect_right(self._starts, position) - 1]
+            position = there + position - here
+        return position if self._before is None else self._before.place(position)
+
+    def read(self, escapes: re.Pattern[str]) -> Reading | None:
+        """The text with these escapes read; None where there are none."""
+        pieces, places, end, length = [], [(0, 0)], 0, 0
+        text = self.text
+        for match in escapes.finditer(text):
+            start, stop = match.span()
+            pieces.append(text[end:start])
+            length += start - end
+            for character, there in _characters(match[0], start):
+                places.append((length, there))
+                pieces.append(character)
+                length += len(character)
+            places.append((length, stop))
+            end = stop
+        if not end:
+            return None
+        pieces.append(text[end:])
+        return Reading("".join(pieces), places, self)
+
+
+_BACKSLASH = (
+    r"(?:\\x[0-9A-Fa-f]{2}|\\[0-3][0-7]{2})+|\\u[dD][89abAB][0-9A-Fa-f]{2}\\u[dD][c-fC-F][0-9A-Fa-f]{2}|\\u[0-9A-Fa-f]{4}"
+    r"|\\U[0-9A-Fa-f]{8}|\\u\{[0-9A-Fa-f]{1,6}\}|\\(?s:.)"
+)
+_PERCENT = r"(?:%[0-9A-Fa-f]{2})+|%u[0-9A-Fa-f]{4}"
+_ENTITY = r"&(?:#[0-9]{1,7}|#[xX][0-9A-Fa-f]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});"
+ESCAPES = re.compile(f"{_BACKSLASH}|{_PERCENT}|{_ENTITY}")
+BROKEN = (r"\\?\r?\n[ \t]{0,8}", r"\r?\n")
+"""Where a text was broken into lines, with what stands before the next one and without."""
+KINDS = tuple(
+    map(
+        re.compile,
+        (
+            _BACKSLASH,
+            _PERCENT,
+            _ENTITY,
+            r"(?:=[0-9A-F]{2})+|=\r?\n",  # quoted-printable, RFC 2045
+            r"'\\''|'\"'\"'",  # quotation marks of shells, SQL and CSV
+            r"''",
+            r"\"\"",
+            r"[`^].",  # what Windows' shells escape by
+            *BROKEN,
+        ),
+    )
+)
+"""The same one kind at a time: what escapes of one kind are, may be characters of the secret in another."""
+
+SIMPLE = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", "a": "\a", "v": "\v", "e": "\x1b", "0": "\0"}
+TORN = re.compile(r"(?:%[0-9A-Fa-f]?|\\+(?:u[0-9A-Fa-f]{0,3}|x[0-9A-Fa-f]?)?|&[#A-Za-z0-9]{0,8}|=[0-9A-F]?)\Z")
+"""An escape that is cut off by the end of the text."""
+TORN_BEGINNING = re.compile(r"[#xA-Za-z0-9]{0,7};|[0-9A-Fa-f]{1,4}")
+"""The rest of an escape that is cut off by the beginning of the text."""
+
+
+def _characters(escape: str, start: int) -> Iterator[tuple[str, int]]:
+    """What an escape stands for, each character with its place."""
+    first, second = escape[0], escape[1:2]
+    if first == "&":
+        yield html.unescape(escape), start
+    elif first == "%" and second == "u":
+        yield chr(int(escape[2:], 16)), start
+    elif first == "%" or (first == "=" and second not in "\r\n"):
+        yield from _decoded(bytes.fromhex(escape.replace(first, "")), start, 3)
+    elif first == "\\" and second in "x0123" and len(escape) > 2:
+        codes = [int(code[1:], 16) if code[0] == "x" else int(code, 8) for code in escape.split("\\")[1:]]
+        yield from _decoded(bytes(codes), start, 4)
+    elif first == "\\" and second in "uU" and len(escape) > 2:
+        codes = [int(code.strip("{}"), 16) for code in re.split(r"\\[uU]", escape)[1:]]
+        if len(codes) == 2:
+            yield chr(0x10000 + (codes[0] - 0xD800) * 0x400 + codes[1] - 0xDC00), start
+        elif codes[0] < 0x110000:
+            yield chr(codes[0]), start
+    elif first == "\\" and second not in "\r\n":
+        yield SIMPLE.get(second, second), start
+    elif first in "'\"":
+        yield first, start
+    elif first in "`^":
+        yield second, start
+
+
+def _decoded(data: bytes, start: int, width: int) -> Iterator[tuple[str, int]]:
+    """The characters of bytes in UTF-8, or where they are none in Latin-1; each byte is ``width`` characters wide."""
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:
+        text = data.decode("latin-1")
+        for position, character in enumerate(text):
+            yield character, start + position * width
+        return
+    position = 0
+    for character in text:
+        yield character, start + position * width
+        position += len(character.encode())
+
+
+def _chain(reading: Reading, escapes: re.Pattern[str]) -> Iterator[Reading]:
+    """A text with its escapes read, and those that came of it."""
+    for _ in range(DEPTH):
+        inner = reading.read(escapes)
+        if inner is None or inner.text == reading.text:
+            return
+        yield inner
+        reading = inner
+
+
+def _readings(whole: Reading) -> Iterator[Reading]:
+    """All that a text may be read as: each kind of escape for itself, inside of backslashes too, and all of them."""
+    yield whole
+    backslashes, *others = KINDS
+    for outer in (whole, *_chain(whole, backslashes)):
+        if outer is not whole:
+            yield outer
+        for kind in others:
+            yield from _chain(outer, kind)
+    for reading in _chain(whole, ESCAPES):
+        yield reading
+        for kind in others:
+            inner = reading.read(kind)
+            if inner is not None:
+                yield inner
+
+
+class Writings:
+    """Finds texts that are known by name, in whatever writing."""
+
+    def __init__(self, secrets: Mapping[str, str]) -> None:
+        self._words = tuple(dict.fromkeys(word for name, text in secrets.items() for word in words_of(name, text)))
+        self._hexadecimal = any(word.hexadecimal for word in self._words)
+        self.numbers = {text: name for name, text in secrets.items() if re.fullmatch(r"-?[0-9][0-9.eE+-]*", text)}
+        """Those that are written like numbers: in JSON they may stand without quotation marks."""
+
+    def found_in(self, text: str, *, ends: bool = True) -> list[Found]:
+        """Where they stand, in any order; some may overlap. ``ends``: whether parts count at both ends of the text."""
+        if not self._words:
+            return []
+        found: list[Found] = []
+        seen: set[str] = set()
+        for reading in _readings(Reading(text)):
+            if reading.text not in seen:
+                seen.add(reading.text)
+                self._look(reading, found, ends)
+                torn = TORN.search(reading.text) if ends else None
+                if torn is not None and torn.start():
+                    self._look_at_end(reading, torn.start(), found, len(text))
+        return found
+
+    def _look(self, reading: Reading, found: list[Found], ends: bool) -> None:
+        text = reading.text
+        lower = text.encode("latin-1", "replace").lower().decode("latin-1") if self._hexadecimal else text
+        for word in self._words:
+            where = lower if word.hexadecimal else text
+            if word.text in where:
+                start = where.find(word.text)
+                while start >= 0:
+                    end = start + len(word.text)
+                    found.append(self._taken(reading, word, start, end))
+                    start = where.find(word.text, end)
+            if (
+                ends
+                and len(word.text) > word.least
+                and (word.head in where[-len(word.text) :] or word.tail in where[: len(word.text) + 8])
+            ):
+                self._look_at_ends(reading, word, where, found)
+
+    def _taken(self, reading: Reading, word: Word, start: int, end: int) -> Found:
+        text = reading.text
+        if word.left and start and _BASE64.match(text, start - 1):
+            start -= 1
+        if word.right and _BASE64.match(text, end):
+            end += 1
+        if word.padding:
+            while text.startswith("=", end):
+                end += 1
+        return Found(reading.place(start), reading.place(end), word.name)
+
+    def _look_at_ends(self, reading: Reading, word: Word, text: str, found: list[Found]) -> None:
+        whole, least = word.text, word.least
+        if len(whole) <= least or not text:
+            return
+        tail = max(len(text) - len(whole) + 1, 0)
+        start = text.find(whole[:least], tail)
+        while start >= 0:
+            if whole.startswith(text[start:]):
+                found.append(Found(reading.place(start), reading.place(len(text)), word.name))
+                break
+            start = text.find(whole[:least], start + 1)
+        end = text.rfind(whole[-least:], 0, len(whole) + 8)
+        while end >= 0:
+            torn = TORN_BEGINNING.match(text)
+            starts = range(max(end + least - len(whole) + 1, 0), 1 + (torn.end() if torn else 0))
+            if any(whole.endswith(text[start : end + least]) for start in starts):
+                found.append(Found(0, reading.place(end + least), word.name))
+                break
+            end = text.rfind(whole[-least:], 0, end + least - 1)
+
+    def _look_at_end(self, reading: Reading, length: int, found: list[Found], last: int) -> None:
+        """At the end of a text whose last escape is cut off: what stands before it, together with the rest."""
+        cut: Reading | None = Reading(reading.text[:length], None, reading)
+        while cut is not None:
+            partial: list[Found] = []
+            for word in self._words:
+                self._look_at_ends(cut, word, cut.text, partial)
+            found += [Found(one.start, last, one.kind) for one in partial if one.end >= cut.place(len(cut.text))]
+            cut = cut.read(ESCAPES)
+
+
+_BASE64 = re.compile(r"[A-Za-z0-9+/_-]")
