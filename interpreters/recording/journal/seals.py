@@ -13,6 +13,7 @@ on, recordings have no seals, and none counts as the user's own.
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 from hashlib import blake2b
@@ -55,12 +56,9 @@ def key_for_writing() -> bytes:
     Raises:
         OSError: there can't be one that only this user can read; ``UnusableFileError`` says why.
     """
-    _check_place()
+    with contextlib.suppress(FileNotFoundError):
+        return key_for_reading()
     path = own_state_directory() / KEY_NAME
-    try:
-        return _read(path)
-    except FileNotFoundError:
-        pass
     with closing(os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)) as directory:
         fcntl.flock(directory, fcntl.LOCK_EX)  # until it is closed
         if not os.path.lexists(path):
@@ -70,16 +68,12 @@ def key_for_writing() -> bytes:
 
 def key_for_reading() -> bytes:
     """The user's key; raises as ``key_for_writing``, and FileNotFoundError if there is none yet."""
-    _check_place()
-    if not os.path.lexists(state_directory() / KEY_NAME):
-        raise FileNotFoundError(None, NO_KEY)
-    return _read(own_state_directory() / KEY_NAME)
-
-
-def _check_place() -> None:
-    """Without a home the path would be a relative one, and lead into whatever directory the program was started in."""
-    if not state_directory().is_absolute():
-        raise UnusableFileError("is no place of this user's: set HOME or XDG_STATE_HOME", state_directory())
+    place = state_directory()
+    if not place.is_absolute():  # without a home it would lead into whatever directory the program was started in
+        raise UnusableFileError("is no place of this user's: set HOME or XDG_STATE_HOME", place)
+    key = _read(place / KEY_NAME)
+    own_state_directory()  # where nobody else can have put it
+    return key
 
 
 def _read(path: Path) -> bytes:
