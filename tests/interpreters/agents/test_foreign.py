@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import json
 import shutil
 from collections.abc import Callable
 from functools import cache
@@ -10,15 +12,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, strategies as st
 
-from cognition import Policy, Rule
+from cognition import CogstepError, Policy, Rule
 from interpreters import Agent, Approval, AsyncAgent, Redaction, rehearse, replay, tool
 from interpreters.hosting import AgentHost
 from interpreters.hosting.errors import HostError
-from interpreters.recording.journal import ForeignRecordingError, JournalDamagedError
+from interpreters.recording.journal import ForeignRecordingError, JournalDamagedError, JournalError
 from interpreters.recording.sessions import SessionInfo, list_sessions, read_transcript, search
 from interpreters.testing.fakes import ScriptedModel, call
+from tests.interpreters.evil import EVIL, places, put
 from tests.interpreters.forged import FORGERIES, World, forge, inputs, record, resummed
+
+WRITABLE = [name for name in EVIL if name not in ("infinite", "no number", "400 digits", "4000 digits")]
+"""What JSON has a form for, and Python too without being told."""
 
 
 def model() -> ScriptedModel:
@@ -259,3 +266,58 @@ def test_a_rehearsal_puts_no_secret_into_somebody_elses_call(tmp_path: Path) -> 
     assert SECRET not in told
     assert PLACEHOLDER not in told
     assert report.skipped == 1
+
+
+@pytest.fixture(scope="module")
+def somebodys(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return forge("somebody's always", tmp_path_factory.mktemp("somebody") / "s.jsonl")
+
+
+@given(st.data())
+def test_whatever_somebody_writes_nothing_runs_that_nobody_allowed(somebodys: Path, data: Any) -> None:
+    """Any value at any place, with sums that fit: refused without a word; with one an error, or a session that asks."""
+    path = somebodys.with_name("changed.jsonl")
+    shutil.copy(somebodys, path)
+    lines = [json.loads(line) for line in path.read_bytes().splitlines()]
+    number = data.draw(st.integers(0, len(lines) - 1), "line")
+    place = data.draw(st.sampled_from(list(places(lines[number]))), "place")
+    value = EVIL[data.draw(st.sampled_from(WRITABLE), "value")]
+    resummed(path, lambda found: found.__setitem__(number, put(found[number], place, value)))
+
+    for door in (resumed, forked, rehearsed):
+        with pytest.raises(JournalError):
+            door(path, World())
+    for door in (forked, forked_into_a_recording, rehearsed):
+        world = World(answer=False)
+        path.with_name("new.jsonl").unlink(missing_ok=True)
+        with contextlib.suppress(CogstepError):
+            door(path, world, foreign=True)
+        assert world.paid == []
+
+
+@pytest.fixture
+def no_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No directory can be made where a key would be."""
+    (tmp_path / "state").write_text("")
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+
+
+@pytest.mark.usefixtures("no_key")
+def test_a_host_without_a_key_forks_with_the_handles_own_options(tmp_path: Path) -> None:
+    """What it has recorded itself has no seals: nobody knows who writes in the file meanwhile."""
+    world = World(Approval(True, always=True))
+    policy = Policy((Rule("ask", "look"),))
+    with AgentHost.in_thread(model()) as host:
+        handle = host.open("s", world.tools(), journal=tmp_path / "s.jsonl", policy=policy, approve=world.approve)
+        handle.run("Go!")
+        assert (world.paid, world.asked) == ([99], ["pay"])
+        with pytest.raises(HostError, match="not recorded by this user"):
+            handle.fork("t")
+        fork = handle.fork("t", foreign=True, journal=tmp_path / "t.jsonl")
+        fork.run("Go!")
+    assert (world.paid, world.asked) == ([99, 99], ["pay", "pay"])
+    header = replay(tmp_path / "t.jsonl").header
+    assert header.config is not None
+    assert header.config.policy == policy
+    assert header.origin is not None
+    assert header.origin.foreign
