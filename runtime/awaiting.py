@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from cognition.parsing import Output
 
 ROOM = 64
-"""Outputs between the thread and the reader: some seconds of a fast model, some kilobytes."""
+"""The most outputs between the thread and the reader: some seconds of a fast model, some kilobytes."""
 
 
 class AsyncGeneration(Protocol):
@@ -68,7 +68,7 @@ class Bridge:
         self._wake: asyncio.Future[None] | None = None
         self._room = threading.Semaphore(ROOM)
         self._left = False
-        """Nobody reads any more."""
+        """Whether nobody reads any more."""
         self._ended = False
         threading.Thread(target=self._pump, name="cogstep reply", daemon=True).start()
 
@@ -99,13 +99,13 @@ class Bridge:
         self._generation.cancel()
 
     def _leave(self) -> None:
-        """The reader was cancelled: stop the model, and let the thread run out."""
+        """Stop the model and let the thread run out, since the reader was cancelled."""
         self._left = True
         self._generation.cancel()
         self._room.release()
 
     def _pump(self) -> None:
-        """On the reply's own thread."""
+        """Read the blocking reply, on a thread of its own."""
         try:
             for output in self._generation:
                 self._hand_over(output)

@@ -25,7 +25,7 @@ HELD: Mapping[str, frozenset[str]] = {
     "string": frozenset({"minLength", "maxLength", "pattern"}),
     "number": frozenset({"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"}),
 }
-"""Keywords that mean a type where none is named. ``format`` does not: it is an annotation."""
+"""The keywords that imply a type where the schema names none. ``format`` does not: it is an annotation."""
 
 LATER: Mapping[str, str] = {
     "not": "a grammar says what may be, not what must not",
@@ -43,7 +43,7 @@ LATER: Mapping[str, str] = {
     "$dynamicRef": "use $ref",
     "$recursiveRef": "use $ref",
 }
-"""What is left to the check after the call, and why; perhaps with what to write instead."""
+"""The keywords that are left to the check after the call, each with the reason, or with what to write instead."""
 
 SAYS_NOTHING: Mapping[str, tuple[Any, ...]] = {
     "not": (False,),
@@ -57,10 +57,10 @@ SAYS_NOTHING: Mapping[str, tuple[Any, ...]] = {
     "unevaluatedProperties": (True, {}),
     "unevaluatedItems": (True, {}),
 }
-"""Values of these keywords that let everything through."""
+"""The values of these keywords that allow everything."""
 
 LARGEST_SIZE = 1_000_000
-"""Of texts, lists and objects: no reply is as long, and the engine counts no further than 32 bits."""
+"""The largest size of texts, lists and objects: no reply is as long, and the engine counts no further than 32 bits."""
 
 ABSENT: Any = object()
 
@@ -84,21 +84,21 @@ class Bound:
 
 @define
 class Conjunction:
-    """What is known of a value from all that has to hold of it."""
+    """What is known of a value from all schemas that it has to fit."""
 
     path: str
     impossible: bool = False
     types: tuple[str, ...] | None = None
     values: dict[str, str] | None = None
-    """What ``enum`` and ``const`` leave: each as JSON text, by what is equal for equal values."""
+    """The values that ``enum`` and ``const`` leave, as JSON text; the keys are equal for equal values."""
     properties: dict[str, Any] = field(factory=dict)
     required: dict[str, None] = field(factory=dict)
     additional: Any = ABSENT
     patterned: dict[str, Any] = field(factory=dict)
     named: bool = False
-    """There were ``properties``, perhaps none."""
+    """Whether there was a keyword ``properties``, perhaps an empty one."""
     closed: bool = False
-    """``unevaluatedProperties`` lets no others through."""
+    """Whether ``unevaluatedProperties`` allows no others."""
     first: tuple[Any, ...] = ()
     items: Any = ABSENT
     sizes: dict[str, int] = field(factory=dict)
@@ -110,15 +110,15 @@ class Conjunction:
     counts: dict[str, int] = field(factory=dict)
     """``minProperties`` and ``maxProperties``."""
     kinds: dict[str, None] = field(factory=dict)
-    """The types that its keywords mean."""
+    """The types that its keywords imply."""
     alternatives: tuple[Alternatives, ...] = ()
     given: bool = False
-    """Anything was said but alternatives."""
+    """Whether it has keywords other than alternatives."""
     combined: bool = False
-    """An option was put to it, which may well leave nothing."""
+    """Whether it was narrowed by an option, which may well leave nothing."""
 
     def copy(self, alternatives: tuple[Alternatives, ...]) -> Conjunction:
-        """Another one that can be narrowed further."""
+        """A copy with these alternatives, which can be narrowed further."""
         return evolve(
             self,
             values=None if self.values is None else dict(self.values),
@@ -136,7 +136,7 @@ class Conjunction:
 
 
 class Findings(Protocol):
-    """Takes what is wrong with a schema, and what of it a grammar can't hold a model to."""
+    """Takes the problems of a schema, and the keywords that a grammar can't hold a model to."""
 
     def refuse(self, path: str, problem: str) -> object: ...
 
@@ -151,7 +151,7 @@ class Narrowing:
         self._into = into
         self._path = path
         self._top = top
-        """It is the schema itself, not what it refers to or is put together of."""
+        """Whether it is the schema itself, and not one that it refers to or combines."""
 
     def refuse(self, problem: str) -> None:
         self._findings.refuse(self._path, problem)
@@ -160,7 +160,7 @@ class Narrowing:
         self._findings.weaken(self._path, keyword, reason)
 
     def narrow(self, schema: dict[str, Any]) -> None:
-        """Whatever it says beside ``$ref``, ``allOf`` and alternatives."""
+        """Narrow by all keywords of a schema but ``$ref``, ``allOf`` and alternatives."""
         into = self._into
         for kind, keywords in HELD.items():
             if keywords & schema.keys():

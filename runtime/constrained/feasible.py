@@ -11,7 +11,7 @@ from runtime.constrained.nodes import Text
 from runtime.constrained.patterns import anchored
 
 FUEL = 200_000
-"""Steps of the engine for one text. Those of a whole grammar, which has many, are ``masks.FUEL``."""
+"""The engine's steps for one text. Those for a whole grammar, which has many texts, are ``masks.FUEL``."""
 
 Verdict = Literal["fits", "empty", "too complex"]
 """Some text fits, none does, or the engine does not take it."""
@@ -41,8 +41,8 @@ def _of_json(described: str) -> Verdict:
     if matcher is None:
         return "fits"
     if matcher.is_error():
-        told = matcher.get_error()
-        return "empty" if "is empty" in told and "Unable to determine" not in told else "too complex"
+        error = matcher.get_error()
+        return "empty" if "is empty" in error and "Unable to determine" not in error else "too complex"
     matcher.compute_bitmask()
     return "too complex" if matcher.is_error() else "fits"
 
@@ -60,7 +60,7 @@ def alive(terminal: str) -> bool:
 
 
 def _matcher(grammar: str) -> Any:
-    """What the engine makes of a grammar; None without the engine, where nothing is held to anything."""
+    """The engine's matcher for a grammar; None where the engine is not installed, and nothing is constrained."""
     engine = _engine()
     if engine is None:
         return None

@@ -1,7 +1,7 @@
-"""What of a tree a notation has no way to write: strings without escapes that hold their own quotes, and the like.
+"""Fits a tree to what a notation can write. Strings without escapes can't hold their own quotes, for example.
 
-Where that is so, any text may be written in its place, and the check after the call judges. Members whose names can't
-be written are left out.
+Where a value can't be written, any text may stand in its place, and the check after the call judges it. Members whose
+names can't be written are left out.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ class Means:
     """What a notation can write."""
 
     text: Callable[[str], bool]
-    """A string, as a value or a key."""
+    """Whether it can write this string, as a value or a key."""
     some_text: Callable[[Text], bool]
-    """A text of this description."""
+    """Whether it can write any string that fits this node."""
 
 
 def fitted(schema: Schema, means: Means) -> Schema:

@@ -29,7 +29,7 @@ class Text:
     also: tuple[str, ...] = ()
     """Further patterns that hold together with the first."""
     untyped: bool = field(default=False, eq=False)
-    """The schema names no type: it lets values of other types through too, which are not sampled."""
+    """Whether the schema names no type, and so allows values of other types too, which are not sampled."""
 
 
 @frozen
@@ -41,8 +41,9 @@ class Number:
     """As decimal text, so that 0.1 is 0.1."""
     high: str | None = None
     above: bool = False
-    """``low`` itself is excluded."""
+    """Whether ``low`` itself is excluded."""
     below: bool = False
+    """Whether ``high`` itself is excluded."""
     step: int = 1
     untyped: bool = field(default=False, eq=False)
     """As in ``Text``."""
@@ -50,7 +51,7 @@ class Number:
 
 @frozen
 class Items:
-    """An array: what its first elements are, then what any more of them are (None: there are none)."""
+    """An array: the nodes of its first elements, and ``rest`` for all behind them, of which None allows none."""
 
     first: tuple[Node, ...] = ()
     rest: Node | None = None
@@ -62,6 +63,8 @@ class Items:
 
 @frozen
 class Member:
+    """One member of an object that the schema names."""
+
     name: str
     node: Node
     required: bool
@@ -69,7 +72,7 @@ class Member:
 
 @frozen
 class Members:
-    """An object: its members in the schema's order, then what any others are (None: there are none)."""
+    """An object: its members in the schema's order, and ``rest`` for all others, of which None allows none."""
 
     members: tuple[Member, ...] = ()
     rest: Node | None = None
@@ -79,7 +82,7 @@ class Members:
 
 @frozen
 class Either:
-    """One of these. Without options it is what no value can be, and stands only in a tree that is being read."""
+    """One of these. Without options no value fits it; such a node stands only in a tree that is being read."""
 
     options: tuple[Node, ...]
 
@@ -89,7 +92,7 @@ NOTHING = Either(())
 
 @frozen
 class Reference:
-    """To a definition of the same schema, by its JSON pointer: ``#/$defs/Tree``."""
+    """A reference to a definition of the same schema, by its JSON pointer: ``#/$defs/Tree``."""
 
     pointer: str
 
@@ -117,7 +120,7 @@ class Schema:
     root: Node
     definitions: Mapping[str, Node]
     weakened: tuple[Weakened, ...] = ()
-    """What the tree leaves out. Without any, all that the tree lets through is valid."""
+    """The keywords that the tree leaves out. Without any, every value that the tree allows is valid."""
 
     def resolve(self, node: Node) -> Node:
         """The node itself, or what its reference stands for in the end."""

@@ -16,11 +16,11 @@ DECIMAL = INTEGER + "(?:\\.[0-9]{1,15})?(?:[eE][+-]?[0-9]{1,2})?"
 LARGEST = 10**18 - 1
 DIGITS = 15
 AFTER_POINT = 6
-"""Most digits after the point of a number that has bounds."""
+"""The most digits after the point of a number that has bounds."""
 
 
 def pattern_of(number: Number) -> str:
-    """All that a bounded or unbounded number may look like; steps are not looked at."""
+    """A pattern for all ways to write a number within its bounds. The step is not looked at."""
     if number.low is None and number.high is None:
         return INTEGER if number.whole else DECIMAL
     low, high = _scaled(number, 0)
@@ -41,7 +41,7 @@ def integer_range(number: Number) -> bool:
 
 
 def _scaled(number: Number, places: int) -> tuple[int, int]:
-    """The bounds in units of the last of so many digits after the point."""
+    """The bounds as whole numbers of units, of which 10 ** ``places`` are 1."""
     with localcontext() as context:
         context.prec = 60
         unit = Decimal(1).scaleb(places)
@@ -68,7 +68,7 @@ def _signed(low: int, high: int, places: int) -> list[str]:
 
 
 def _upwards(low: int, high: int, places: int) -> list[str]:
-    """The integers of a range without signs, by their lengths; none where it is empty."""
+    """Patterns for the integers of a range without signs, one for each length; none where the range is empty."""
     parts = []
     for width in range(places + 1, max(places + 1, len(str(high))) + 1):
         first = max(low, 10 ** (width - 1) if width > places + 1 else 0)

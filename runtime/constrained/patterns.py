@@ -52,14 +52,14 @@ Dates leave out the 29th of February, which is not in every year.
 """
 
 MOST_ROWS = 64
-"""Alternatives that a pattern is taken apart into for its anchors."""
+"""The most alternatives that a pattern is taken apart into because of its anchors."""
 
 LARGEST_COUNT = 1_000_000
-"""Of a repetition; the engine counts no further than 32 bits."""
+"""The largest count of a repetition; the engine counts no further than 32 bits."""
 
 
 class PatternError(ValueError):
-    """Says what in a pattern can't be held to."""
+    """Says which part of a pattern sampling can't be held to."""
 
 
 @lru_cache(1024)
@@ -77,7 +77,7 @@ def anchored(pattern: str) -> str:
 
 
 def _rows(options: Options) -> list[tuple[Piece, ...]]:
-    """The alternatives of a pattern, groups at their ends taken apart that hold anchors."""
+    """The alternatives of a pattern, in which groups at their ends that hold anchors are taken apart."""
     rows: list[tuple[Piece, ...]] = []
     waiting = [row.items for row in reversed(options.options)]
     while waiting:

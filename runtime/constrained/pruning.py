@@ -14,7 +14,7 @@ from runtime.constrained.nodes import NOTHING, Choice, Either, Items, Member, Me
 
 
 def pruned(root: Node, definitions: Mapping[str, Node]) -> tuple[Node, dict[str, Node]]:
-    """The tree without what can't be; its root is ``NOTHING`` where nothing is left."""
+    """The tree without the parts that no value can have; its root is ``NOTHING`` where nothing is left."""
     possible: set[str] = set()
     while True:
         # Backwards: what is referred to was read later, so that a long chain takes one round.
@@ -49,7 +49,7 @@ def _can_be(node: Node, possible: set[str]) -> bool:
 
 
 def _heads(node: Items, possible: set[str]) -> int:
-    """How many of the first elements can be there."""
+    """The number of first elements that can be there."""
     for index, one in enumerate(node.first):
         if not _can_be(one, possible):
             return index

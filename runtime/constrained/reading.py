@@ -43,24 +43,24 @@ READ = (
         {"type", "enum", "const", "format", "anyOf", "oneOf", "allOf", "$ref", "then", "else", "additionalItems"}
     )
 )
-"""Keywords that say something of a value. All others are annotations."""
+"""The keywords that restrict values. All others are annotations."""
 
 SINGLE = {"boolean": Choice(("true", "false")), "null": Choice(("null",))}
 
 MOST_CHOICES = 10_000
-"""Values listed by one schema; each is written out in the grammar."""
+"""The most values that one schema lists; each is written out in the grammar."""
 
 MOST_STEPS = 20_000
-"""Schemas and options looked at, so that one whose parts multiply is given up and not waited for."""
+"""The most schemas and options that are looked at. A schema whose parts multiply is given up there."""
 
 MOST_OF_A_KIND = 16
-"""Optional members of which at least one has to be there, written as so many alternatives."""
+"""The most optional members of which at least one has to be there: each is an alternative of its own."""
 
 LARGEST_STEP = 1000
-"""Of ``multipleOf``: the engine has a state for each remainder."""
+"""The largest ``multipleOf``: the engine has a state for each remainder."""
 
 LARGEST = Decimal(10**18 - 1)
-"""Numbers of more digits are beyond 64 bits, and no tool is meant by them."""
+"""The largest number. Longer ones are beyond 64 bits, and no tool needs them."""
 
 
 class TooLargeError(Exception):
@@ -71,24 +71,24 @@ class Reader:
     """Reads one schema.
 
     Args:
-        root: the whole of it, which references lead into.
+        root: the whole schema, into which references lead.
     """
 
     def __init__(self, root: Any) -> None:
         self.problems: list[tuple[str, str]] = []
-        """Where it is no JSON Schema."""
+        """Each place where the schema is not valid, with the problem."""
         self.definitions: dict[str, Node] = {}
         self._root = root
         self._weakened: dict[tuple[str, str], Weakened] = {}
         self._waiting: list[tuple[str, Any, str]] = []
-        """Definitions that are yet to be read: name, schema, path."""
+        """The definitions that are yet to be read: name, schema, path."""
         self._exclusive: list[tuple[Alternatives, tuple[Node, ...]]] = []
         self._combined: dict[str, str] = {}
-        """Definitions of schemas that are put together of several, by how these are written."""
+        """The names of definitions that combine several schemas, by the JSON text of these."""
         self._steps = 0
         named = root.get("$schema") if isinstance(root, dict) else None
         self._hides_siblings = isinstance(named, str) and re.search(r"draft-0[3467]\b", named) is not None
-        """Up to draft 7, ``$ref`` hides what stands beside it."""
+        """Whether ``$ref`` hides the keywords beside it, as it does up to draft 7."""
 
     @property
     def weakened(self) -> tuple[Weakened, ...]:
@@ -102,7 +102,7 @@ class Reader:
         self._weakened.setdefault((path, keyword), Weakened(path, keyword, reason))
 
     def _none(self, known: Conjunction, keyword: str, reason: str) -> Node:
-        """No value is left; said only where an option had no part in it."""
+        """The node for no value at all; it is noted only if no option of a combination brought it about."""
         if not known.combined:
             self.weaken(known.path, keyword, reason)
         return NOTHING
@@ -111,7 +111,7 @@ class Reader:
         """The root's node; its definitions are read too.
 
         Raises:
-            TooLargeError: there is more of it than is looked at.
+            TooLargeError: the schema takes more than ``MOST_STEPS``.
         """
         root = self.read(self._root, "$")
         while self._waiting:
@@ -130,29 +130,29 @@ class Reader:
             return NOTHING
         if not isinstance(schema, dict):
             return self.refuse(path, f"a schema is an object, not {shown(schema)}")
-        told = self._told(schema)
-        if told.keys() == {"$ref"}:
-            return self._reference(told["$ref"], path)
-        if "allOf" in told or "$ref" in told:
-            parts = told.get("allOf")
-            if told.keys() == {"allOf"} and isinstance(parts, list) and len(parts) == 1:
+        keywords = self._without_annotations(schema)
+        if keywords.keys() == {"$ref"}:
+            return self._reference(keywords["$ref"], path)
+        if "allOf" in keywords or "$ref" in keywords:
+            parts = keywords.get("allOf")
+            if keywords.keys() == {"allOf"} and isinstance(parts, list) and len(parts) == 1:
                 return self.read(parts[0], f"{path}.allOf[0]")
-            # Put together of several, it may lead back to itself: what is written alike is one definition.
-            written = json.dumps(told, sort_keys=True)
+            # A combination may lead back to itself: those with the same JSON text are one definition.
+            written = json.dumps(keywords, sort_keys=True)
             if written not in self._combined:
                 name = self._combined[written] = f"combined {len(self._combined)}"
                 self.definitions[name] = Anything()  # stands in until it is read
-                self.definitions[name] = self._conjunction_of(told, path)
+                self.definitions[name] = self._conjunction_of(keywords, path)
             return Reference(self._combined[written])
-        return self._conjunction_of(told, path)
+        return self._conjunction_of(keywords, path)
 
     def _step(self) -> None:
         self._steps += 1
         if self._steps > MOST_STEPS:
             raise TooLargeError
 
-    def _told(self, schema: dict[str, Any]) -> dict[str, Any]:
-        """Without annotations."""
+    def _without_annotations(self, schema: dict[str, Any]) -> dict[str, Any]:
+        """The schema without its annotations."""
         if self._hides_siblings and "$ref" in schema:
             return {"$ref": schema["$ref"]}
         return {keyword: value for keyword, value in schema.items() if keyword in READ}
@@ -169,7 +169,7 @@ class Reader:
         return Reference(pointer)
 
     def _target(self, pointer: Any, path: str) -> Any:
-        """What a reference leads to, and what that leads to; ``ABSENT`` where it leads nowhere."""
+        """The schema that a reference leads to in the end; ``ABSENT`` where it leads nowhere."""
         seen: set[str] = set()
         while True:
             if not isinstance(pointer, str):
@@ -180,10 +180,10 @@ class Reader:
                 return ABSENT
             seen.add(pointer)
             found = self._place(pointer, path)
-            told = self._told(found) if isinstance(found, dict) else {}
-            if told.keys() != {"$ref"}:
+            keywords = self._without_annotations(found) if isinstance(found, dict) else {}
+            if keywords.keys() != {"$ref"}:
                 return found
-            pointer = told["$ref"]
+            pointer = keywords["$ref"]
 
     def _place(self, pointer: str, path: str) -> Any:
         if pointer.startswith("#") and pointer[1:2] not in ("", "/"):
@@ -206,15 +206,15 @@ class Reader:
                 return ABSENT
         return found
 
-    def _conjunction_of(self, told: dict[str, Any], path: str) -> Node:
+    def _conjunction_of(self, keywords: dict[str, Any], path: str) -> Node:
         known = Conjunction(path)
-        self._narrow(known, told, path, frozenset(), top=True)
+        self._narrow(known, keywords, path, frozenset(), top=True)
         return self._node(known)
 
     def _narrow(
         self, known: Conjunction, schema: Any, path: str, through: frozenset[str], *, top: bool = False
     ) -> None:
-        """Put a schema to what is known; ``through`` are the references that led to it."""
+        """Narrow what is known by a schema; ``through`` are the references that led to it."""
         self._step()
         if schema is True:
             return
@@ -224,11 +224,11 @@ class Reader:
         if not isinstance(schema, dict):
             self.refuse(path, f"a schema is an object, not {shown(schema)}")
             return
-        told = self._told(schema)
-        known.given = known.given or bool(told.keys() - {"anyOf", "oneOf", "allOf", "$ref"})
-        Narrowing(self, known, path, top=top).narrow(told)
-        if "$ref" in told:
-            pointer = told["$ref"]
+        keywords = self._without_annotations(schema)
+        known.given = known.given or bool(keywords.keys() - {"anyOf", "oneOf", "allOf", "$ref"})
+        Narrowing(self, known, path, top=top).narrow(keywords)
+        if "$ref" in keywords:
+            pointer = keywords["$ref"]
             found = self._target(pointer, path)
             if found is ABSENT:  # refused, also where it is no text
                 pass
@@ -236,16 +236,16 @@ class Reader:
                 self.weaken(path, "$ref", "it leads back to the schema that it is a part of")
             else:
                 self._narrow(known, found, pointer, through | {pointer})
-        if "allOf" in told:
-            parts = told["allOf"]
+        if "allOf" in keywords:
+            parts = keywords["allOf"]
             if not isinstance(parts, list) or not parts:
                 self.refuse(path, "'allOf' has to be a list of schemas")
             else:
                 for index, part in enumerate(parts):
                     self._narrow(known, part, f"{path}.allOf[{index}]", through)
         for keyword in ("anyOf", "oneOf"):
-            if keyword in told:
-                options = told[keyword]
+            if keyword in keywords:
+                options = keywords[keyword]
                 if not isinstance(options, list) or not options:
                     self.refuse(path, f"{keyword!r} has to be a list of schemas")
                 else:
@@ -296,7 +296,7 @@ class Reader:
         return Choice(tuple(kept)) if kept else self._none(known, "enum", "no value is left")
 
     def _fits(self, value: Any, known: Conjunction) -> bool:
-        """Whether a value that is listed is within the sizes and bounds; of the rest, that it is left to the check."""
+        """Whether a listed value is within the sizes and bounds. The other keywords are left to the check."""
         sizes = known.sizes
         if isinstance(value, str):
             if known.patterns:
@@ -358,7 +358,7 @@ class Reader:
         return self._counted(Members(tuple(members), rest, untyped), known)
 
     def _counted(self, node: Members, known: Conjunction) -> Node:
-        """With as many members as there have to be."""
+        """The object with at least as many members as it has to have."""
         fewest, most = known.counts.get("minProperties", 0), known.counts.get("maxProperties")
         needed = sum(member.required for member in node.members)
         if most is not None and (node.rest is not None or most < len(node.members)):

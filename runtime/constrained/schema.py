@@ -1,7 +1,7 @@
 """Reads JSON Schemas for sampling: wholly, or as far as a grammar can say, with a list of what it can't.
 
-Every schema that is one is read by ``read_loosely``: what sampling can't be held to is noted, for whoever checks values
-afterwards. ``read_schema`` is for values that nobody checks: it refuses such a schema.
+``read_loosely`` reads every valid schema, and notes the parts that sampling can't be held to for whoever checks values
+afterwards. ``read_schema`` is for values that nobody checks: it refuses a schema with such parts.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from runtime.constrained.pruning import pruned
 from runtime.constrained.reading import Reader, TooLargeError
 
 DEEPEST_SCHEMA = 100
-"""Levels of brackets in a schema; whoever reads one goes down into it."""
+"""The most levels of brackets in a schema, since reading one descends into it."""
 
 MOST_TEXT = 1_000_000
-"""Characters of a schema as JSON."""
+"""The most characters of a schema as JSON."""
 
 ADVICE = "or set GenerationOptions.constrain=False"
 
 
 class SchemaError(ConfigError):
-    """A schema that is none, or that sampling can't be held to.
+    """A schema that is not valid, or that sampling can't be held to.
 
     Attributes:
         problems: each (path, problem), such as ``("$.properties.tags", "'uniqueItems' is not supported: ...")``.
@@ -39,7 +39,7 @@ class SchemaError(ConfigError):
 
 
 MOST_TOLD = 20
-"""Problems named in a message."""
+"""The most problems that a message names."""
 
 
 def read_schema(schema: Any, subject: str = "the schema") -> Schema:
@@ -50,7 +50,7 @@ def read_schema(schema: Any, subject: str = "the schema") -> Schema:
         subject: what the error calls it, such as ``"the parameters of tool 'move'"``.
 
     Raises:
-        SchemaError: it is none, asks for what a grammar can't say, or lets no value through; names every place.
+        SchemaError: it is not valid, asks for what a grammar can't say, or allows no value; names every place.
     """
     tree, problems = _read(schema, subject)
     problems = (*((one.path, f"{one.keyword!r} is not supported: {one.reason}") for one in tree.weakened), *problems)
@@ -81,7 +81,7 @@ def any_object(*weakened: Weakened) -> Schema:
 
 
 def _read(schema: Any, subject: str) -> tuple[Schema, tuple[tuple[str, str], ...]]:
-    """The tree, which may be ``NOTHING``, and why the schema is none."""
+    """The tree, which may be ``NOTHING``, and the reasons why the schema is not valid."""
     look_over(schema, subject)
     reader = Reader(schema)
     try:

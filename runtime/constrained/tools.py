@@ -23,11 +23,11 @@ class Tool:
     spec: ToolSpec
     schema: Schema
     offered: bool = True
-    """False: any tool of another name."""
+    """Whether the tool is offered. The one that is not stands for any other name that a model may write."""
 
     @property
     def weakened(self) -> tuple[Weakened, ...]:
-        """What of its schema is left to the check after the call."""
+        """The parts of its schema that are left to the check after the call."""
         return self.schema.weakened
 
     @property

@@ -70,9 +70,10 @@ class LlamaBackend:
 
     Args:
         path: the file; its form has been checked.
-        context_tokens: prompt and reply together; None: what the model was trained for, at most ``DEFAULT_CONTEXT``.
-        threads: None: physical cores, or one for a small model.
-        options: None: the default of each.
+        context_tokens: the longest prompt and reply together; None is what the model was trained for, at most
+            ``DEFAULT_CONTEXT``.
+        threads: None is the number of physical cores, or one for a small model.
+        options: None is the default of each.
         on_progress: called with the fraction loaded, 0 to 1; returning False ends the load.
 
     Raises:
@@ -114,9 +115,9 @@ class LlamaBackend:
         self._rows: list[int] = []
         """The places of the last batch: see ``Backend.sample``."""
         self._logits: list[Any] | None = None
-        """What the model says wherever it was to say something, one array after another; None until it is asked for."""
+        """The logits of the last batch, one array for each of its outputs; None until they are asked for."""
         self._logits_at: dict[int, list[Any]] = {}
-        """Such arrays, over llama.cpp's own memory, by its address: it has a few, and uses them again and again."""
+        """Such arrays over llama.cpp's own memory, by its address: it has a few places, and uses them in turn."""
         gpu = native.llama_supports_gpu_offload()
         chunk = batch if gpu else min(CPU_CHUNK, batch)
         self.limits = Limits(
@@ -156,7 +157,7 @@ class LlamaBackend:
         )
 
     def _templates(self) -> dict[str, str]:
-        """By name. What llama.cpp makes up where the file has none is the name of one of its own, and no template."""
+        """The file's templates by name. For a file without one, llama.cpp gives the name of one of its own instead."""
         named: dict[str, str] = {}
         for name, asked in (("default", None), ("tool_use", b"tool_use")):
             text = native.llama_model_chat_template(self._model, asked)
@@ -310,7 +311,7 @@ class LlamaBackend:
         return sampler.likeliest(logits) if sampler.plain else sampler.sample(self._context, self._rows[row])
 
     def _read_logits(self) -> list[Any]:
-        """With one call: with one for each place, whoever waits for the interpreter's lock would get it each time."""
+        """Read them with one call: with a call for each place, a thread that waits for Python's lock would get it there."""
         address = _address_of_logits(self._context)
         logits = self._logits_at.get(address)
         if logits is None:
@@ -351,7 +352,7 @@ class _Batch:
         self._counts = (ctypes.c_int32 * size)(*[1] * size)  # each token belongs to one sequence
         self._wanted: Any = (ctypes.c_int8 * size)()
         self.outputs: list[int] = []
-        """Which of llama.cpp's outputs belongs to each row of ``Backend.sample``: it has some for whole pieces only."""
+        """The llama.cpp output of each row of ``Backend.sample``; only pieces that are ``last`` have outputs."""
         step = ctypes.sizeof(native.llama_seq_id)
         pointer = ctypes.POINTER(native.llama_seq_id)
         base = ctypes.addressof(self._sequences)
@@ -369,7 +370,7 @@ class _Batch:
         )
 
     def fill(self, pieces: Sequence[Piece]) -> list[int]:
-        """Put these in; where the last token of each stands, and its guesses."""
+        """Fill in these pieces; gives the places of each one's last token and of its guesses."""
         tokens, positions, sequences, flags, rows = list[int](), list[int](), list[int](), list[int](), list[int]()
         outputs, count = list[int](), 0
         for piece in pieces:
@@ -390,12 +391,12 @@ class _Batch:
         return rows
 
     def append_tokens(self, tokens: Sequence[int]) -> None:
-        """One token for each sequence, which were filled in with one each."""
+        """Fill in one more token for each sequence of a batch that had one token each."""
         for place, token in enumerate(tokens):
             self._tokens[place] = token
             self._positions[place] += 1
 
     def starts(self) -> dict[int, int]:
-        """Where in each sequence its tokens begin."""
+        """For each sequence, the position of its first token in this batch."""
         places = reversed(range(self.native.n_tokens))  # so that the first of each is what stays
         return {self._sequences[place]: self._positions[place] for place in places}

@@ -18,17 +18,17 @@ from cognition.checking import checked_with, shown
 from runtime.errors import ModelOptionsError
 
 CacheType = Literal["f32", "f16", "bf16", "q8_0", "q5_1", "q5_0", "q4_1", "q4_0", "iq4_nl"]
-"""How numbers of the cache are kept: those that llama.cpp has kernels for."""
+"""The types of the cache's numbers for which llama.cpp has kernels."""
 
 CACHE_TYPES: tuple[CacheType, ...] = get_args(CacheType)
 
 WHOLE_TYPES: tuple[CacheType | None, ...] = ("f32", "f16", "bf16", None)
-"""Those that are not quantised; None for a default."""
+"""The types that are not quantised; None stands for the default."""
 
 Scaling = Literal["none", "linear", "yarn", "longrope"]
 
 MOST_SEQUENCES = 255
-"""One less than llama.cpp's ``LLAMA_MAX_SEQ``: the last one is for saving a part of another."""
+"""One less than llama.cpp's ``LLAMA_MAX_SEQ``: the last sequence is for saving a part of another one."""
 
 
 def _at_least(least: float) -> Any:

@@ -14,20 +14,20 @@ import_lazily("llama_cpp")
 import llama_cpp.llama_cpp as native  # noqa: E402  after the line above, which saves 0.2 s of it
 
 PENALTY_WINDOW = 64
-"""Tokens of the reply that penalties look back on, as llama.cpp does by default. Prompts are left out: they hold the
-names and arguments that a call has to repeat."""
+"""The number of the reply's last tokens that penalties look back on, as in llama.cpp by default. Prompts are left out:
+they hold the names and arguments that a call has to repeat."""
 
 NEXT_TO_NOTHING = 1e-30
-"""Times as likely as the likeliest: what a mask has forbidden is less than that. Typical sampling must not meet it,
-since the information of what can't come is infinite."""
+"""Tokens that are less likely than this share of the likeliest one are those that a mask has forbidden. Typical
+sampling must not see them, since the information of a token that can't come is infinite."""
 
 
 class LlamaSampler:
-    """A chain for one reply.
+    """The chain of samplers for one reply.
 
     Args:
-        options: of the request.
-        vocabulary: how many tokens there are; biases of others are passed over.
+        options: the request's.
+        vocabulary: the number of tokens; biases of tokens beyond it are ignored.
     """
 
     def __init__(self, options: GenerationOptions, vocabulary: int) -> None:
@@ -35,8 +35,8 @@ class LlamaSampler:
         repeat, frequency, presence = options.repeat_penalty, options.frequency_penalty, options.presence_penalty
         plain = options.temperature == 0 and (repeat, frequency, presence) == (1, 0, 0)
         self.plain = plain
-        """Whether all that is wanted is the likeliest token after biases: then ``likeliest`` finds it. A chain would
-        first write a table with 12 bytes for each token of the vocabulary, 34 us for 32,000; a search takes 4."""
+        """Whether only the likeliest token after biases is wanted, which ``likeliest`` finds. A chain would first write
+        a table with 12 bytes for each token of the vocabulary, in 34 us for 32,000 tokens; the search takes 4 us."""
         self._biases: dict[int, float] = {}
         for token, bias in biases:
             self._biases[token] = self._biases.get(token, 0.0) + bias
@@ -72,7 +72,7 @@ class LlamaSampler:
         native.llama_sampler_chain_add(self._chain, sampler)
 
     def sample(self, context: Any, place: int) -> int:
-        """The next token, from the logits at a place of the last batch; it counts as said from now on."""
+        """The next token, from the logits at a place of the last batch. Penalties count it from now on."""
         return int(native.llama_sampler_sample(self._chain, context, place))
 
     def likeliest(self, logits: Any) -> int:
@@ -92,7 +92,7 @@ class LlamaSampler:
         return best
 
     def _likeliest_unbiased(self, logits: Any) -> int:
-        """Of the tokens without a bias; any other where there is none."""
+        """The likeliest of the tokens without a bias; some other token where all have one."""
         biased = [*self._biases]
         put_back = logits[biased]
         logits[biased] = -numpy.inf  # for a moment, rather than in a copy of a whole vocabulary
