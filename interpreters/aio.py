@@ -57,7 +57,7 @@ class AsyncInterpreter(Interpreter):
     """An ``Interpreter`` in the task that awaits ``run``.
 
     Args:
-        room: is awaited after each piece of a reply: it holds the model up while a reader is behind.
+        room: is awaited after each piece of a reply, and holds the model up while a reader is behind (backpressure).
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class AsyncInterpreter(Interpreter):
     ) -> None:
         self.room = room
         self._group: asyncio.TaskGroup | None = None
-        """Of the run under way."""
+        """The task group of the run under way."""
         self._driving = False
         """Whether a run is under way whose turn is not closed yet, or could not be. True from before its first input,
         which may take long to reach the disk."""
@@ -81,15 +81,15 @@ class AsyncInterpreter(Interpreter):
         self._tasks: dict[EffectId, asyncio.Task[None]] = {}
         """Each carries an effect out."""
         self._saves: set[asyncio.Task[None]] = set()
-        """Each saves a note. No part of the group, which would cancel them: the model was told that it is saved."""
+        """The tasks that save notes. The group would cancel them, and the model was told that its note is saved."""
         self._reader: asyncio.Task[None] | None = None
-        """Reads what the model writes, where something else goes on beside it."""
+        """The task that reads the model's reply, where other effects are in flight too."""
         self._alone: tuple[CallModel, Scope] | None = None
         """The reply that is to be read in the session's own task."""
         self._rest: set[asyncio.Future[None]] = set()
-        """Futures of those who wait until the turn under way is closed."""
+        """The futures that are done when the turn under way is closed."""
         self._end: set[asyncio.Future[None]] = set()
-        """Futures of those who wait until its run has ended."""
+        """The futures that are done when its run has ended."""
         self._performers = async_performers(program)
         super().__init__(engine, program, observers=observers, recorder=recorder, state=state, clock=clock)
         self._between = BetweenRuns(self.driver, self._mailbox, lambda: self._turn is not None)
@@ -309,7 +309,7 @@ class AsyncInterpreter(Interpreter):
         self._start(effect, partial(perform, effect, self._scope(effect, context)))
 
     async def _perform_when_seen(self, perform: Performer, effect: Effect, scope: Scope) -> Answered | None:
-        """The user is asked when observers have seen what led to the question."""
+        """Ask the user once observers have seen what led to the question."""
         await await_all(self.observers.deliveries)
         answer: Answered | None = await perform(effect, scope)
         return answer
@@ -328,7 +328,7 @@ class AsyncInterpreter(Interpreter):
             self._reader = self._start(effect, partial(self._performers[CallModel], effect, scope))
 
     async def _read_here(self, effect: CallModel, scope: Scope) -> None:
-        """Read a reply in the session's own task, which is spared another one, and what it takes to wait for it."""
+        """Read a reply in the session's own task, which saves another task and the wait for it."""
         task = asyncio.current_task()
         assert task is not None
         before = task.cancelling()
@@ -347,7 +347,7 @@ class AsyncInterpreter(Interpreter):
             self._mailbox.post(answer)  # behind what came meanwhile
 
     async def _stop_reading(self) -> None:
-        """Wait for the end of a reply that was cancelled: the model says there what the reply took."""
+        """Wait for the end of a reply that was cancelled, which holds the reply's usage."""
         if self._reply is not None and self._reply.open and self._reader is not None:
             await asyncio.wait([self._reader])
 

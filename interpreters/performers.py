@@ -79,18 +79,18 @@ class Scope:
     context: ToolContext[Any] | None = None
     """For ``CallTool``: what the tool is given, and told when nobody waits for it any more."""
     elsewhere: Callable[[Callable[[], Any]], Any] | None = None
-    """Calls something where the program is asked, and gives a future of its answer; None where that is right here."""
+    """Calls a function on the thread where the program is asked, and gives a future of its answer; None: right here."""
     notes: Any = nullcontext()
     """The lock of the memory, which is used by one at a time, workers included."""
     room: Callable[[], Awaitable[object]] | None = None
-    """Is awaited after each piece of a reply: it holds the model up while a reader is behind."""
+    """Is awaited after each piece of a reply, and holds the model up while a reader is behind (backpressure)."""
 
     def is_over(self) -> bool:
         """Whether nobody waits any more for the effect: the turn is over, or the call took too long."""
         return self.turn.is_over() or (self.context is not None and self.context.cancelled)
 
     def begin(self, effect: Effect) -> None:
-        """To be called right before an effect begins.
+        """Note that an effect begins; to be called right before it does.
 
         Raises:
             NotBegun: nobody waits for it any more, and it must not begin.
@@ -243,7 +243,7 @@ def sync_performers(program: Program) -> Performers:
     """The usual performers, and the program's own in the place of some, held to what they have to give.
 
     One of them raises NotBegun where the turn was over before, and CogstepError for the embedding program's own fault,
-    such as an answer that is none.
+    such as an answer that does not fit its effect.
     """
     return {**SYNC, **{kind: partial(_own, own) for kind, own in program.performers.items()}}
 
@@ -312,14 +312,14 @@ def _answering(effect: Effect, scope: Scope, answer: Any) -> Answered | None:
 
 
 def checked_answer(effect: Effect, answer: Input) -> Input:
-    """An answer as it comes back from a recording or over a line, for an engine that trusts what it is told.
+    """An answer as it would come back from a recording, since an engine trusts the types of its inputs.
 
     Raises:
         ConfigError: a field of it is not of its type, or it does not fit its effect's questions.
     """
     try:
         read: Input = from_data(to_data(answer), Input)
-    except Exception as error:  # whatever stands in a field that is none of its type
+    except Exception as error:  # whatever comes of a field that holds a value of another type
         raise ConfigError(
             f"the performer of {type(effect).__name__} returned no {type(answer).__name__}: {error}"
         ) from error

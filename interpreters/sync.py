@@ -54,7 +54,7 @@ class SyncInterpreter(Interpreter):
     """An ``Interpreter`` on the caller's thread.
 
     Args:
-        parent: of a worker: takes what is to be asked to the session's own thread.
+        parent: in a worker, has questions to the program asked on the session's own thread.
     """
 
     def __init__(
@@ -78,13 +78,13 @@ class SyncInterpreter(Interpreter):
         """One queue for each caller of ``close`` that waits until the session is free."""
         self._mailbox: SimpleQueue[Letter] = SimpleQueue()
         self._earlier: int | None = None
-        """Letters that are to be looked at before a deadline that has come."""
+        """The number of letters to look at before a deadline that has come."""
         self._agenda: dict[EffectId, Callable[[], Input | None]] = {}
-        """What is to be done on this thread, oldest first."""
+        """The work to be done on this thread, by the effect that it is for, oldest first."""
         self._calls: list[CallTool] = []
-        """Calls that were decided and not begun."""
+        """The calls that were decided and have not begun."""
         self._awaited: dict[EffectId, Future[Any]] = {}
-        """Answers that come later, from elsewhere."""
+        """The answers that come later, from another thread."""
         self._performers = sync_performers(program)
         super().__init__(engine, program, observers=observers, recorder=recorder, state=state, clock=clock)
 
@@ -120,7 +120,7 @@ class SyncInterpreter(Interpreter):
             self.observers.wait()
 
     def _alone(self, holder: Turn, work: Callable[[], object]) -> bool:
-        """Do what only one may do at a time; False if somebody else is at it.
+        """Do work that only one may do at a time; False if somebody else does some.
 
         An interrupt may come at any place here, and the session is free afterwards all the same: it is taken by one
         operation on a dict, for a holder that was made before; only that holder's end gives it back; and it is given
@@ -212,9 +212,9 @@ class SyncInterpreter(Interpreter):
                 return event
 
     def _late(self) -> Input | None:
-        """What the clock answers: when a deadline has come, and none of the letters that were here by then answers it.
+        """The clock's answer, once a deadline has come and none of the letters that were here by then is the answer.
 
-        This thread may have been held up beyond a tool's time by an observer or a question, and not the tool.
+        An observer or a question may have held this thread up beyond a tool's time, and not the tool.
         """
         if self._earlier is None:
             if (self._seconds_left() or 0.0) > 0.0:
@@ -287,7 +287,7 @@ class SyncInterpreter(Interpreter):
         self._threads.start(partial(self._perform_there, effect, self._scope(effect, context)))
 
     def _perform_there(self, effect: Effect, scope: Scope) -> None:
-        """On a thread of its own."""
+        """Carry an effect out on a thread of its own."""
         letter: Letter | Later | Future[Answered] | None
         try:
             letter = self._performers[type(effect)](effect, scope)
@@ -306,7 +306,7 @@ class SyncInterpreter(Interpreter):
             self._mailbox.put(letter)
 
     def _await(self, effect: Effect, scope: Scope, answer: Future[Answered]) -> None:
-        """An answer that comes later, on whatever thread."""
+        """Note an answer that comes later, on whatever thread."""
         self._awaited[effect.effect_id] = answer
         answer.add_done_callback(partial(self._arrived, effect.effect_id, scope.turn))
         # It may have been given up before it stood there: the turn was cancelled, or the call took too long.

@@ -63,9 +63,9 @@ class MadeCall:
     arguments: Any
     """An object; the text itself where it is no JSON."""
     status: ResultStatus | None = None
-    """How it ended; None where the session doesn't tell, as a cassette does not."""
+    """How the call ended; None where the session does not hold that, as a cassette does not."""
     content: str | None = None
-    """Its result."""
+    """The call's result; None as above."""
 
     def __str__(self) -> str:
         return f"{self.name}({_shown(self.arguments)}){'' if self.status in (None, 'ok') else f' {self.status}'}"
@@ -78,7 +78,7 @@ class Called:
     name: Any
     arguments: dict[str, Any]
     others: bool = False
-    """Whether it may have more arguments than these."""
+    """Whether the call may have other arguments besides these."""
     status: Any = field(default=anything)
     content: Any = field(default=anything)
 
@@ -91,7 +91,7 @@ class Called:
         return evolve(self, others=True)
 
     def objections(self, call: MadeCall) -> list[str]:
-        """What is other about a call; nothing if it is the wanted one."""
+        """The differences between a made call and this one; none if it fits."""
         if self.name != call.name:
             return [f"the tool: expected {self.name!r}, made {call.name!r}"]
         if not isinstance(call.arguments, dict):
@@ -140,7 +140,7 @@ def in_any_order(*calls: Called) -> AnyOrder:
 
 
 Session = BaseAgent | RunResult | Cassette | str | os.PathLike[str] | Iterable[Message]
-"""What calls are read of: an agent (its history), the result of a turn, a cassette, the path of a journal or of a
+"""Where calls are read from: an agent (its history), the result of a turn, a cassette, the path of a journal or of a
 cassette, or messages."""
 
 
@@ -221,7 +221,7 @@ Pair = tuple[Called | None, MadeCall | None]
 
 
 def _pairs(groups: Sequence[tuple[Called, ...]], made: Sequence[MadeCall], others_allowed: bool) -> list[Pair]:
-    """Which made call stands for which expected one; None where there is none.
+    """Each expected call with the made call that stands for it; None on either side where there is none.
 
     Without other calls each group meets the calls at its own place; with them, the earliest that fit.
     """

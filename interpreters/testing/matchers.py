@@ -1,4 +1,4 @@
-"""Values that are equal to many: for tests that know some of what they compare, and not all.
+"""Values that are equal to many others: for tests that know only a part of what they compare.
 
     called("search", query=matching("weather in .*"), limit=anything, nearby=about(3.0))
 

@@ -19,14 +19,14 @@ from interpreters.tools.tool import is_async
 Result = TypeVar("Result")
 
 AT_ONCE = 64
-"""Threads that an event loop waits for at the same time, over all its sessions; more than these wait for a turn. One
-that nobody waits for any more, such as a tool's that timed out, doesn't count."""
+"""The most threads that an event loop waits for at the same time, over all its sessions; further calls wait until one
+is done. A thread for which nobody waits any more, such as that of a tool that timed out, doesn't count."""
 
 THREADS = ThreadPool()
-"""Shared by all event loops of the process; idle ones go home."""
+"""The pool that all event loops of the process share; idle threads end."""
 
 OBSERVER_THREADS = ThreadPool(AT_ONCE)
-"""For the observers of all event loops of the process; each takes a thread only while there is something to tell."""
+"""The pool for the observers of all event loops; an observer takes a thread only while it has events to be told of."""
 
 _gates: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = WeakKeyDictionary()
 
@@ -109,7 +109,7 @@ def _start(
 
 
 def _drop(result: object) -> None:
-    """A coroutine that nobody will await is closed, so that Python has nothing to warn of."""
+    """Close a coroutine that nobody will await, so that Python has nothing to warn of."""
     if inspect.iscoroutine(result):
         result.close()
 
@@ -119,11 +119,11 @@ def _at_once(ask: Callable[[], Any]) -> Any:
 
 
 async def awaited(ask: Callable[[], Any], begins: Callable[[Callable[[], Any]], Any] = _at_once) -> Any:
-    """What a callable of the program's gives: an ``async def`` runs in the loop, a plain one on a thread.
+    """Call a function of the program's and await its answer: an ``async def`` runs in the loop, another on a thread.
 
     Args:
-        ask: is called.
-        begins: calls it, at the moment and on the thread where it begins.
+        ask: the function.
+        begins: calls ``ask``, at the moment and on the thread where the call begins.
     """
     answer = begins(ask) if is_async(ask) else await in_thread(partial(begins, ask))
     if isinstance(answer, Future):

@@ -16,11 +16,11 @@ from collections.abc import Callable
 from queue import Empty, SimpleQueue
 
 KEEP_IDLE = 10.0
-"""Seconds an idle thread stays. Starting one costs 0.1 ms to some ms, handing a job to an idle one 0.02 ms."""
+"""The seconds that an idle thread stays. Starting one costs 0.1 ms to some ms, handing a job to an idle one 0.02 ms."""
 
 Job = Callable[[], object]
 Inbox = SimpleQueue[Job | None]
-"""Of one thread: its next job; None sends it home."""
+"""The queue of one thread with its next job; None ends the thread."""
 
 
 class ThreadPool:
@@ -29,14 +29,14 @@ class ThreadPool:
     The threads are daemons: a tool that never returns can't keep the program from ending.
 
     Args:
-        at_most: threads at the same time; further jobs wait until one is free. None for no limit.
+        at_most: the most threads at the same time; further jobs wait until one is free. None for no limit.
     """
 
     def __init__(self, at_most: int | None = None) -> None:
         self._at_most = at_most
         self._threads: dict[threading.Thread, Inbox] = {}
         self._idle: list[Inbox] = []
-        """Of threads that wait for a job. Whoever takes one out has to put something in."""
+        """The queues of threads that wait for a job. Whoever takes one out of here has to put something into it."""
         self._waiting: deque[Job] = deque()
         """Jobs for which there is no thread."""
         self._closed = False

@@ -311,7 +311,7 @@ class LlamaBackend:
         return sampler.likeliest(logits) if sampler.plain else sampler.sample(self._context, self._rows[row])
 
     def _read_logits(self) -> list[Any]:
-        """Read them with one call: with a call for each place, a thread that waits for Python's lock would get it there."""
+        """Read them with one call: with a call for each place, a thread that waits for Python's lock might get it."""
         address = _address_of_logits(self._context)
         logits = self._logits_at.get(address)
         if logits is None:

@@ -11,7 +11,7 @@ from interpreters.loop.clock import SystemClock
 Letter = TypeVar("Letter")
 
 ROUNDS = 10
-"""Rounds of the event loop in which tasks that only await each other come to their end before time passes."""
+"""The rounds of the event loop that pass before time does, so that tasks which only await each other come to an end."""
 
 
 class FakeClock:
@@ -26,7 +26,7 @@ class FakeClock:
     def __init__(self, start: float = 0.0) -> None:
         self.now = start
         self.waits: list[float] = []
-        """Seconds of each wait."""
+        """The seconds of each wait, in order."""
 
     def time(self) -> float:
         return self.now

@@ -89,7 +89,7 @@ class ReplyingModel(FakeModel, ABC):
 
     @abstractmethod
     def _whole_reply(self, request: ModelRequest) -> Reply:
-        """What it says; remembers that it was asked."""
+        """The reply to a request, which is added to ``requests``."""
 
 
 class ScriptedModel(ReplyingModel):
@@ -101,8 +101,8 @@ class ScriptedModel(ReplyingModel):
     Args:
         replies: what it answers, in order. An iterator, such as ``itertools.cycle``, may be endless; of a list every
             reply has to be asked for before ``close()``.
-        context_tokens: what it says of itself.
-        name: likewise.
+        context_tokens: the context length that it reports.
+        name: the name that it reports.
     """
 
     def __init__(self, replies: Iterable[Script], *, context_tokens: int = 4096, name: str = "scripted") -> None:
@@ -195,12 +195,12 @@ class FunctionModel(FakeModel):
 
 
 class Growing:
-    """A reply that comes in pieces, as far as it has come."""
+    """A reply that comes in pieces: what has come of it so far."""
 
     def __init__(self) -> None:
         self._outputs: list[Output] = []
         self._calls = 0
-        """Those that can't be read among them."""
+        """The number of calls so far, those that can't be read included."""
         self._usage = NO_TOKENS
         self.failure: Failure | None = None
 
@@ -208,7 +208,7 @@ class Growing:
         """The outputs that a piece gives.
 
         Raises:
-            ScriptError: it is none.
+            ScriptError: it is not a ``Piece``.
         """
         outputs: Sequence[Output] = ()
         match piece:
@@ -297,7 +297,7 @@ class Interruptible:
             self._task.cancel()
 
     async def _await(self, work: Callable[[], Any]) -> Any:
-        """What it gives; None once cancelled. Raises ScriptError for what it raises, StopAsyncIteration apart."""
+        """The result of ``work``; None once cancelled. Its errors but StopAsyncIteration are raised as ScriptError."""
 
         async def run() -> Any:
             return await work()

@@ -57,7 +57,7 @@ def _calls(value: ProposedCall | Iterable[ProposedCall]) -> tuple[ProposedCall, 
 
 
 def call_outputs(index: int, proposed: ProposedCall) -> tuple[Output, ...]:
-    """What a call streams, all at once."""
+    """The outputs of a call that comes all at once."""
     arguments = ArgumentsDelta(index, proposed.arguments_json)
     return CallStarted(index, proposed.name), arguments, CallFinished(index, proposed)
 
@@ -72,18 +72,18 @@ class Reply:
     malformed: tuple[MalformedToolCall, ...] = field(default=(), kw_only=True)
     failure: Failure | None = field(default=None, kw_only=True)
     crash: Exception | None = field(default=None, kw_only=True)
-    """Raised in place of an end, as by a runtime with a fault in it."""
+    """An exception that is raised in place of the end, as by a runtime with a fault in it."""
     usage: Usage = field(default=NO_TOKENS, kw_only=True)
     finish_reason: FinishReason | None = field(default=None, kw_only=True)
-    """None: what fits the rest."""
+    """None is ``error`` with a failure, ``tool_calls`` with calls, and else ``stop``."""
     chunk: int = field(default=0, kw_only=True)
-    """Characters of text in one delta; 0 for all at once."""
+    """The number of characters in one delta; 0 for the whole text at once."""
     hold: Hold | None = field(default=None, kw_only=True)
-    """Stops after the text and before the calls and the end."""
+    """Where the reply stops until it is released: after the text, before the calls and the end."""
 
     @cached_property
     def outputs(self) -> tuple[Output | None, ...]:
-        """What it streams before its end; None where it holds."""
+        """The outputs before its end, with None at the place where it holds."""
         step = self.chunk or len(self.text) or 1
         calls: list[Output] = []
         for index, proposed in enumerate(self.calls):
@@ -98,7 +98,7 @@ class Reply:
 
     @cached_property
     def done(self) -> Done:
-        """Its end, if nobody cancels it."""
+        """The end of a reply that nobody cancels."""
         reason: FinishReason = "error" if self.failure is not None else "tool_calls" if self.calls else "stop"
         reason = self.finish_reason or reason
         return Done(self.text, self.reasoning, self.calls, self.malformed, reason, self.usage, NO_TIME, self.failure)
@@ -132,7 +132,7 @@ def reply_of(entry: Scripted) -> Reply:
 
 @lru_cache
 def _short(entry: str | ProposedCall) -> Reply:
-    """Remembered, since scripts repeat themselves: a turn of a benchmark takes 8 microseconds less by it."""
+    """Cached, since scripts repeat themselves: a turn of a benchmark takes 8 us less."""
     return Reply(entry) if isinstance(entry, str) else Reply(calls=entry)
 
 
@@ -192,11 +192,11 @@ class ScriptedGeneration:
 
 
 def asked(function: Callable[[ModelRequest], Any], request: ModelRequest) -> Any:
-    """What a test's own function says to a request.
+    """The reply of a test's own function to a request.
 
     Raises:
-        ScriptError: it raised something. An agent takes an exception of a runtime for a failed call, and an assertion
-            that does not hold would be retried; so it is wrapped.
+        ScriptError: the function raised something. An agent takes an exception of a runtime for a failed call, and
+            would retry an assertion that does not hold; so it is wrapped.
     """
     try:
         return function(request)

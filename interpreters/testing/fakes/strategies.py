@@ -52,7 +52,7 @@ MARKERS = (
     "<tool_response>\nok\n</tool_response>",
     "```json\n{}\n```",
 )
-"""Of ChatML, Hermes, Mistral, Llama and plain Markdown; ``{}`` stands for a call."""
+"""Markers of ChatML, Hermes, Mistral, Llama and plain Markdown; ``{}`` stands for a call."""
 
 WORDS = ("", "Done.", "17 * 23 is 391.", " \n", "\x00", "\ud800", "é" * 40, '{"answer": 1}')
 
@@ -71,10 +71,10 @@ def generated_models(
     """Models with up to ``max_replies`` drawn replies, and one more that they repeat for ever after.
 
     Args:
-        tools: what they may call, rightly and wrongly.
+        tools: the tools that they may call, rightly and wrongly.
         kinds: the sorts of replies; see ``KINDS``.
-        max_replies: at most so many are drawn.
-        context_tokens: what the model says of itself.
+        max_replies: the most replies that are drawn.
+        context_tokens: the context length that the model reports.
 
     Raises:
         ConfigError: there is no such kind.
