@@ -23,6 +23,7 @@ from runtime.errors import (
     SavedCacheError as SavedCacheError,
     ServerClosedError as ServerClosedError,
     TemplateError as TemplateError,
+    TemplateStoppedError as TemplateStoppedError,
 )
 from runtime.files import UnusableFileError as UnusableFileError
 from runtime.isolated.settings import Isolation as Isolation

@@ -87,6 +87,10 @@ class TemplateError(ModelLoadError):
     """A chat template has a syntax error, or refuses a plain conversation however it is put."""
 
 
+class TemplateStoppedError(TemplateError):
+    """A chat template was stopped: it takes more time or memory than any conversation needs, or ended its process."""
+
+
 class ConstraintError(CogstepError):
     """A reply can't be held to what was asked of it. Becomes the ``Failure`` of that reply."""
 

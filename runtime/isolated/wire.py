@@ -307,6 +307,7 @@ ERRORS: dict[str, type[errors.ModelLoadError]] = {
         errors.ModelFileError,
         errors.LoadCancelledError,
         errors.TemplateError,
+        errors.TemplateStoppedError,
     )
 }
 """Those that come back as what they were; ``ExtraMissingError`` too, which has a field more."""

@@ -25,7 +25,7 @@ from cognition import (
     ToolSpec,
     UserMessage,
 )
-from runtime.errors import TemplateError
+from runtime.errors import TemplateError, TemplateStoppedError
 from runtime.templates.conversation import Shape
 from runtime.templates.probing import PROBES
 from runtime.templates.switches import Switch
@@ -118,6 +118,8 @@ class Forms:
         if (kind, shape) not in self._heard:
             try:
                 prompts = {self._render(kind.probe(), shape, **switch.options(on)) for on in (False, True)}
+            except TemplateStoppedError:
+                raise
             except TemplateError:
                 return True
             self._heard[kind, shape] = len(prompts) > 1
@@ -133,6 +135,8 @@ class Forms:
         request = kind.probe()
         try:
             text = self._render(request, shape)
+        except TemplateStoppedError:
+            raise
         except TemplateError:
             return None
         there = {PROBES.system: kind.system, PROBES.user: True, PROBES.text: kind.answered}

@@ -11,7 +11,7 @@ from attrs import astuple, evolve, field, frozen
 
 from cognition import ToolSpec
 from cognition.parsing import FormatSpec, parse_reply
-from runtime.errors import TemplateError
+from runtime.errors import TemplateError, TemplateStoppedError
 from runtime.templates.conversation import NO_TOOLS, Entry, NoTools, in_parts
 
 Apply = Callable[..., str]
@@ -211,6 +211,8 @@ class Prober:
             messages = [*(in_parts(system) if listed else system), *messages]
         try:
             return self._apply(messages, tools, **{"add_generation_prompt": True, **options})
+        except TemplateStoppedError:  # it would be stopped again and again
+            raise
         except TemplateError:
             return None
 

@@ -1,31 +1,34 @@
 """A model's own chat template: renders conversations as ``transformers`` and llama.cpp do, in a sandbox.
 
 Templates come with downloaded models, so they are code of strangers: they run in a sandbox (``sandbox.py``), which
-lets them read what they are given and nothing else, and stops them when they go on without end.
+lets them read what they are given and nothing else, and stops them when they go on without end; and those that are not
+known (``known.py``) in a process of their own besides (``apart.py``), which ends where nothing else stops them.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from datetime import datetime
 from functools import cached_property
 from typing import Any
 
-import jinja2
-import jinja2.meta
 from attrs import evolve, frozen
 
 from cognition import ModelRequest, ToolMessage
 from cognition.parsing import FormatSpec
-from runtime.errors import TemplateError
-from runtime.templates.conversation import NO_TOOLS, UNDEFINED, Entry, Shape, Undefined, entries, tool_entries
-from runtime.templates.derivation import Derived, derive
+from runtime.errors import TemplateError, TemplateStoppedError
+from runtime.templates.apart import ApartTemplate
+from runtime.templates.compiled import CompiledTemplate, Renderer
+from runtime.templates.conversation import NO_TOOLS, Entry, Shape, Undefined, entries, tool_entries
+from runtime.templates.derivation import Derived
 from runtime.templates.forms import Forms, Kind, left_out
+from runtime.templates.known import is_known
+from runtime.templates.limits import Allowance, check_source, one_allowance
 from runtime.templates.markers import Markers
 from runtime.templates.probing import opened_as
 from runtime.templates.protection import Shield, separated
-from runtime.templates.sandbox import SIZE, STEPS, Sandbox, TooMuch, clock
+from runtime.templates.sandbox import SIZE, STEPS
 
 FALLBACK_TEMPLATE = """\
 {%- if tools or messages[0].role == 'system' %}
@@ -61,10 +64,6 @@ FALLBACK_TEMPLATE = """\
 """
 """What a model without a template gets: ChatML with Hermes tool calls, which most models have seen in training."""
 
-DATETIME = "%b %d %Y %H:%M:%S GMT"
-"""How FireFunction's template wants the time; llama.cpp gives it so."""
-
-
 @frozen
 class Rendered:
     """A prompt, ready to be tokenised."""
@@ -92,9 +91,12 @@ class ChatTemplate:
         now: for templates that write the date.
         steps: of loops, calls and filters that one rendering may take.
         size: of any one text in it, in characters.
+        apart: whether it runs in a process of its own; None: unless it is known (see ``known``). A program that says
+            False answers for the template: nothing but the count of its steps stops it then.
 
     Raises:
         TemplateError: the source is no valid template.
+        TemplateStoppedError: it takes more time or memory to compile than any template.
     """
 
     def __init__(
@@ -108,37 +110,31 @@ class ChatTemplate:
         now: Callable[[], datetime] = datetime.now,
         steps: int = STEPS,
         size: int = SIZE,
+        apart: bool | None = None,
     ) -> None:
+        check_source(source, bos_token, eos_token)
         self.source = source
         self._markers = Markers() if markers is None else markers
-        self._sandbox = Sandbox(steps, size)
-        self._sandbox.globals |= {"strftime_now": clock(now), "bos_token": bos_token, "eos_token": eos_token}
-        self._now = now
-        try:
-            self._template = self._sandbox.from_string(source)
-            self._wanted = jinja2.meta.find_undeclared_variables(self._sandbox.parse(source))
-        except jinja2.TemplateSyntaxError as error:
-            raise TemplateError(
-                f"the chat template has a syntax error in line {error.lineno} ({error.message}); use the "
-                "template of the model's publisher"
-            ) from error
-        except (RecursionError, MemoryError, SyntaxError) as error:  # the last of Python, over what Jinja made of it
-            raise TemplateError(
-                f"the chat template can't be compiled, it is nested too deeply ({error}); use the template of the "
-                "model's publisher"
-            ) from error
+        self.apart = not is_known(source) if apart is None else apart
+        options: Any = {"bos_token": bos_token, "eos_token": eos_token, "now": now, "steps": steps, "size": size}
+        self._preparing = Allowance()
+        with self._prepared():
+            self._renderer: Renderer = (ApartTemplate if self.apart else CompiledTemplate)(source, **options)
+            self._plain: ChatTemplate | None = None
+            if without_tools is not None and without_tools != source:
+                self._plain = ChatTemplate(without_tools, markers=self._markers, apart=apart, **options)
 
-        self._plain: ChatTemplate | None = None
-        if without_tools is not None and without_tools != source:
-            self._plain = ChatTemplate(
-                without_tools,
-                bos_token=bos_token,
-                eos_token=eos_token,
-                markers=self._markers,
-                now=now,
-                steps=steps,
-                size=size,
-            )
+    @contextmanager
+    def _prepared(self) -> Iterator[None]:
+        """What is found out within is paid for from one allowance, unless the caller has one."""
+        with one_allowance(self._preparing):
+            yield
+
+    def close(self) -> None:
+        """Free what the template holds. It is made again where it is asked for something."""
+        self._renderer.close()
+        if self._plain is not None:
+            self._plain.close()
 
     def render(self, request: ModelRequest, *, open_reply: bool = True) -> Rendered:
         """The prompt for a request, with the generation prompt at its end unless ``open_reply`` is False.
@@ -148,7 +144,12 @@ class ChatTemplate:
 
         Raises:
             TemplateError: it refuses every form.
+            TemplateStoppedError: it was stopped.
         """
+        with one_allowance():
+            return self._render(request, open_reply=open_reply)
+
+    def _render(self, request: ModelRequest, *, open_reply: bool) -> Rendered:
         found = self._derived
         offered = () if request.options.tool_choice == "none" else request.tools
         if not offered and not self._takes(request):
@@ -174,6 +175,8 @@ class ChatTemplate:
             tools = tool_entries(offered, shield) or NO_TOOLS[found.no_tools or "none"]
             try:
                 wrote = self.apply(entries(request, shield, shape), tools, add_generation_prompt=open_reply, **options)
+            except TemplateStoppedError:
+                raise
             except TemplateError as error:
                 refusal = refusal or error  # the refusal of the plainest form says most
                 continue
@@ -213,34 +216,22 @@ class ChatTemplate:
     @cached_property
     def warnings(self) -> tuple[str, ...]:
         """What a user should know of the template, one sentence each."""
-        return tuple(dict.fromkeys((*self._derived.warnings, *self._forms.warnings())))
+        with self._prepared():
+            return tuple(dict.fromkeys((*self._derived.warnings, *self._forms.warnings())))
 
     def apply(self, messages: list[Entry], tools: list[Entry] | Undefined | None, **options: Any) -> str:
         """Render dictionaries as they are.
 
         Raises:
             TemplateError: the template refuses them, or fails.
+            TemplateStoppedError: it was stopped.
         """
-        variables: dict[str, Any] = {"messages": messages, **options}
-        if tools is UNDEFINED:
-            tools = None
-        else:
-            variables["tools"] = tools
-        if tools and "xml_tools" in self.source:  # SmolLM3 knows its tools under this name only
-            variables.setdefault("xml_tools", tools)
-        if "functions" in self._wanted and "tools" not in self._wanted:  # FireFunction too, and as JSON text
-            written = json.dumps(tools, ensure_ascii=False, indent=2) if tools else ""
-            variables = {"functions": written, "datetime": self._now().strftime(DATETIME), **variables}
-        try:
-            return self._sandbox.run(self._template, variables)
-        except (jinja2.TemplateError, TypeError, ValueError, LookupError, AttributeError, ArithmeticError) as error:
-            raise TemplateError(f"the chat template refuses the conversation: {error}") from error
-        except (TooMuch, RecursionError, MemoryError) as error:
-            raise TemplateError(f"the chat template was stopped: {error}") from error
+        return self._renderer.apply(messages, tools, options)
 
     @cached_property
     def _derived(self) -> Derived:
-        return derive(self.apply, self.source)
+        with self._prepared():
+            return self._renderer.derive()
 
     @cached_property
     def _forms(self) -> Forms:

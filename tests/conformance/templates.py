@@ -52,11 +52,13 @@ from cognition import (
 )
 from cognition.parsing import FormatSpec, Parser, Reply, collect
 from runtime.errors import TemplateError
+from runtime.templates.files import find_template
+from runtime.templates.known import LIST, fingerprint
 from runtime.templates.conversation import NO_TOOLS, Entry, entries_of, in_parts, tool_entries
 from runtime.templates.markers import Markers
 from runtime.templates.probing import continuation, holds_probes, opened_as, opened_for, prompt_of, texts_of
 from runtime.templates.protection import Shield
-from runtime.templates.template import ChatTemplate
+from runtime.templates.template import FALLBACK_TEMPLATE, ChatTemplate
 from tests.cognition.parsing.stated_cases import PROJECTS, format_of
 from tests.conformance.sources import SourceError, templates
 
@@ -320,8 +322,8 @@ def without_reasoning(template: ChatTemplate) -> Cell:
     return Cell("WRONG", off.text) if reasoning is not None and reasoning.opened else Cell("ok")
 
 
-def try_out(name: str, source: str) -> Row:
-    template = ChatTemplate(source, bos_token="<BOS>", eos_token="<EOS>", now=lambda: datetime(2026, 1, 1))
+def try_out(name: str, source: str, *, apart: bool | None = None) -> Row:
+    template = ChatTemplate(source, bos_token="<BOS>", eos_token="<EOS>", now=lambda: datetime(2026, 1, 1), apart=apart)
     cells = {case: judge(template, message) for case, message in CASES.items()}
     cells["answer"] = answer(template)
     cells |= {case: asked(template, request) for case, request in ASKED.items()}
@@ -386,8 +388,21 @@ def markdown(rows: list[Row]) -> Iterator[str]:
         yield f"| {row.name} | {row.format} | {whole} | {', '.join(left_out)} | {', '.join(lost)} | {row.off} |"
 
 
-def outdated(rows: list[Row], specs: Mapping[str, FormatSpec]) -> Iterator[str]:
+def known_list(sources: Mapping[str, str]) -> Iterator[str]:
+    """The lines of ``runtime/templates/known_templates.txt``: the templates that ship, and these."""
+    yield "# Templates that run in the program itself; all others run in a process of their own. Made by:"
+    yield "# python tests/conformance/templates.py --known > runtime/templates/known_templates.txt"
+    shipped = find_template(None).source
+    assert shipped is not None
+    ours = {"cogstep's small model": shipped, "cogstep's for models without one": FALLBACK_TEMPLATE}
+    lines = {fingerprint(source): name for name, source in reversed([*ours.items(), *sources.items()])}
+    yield from (f"{digest} {name}" for digest, name in reversed(lines.items()))
+
+
+def outdated(rows: list[Row], specs: Mapping[str, FormatSpec], sources: Mapping[str, str]) -> Iterator[str]:
     """What was written down of earlier runs and is no longer so."""
+    if not LIST.is_file() or list(known_list(sources)) != LIST.read_text("ascii").splitlines():
+        yield f"{LIST.name} is out of date: --known prints the present list"
     if "\n".join(markdown(rows)) not in PAGE.read_text("utf-8"):
         yield "the table in docs/formats.md is out of date: --markdown prints the present one"
     stated = PROJECTS["llama_cpp"]
@@ -409,17 +424,21 @@ def main() -> int:
     parser.add_argument("--only", default="", metavar="TEXT", help="templates with this text in their name")
     parser.add_argument("--short", action="store_true", help="ten templates of all kinds")
     parser.add_argument("--markdown", action="store_true", help="print the table of docs/formats.md instead")
+    parser.add_argument("--known", action="store_true", help="print the list of known templates instead")
+    parser.add_argument("--apart", action="store_true", help="each in a process of its own, as unknown ones are")
     parser.add_argument("-v", "--verbose", action="store_true", help="show warnings and what went wrong")
     options = parser.parse_args()
     rows: list[Row] = []
     specs: dict[str, FormatSpec] = {}
+    sources: dict[str, str] = {}
     try:
         for name, source in templates(options.cache, "trl/" if options.short else ""):
             if options.only.lower() in name.lower() and (not options.short or name in SHORT):
                 if sys.stderr.isatty():
                     print(f"\r{len(rows) + 1:3d} {name:70.70}", end="", file=sys.stderr, flush=True)
-                rows.append(try_out(name, source))
+                rows.append(try_out(name, source, apart=True if options.apart else None))
                 specs[name] = ChatTemplate(source).format_spec()
+                sources[name] = source
     except KeyboardInterrupt:
         print("\ninterrupted", file=sys.stderr)
         return 130
@@ -434,9 +453,12 @@ def main() -> int:
     rows.sort(key=lambda row: ("/" in row.name, row.name.lower()))
     if options.markdown:
         print("\n".join(markdown(rows)))
+    elif options.known:
+        wrong_ones = {row.name for row in rows if any(cell.state == "WRONG" for cell in row.cells.values())}
+        print("\n".join(known_list({name: source for name, source in sources.items() if name not in wrong_ones})))
     else:
         print_table(rows, options.verbose)
-    stale = [] if options.only or options.short else list(outdated(rows, specs))
+    stale = [] if options.only or options.short or options.known else list(outdated(rows, specs, sources))
     wrong = [(row.name, case) for row in rows for case, cell in row.cells.items() if cell.state == "WRONG"]
     for sentence in [*stale, *(f"WRONG: {name}, {case}" for name, case in wrong)]:
         print(sentence, file=sys.stderr)

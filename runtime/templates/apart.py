@@ -1,0 +1,220 @@
+"""A template in a process of its own: a bomb in it ends that process, and not the program.
+
+Templates come with model files from anywhere, and any operation of theirs may be large: ``'b' in s`` on 60 MB takes
+seconds and no step, a compiler and ``repr`` go into native recursion, ``'%(a)999999s' * 6000`` is one operation of 6 GB.
+Counting steps (``sandbox.py``) stops most of it, at the same place everywhere; what it can't stop, the system does.
+
+A process is started when its template is first asked for something, and serves until its template is dropped. Those that
+nobody asks end after a while, and those asked last live on where there would be too many; they are started again when they
+are needed. So a step pays for a question and its answer, and for nothing else: ``benchmarks/rendering.py``.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import threading
+import time
+import weakref
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from datetime import datetime
+from typing import Any
+
+from cognition import CodecError, CogstepError, ConfigError
+from cognition.codec import from_data
+from runtime.templates.compiled import stopped
+from runtime.templates.conversation import UNDEFINED, Entry, Undefined
+from runtime.templates.derivation import Derived
+from runtime.templates.limits import Allowance, one_allowance
+from runtime.templates.process import Process
+from runtime.templates.sandbox import SIZE, STEPS
+
+MOST_PROCESSES = 8
+"""That live at a time. One takes 25 MB."""
+
+IDLE_SECONDS = 60.0
+"""After which one that nobody asks is ended."""
+
+
+class ApartTemplate:
+    """A template in a process of its own; see ``compiled.CompiledTemplate``. Any thread may ask it, one at a time.
+
+    Raises:
+        TemplateError: the source is no valid template.
+        TemplateStoppedError: it was stopped while it was compiled.
+    """
+
+    def __init__(
+        self,
+        source: str,
+        *,
+        bos_token: str = "",
+        eos_token: str = "",
+        now: Callable[[], datetime] = datetime.now,
+        steps: int = STEPS,
+        size: int = SIZE,
+    ) -> None:
+        self._opening = {
+            "source": source, "bos_token": bos_token, "eos_token": eos_token, "steps": steps, "size": size,
+        }  # fmt: skip
+        self._now = now
+        self._number = next(_NUMBERS)
+        weakref.finalize(self, PROCESSES.drop, self._number)
+        self._ask({"ask": "open"})
+
+    def apply(self, messages: list[Entry], tools: list[Entry] | Undefined | None, options: Mapping[str, Any]) -> str:
+        """See ``compiled.Renderer``."""
+        question: dict[str, Any] = {"ask": "apply", "messages": messages, "options": options}
+        if tools is not UNDEFINED:
+            question["tools"] = tools
+        text = self._ask(question)
+        if not isinstance(text, str):
+            raise stopped("it gave no text")
+        return text
+
+    def derive(self) -> Derived:
+        """See ``compiled.Renderer``."""
+        found = self._ask({"ask": "derive"})
+        try:
+            derived = from_data(found, Derived)
+        except (CodecError, ConfigError) as error:
+            raise stopped(f"what was found out about it can't be read ({error})") from error
+        assert isinstance(derived, Derived)
+        return derived
+
+    def close(self) -> None:
+        """See ``compiled.Renderer``."""
+        PROCESSES.drop(self._number)
+
+    def _ask(self, question: dict[str, Any]) -> Any:
+        question["now"] = self._now().isoformat()
+        with one_allowance() as allowance, PROCESSES.of(self._number, self._opening, allowance) as process:
+            return process.ask(question, allowance)
+
+
+class Processes:
+    """Those that live, of all templates of this program, by their templates' numbers.
+
+    Args:
+        most: that live at a time. Who needs one more waits while all are asked something.
+        idle: seconds after which one that nobody asks is ended.
+    """
+
+    def __init__(self, most: int = MOST_PROCESSES, idle: float = IDLE_SECONDS) -> None:
+        self._most = most
+        self._idle = idle
+        self.forget()
+
+    def forget(self) -> None:
+        """None is there, or, in a process that was forked off, none is its own."""
+        for process in list(getattr(self, "_living", {}).values()):
+            process.let_go()
+        # A garbage collection may drop a template in the middle of anything: it may be taken twice by one thread.
+        self._changed = threading.Condition(threading.RLock())
+        self._living: dict[int, Process] = {}
+        """The one that was asked last at the end."""
+        self._asked: set[int] = set()
+        """Those that are being asked something."""
+        self._until: dict[int, float] = {}
+        """When they are ended, on the monotonic clock."""
+        self._sweeping = False
+
+    @property
+    def pids(self) -> list[int]:
+        """Of those that live."""
+        return [process.pid for process in list(self._living.values()) if process.pid is not None]
+
+    @contextmanager
+    def of(self, number: int, opening: dict[str, Any], allowance: Allowance) -> Iterator[Process]:
+        """A template's process, for one thread: the one that lives, or one that is started when it is asked.
+
+        It is ended where an answer has not been read to its end, by Ctrl-C for instance.
+
+        Raises:
+            TemplateStoppedError: all were busy for too long.
+        """
+        process, others = self._take(number, opening, allowance)
+        for other in others:
+            other.end()
+        whole = False
+        try:
+            yield process
+            whole = True
+        except CogstepError:  # an answer like any other; a process that was stopped has been ended
+            whole = True
+            raise
+        finally:
+            if not whole:
+                process.end()
+            self._give_back(number, process)
+
+    def drop(self, number: int) -> None:
+        """Its template is not needed any more."""
+        with self._changed:
+            process = self._living.pop(number, None)
+            self._until.pop(number, None)
+            self._changed.notify_all()
+        if process is not None:
+            process.end()
+
+    def _take(self, number: int, opening: dict[str, Any], allowance: Allowance) -> tuple[Process, list[Process]]:
+        """A process, and those that have to be ended for it."""
+        ended = []
+        with self._changed, allowance.spent():
+            deadline = time.monotonic() + allowance.wall
+            while True:
+                if number not in self._asked:
+                    process = self._living.pop(number, None)
+                    idle = [one for one in self._living if one not in self._asked]
+                    if process is None and len(self._living) >= self._most and idle:
+                        ended.append(self._living.pop(idle[0]))
+                    if process is not None or len(self._living) < self._most:
+                        process = process or Process(opening)
+                        self._living[number] = process
+                        self._asked.add(number)
+                        return process, ended
+                left = deadline - time.monotonic()
+                if left <= 0:
+                    raise stopped("too many templates are at work at once")
+                self._changed.wait(left)
+
+    def _give_back(self, number: int, process: Process) -> None:
+        with self._changed:
+            self._asked.discard(number)
+            if process.ended:
+                self._living.pop(number, None)
+                self._until.pop(number, None)
+            else:
+                self._until[number] = time.monotonic() + self._idle
+                if not self._sweeping:
+                    self._sweeping = True
+                    threading.Thread(target=self._sweep, name="cogstep templates", daemon=True).start()
+            self._changed.notify_all()
+
+    def _sweep(self) -> None:
+        """On a thread of its own, while any process lives: end those that nobody asks any more."""
+        changed = self._changed
+        while True:
+            with changed:
+                now = time.monotonic()
+                idle = [one for one in self._living if one not in self._asked and self._until.get(one, 0.0) <= now]
+                ended = [self._living.pop(one) for one in idle]
+                for one in idle:
+                    self._until.pop(one, None)
+                if not self._living:
+                    self._sweeping = False
+                wait = min((self._until.get(one, now) for one in self._living), default=now) - now
+                changed.notify_all()
+                more = self._sweeping
+            for process in ended:
+                process.end()
+            if not more:
+                return
+            time.sleep(max(wait, self._idle / 10))
+
+
+_NUMBERS = itertools.count(1)
+
+PROCESSES = Processes()
+os.register_at_fork(after_in_child=PROCESSES.forget)

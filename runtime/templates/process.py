@@ -1,0 +1,211 @@
+"""One template's process from the parent's side: started, asked, ended."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from typing import Any
+
+from runtime.children import starting
+from runtime.errors import TemplateError, TemplateStoppedError
+from runtime.templates.compiled import PUBLISHERS, TOO_MUCH_MEMORY, stopped
+from runtime.templates.frames import HEAD, LONGEST, body_of, data_of
+from runtime.templates.limits import KEPT_MEMORY, MEMORY, OUT_OF_MEMORY, OUTPUT_PER_BYTE, OWN_TEXT, PROCESSOR_SECONDS, SECONDS, Allowance
+
+PROGRAM = "runtime.templates.renderer"
+"""The module whose ``main`` the process runs."""
+
+ENVIRONMENT = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "DYLD_FALLBACK_LIBRARY_PATH")
+"""What Python itself may need to start."""
+
+START_SECONDS = 10.0
+"""For Python to start, which no template can delay."""
+
+GRACE = 2.0
+"""Seconds for a process that was killed to be gone; one that the kernel holds even then is left to the system."""
+
+WATCHED = sys.platform != "linux"
+"""The system does not hold a process to ``RLIMIT_AS``: this side looks how much it has, while it waits."""
+
+LOOK_SECONDS = 0.05
+"""Between two looks."""
+
+LONGEST_ESCAPE, ROOM = 6, 1_000_000
+"""Bytes of a character in JSON at the most (``\\u0001``), and of an answer beside its text: what was found out about a
+template, or why it refuses."""
+
+NAMES = {int(number): number.name for number in signal.Signals}
+
+
+class Process:
+    """A process that renders one template, and the connection to it. Used by one thread at a time.
+
+    Args:
+        opening: what it is told first; see ``renderer``.
+    """
+
+    def __init__(self, opening: dict[str, Any]) -> None:
+        self._opening = opening
+        self._process: subprocess.Popen[bytes] | None = None
+        self._connection: socket.socket | None = None
+        self.ended = False
+
+    @property
+    def pid(self) -> int | None:
+        """Its number; None before it is started."""
+        return None if self._process is None else self._process.pid
+
+    def ask(self, question: dict[str, Any], allowance: Allowance) -> Any:
+        """Its answer; it is started and told what template it has where that has not been done yet.
+
+        Raises:
+            TemplateError: the template refuses.
+            TemplateStoppedError: it was stopped. The process has ended then.
+        """
+        if self._process is None:
+            self._start()
+            self._asked({"ask": "open", "now": question["now"], **self._opening}, allowance)
+        return None if question["ask"] == "open" else self._asked(question, allowance)
+
+    def end(self) -> int | None:
+        """Kill it if it still runs, and give its exit status; None where not even that ends it."""
+        self.ended = True
+        if self._connection is not None:
+            self._connection.close()
+        if self._process is None:
+            return 0
+        if self._process.poll() is None:
+            self._process.kill()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            return self._process.wait(timeout=GRACE)
+        return None
+
+    def let_go(self) -> None:
+        """In a process that was forked off: it is the other one's."""
+        self.ended = True
+        if self._connection is not None:
+            self._connection.close()
+
+    def _start(self) -> None:
+        self._connection, theirs = socket.socketpair()
+        with theirs:
+            try:
+                self._process = starting.start(
+                    PROGRAM,
+                    [str(theirs.fileno())],
+                    environ={name: os.environ[name] for name in ENVIRONMENT if name in os.environ},
+                    descriptors=[theirs.fileno()],
+                    stderr=subprocess.DEVNULL,
+                )
+            except OSError as error:
+                raise TemplateError(
+                    "the chat template is none that cogstep knows, so it runs in a process of its own, and none can be "
+                    f"started ({error.strerror or error}); see what holds the system back"
+                ) from error
+        try:
+            self._read(HEAD.size, time.monotonic() + START_SECONDS)  # its greeting
+        except OSError as error:
+            code = self.end()
+            raise TemplateError(
+                "the chat template is none that cogstep knows, so it runs in a process of its own, and that did not "
+                f"start in {START_SECONDS:.0f} s (exit status {code}); see what holds the system back"
+            ) from error
+
+    def _asked(self, question: dict[str, Any], allowance: Allowance) -> Any:
+        try:
+            body = body_of(question)
+        except (TypeError, ValueError, RecursionError) as error:
+            raise TemplateError(f"the conversation can't be given to the chat template as JSON: {error}") from error
+        if len(body) > LONGEST:
+            raise TemplateError("the conversation is larger than any context")
+        if allowance.processor <= 0 or allowance.wall <= 0:
+            raise self._out_of(allowance)
+        most = OWN_TEXT + OUTPUT_PER_BYTE * len(body) if question["ask"] == "apply" else 0
+        with allowance.spent():
+            answer, seconds = self._exchange(HEAD.pack(len(body), allowance.processor, most), body, most, allowance)
+        allowance.processor -= seconds
+        match answer:
+            case {"done": value}:
+                return value
+            case {"refused": str(reason)}:
+                raise TemplateError(reason)
+            case {"stopped": str(reason)}:
+                self.end()  # whatever it holds by now, it is given back
+                raise TemplateStoppedError(reason)
+            case _:
+                raise self._fallen("it gave no answer that can be read")
+
+    def _exchange(self, head: bytes, body: bytes, most: int, allowance: Allowance) -> tuple[Any, float]:
+        """What it answers, and the seconds of a processor that this took it."""
+        assert self._connection is not None
+        deadline = time.monotonic() + allowance.wall
+        try:
+            self._connection.settimeout(allowance.wall)
+            self._connection.sendall(head)
+            self._connection.sendall(body)
+            length, seconds, resident = HEAD.unpack(self._read(HEAD.size, deadline))
+            if length > LONGEST_ESCAPE * most + ROOM:
+                raise self._fallen("it writes more than any conversation needs")
+            answer = data_of(self._read(length, deadline))
+        except TimeoutError:
+            raise self._fallen(f"it took longer than {allowance.wall:.1f} s") from None
+        except OSError:
+            raise self._fallen() from None
+        except (ValueError, RecursionError):
+            raise self._fallen("it gave no answer that can be read") from None
+        if resident > KEPT_MEMORY:
+            self.end()
+        return answer, max(0.0, seconds)
+
+    def _read(self, count: int, deadline: float) -> bytearray:
+        assert self._connection is not None
+        assert self._process is not None
+        data = bytearray(count)
+        view, got = memoryview(data), 0
+        while got < count:
+            left = deadline - time.monotonic()
+            if left <= 0:
+                raise TimeoutError
+            self._connection.settimeout(min(left, LOOK_SECONDS) if WATCHED else left)
+            try:
+                size = self._connection.recv_into(view[got:], min(count - got, 1 << 20))
+            except TimeoutError:
+                if not WATCHED:
+                    raise
+                if resident_bytes(self._process.pid) > MEMORY:
+                    raise self._fallen(TOO_MUCH_MEMORY) from None
+                continue
+            if not size:
+                raise ConnectionResetError
+            got += size
+        return data
+
+    def _out_of(self, allowance: Allowance) -> TemplateStoppedError:
+        spent = f"{PROCESSOR_SECONDS:.0f} s of a processor" if allowance.processor <= 0 else f"{SECONDS:.0f} s"
+        return stopped(f"all that was asked of it at once took longer than {spent}")
+
+    def _fallen(self, reason: str = "") -> TemplateStoppedError:
+        """It is ended if it has not ended by itself; and the error that says why."""
+        code = self.end()
+        if reason:
+            return stopped(reason)
+        if code == -signal.SIGPROF:
+            return stopped(f"it took longer than {PROCESSOR_SECONDS:.0f} s of a processor")
+        if code == OUT_OF_MEMORY:
+            return stopped(TOO_MUCH_MEMORY)
+        how = f"by {NAMES.get(-code, f'signal {-code}')}" if code is not None and code < 0 else f"with status {code}"
+        return stopped(f"it ended its process {how}")
+
+
+def resident_bytes(pid: int) -> int:
+    """Bytes of memory that a process has; 0 where that can't be told."""
+    try:
+        said = subprocess.run(["/bin/ps", "-o", "rss=", "-p", str(pid)], capture_output=True, check=False, timeout=GRACE)
+        return 1024 * int(said.stdout)
+    except (OSError, ValueError, subprocess.SubprocessError):
+        return 0
