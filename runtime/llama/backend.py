@@ -162,7 +162,8 @@ class LlamaBackend:
         for name, asked in (("default", None), ("tool_use", b"tool_use")):
             text = native.llama_model_chat_template(self._model, asked)
             if text and b"messages" in text:
-                named[name] = text.decode("utf-8", "replace")
+                # Of one that is too long to be used, as much as it takes to see that.
+                named[name] = text[: 4 * (LONGEST_SOURCE + 1)].decode("utf-8", "replace")
         return named
 
     def _special_tokens(self) -> SpecialTokens:

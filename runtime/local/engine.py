@@ -47,6 +47,7 @@ from runtime.scheduling.plan import (
     take_back,
 )
 from runtime.scheduling.tokens import Tokens
+from runtime.templates.limits import check_source, one_allowance
 from runtime.templates.markers import Markers, control_texts, format_markers
 from runtime.templates.prompt_tokens import PromptTokenizer
 from runtime.templates.template import FALLBACK_TEMPLATE, ChatTemplate, Rendered
@@ -61,6 +62,8 @@ class LocalEngine:
         metadata = backend.metadata
         self._backend = backend
         source = FALLBACK_TEMPLATE if metadata.template is None else metadata.template
+        check_source(source, metadata.bos_text, metadata.eos_text)
+        check_source(metadata.plain_template or "")
         written = source + (metadata.plain_template or "")
         markers = Markers(control_texts(backend.special, written), written, backend.special.spelled)
         self._template = ChatTemplate(
@@ -253,10 +256,16 @@ class LocalEngine:
 
     def close(self) -> None:
         """Free the model."""
+        self._template.close()
         self._backend.close()
 
     def _prepare(self, reply: RunningReply) -> None:
         """Make of the request what is evaluated and sampled: prompt, parser and guide."""
+        with one_allowance():  # for all renderings of a step
+            self._render(reply)
+
+    def _render(self, reply: RunningReply) -> None:
+        """The prompt, how its reply is read, and where it may be shared."""
         rendered = self._template.render(reply.request)
         reply.warnings = rendered.warnings
         reply.parser = Parser(rendered.format, reply.request.tools)

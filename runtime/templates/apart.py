@@ -1,12 +1,13 @@
 """A template in a process of its own: a bomb in it ends that process, and not the program.
 
 Templates come with model files from anywhere, and any operation of theirs may be large: ``'b' in s`` on 60 MB takes
-seconds and no step, a compiler and ``repr`` go into native recursion, ``'%(a)999999s' * 6000`` is one operation of 6 GB.
-Counting steps (``sandbox.py``) stops most of it, at the same place everywhere; what it can't stop, the system does.
+seconds and no step, a compiler and ``repr`` go into native recursion, ``'%(a)999999s' * 6000`` is one operation of
+6 GB. Counting steps (``sandbox.py``) stops most of it, at the same place everywhere; the rest the system stops.
 
-A process is started when its template is first asked for something, and serves until its template is dropped. Those that
-nobody asks end after a while, and those asked last live on where there would be too many; they are started again when they
-are needed. So a step pays for a question and its answer, and for nothing else: ``benchmarks/rendering.py``.
+A process is forked off (``nest.py``) when its template is first asked for something, and serves until that is dropped.
+Those that nobody asks end after a while, and those asked last live on where there would be too many; all are started
+again when they are needed. So a step pays for a question and its answer, and for nothing else
+(``benchmarks/rendering.py``).
 """
 
 from __future__ import annotations
@@ -27,11 +28,12 @@ from runtime.templates.compiled import stopped
 from runtime.templates.conversation import UNDEFINED, Entry, Undefined
 from runtime.templates.derivation import Derived
 from runtime.templates.limits import Allowance, one_allowance
+from runtime.templates.nest import NEST
 from runtime.templates.process import Process
 from runtime.templates.sandbox import SIZE, STEPS
 
 MOST_PROCESSES = 8
-"""That live at a time. One takes 25 MB."""
+"""That live at a time."""
 
 IDLE_SECONDS = 60.0
 """After which one that nobody asks is ended."""
@@ -204,6 +206,7 @@ class Processes:
                     self._until.pop(one, None)
                 if not self._living:
                     self._sweeping = False
+                    NEST.close()
                 wait = min((self._until.get(one, now) for one in self._living), default=now) - now
                 changed.notify_all()
                 more = self._sweeping
@@ -217,4 +220,12 @@ class Processes:
 _NUMBERS = itertools.count(1)
 
 PROCESSES = Processes()
-os.register_at_fork(after_in_child=PROCESSES.forget)
+
+
+def _forked() -> None:
+    """In a process that was forked off this one: what lives is not its own."""
+    NEST.forget()
+    PROCESSES.forget()
+
+
+os.register_at_fork(after_in_child=_forked)

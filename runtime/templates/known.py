@@ -1,8 +1,8 @@
-"""Which templates are known: those whose text is in the list that ``tests/conformance/known.py`` makes.
+"""Which templates are known: those in the list that ``tests/conformance/templates.py --known`` makes.
 
-Each was read by people, as the template that ships, or is one of those that ``make conformance`` renders whole. They run
-in the program itself; all others in a process of their own (``apart.py``). A text that differs in anything but the
-space at its end is another template.
+They are the one that ships, and those that ``make conformance`` renders whole. They run in the program itself; all
+others in a process of their own (``apart.py``). A text that differs in anything but the space at its end is another
+template.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ LONGEST_SOURCE = 250_000
 LONGEST_TOKEN = 1_000
 """Characters of the texts that begin and end a conversation."""
 
-PROCESSOR_SECONDS, SECONDS = 2.0, 4.0
+PROCESSOR_SECONDS, SECONDS = 1.5, 3.0
 """Of a processor, and on the wall, for everything that is asked of a template at once: to load a model, or to prepare
 a step. The costliest of the 179 templates takes 0.3 s of a processor to be compiled and looked through; a conversation
 of 1,000 messages takes 0.03 s. Bombs meet the first limit; the second is for machines with other things to do."""
@@ -33,7 +33,6 @@ OUT_OF_MEMORY = 70
 OWN_TEXT, OUTPUT_PER_BYTE = 500_000, 4
 """Characters that a template in a process of its own may write by itself, and for each byte that it is given: what is
 much longer than the conversation is no prompt of it, and would have to be tokenised."""
-
 
 
 class Allowance:
@@ -79,8 +78,8 @@ def check_source(source: str, *tokens: str) -> None:
     """
     if len(source) > LONGEST_SOURCE:
         raise TemplateError(
-            f"the chat template has {len(source):,} characters, and no template needs more than {LONGEST_SOURCE:,}; "
-            "use the template of the model's publisher"
+            f"the chat template has more than {LONGEST_SOURCE:,} characters, and no template needs so many; use the "
+            "template of the model's publisher"
         )
     if any(len(token) > LONGEST_TOKEN for token in tokens):
         raise TemplateError(

@@ -1,9 +1,7 @@
-"""One template's process from the parent's side: started, asked, ended."""
+"""One template's process from the program's side: started, asked, ended."""
 
 from __future__ import annotations
 
-import contextlib
-import os
 import signal
 import socket
 import subprocess
@@ -11,23 +9,20 @@ import sys
 import time
 from typing import Any
 
-from runtime.children import starting
 from runtime.errors import TemplateError, TemplateStoppedError
-from runtime.templates.compiled import PUBLISHERS, TOO_MUCH_MEMORY, stopped
+from runtime.templates.compiled import TOO_MUCH_MEMORY, stopped
 from runtime.templates.frames import HEAD, LONGEST, body_of, data_of
-from runtime.templates.limits import KEPT_MEMORY, MEMORY, OUT_OF_MEMORY, OUTPUT_PER_BYTE, OWN_TEXT, PROCESSOR_SECONDS, SECONDS, Allowance
-
-PROGRAM = "runtime.templates.renderer"
-"""The module whose ``main`` the process runs."""
-
-ENVIRONMENT = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "DYLD_FALLBACK_LIBRARY_PATH")
-"""What Python itself may need to start."""
-
-START_SECONDS = 10.0
-"""For Python to start, which no template can delay."""
-
-GRACE = 2.0
-"""Seconds for a process that was killed to be gone; one that the kernel holds even then is left to the system."""
+from runtime.templates.limits import (
+    KEPT_MEMORY,
+    MEMORY,
+    OUT_OF_MEMORY,
+    OUTPUT_PER_BYTE,
+    OWN_TEXT,
+    PROCESSOR_SECONDS,
+    SECONDS,
+    Allowance,
+)
+from runtime.templates.nest import NEST
 
 WATCHED = sys.platform != "linux"
 """The system does not hold a process to ``RLIMIT_AS``: this side looks how much it has, while it waits."""
@@ -51,14 +46,10 @@ class Process:
 
     def __init__(self, opening: dict[str, Any]) -> None:
         self._opening = opening
-        self._process: subprocess.Popen[bytes] | None = None
         self._connection: socket.socket | None = None
-        self.ended = False
-
-    @property
-    def pid(self) -> int | None:
+        self.pid: int | None = None
         """Its number; None before it is started."""
-        return None if self._process is None else self._process.pid
+        self.ended = False
 
     def ask(self, question: dict[str, Any], allowance: Allowance) -> Any:
         """Its answer; it is started and told what template it has where that has not been done yet.
@@ -67,8 +58,8 @@ class Process:
             TemplateError: the template refuses.
             TemplateStoppedError: it was stopped. The process has ended then.
         """
-        if self._process is None:
-            self._start()
+        if self.pid is None:
+            self.pid, self._connection = NEST.fork()
             self._asked({"ask": "open", "now": question["now"], **self._opening}, allowance)
         return None if question["ask"] == "open" else self._asked(question, allowance)
 
@@ -77,44 +68,13 @@ class Process:
         self.ended = True
         if self._connection is not None:
             self._connection.close()
-        if self._process is None:
-            return 0
-        if self._process.poll() is None:
-            self._process.kill()
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            return self._process.wait(timeout=GRACE)
-        return None
+        return None if self.pid is None else NEST.end(self.pid)
 
     def let_go(self) -> None:
         """In a process that was forked off: it is the other one's."""
         self.ended = True
         if self._connection is not None:
             self._connection.close()
-
-    def _start(self) -> None:
-        self._connection, theirs = socket.socketpair()
-        with theirs:
-            try:
-                self._process = starting.start(
-                    PROGRAM,
-                    [str(theirs.fileno())],
-                    environ={name: os.environ[name] for name in ENVIRONMENT if name in os.environ},
-                    descriptors=[theirs.fileno()],
-                    stderr=subprocess.DEVNULL,
-                )
-            except OSError as error:
-                raise TemplateError(
-                    "the chat template is none that cogstep knows, so it runs in a process of its own, and none can be "
-                    f"started ({error.strerror or error}); see what holds the system back"
-                ) from error
-        try:
-            self._read(HEAD.size, time.monotonic() + START_SECONDS)  # its greeting
-        except OSError as error:
-            code = self.end()
-            raise TemplateError(
-                "the chat template is none that cogstep knows, so it runs in a process of its own, and that did not "
-                f"start in {START_SECONDS:.0f} s (exit status {code}); see what holds the system back"
-            ) from error
 
     def _asked(self, question: dict[str, Any], allowance: Allowance) -> Any:
         try:
@@ -164,7 +124,7 @@ class Process:
 
     def _read(self, count: int, deadline: float) -> bytearray:
         assert self._connection is not None
-        assert self._process is not None
+        assert self.pid is not None
         data = bytearray(count)
         view, got = memoryview(data), 0
         while got < count:
@@ -177,7 +137,7 @@ class Process:
             except TimeoutError:
                 if not WATCHED:
                     raise
-                if resident_bytes(self._process.pid) > MEMORY:
+                if resident_bytes(self.pid) > MEMORY:
                     raise self._fallen(TOO_MUCH_MEMORY) from None
                 continue
             if not size:
@@ -186,7 +146,7 @@ class Process:
         return data
 
     def _out_of(self, allowance: Allowance) -> TemplateStoppedError:
-        spent = f"{PROCESSOR_SECONDS:.0f} s of a processor" if allowance.processor <= 0 else f"{SECONDS:.0f} s"
+        spent = f"{PROCESSOR_SECONDS:g} s of a processor" if allowance.processor <= 0 else f"{SECONDS:g} s"
         return stopped(f"all that was asked of it at once took longer than {spent}")
 
     def _fallen(self, reason: str = "") -> TemplateStoppedError:
@@ -195,17 +155,20 @@ class Process:
         if reason:
             return stopped(reason)
         if code == -signal.SIGPROF:
-            return stopped(f"it took longer than {PROCESSOR_SECONDS:.0f} s of a processor")
+            return stopped(f"it took longer than {PROCESSOR_SECONDS:g} s of a processor")
         if code == OUT_OF_MEMORY:
             return stopped(TOO_MUCH_MEMORY)
-        how = f"by {NAMES.get(-code, f'signal {-code}')}" if code is not None and code < 0 else f"with status {code}"
+        if code is None:
+            return stopped("its process was ended")
+        how = f"by {NAMES.get(-code, f'signal {-code}')}" if code < 0 else f"with status {code}"
         return stopped(f"it ended its process {how}")
 
 
 def resident_bytes(pid: int) -> int:
     """Bytes of memory that a process has; 0 where that can't be told."""
     try:
-        said = subprocess.run(["/bin/ps", "-o", "rss=", "-p", str(pid)], capture_output=True, check=False, timeout=GRACE)
-        return 1024 * int(said.stdout)
+        command = ["/bin/ps", "-o", "rss=", "-p", str(pid)]
+        said = subprocess.run(command, capture_output=True, check=False, timeout=1.0).stdout
+        return 1024 * int(said)
     except (OSError, ValueError, subprocess.SubprocessError):
         return 0

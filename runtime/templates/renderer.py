@@ -1,8 +1,8 @@
-"""The program of a template's own process: answers one question after another, within limits that the system holds.
+"""The program of the nest and of a template's own process, which answers one question after another within limits.
 
-The system ends this process when an answer takes more of a processor than the question allows (``ITIMER_PROF``: no
-code of ours has to run for that), and gives it no more memory than ``limits.MEMORY`` (``RLIMIT_AS``, on Linux; elsewhere
-the parent watches). It can write no file and start no other process.
+The system ends a template's process when an answer takes more of a processor than the question allows (``ITIMER_PROF``:
+no code of ours has to run for that), and gives it no more memory than ``limits.MEMORY`` (``RLIMIT_AS``, on Linux;
+elsewhere the program watches). It can write no file and start no other process.
 """
 
 from __future__ import annotations
@@ -20,24 +20,30 @@ from typing import Any, NoReturn
 
 from attrs import asdict
 
+from runtime.children.boot import follow
 from runtime.errors import TemplateError, TemplateStoppedError
 from runtime.templates.compiled import TOO_MUCH_MEMORY, CompiledTemplate, stopped
 from runtime.templates.conversation import UNDEFINED
 from runtime.templates.frames import HEAD, body_of, data_of
 from runtime.templates.limits import MEMORY, OUT_OF_MEMORY
+from runtime.templates.nest import serve
 
 MAXRSS_UNIT = 1 if sys.platform == "darwin" else 1024
 """Bytes in which ``getrusage`` counts memory."""
 
 
 def main() -> NoReturn:
-    """Serve the parent; the one argument is the descriptor of the connection to it."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's
+    """Be the nest; and, in a process that it forks off, render. The one argument is the descriptor of the nest's
+    connection.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the program's
     signal.signal(signal.SIGPROF, signal.SIG_DFL)  # that ends the process, whatever it is doing
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGPROF})
-    connection = socket.socket(fileno=int(sys.argv[1]))
-    warm = CompiledTemplate("{{ messages }}")  # what is imported late is imported here, before the limits
+    warm = CompiledTemplate("{{ messages }}")  # what is imported late is imported here, before any fork and limit
     warm.derive()
+    nest = os.getpid()
+    connection = serve(socket.socket(fileno=int(sys.argv[1])))
+    follow(nest)
     confine(MEMORY if sys.platform == "linux" else 0)
     try:
         Renderer(connection).run()
@@ -65,7 +71,6 @@ class Renderer:
 
     def run(self) -> NoReturn:
         """Until the parent wants no more, or is there no more."""
-        self._connection.sendall(HEAD.pack(0, 0, 0))  # so the time that Python takes to start is no template's
         while True:
             length, processor, most = HEAD.unpack(self._read(HEAD.size))
             body = self._read(length)
@@ -118,7 +123,7 @@ class Renderer:
                 return None
             case "apply":
                 assert self._template is not None
-                tools = question["tools"] if "tools" in question else UNDEFINED
+                tools = question.get("tools", UNDEFINED)
                 return self._template.apply(question["messages"], tools, question["options"])
             case _:
                 assert self._template is not None

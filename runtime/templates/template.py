@@ -64,6 +64,7 @@ FALLBACK_TEMPLATE = """\
 """
 """What a model without a template gets: ChatML with Hermes tool calls, which most models have seen in training."""
 
+
 @frozen
 class Rendered:
     """A prompt, ready to be tokenised."""

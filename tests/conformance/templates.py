@@ -52,6 +52,7 @@ from cognition import (
 )
 from cognition.parsing import FormatSpec, Parser, Reply, collect
 from runtime.errors import TemplateError
+from runtime.templates.conversation import NO_TOOLS, Entry, entries_of, in_parts, tool_entries
 from runtime.templates.files import find_template
 from runtime.templates.known import LIST, fingerprint
 from runtime.templates.conversation import NO_TOOLS, Entry, entries_of, in_parts, tool_entries

@@ -1,0 +1,186 @@
+"""Where the processes of templates come from: one process that has all they need in it, and forks them off.
+
+To start Python takes a quarter of a second of a processor, to fork takes some milliseconds; a template whose process
+was ended has to be started again, and a program may have many. The nest itself never sees a template.
+
+    program ── "fork", a socket ──▶ nest ── forks ──▶ renderer, which holds that socket
+    program ── "end", number ─────▶ nest, which kills, waits, and says how it ended
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+import struct
+import subprocess
+import threading
+
+from runtime.children import starting
+from runtime.errors import TemplateError
+
+PROGRAM = "runtime.templates.renderer"
+"""The module whose ``main`` the nest runs."""
+
+ENVIRONMENT = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "DYLD_FALLBACK_LIBRARY_PATH")
+"""What Python itself may need to start."""
+
+START_SECONDS = 30.0
+"""For Python to start, which no template can delay."""
+
+GRACE = 5.0
+"""Seconds for an answer of the nest, which has nothing else to do."""
+
+FORK, END = 0, 1
+ASKED, ANSWERED = struct.Struct(">Bq"), struct.Struct(">q")
+"""What it is to do, and with which process; the number of a new process, or how one ended, as ``subprocess`` counts."""
+
+
+class Nest:
+    """The process that forks, and the connection to it. Any thread may ask it."""
+
+    def __init__(self) -> None:
+        self._process: subprocess.Popen[bytes] | None = None
+        self._connection: socket.socket | None = None
+        self._lock = threading.RLock()  # a garbage collection may end a template in the middle of anything
+
+    @property
+    def pid(self) -> int | None:
+        """Its number; None while there is none."""
+        return None if self._process is None else self._process.pid
+
+    def fork(self) -> tuple[int, socket.socket]:
+        """A new process and the connection to it.
+
+        Raises:
+            TemplateError: the system can't.
+        """
+        with self._lock:
+            for again in (True, False):
+                ours, theirs = socket.socketpair()
+                try:
+                    with theirs:
+                        return self._ask(FORK, 0, theirs), ours
+                except OSError as error:
+                    ours.close()
+                    self.close()  # perhaps somebody has ended it
+                    if not again:
+                        raise TemplateError(
+                            "the chat template is none that cogstep knows, so it runs in a process of its own, and "
+                            f"none can be started ({error.strerror or error}); see what holds the system back"
+                        ) from error
+        raise AssertionError("one of the two rounds has ended it")
+
+    def end(self, pid: int) -> int | None:
+        """Kill a process of its if it still runs, and say how it ended; None where that can't be told."""
+        with self._lock:
+            if self._connection is None:
+                return None  # its processes have ended with it
+            try:
+                return self._ask(END, pid)
+            except OSError:
+                self.close()
+                return None
+
+    def close(self) -> None:
+        """End it, and all processes that it has forked."""
+        with self._lock:
+            process, connection = self._process, self._connection
+            self._process = self._connection = None
+            if connection is not None:
+                connection.close()
+            if process is not None:
+                process.kill()
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    process.wait(timeout=GRACE)
+
+    def forget(self) -> None:
+        """In a process that was forked off the program: it is the program's."""
+        if self._connection is not None:
+            self._connection.close()
+        if self._process is not None:
+            self._process.returncode = 0  # else it would be waited for here
+        self.__init__()  # type: ignore[misc]  # as new, lock and all
+
+    def _ask(self, what: int, pid: int, theirs: socket.socket | None = None) -> int:
+        connection = self._connection or self._start()
+        whole = False
+        try:
+            if theirs is None:
+                connection.sendall(ASKED.pack(what, pid))
+            else:
+                socket.send_fds(connection, [ASKED.pack(what, pid)], [theirs.fileno()])
+            (answer,) = ANSWERED.unpack(_received(connection))
+            whole = True
+        finally:
+            if not whole:  # the next answer would be that of this question
+                self.close()
+        if what == FORK and answer < 0:
+            raise OSError(-answer, os.strerror(-answer))
+        return int(answer)
+
+    def _start(self) -> socket.socket:
+        connection, theirs = socket.socketpair()
+        try:
+            with theirs:
+                self._process = starting.start(
+                    PROGRAM,
+                    [str(theirs.fileno())],
+                    environ={name: os.environ[name] for name in ENVIRONMENT if name in os.environ},
+                    descriptors=[theirs.fileno()],
+                    stderr=subprocess.DEVNULL,
+                )
+            connection.settimeout(START_SECONDS)
+            _received(connection)  # its greeting
+        except BaseException:
+            connection.close()
+            raise
+        connection.settimeout(GRACE)
+        self._connection = connection
+        return connection
+
+
+def _received(connection: socket.socket) -> bytes:
+    data = connection.recv(ANSWERED.size, socket.MSG_WAITALL)
+    if len(data) < ANSWERED.size:
+        raise ConnectionResetError(0, "it ended")
+    return data
+
+
+def serve(connection: socket.socket) -> socket.socket:
+    """The nest's own side, until it is closed. Returns in each process that is forked off: with its own connection.
+
+    There are no threads here, so that a fork has all of the process in it.
+    """
+    living: set[int] = set()
+    connection.sendall(ANSWERED.pack(0))
+    while True:
+        asked, descriptors, _, _ = socket.recv_fds(connection, ASKED.size, 1)
+        if len(asked) < ASKED.size:
+            os._exit(0)  # the program is gone, or wants no more
+        what, pid = ASKED.unpack(asked)
+        if what == FORK:
+            try:
+                answer = os.fork()
+            except OSError as error:
+                answer = -(error.errno or 1)
+            if answer == 0:
+                connection.close()
+                return socket.socket(fileno=descriptors[0])
+            if answer > 0:
+                living.add(answer)
+        else:
+            answer = _ended(pid) if pid in living else 0
+            living.discard(pid)
+        for descriptor in descriptors:
+            os.close(descriptor)
+        connection.sendall(ANSWERED.pack(answer))
+
+
+def _ended(pid: int) -> int:
+    os.kill(pid, signal.SIGKILL)  # it may have ended already: its number is its own until it was waited for
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+
+NEST = Nest()
