@@ -27,6 +27,9 @@ for one it has room in any case."""
 CACHE_BYTES = 1024**3
 """The memory that the cache may take for more than one conversation."""
 
+LONGEST_TEMPLATE = 250_000
+"""Characters of a chat template. The longest of the 179 that ``make conformance`` renders has 18,651."""
+
 
 def context_warnings(context: int, trained: int) -> tuple[str, ...]:
     """What to warn of when a model that was trained on ``trained`` tokens is given a context of ``context``."""

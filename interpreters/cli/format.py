@@ -34,10 +34,12 @@ def show_format(options: argparse.Namespace) -> int:
     """Look at a template, say what was found, and return the exit code."""
     from interpreters.cli.formats import NO_TEMPLATE, format_data, format_lines, sample_of
     from runtime.templates.files import find_template, open_template
+    from runtime.templates.limits import one_allowance
 
     file = find_template(options.model)
-    template = open_template(file)
-    found = (file, template, sample_of(template), (NO_TEMPLATE,) if file.source is None else ())
+    with one_allowance():
+        template = open_template(file)
+        found = (file, template, sample_of(template), (NO_TEMPLATE,) if file.source is None else ())
     if options.json:
         print(json_text(format_data(*found), indent=2))
     else:

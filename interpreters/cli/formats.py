@@ -12,7 +12,7 @@ from cognition.codec import to_data
 from cognition.parsing import CallFormat, FormatSpec
 from cognition.tools import ToolSpec
 from interpreters.cli.render import Style
-from runtime.errors import TemplateError
+from runtime.errors import TemplateError, TemplateStoppedError
 from runtime.templates.files import TemplateFile
 
 if TYPE_CHECKING:
@@ -51,11 +51,17 @@ class Sample:
 
 
 def sample_of(template: ChatTemplate) -> Sample:
-    """The longest sample that the template takes."""
+    """The longest sample that the template takes.
+
+    Raises:
+        TemplateStoppedError: it was stopped.
+    """
     refusal = ""
     for messages, tools in ((SAMPLE, (SAMPLE_TOOL,)), (PLAIN_SAMPLE, ())):
         try:
             rendered = template.render(ModelRequest(SAMPLE_SYSTEM, messages, tools, GenerationOptions()))
+        except TemplateStoppedError:
+            raise
         except TemplateError as error:
             refusal = refusal or str(error)
         else:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy
 
 from cognition import GenerationOptions
-from runtime.backend import BackendError, Metadata, Sampler, SpecialTokens, context_warnings
+from runtime.backend import LONGEST_TEMPLATE, BackendError, Metadata, Sampler, SpecialTokens, context_warnings
 from runtime.llama.options import LlamaOptions
 from runtime.models.lazy_package import import_lazily
 from runtime.models.mlx_files import named_templates
@@ -163,7 +163,7 @@ class LlamaBackend:
             text = native.llama_model_chat_template(self._model, asked)
             if text and b"messages" in text:
                 # Of one that is too long to be used, as much as it takes to see that.
-                named[name] = text[: 4 * (LONGEST_SOURCE + 1)].decode("utf-8", "replace")
+                named[name] = text[: 4 * (LONGEST_TEMPLATE + 1)].decode("utf-8", "replace")
         return named
 
     def _special_tokens(self) -> SpecialTokens:

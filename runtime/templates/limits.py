@@ -7,10 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
+from runtime.backend import LONGEST_TEMPLATE
 from runtime.errors import TemplateError
-
-LONGEST_SOURCE = 250_000
-"""Characters of a template. The longest of the 179 that ``make conformance`` renders has 18,651."""
 
 LONGEST_TOKEN = 1_000
 """Characters of the texts that begin and end a conversation."""
@@ -76,9 +74,9 @@ def check_source(source: str, *tokens: str) -> None:
     Raises:
         TemplateError: it is, or one of the tokens' texts.
     """
-    if len(source) > LONGEST_SOURCE:
+    if len(source) > LONGEST_TEMPLATE:
         raise TemplateError(
-            f"the chat template has more than {LONGEST_SOURCE:,} characters, and no template needs so many; use the "
+            f"the chat template has more than {LONGEST_TEMPLATE:,} characters, and no template needs so many; use the "
             "template of the model's publisher"
         )
     if any(len(token) > LONGEST_TOKEN for token in tokens):

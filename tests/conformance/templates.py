@@ -55,7 +55,6 @@ from runtime.errors import TemplateError
 from runtime.templates.conversation import NO_TOOLS, Entry, entries_of, in_parts, tool_entries
 from runtime.templates.files import find_template
 from runtime.templates.known import LIST, fingerprint
-from runtime.templates.conversation import NO_TOOLS, Entry, entries_of, in_parts, tool_entries
 from runtime.templates.markers import Markers
 from runtime.templates.probing import continuation, holds_probes, opened_as, opened_for, prompt_of, texts_of
 from runtime.templates.protection import Shield
