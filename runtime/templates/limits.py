@@ -18,7 +18,7 @@ PROCESSOR_SECONDS, SECONDS = 1.5, 3.0
 a step. The costliest of the 179 templates takes 0.3 s of a processor to be compiled and looked through; a conversation
 of 1,000 messages takes 0.03 s. Bombs meet the first limit; the second is for machines with other things to do."""
 
-MEMORY = 384 * 1024 * 1024
+MEMORY = 300 * 1024 * 1024
 """Bytes of address space of a template's process, Python's own included. A message of 5,000,000 characters takes up to
 150 MB on its way through a template."""
 
