@@ -7,7 +7,7 @@ that owns the model. ``submit`` may be called from any thread.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, ClassVar, Protocol, runtime_checkable
 
 from attrs import frozen
 
@@ -33,6 +33,7 @@ class Timings:
 class Done:
     """The last item of a generation: all that came, why it ended, what it cost."""
 
+    tag: ClassVar[str] = "done"
     text: str
     """The visible reply: what all ``TextDelta`` of the stream hold, joined."""
     reasoning: str

@@ -1,4 +1,4 @@
-"""The program of a model's own process: reads frames on one thread, runs the model on another, answers in frames.
+"""The program of a model's own process: reads lines on one thread, runs the model on another, answers in lines.
 
 It ends when its parent closes the connection or is gone, however that came, and whatever native code is doing then.
 """
@@ -17,8 +17,9 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
-from cognition import ModelRequest
+from cognition import ConfigError, ModelRequest
 from cognition.parsing import Output
+from runtime.children.lines import Lines, refusal
 from runtime.isolated import wire
 from runtime.local.handles import Desk, LocalRuntime, Ticket
 from runtime.local.loading import load_engine
@@ -100,18 +101,18 @@ class Server:
             case _:
                 raise AssertionError(f"a parent does not say {message!r}")
 
-    def send(self, frame: bytes) -> None:
+    def send(self, line: bytes) -> None:
         """Waits while the parent does not read: so nothing piles up here, and the model runs no further ahead."""
         try:
             with self._sending:
-                self._connection.sendall(frame)
+                self._connection.sendall(line)
         except OSError:  # there is nobody to tell
             os._exit(0)
 
     # ----------------------------------------------------------------------------------------- on the reader's thread
 
     def _messages(self) -> Iterator[wire.Message]:
-        frames = wire.Frames()
+        lines = Lines(wire.TO_CHILD)
         while True:
             try:
                 data = self._connection.recv(1 << 16)
@@ -119,12 +120,8 @@ class Server:
                 data = b""
             if not data:
                 os._exit(0)
-            for body in frames.feed(data):
-                yield self.read(body)
-
-    def read(self, body: bytes) -> wire.Message:
-        """A frame's message."""
-        return wire.decode(body)
+            for line in lines.feed(data):
+                yield wire.from_parent(line)
 
     def _submit(self, number: int, request: ModelRequest, submitted: float) -> None:
         assert self._desk is not None, "nothing is submitted before the model stands"
@@ -172,7 +169,7 @@ class Server:
     def _tell_ready(self, ready: Future[None]) -> None:
         error = ready.exception()
         if error is not None:
-            self.send(wire.encode(wire.LoadFailed(wire.refusal(error))))
+            self.send(wire.encode(wire.LoadFailed(refusal(error))))
             return
         self.owner.put(self._open_desk)
 
@@ -185,12 +182,12 @@ class Server:
         try:
             answer = wire.Counted(number, tokens())
         except BaseException as error:  # whatever it is, it is the caller's
-            answer = wire.NotCounted(number, wire.refusal(error))
+            answer = wire.NotCounted(number, refusal(error))
         self._open.discard(number)
         self.send(wire.encode(answer))
 
     def _step(self, engine: LocalEngine) -> bool:
-        """One step, and what came of it and of the jobs before it in one frame for each batch."""
+        """One step, and what came of it and of the jobs before it in one line for each batch."""
         more = engine.step(self._between_batches)
         self._send_produced()
         return more
@@ -203,7 +200,12 @@ class Server:
         self._steps += 1
         if self._produced:
             produced, self._produced = tuple(self._produced), []
-            self.send(wire.encode(wire.Produced(produced)))
+            try:
+                line = wire.encode(wire.Produced(produced))
+            except ConfigError as error:  # a reply that no line holds: nothing of it can be told
+                print(f"error: {error}", file=sys.stderr, flush=True)
+                os._exit(1)
+            self.send(line)
 
     # ------------------------------------------------------------------------------------------ on the pulse's thread
 

@@ -22,6 +22,8 @@ class Patience:
         self._stuck = 0.0
         self._steps = -1
         self._heard = False
+        self.loading = True
+        """It gets on only with news of how far it is, and not by taking steps."""
 
     def rest(self) -> None:
         """It has nothing to do, so nothing is expected."""
@@ -33,7 +35,7 @@ class Patience:
         self._quiet = 0.0
         if not isinstance(message, wire.Pulse):
             self._stuck = 0.0
-        elif message.steps != self._steps:
+        elif message.steps != self._steps and not self.loading:
             self._steps = message.steps
             self._stuck = 0.0
 

@@ -22,8 +22,9 @@ from queue import Empty, SimpleQueue
 
 from attrs import define, field
 
-from cognition import CodecError, CogstepError, Failure, FinishReason, ModelRequest
+from cognition import CogstepError, Failure, FinishReason, ModelRequest
 from cognition.parsing import Output
+from runtime.children.lines import Lines, ProtocolError
 from runtime.ending import done_of
 from runtime.errors import LoadCancelledError, ModelProcessError, RuntimeClosedError
 from runtime.isolated import wire
@@ -34,6 +35,29 @@ from runtime.protocol import Done, ModelInfo
 
 LOG = logging.getLogger("cogstep")
 
+MOST_OUTPUT = 1 << 26
+"""Bytes of memory that the pieces of all replies under way may take: more than half a million tokens. A child that says
+more has gone mad."""
+
+PIECE = 100
+"""Bytes of memory that a piece takes beside its text."""
+
+MOST_PULSES = 1000
+"""How many signs of life a child may give beyond twice those that it was asked for."""
+
+MOST_STEPS = 60
+"""How many times the deadline of one step it may take until something comes of all those that a child says it takes: a
+piece of some reply, or the answer to a question, which may wait for those under way and for a disk."""
+
+MOST_PIECES = 8
+"""Of a reply, for each token of the context: a token may open and end calls."""
+
+CLOSE, PIECE_DUE = 0, -1
+"""Numbers, which no reply has, of what has to come: the end of a process, and the next piece of whatever reply."""
+
+MOST_LOADING = 100_000
+"""How often it may say how far a load is."""
+
 PROCESS_ENDED = "model_process_ended"
 """``Failure.code`` of what was on its way when the process ended."""
 
@@ -43,11 +67,13 @@ class Reply:
     """A reply that somebody waits for."""
 
     id: int
-    frame: bytes
+    line: bytes
     """The request, as it is sent."""
     outputs: SimpleQueue[Output | Done] = field(factory=SimpleQueue)
     cancelled: bool = False
     seen: list[Output] = field(factory=list)
+    size: int = 0
+    """Bytes of memory that ``seen`` takes."""
 
     def end(self, reason: FinishReason, failure: Failure | None = None) -> None:
         """Its end, where the process can't say any more what that is. What the reply has cost is not known then."""
@@ -66,7 +92,7 @@ class Question:
     """A number that somebody waits for."""
 
     id: int
-    frame: bytes
+    line: bytes
     answer: Future[int] = field(factory=Future)
 
 
@@ -124,6 +150,14 @@ class Supervisor:
         self._waiting: dict[int, Reply | Question] = {}
         """Not sent to a child that stands."""
         self._sent: dict[int, Reply | Question] = {}
+        self._due: dict[int, float] = {}
+        """When the answer to a question, the end of a cancelled reply and that of the process have to be there."""
+        self._output = 0
+        """Bytes of memory that all replies under way take."""
+        self._begun = 0.0
+        """When the child was started."""
+        self._pulses = self._loads = 0
+        """How often it has said that it lives, and how far it has loaded."""
         self._deaths = 0
         """In a row."""
         self._reloading = ""
@@ -226,14 +260,16 @@ class Supervisor:
         except OSError as error:
             return f"no process can be started ({error.strerror})"
         self._unsent = bytearray(load)
-        self._standing = False
+        self._standing, self._output, self._loads = False, 0, 0
+        self._due.clear()
+        self._begun, self._pulses = time.monotonic(), 0
         selector.register(child.connection, selectors.EVENT_READ)
         selector.register(child.said, selectors.EVENT_READ)
         self._child = child
         try:
             self._serve(selector, child)
-        except CodecError as error:
-            child.kill(f"the model's process said what can't be read ({error}) and was killed")
+        except ProtocolError as error:
+            child.kill(f"the model's process said what can't be right ({error}) and was killed")
         except BaseException:  # nobody wants it any more, or it could not load the model
             child.kill()
             raise
@@ -248,7 +284,7 @@ class Supervisor:
 
     def _serve(self, selector: selectors.BaseSelector, child: Child) -> None:
         """Until the process ends, or has to."""
-        frames, patience, told = wire.Frames(), Patience(self._settings), False
+        lines, patience, told = Lines(wire.FROM_CHILD), Patience(self._settings), False
         while True:
             self._read_letters()
             if self._closing and not told:
@@ -256,13 +292,17 @@ class Supervisor:
                     child.kill()
                     return
                 self._unsent += wire.encode(wire.Close())
+                self._due[CLOSE] = time.monotonic() + self._settings.deadline
                 told = True
             wanted = selectors.EVENT_READ | (selectors.EVENT_WRITE if self._unsent else 0)
             if wanted != selector.get_key(child.connection).events:
                 selector.modify(child.connection, wanted)
             busy = not self._standing or told or bool(self._sent)
+            patience.loading = not self._standing
             if not busy:
                 patience.rest()
+            if not self._sent:
+                self._due.pop(PIECE_DUE, None)
             before = time.monotonic()
             for key, events in selector.select(patience.tick if busy else None):
                 if key.fileobj is self._bell:
@@ -270,13 +310,17 @@ class Supervisor:
                 elif key.fileobj is child.said:
                     if not child.listen():
                         selector.unregister(child.said)
-                elif not self._exchange(child, events, frames, patience):
+                elif not self._exchange(child, events, lines, patience):
                     return
-            if busy and (wrong := patience.wait(time.monotonic() - before)):
+            now = time.monotonic()
+            wrong = patience.wait(now - before) if busy else ""
+            if self._due and min(self._due.values()) <= now:
+                wrong = wrong or "the model's process lives, but did not answer in time, and was killed"
+            if wrong:
                 child.kill(wrong)
                 return
 
-    def _exchange(self, child: Child, events: int, frames: wire.Frames, patience: Patience) -> bool:
+    def _exchange(self, child: Child, events: int, lines: Lines, patience: Patience) -> bool:
         """Send and receive what is possible now; False where no more is to come."""
         if events & selectors.EVENT_WRITE:
             try:
@@ -293,22 +337,35 @@ class Supervisor:
             return True
         except OSError:
             data = b""
-        for body in frames.feed(data):
-            message = wire.decode(body)
+        for line in lines.feed(data):
+            message = wire.from_child(line)
             patience.hear(message)
-            self._hear(message)
+            self._hear(message, len(line))
         return bool(data) and not self._reloading
 
-    def _hear(self, message: wire.Message) -> None:
+    def _hear(self, message: wire.FromChild, length: int) -> None:
         match message:
             case wire.Produced(items):
+                if not items:
+                    raise ProtocolError("that it has nothing to say")
+                self._due[PIECE_DUE] = time.monotonic() + MOST_STEPS * self._settings.deadline
                 for number, piece in items:
-                    self._hand_over(number, piece)
+                    self._hand_over(number, piece, PIECE + length // len(items))
             case wire.Counted(number, tokens):
                 self._answered(number).set_result(tokens)
             case wire.NotCounted(number, refusal):
-                self._answered(number).set_exception(wire.restored(refusal))
+                self._answered(number).set_exception(wire.error_of(refusal))
+            case wire.Pulse():
+                self._pulses += 1
+                asked = 4 * (time.monotonic() - self._begun) / self._settings.silence
+                if self._pulses > 2 * asked + MOST_PULSES:
+                    raise ProtocolError("far more signs of life than were asked for")
+            case _ if self._standing:
+                raise ProtocolError(f"{message.tag} after its model was there")
             case wire.Loading(fraction):
+                self._loads += 1
+                if self._loads > MOST_LOADING:
+                    raise ProtocolError("no end of news of how far it is")
                 if not self.ready.done() and not self._on_progress(fraction):
                     raise LoadCancelledError(f"loading {self.name} was cancelled", spec=self.name)
             case wire.Ready(info):
@@ -320,29 +377,36 @@ class Supervisor:
                 self._waiting.clear()
             case wire.LoadFailed(refusal):
                 if not self.ready.done():
-                    raise wire.restored(refusal)
+                    raise wire.error_of(refusal)
                 self._reloading = refusal.message
-            case wire.Pulse():
-                pass
-            case _:
-                raise CodecError(("$", f"a child does not say {type(message).__name__}"))
 
-    def _hand_over(self, number: int, piece: Output | Done) -> None:
+    def _hand_over(self, number: int, piece: Output | Done, size: int) -> None:
         reply = self._sent.get(number)
         if not isinstance(reply, Reply):
-            raise CodecError(("$.items", f"nobody waits for a reply {number}"))
+            raise ProtocolError(f"a piece of a reply {number}, for which nobody waits")
         if isinstance(piece, Done):
-            del self._sent[number]
+            self._settled(number)
+            self._output -= reply.size
             self._deaths = 0  # it works
         else:
+            reply.size += size
+            self._output += size
+            most = MOST_PIECES * (1000 + self.ready.result().context_tokens)
+            if self._output > MOST_OUTPUT or len(reply.seen) > most:
+                raise ProtocolError("a reply that is longer than any can be")
             reply.seen.append(piece)
         reply.outputs.put(piece)
 
     def _answered(self, number: int) -> Future[int]:
-        question = self._sent.pop(number, None)
+        question = self._sent.get(number)
         if not isinstance(question, Question):
-            raise CodecError(("$.id", f"nobody waits for an answer {number}"))
+            raise ProtocolError(f"an answer to {number}, which is no question")
+        self._settled(number)
         return question.answer
+
+    def _settled(self, number: int) -> None:
+        del self._sent[number]
+        self._due.pop(number, None)
 
     def _read_letters(self) -> None:
         while True:
@@ -366,12 +430,16 @@ class Supervisor:
     def _withdraw(self, reply: Reply) -> None:
         if reply.id in self._sent:
             self._unsent += wire.encode(wire.Cancel(reply.id))
+            self._due.setdefault(reply.id, time.monotonic() + self._settings.deadline)
         elif self._waiting.pop(reply.id, None) is not None:
             reply.end("cancelled")
 
     def _send(self, letter: Reply | Question) -> None:
         self._sent[letter.id] = letter
-        self._unsent += letter.frame
+        self._unsent += letter.line
+        self._due.setdefault(PIECE_DUE, time.monotonic() + MOST_STEPS * self._settings.deadline)
+        if isinstance(letter, Question):
+            self._due[letter.id] = time.monotonic() + MOST_STEPS * self._settings.deadline
 
     def _drain(self) -> None:
         with contextlib.suppress(BlockingIOError):

@@ -1,38 +1,32 @@
-"""What a model's process and its parent say to each other: plain values, read strictly, whoever sent them.
-
-A frame is the length of its body (4 bytes, the highest first) and the body: JSON in UTF-8, an object with its tag under
-``"type"``. Nothing is ever unpickled or evaluated.
-"""
+"""What a model's process and its parent say to each other: plain values, one line of JSON each (``children.lines``)."""
 
 from __future__ import annotations
 
-import json
-import struct
-from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 from attrs import frozen, resolve_types
 
-from cognition import CodecError, CogstepError, ModelRequest, from_data, to_data
-from cognition.parsing import (
-    ArgumentsDelta,
-    CallFinished,
-    CallMalformed,
-    CallStarted,
-    FormatSpec,
-    Output,
-    ReasoningDelta,
-    TextDelta,
-)
+from cognition import CogstepError, ConfigError, ModelRequest
+from cognition.parsing import FormatSpec, Output
 from runtime import errors
+from runtime.children.lines import NARROW, WIDE, ProtocolError, Refusal, check_usage, line_of, read, restored
 from runtime.llama.options import LlamaOptions
 from runtime.models.specs import BackendName
 from runtime.protocol import Done, ModelInfo
 
-LONGEST = 1 << 30
-"""Bytes of a body: a gigabyte is no request, but damage."""
+TO_CHILD = 1 << 28
+"""Bytes of a line: a request holds a whole conversation."""
+
+FROM_CHILD = 1 << 24
+"""Bytes of a line: the last piece of a reply holds all of it; a million tokens are some five million bytes."""
+
+LONGEST_CONTEXT = 2**31
+"""Tokens: llama.cpp counts them in 32 bits."""
+
+LONGEST_WAIT = 1e9
+"""Seconds that anything may have taken."""
 
 # ------------------------------------------------------------------------------------------------ from parent to child
 
@@ -41,6 +35,7 @@ LONGEST = 1 << 30
 class Load:
     """Comes first."""
 
+    tag: ClassVar = "load"
     backend: BackendName
     path: str
     pulse: float
@@ -54,6 +49,7 @@ class Load:
 class Submit:
     """Make a reply."""
 
+    tag: ClassVar = "submit"
     id: int
     request: ModelRequest
     submitted: float
@@ -64,6 +60,7 @@ class Submit:
 class Cancel:
     """End a reply; it answers with its ``Done``."""
 
+    tag: ClassVar = "cancel"
     id: int
 
 
@@ -71,6 +68,7 @@ class Cancel:
 class Count:
     """Say how many tokens a prompt has."""
 
+    tag: ClassVar = "count"
     id: int
     request: ModelRequest
 
@@ -79,6 +77,7 @@ class Count:
 class Save:
     """Save what the cache holds of a prompt, and say how many tokens that is."""
 
+    tag: ClassVar = "save"
     id: int
     request: ModelRequest
     path: str
@@ -89,6 +88,7 @@ class Save:
 class Restore:
     """Put it back, and say how many tokens it is."""
 
+    tag: ClassVar = "restore"
     id: int
     path: str
 
@@ -96,6 +96,8 @@ class Restore:
 @frozen
 class Close:
     """Cancel everything, answer it, free the model and end."""
+
+    tag: ClassVar = "close"
 
 
 # ------------------------------------------------------------------------------------------------ from child to parent
@@ -105,6 +107,7 @@ class Close:
 class Loading:
     """How far the load is, 0 to 1."""
 
+    tag: ClassVar = "loading"
     fraction: float
 
 
@@ -112,31 +115,23 @@ class Loading:
 class Ready:
     """The model stands."""
 
+    tag: ClassVar = "ready"
     info: ModelInfo
-
-
-@frozen
-class Refusal:
-    """An error, by the name of its class."""
-
-    kind: str
-    message: str
-    spec: str = ""
-    """What was to be loaded, or the file of a saved cache."""
-    extra: str = ""
 
 
 @frozen
 class LoadFailed:
     """It does not stand, and the process ends."""
 
+    tag: ClassVar = "load_failed"
     refusal: Refusal
 
 
 @frozen
 class Produced:
-    """What one step gave: each reply's number, and a piece of it. Written by hand below, for there are many."""
+    """What one step gave: each reply's number, and a piece of it."""
 
+    tag: ClassVar = "produced"
     items: tuple[tuple[int, Output | Done], ...]
 
 
@@ -144,6 +139,7 @@ class Produced:
 class Counted:
     """How many tokens were counted, saved or restored."""
 
+    tag: ClassVar = "counted"
     id: int
     tokens: int
 
@@ -152,6 +148,7 @@ class Counted:
 class NotCounted:
     """Why none."""
 
+    tag: ClassVar = "not_counted"
     id: int
     refusal: Refusal
 
@@ -160,6 +157,7 @@ class NotCounted:
 class Pulse:
     """A sign of life, while there is something to do."""
 
+    tag: ClassVar = "pulse"
     steps: int
     """How many steps the engine has taken. The same number again and again: it is still in the same native call."""
 
@@ -168,134 +166,69 @@ FromParent = Load | Submit | Cancel | Count | Save | Restore | Close
 FromChild = Loading | Ready | LoadFailed | Produced | Counted | NotCounted | Pulse
 Message = FromParent | FromChild
 
-TAGS: dict[type, str] = {
-    Load: "load",
-    Submit: "submit",
-    Cancel: "cancel",
-    Count: "count",
-    Save: "save",
-    Restore: "restore",
-    Close: "close",
-    Loading: "loading",
-    Ready: "ready",
-    LoadFailed: "load_failed",
-    Counted: "counted",
-    NotCounted: "not_counted",
-    Pulse: "pulse",
-}
-"""All but ``Produced``."""
 
-PIECES: dict[type, str] = {
-    TextDelta: "text",
-    ReasoningDelta: "reasoning",
-    CallStarted: "call_started",
-    ArgumentsDelta: "arguments",
-    CallFinished: "call_finished",
-    CallMalformed: "call_malformed",
-    Done: "done",
-}
-"""Tags of what a reply is made of."""
+def encode(message: Message) -> bytes:
+    """A message as a line of bytes.
+
+    Raises:
+        ConfigError: it holds a number that JSON doesn't have, or is longer than the other side reads.
+    """
+    _resolved()
+    line = line_of(message)
+    if len(line) > (longest := FROM_CHILD if isinstance(message, FromChild) else TO_CHILD):
+        raise ConfigError(f"{message.tag}: {len(line):,} bytes, and the other process reads {longest:,} at most")
+    return line.encode("ascii") + b"\n"
+
+
+def from_parent(line: str) -> FromParent:
+    """What a parent said; raises ProtocolError."""
+    _resolved()
+    return cast("FromParent", read(line, FromParent, WIDE))
+
+
+def from_child(line: str) -> FromChild:
+    """What a child said, its numbers looked at; raises ProtocolError."""
+    _resolved()
+    message = cast("FromChild", read(line, FromChild, NARROW))
+    match message:
+        case Produced(items):
+            for _, piece in items:
+                if isinstance(piece, Done):
+                    _check_done(piece)
+        case Loading(fraction) if not 0 <= fraction <= 1:
+            raise ProtocolError(f"a load that is {fraction} done")
+        case Ready(info) if not (0 < info.context_tokens < LONGEST_CONTEXT and info.weight_bytes >= 0):
+            raise ProtocolError(f"a model of {info.context_tokens} tokens and {info.weight_bytes} bytes")
+        case Counted(tokens=number) | Pulse(steps=number) if number < 0:
+            raise ProtocolError(f"a count of {number}")
+        case _:
+            pass
+    return message
+
+
+def _check_done(done: Done) -> None:
+    check_usage(done.usage)
+    timings, failure = done.timings, done.failure
+    times = [timings.prefill_seconds, timings.decode_seconds, timings.time_to_first_token or 0]
+    if failure is not None:
+        times += [failure.retry_after or 0, failure.needed_tokens or 0, failure.available_tokens or 0]
+    if not all(0 <= time <= LONGEST_WAIT for time in times):
+        raise ProtocolError(f"a reply with times and sizes that can't be: {times}")
+    if (done.finish_reason == "error") != (failure is not None):
+        raise ProtocolError(f"a reply that ended by {done.finish_reason} with the failure {failure}")
 
 
 @cache
-def _kinds() -> tuple[dict[str, type], dict[str, type]]:
-    """Classes by tag, of messages and of pieces."""
+def _resolved() -> None:
     resolve_types(ModelInfo, localns={"FormatSpec": FormatSpec})  # it imports that only for type checkers
-    return {tag: kind for kind, tag in TAGS.items()}, {tag: kind for kind, tag in PIECES.items()}
-
-
-def encode(message: Message) -> bytes:
-    """A message as a frame."""
-    _kinds()
-    data: Any
-    if isinstance(message, Produced):
-        items = [[number, PIECES[type(piece)], to_data(piece, type(piece))] for number, piece in message.items]
-        data = {"type": "produced", "items": items}
-    else:
-        data = {"type": TAGS[type(message)], **to_data(message, type(message))}
-    return frame(data)
-
-
-def frame(data: Any) -> bytes:
-    """JSON data as a frame."""
-    body = json.dumps(data, separators=(",", ":")).encode("ascii")
-    return struct.pack(">I", len(body)) + body
-
-
-def decode(body: bytes) -> Message:
-    """A message from the body of its frame.
-
-    Raises:
-        CodecError: it is none.
-    """
-    data = parse(body)
-    messages, pieces = _kinds()
-    tag = data.pop("type", None)
-    if tag == "produced":
-        return Produced(tuple([_piece(item, pieces) for item in _list(data.get("items"), "$.items")]))
-    if not isinstance(tag, str) or tag not in messages:
-        raise CodecError(("$.type", f"no message is called {tag!r}"))
-    return cast("Message", from_data(data, messages[tag]))
-
-
-def parse(body: bytes) -> dict[str, Any]:
-    """The JSON object of a frame.
-
-    Raises:
-        CodecError: there is none.
-    """
-    try:
-        data = json.loads(body)
-    except (ValueError, RecursionError) as error:
-        raise CodecError(("$", f"no JSON: {error}")) from error
-    if not isinstance(data, dict):
-        raise CodecError(("$", f"expected an object, got {type(data).__name__}"))
-    return data
-
-
-def _list(value: Any, where: str) -> list[Any]:
-    if not isinstance(value, list):
-        raise CodecError((where, f"expected an array, got {type(value).__name__}"))
-    return value
-
-
-def _piece(item: Any, pieces: dict[str, type]) -> tuple[int, Output | Done]:
-    match item:
-        case [int(number), str(tag), data] if tag in pieces:
-            return number, from_data(data, pieces[tag])
-        case _:
-            raise CodecError(("$.items", "expected a number, a tag and a piece"))
-
-
-class Frames:
-    """Takes bytes as they come, cut anywhere, and gives the bodies of whole frames."""
-
-    def __init__(self) -> None:
-        self._rest = bytearray()
-
-    def feed(self, data: bytes) -> Iterator[bytes]:
-        """The bodies that these bytes complete.
-
-        Raises:
-            CodecError: a length that none can have.
-        """
-        self._rest += data
-        start = 0
-        try:
-            while len(self._rest) - start >= 4:
-                (length,) = struct.unpack_from(">I", self._rest, start)
-                if length > LONGEST:
-                    raise CodecError(("$", f"a frame of {length} bytes"))
-                if len(self._rest) - start - 4 < length:
-                    break
-                body = bytes(self._rest[start + 4 : start + 4 + length])
-                start += 4 + length
-                yield body
-        finally:
-            del self._rest[:start]
 
 
 # --------------------------------------------------------------------------------------------------------------- errors
+
+
+def _again(kind: type[errors.ModelLoadError]) -> Any:
+    return lambda told: kind(told.message, spec=told.about)
+
 
 ERRORS: dict[str, type[errors.ModelLoadError]] = {
     kind.__name__: kind
@@ -310,21 +243,17 @@ ERRORS: dict[str, type[errors.ModelLoadError]] = {
         errors.TemplateStoppedError,
     )
 }
-"""Those that come back as what they were; ``ExtraMissingError`` too, which has a field more."""
+"""Those that differ by their class alone."""
+
+KNOWN: dict[str, Any] = {
+    **{name: _again(kind) for name, kind in ERRORS.items()},
+    "ExtraMissingError": lambda told: errors.ExtraMissingError(told.message, extra=told.extra, spec=told.about),
+    "SavedCacheError": lambda told: errors.SavedCacheError(told.message, Path(told.about)),
+    "": lambda told: errors.ModelLoadError(f"{told.error}: {told.message}", spec=told.about),
+}
+"""How each error comes back; one of a kind that is not ours becomes a ``ModelLoadError`` that names it."""
 
 
-def refusal(error: BaseException) -> Refusal:
-    """An error as a value."""
-    about = error.path if isinstance(error, errors.SavedCacheError) else getattr(error, "spec", "")
-    return Refusal(type(error).__name__, str(error), str(about), str(getattr(error, "extra", "")))
-
-
-def restored(refusal: Refusal) -> CogstepError:
-    """The error again; one of a kind that is not ours becomes a ``ModelLoadError`` that names it."""
-    if refusal.kind == "ExtraMissingError":
-        return errors.ExtraMissingError(refusal.message, extra=refusal.extra, spec=refusal.spec)
-    if refusal.kind == "SavedCacheError":
-        return errors.SavedCacheError(refusal.message, Path(refusal.spec))
-    if refusal.kind in ERRORS:
-        return ERRORS[refusal.kind](refusal.message, spec=refusal.spec)
-    return errors.ModelLoadError(f"{refusal.kind}: {refusal.message}", spec=refusal.spec)
+def error_of(refusal: Refusal) -> CogstepError:
+    """The error that a child told."""
+    return restored(refusal, KNOWN)

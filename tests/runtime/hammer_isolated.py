@@ -111,11 +111,11 @@ class HammeredServer(SteeredServer):
             self.asked[message.id] = message.request
         super().handle(message)
 
-    def send(self, frame: bytes) -> None:
-        message = wire.decode(frame[4:])
+    def send(self, line: bytes) -> None:
+        message = wire.from_child(line.decode())
         if isinstance(message, wire.Produced):
             self.finished += [(self.asked[number], end) for number, end in message.items if isinstance(end, Done)]
-        super().send(frame)
+        super().send(line)
 
 
 def main() -> None:

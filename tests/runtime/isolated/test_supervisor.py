@@ -94,7 +94,7 @@ def test_what_it_says_comes_in_order(start: Callable[..., IsolatedRuntime]) -> N
         ("SIGSEGV", "was killed by SIGSEGV"),
         ("shout SIGABRT", "was killed by SIGABRT; it said: Assertion `false' failed"),
         ("exit", "ended with code 3"),
-        ("rubbish", "said what can't be read"),
+        ("rubbish", "said what can't be right"),
         ("SIGSTOP", "gave no sign of life for 2 s and was killed"),
         ("hang", "came no further for 2 s and was killed"),
     ],
