@@ -186,8 +186,9 @@ def test_an_agent_host_does_not_look_into_the_working_directory(tmp_path: Path) 
     (tmp_path / "runtime.py").write_text("print('run')")
     code = (
         "from interpreters import AgentHost, ModelChoice\n"
-        "choice = ModelChoice(factory='interpreters.testing.fakes:ScriptedModel', arguments={'replies': ['Hello.']})\n"
-        "with AgentHost.in_process(choice) as host: print(host.open('one').run('Hello?').text)\n"
+        "choice = ModelChoice(factory='script', arguments={'replies': ['Hello.']})\n"
+        "factories = {'script': 'interpreters.testing.fakes:ScriptedModel'}\n"
+        "with AgentHost.in_process(choice, factories=factories) as host: print(host.open('one').run('Hello?').text)\n"
     )
 
     done = run(tmp_path, "-P", "-c", code)

@@ -6,8 +6,9 @@ from interpreters.hosting.channels import Channel, PipeChannel, QueueChannel
 from interpreters.hosting.errors import HostDiedError, HostError, HostTimeoutError
 from interpreters.hosting.handle import AgentHandle
 from interpreters.hosting.host import Host
+from interpreters.hosting.jobs import ToolWait
 from interpreters.hosting.messages import ModelChoice, ProtocolError
-from interpreters.hosting.turns import ToolWait, TurnStream
+from interpreters.hosting.turns import TurnStream
 
 __all__ = [
     "AgentHandle",

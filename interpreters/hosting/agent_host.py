@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import itertools
-import os
-import signal
 import subprocess
 import threading
 import weakref
@@ -23,12 +20,13 @@ from interpreters.hosting.channels import Channel, PipeChannel, QueueChannel
 from interpreters.hosting.errors import HostDiedError, HostError, HostTimeoutError
 from interpreters.hosting.handle import AgentHandle
 from interpreters.hosting.host import Host
-from interpreters.hosting.messages import ModelChoice, line_of, read_notice
+from interpreters.hosting.host_process import CLOSED, end_of, kill, start_host
+from interpreters.hosting.messages import ModelChoice, ProtocolError, line_of, read_notice
 from interpreters.loop.clock import Clock
 from interpreters.recording.journal.locking import released_by
 from interpreters.tools.external import Usable
 from runtime.checking import checked_call
-from runtime.children import starting
+from runtime.children.lines import LONGEST_REASON
 from runtime.protocol import Runtime
 
 CLOSE_SECONDS = 10.0
@@ -42,11 +40,6 @@ ANSWER_WAIT = 60.0
 
 FAULTS = 100
 """How many of ``AgentHost.faults`` are kept: a program that is no host may print without end."""
-
-CHILD = "interpreters.hosting.child"
-"""The module that a host's process runs."""
-
-CLOSED = "the host was closed"
 
 
 class AgentHost:
@@ -79,8 +72,15 @@ class AgentHost:
         self._turns: dict[int, AgentHandle] = {}
         """The turns under way. They are counted by the host, so that no session, not even a second one of that name, is
         ever given what belongs to a turn of another."""
-        self._waiting: dict[str, Future[say.Notice]] = {}
+        self._waiting: dict[str, tuple[Future[say.Notice], type]] = {}
+        """What each request waits for, and what answers it where it is not refused."""
+        self._late: set[str] = set()
+        """Those that were waited for long enough, and may yet be answered."""
+        self._heard = 0
+        """How many messages have come."""
         self._numbers = itertools.count(1)
+        self._newest = 0
+        """The number of the newest turn."""
         self._identities = itertools.count(1)
         self._lock = threading.Lock()
         self._gone = threading.Event()
@@ -112,7 +112,7 @@ class AgentHost:
             HostTimeoutError: the model did not even say what it is. Its thread ends when that call does.
         """
         ours, theirs = QueueChannel.pair()
-        host = Host(theirs, model, owns_model=owns_model, clock=clock)
+        host = Host(theirs, model, owns_model=owns_model, clock=clock, files="/")  # it is this program that speaks
         thread = threading.Thread(target=host.serve, name="cogstep-host", daemon=True)
         thread.start()
 
@@ -130,6 +130,7 @@ class AgentHost:
         cls,
         model: str | ModelChoice | None = None,
         *,
+        factories: Mapping[str, str | Callable[..., Runtime]] | None = None,
         command: Sequence[str] | None = None,
         env: Mapping[str, str] | None = None,
         start_wait: float | None = START_WAIT,
@@ -138,7 +139,9 @@ class AgentHost:
         """A host in a process of its own, which a crash of the model can't take this one with.
 
         Args:
-            model: for ``load_model`` there; a ``ModelChoice`` may name a function that makes it.
+            model: for ``load_model`` there; a ``ModelChoice`` may choose one of ``factories``.
+            factories: functions that make models over there, by names: as ``"package.module:function"``, or the
+                function itself where a module of its own holds it. The process calls no other one.
             command: what is started in the place of cogstep's own program; it has to call
                 ``interpreters.hosting.child.serve``.
             env: variables that it gets beside those that a child of ours needs (``runtime.children.starting``), such as
@@ -147,25 +150,13 @@ class AgentHost:
             answer_wait: as of the constructor.
 
         Raises:
+            ConfigError: a factory is no function that another process can find.
             HostError: the model can't be loaded.
             HostDiedError: the process ended before it could answer.
             HostTimeoutError: its model was not there in time; the process, and what it had started, was killed.
         """
         choice = model if isinstance(model, ModelChoice) else ModelChoice(model)
-        environ = starting.environment(env, downloads=(choice.load or "").startswith("hf:"))
-        if command is None:
-            folder = starting.folder_of(choice.factory.partition(":")[0]) if choice.factory else None
-            process = starting.start(
-                CHILD,
-                environ=environ,
-                folder=None,
-                folders=[folder] if folder else [],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-            )
-        else:
-            found = {"PYTHONPATH": os.pathsep.join([*starting.module_path(), *starting.HOMES]), "PYTHONSAFEPATH": "1"}
-            process = starting.run(command, env=found | environ, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        process = start_host(choice.load, factories or {}, command, env)
         assert process.stdin is not None
         assert process.stdout is not None
         channel = PipeChannel(process.stdout, process.stdin)
@@ -176,18 +167,27 @@ class AgentHost:
             try:
                 code = process.wait(CLOSE_SECONDS)
             except subprocess.TimeoutExpired:
-                _kill(process)
+                kill(process)
                 code = process.wait()
             assert process.stdout is not None
             process.stdout.close()
-            return _end_of(code)
+            return end_of(code)
 
         host = cls(channel, on_gone=gone, answer_wait=answer_wait)
         host.process = process
-        return host._start(choice, start_wait)
+        host._start(choice, start_wait)
+        if answer_wait is not None:
+            arguments = (weakref.ref(host), host._gone, answer_wait)
+            host._watcher = threading.Thread(target=_watch, args=arguments, name="cogstep-watch", daemon=True)
+            host._watcher.start()
+        return host
 
     process: subprocess.Popen[bytes] | None = None
     """Of a host in a process of its own."""
+    _watcher: threading.Thread | None = None
+    """Looks whether its process lives."""
+    lost = ""
+    """Why its process was killed, where this side did it."""
     _cancel_at_once: Callable[[str, int, str], object] | None = None
     """Of a host in this process: cancels a turn without waiting for a message to be read."""
 
@@ -265,7 +265,7 @@ class AgentHost:
     def begin_turn(self, handle: AgentHandle) -> int:
         """The number of a new turn, of which this handle is told."""
         with self._lock:
-            number = next(self._numbers)
+            number = self._newest = next(self._numbers)
             self._turns[number] = handle
         return number
 
@@ -302,16 +302,18 @@ class AgentHost:
             self.send(say.Shutdown())
             self._channel.close()
             if not self._gone.wait(CLOSE_SECONDS) and self.process is not None:
-                _kill(self.process)
+                kill(self.process)
         self._gone.wait(CLOSE_SECONDS)
         self._reader.join(CLOSE_SECONDS)
+        if self._watcher is not None:
+            self._watcher.join(CLOSE_SECONDS)
         for handle in list(self._handles.values()):
             handle.observers.close()
 
     def _give_up(self, reason: str) -> None:
         """The host hangs: kill its process; a thread is left alone."""
         if self.process is not None:
-            _kill(self.process)
+            kill(self.process)
             self.close()
         else:
             self.send(say.Shutdown())
@@ -337,7 +339,7 @@ class AgentHost:
     # ------------------------------------------------------------------------------------------------------- messages
 
     def send(self, request: say.Request) -> None:
-        self._channel.send(line_of(request))
+        self._channel.send(line_of(request, say.LONGEST))
 
     def cancel_turn(self, session: str, turn: int, reason: str) -> None:
         """Stop this turn. Safe in a signal handler."""
@@ -358,8 +360,8 @@ class AgentHost:
         with self._lock:
             if self.ended is not None:
                 raise HostDiedError(self.ended)
-            self._waiting[identity] = answer
-        request = make(identity)
+            request = make(identity)
+            self._waiting[identity] = answer, ANSWERED_BY.get(type(request), say.Accepted)
         try:
             self.send(request)
         except ConfigError:  # it can't be said
@@ -371,26 +373,39 @@ class AgentHost:
         except TimeoutError:
             with self._lock:
                 self._waiting.pop(identity, None)
+                self._late.add(identity)
             raise HostTimeoutError(f"the host gave no answer to {request.tag}", seconds or 0.0) from None
         if isinstance(notice, say.Refused):
             raise HostError(notice.message, notice.error)
         return notice
 
-    def _arrived(self, notice: Any) -> None:
+    def _arrived(self, notice: Any, length: int) -> None:
+        """Take a message; raises ProtocolError where it can't be right."""
+        self._heard += 1
         if isinstance(notice, say.Faulted):
             self._note_fault(notice.message)
-        elif hasattr(notice, "id"):
+        elif isinstance(notice, say.Started | say.Ready | say.Accepted | say.Refused):
             with self._lock:
-                waiting = self._waiting.pop(notice.id, None)
+                waiting, expected = self._waiting.get(notice.id, (None, type(notice)))
+                known = waiting is not None or notice.id in self._late
+                if known and isinstance(notice, say.Refused | expected):
+                    self._waiting.pop(notice.id, None)
+                    self._late.discard(notice.id)
+                else:
+                    raise ProtocolError(f"{notice.tag} for {notice.id!r}, which does not wait for that")
             if waiting is not None:
                 waiting.set_result(notice)
         else:
             handle = self._turns.get(notice.turn)
             if handle is not None and handle.key == notice.session:
-                handle.arrived(notice)
+                handle.arrived(notice, length)
+            elif handle is not None or not 0 < notice.turn <= self._newest:
+                raise ProtocolError(
+                    f"{notice.tag} of a turn {notice.turn} of {notice.session!r}, which was never begun"
+                )
 
     def _note_fault(self, message: str) -> None:
-        self.faults.append(message)
+        self.faults.append(message[:LONGEST_REASON])
         del self.faults[:-FAULTS]
 
     def _end(self, reason: str) -> None:
@@ -398,7 +413,7 @@ class AgentHost:
             if self.ended is not None:
                 return
             self.ended = reason
-            handles, waiting = list(self._turns.values()), list(self._waiting.values())
+            handles, waiting = list(self._turns.values()), [answer for answer, _ in self._waiting.values()]
             self._waiting.clear()
         error = HostDiedError(reason)
         for answer in waiting:
@@ -409,33 +424,50 @@ class AgentHost:
 
 
 def _read(find: Callable[[], AgentHost | None], channel: Channel, on_gone: Callable[[], str]) -> None:
-    """On a thread of its own, until the channel ends."""
+    """On a thread of its own, until the channel ends, or what comes can't be right."""
+    wrong = ""
     try:
         while (line := channel.receive()) is not None:
             host = find()
             if host is not None:
-                try:
-                    host._arrived(read_notice(line))
-                except CogstepError as error:  # no message, or an event that is none
-                    host._note_fault(str(error))
+                host._arrived(read_notice(line), len(line))
                 del host  # else it would be held while nothing comes
+    except CogstepError as error:  # no message, one that does not belong there, or an event that is none
+        wrong = f"the host said what can't be right ({error}), and is not spoken to any more"
     finally:
+        host = find()
+        if wrong:
+            channel.close()
+            if host is not None:
+                host._note_fault(wrong)
+                if host.process is not None:
+                    kill(host.process)
+        del host
         reason = on_gone()
         host = find()
         if host is not None:
-            host._end(reason)
+            host._end(wrong or host.lost or reason)
 
 
-def _kill(process: subprocess.Popen[bytes]) -> None:
-    """With all that it has started: its session is its own, and a pipe that one of them holds would never end."""
-    if process.poll() is None:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
+def _watch(find: Callable[[], AgentHost | None], gone: threading.Event, seconds: float) -> None:
+    """Ask now and then, while turns are under way and nothing comes of them, whether the host's process lives."""
+    heard = 0
+    while not gone.wait(seconds):
+        host = find()
+        if host is None:
+            return
+        if host._turns and host._heard == heard:
+            try:
+                host.request(say.Ping, seconds)
+            except HostTimeoutError:
+                host.lost = f"the host's process gave no sign of life for {seconds:g} seconds, and was killed"
+                assert host.process is not None
+                kill(host.process)
+            except CogstepError:  # it answers, which is a sign of life, or has gone
+                pass
+        heard = host._heard
+        del host
 
 
-def _end_of(code: int) -> str:
-    if code == 0:
-        return CLOSED
-    if code < 0:
-        return f"the host's process was killed by {signal.Signals(-code).name}"
-    return f"the host's process ended with status {code}"
+ANSWERED_BY: dict[type, type] = {say.Start: say.Started, say.Init: say.Ready, say.Fork: say.Ready}
+"""What answers a request; all others have ``Accepted``."""

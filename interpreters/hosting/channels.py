@@ -6,9 +6,14 @@ Whoever wants another way, such as a websocket, writes a class with these three 
 from __future__ import annotations
 
 import contextlib
+import os
 import threading
+from collections import deque
 from queue import SimpleQueue
 from typing import IO, Protocol
+
+from interpreters.hosting.messages import LONGEST
+from runtime.children.lines import Lines
 
 
 class Channel(Protocol):
@@ -18,7 +23,11 @@ class Channel(Protocol):
         """Send a line, from any thread. What can't be delivered any more is dropped."""
 
     def receive(self) -> str | None:
-        """The next line; waits for it. None when the other side has gone, from then on. Called by one thread."""
+        """The next line; waits for it. None when the other side has gone, from then on. Called by one thread.
+
+        Raises:
+            ProtocolError: the other side says what can be no line, such as one without end; there are no more.
+        """
 
     def close(self) -> None:
         """Say that this side has gone. A second call does nothing."""
@@ -57,6 +66,9 @@ class PipeChannel:
     def __init__(self, reader: IO[bytes], writer: IO[bytes]) -> None:
         self._reader = reader
         self._writer = writer
+        self._lines = Lines(LONGEST)
+        self._read: deque[str] = deque()
+        """Lines that came with others before them."""
         self._outgoing: SimpleQueue[str | None] = SimpleQueue()
         self._writing = threading.Thread(target=self._write, name="cogstep-channel", daemon=True)
         self._writing.start()
@@ -65,11 +77,15 @@ class PipeChannel:
         self._outgoing.put(line)
 
     def receive(self) -> str | None:
-        try:
-            line = self._reader.readline()
-        except (OSError, ValueError):  # closed on this side
-            return None
-        return line.decode("utf-8", "replace").rstrip("\n") if line.endswith(b"\n") else None
+        while not self._read:
+            try:
+                data = os.read(self._reader.fileno(), 1 << 16)
+            except (OSError, ValueError):  # closed on this side
+                return None
+            if not data:
+                return None
+            self._read.extend(self._lines.feed(data))
+        return self._read.popleft()
 
     def close(self) -> None:
         self._outgoing.put(None)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from cognition import CogstepError
 from interpreters.loop.errors import AgentClosedError, BusyError
+from runtime.children.lines import Refusal, restored
 
 
 class HostError(CogstepError):
@@ -34,7 +37,14 @@ class HostDiedError(CogstepError):
     """The host has gone: its process was killed or crashed, or it was closed. What was recorded can be resumed."""
 
 
+KNOWN: dict[str, Callable[[Refusal], CogstepError]] = {
+    "AgentClosedError": lambda told: AgentClosedError(told.message),
+    "BusyError": lambda told: BusyError(told.message),
+    "": lambda told: HostError(told.message, told.error),
+}
+"""How errors of the host's side are raised on the handle's."""
+
+
 def error_named(name: str, message: str) -> CogstepError:
     """The error of a class on the host's side, as it is raised here."""
-    same = {"AgentClosedError": AgentClosedError, "BusyError": BusyError}.get(name)
-    return HostError(message, name) if same is None else same(message)
+    return restored(Refusal(name, message), KNOWN)

@@ -22,7 +22,8 @@ from interpreters.agents.options import HandleOptions, configured, filled
 from interpreters.agents.results import RunResult
 from interpreters.hosting import messages as say
 from interpreters.hosting.errors import HostDiedError
-from interpreters.hosting.turns import End, TurnStream
+from interpreters.hosting.jobs import End
+from interpreters.hosting.turns import TurnStream
 from interpreters.loop.errors import AgentClosedError, BusyError
 from interpreters.observing.observers import Observers
 from interpreters.program.program import Program
@@ -70,6 +71,8 @@ class AgentHandle:
         """Whether a crash interrupted a turn of this resumed session: ``go_on`` ends it."""
         # Of a ToolSpec the calls come in the stream, and the program answers them by hand.
         self.tools = tuple(tool if isinstance(tool, ToolSpec) else as_tools((tool,))[0] for tool in tools)
+        self.names = frozenset(tool.spec.name if isinstance(tool, Tool) else tool.name for tool in self.tools)
+        """Of its tools: the calls that a host may forward."""
         full: Any = filled(given, HandleOptions)
         full["features"] = tuple(full["features"])  # of an iterator they can be taken once only
         self.given = full
@@ -234,15 +237,19 @@ class AgentHandle:
     def answer_wait(self) -> float | None:
         return self._host.answer_wait
 
-    def arrived(self, notice: Any) -> None:
-        """Something that belongs to a turn of this session: of the one under way, or it is dropped."""
+    def arrived(self, notice: Any, length: int) -> None:
+        """Something that belongs to a turn of this session: of the one under way, or it is dropped.
+
+        Raises:
+            ProtocolError: it can't be right.
+        """
         turn = self._turn
         if turn is None or turn.number != notice.turn:
             return
         if isinstance(notice, say.TurnEnded | say.TurnBroken):
             self._turn = None
             self._host.end_turn(turn.number)
-        turn.arrived(notice)
+        turn.arrived(notice, length)
 
     def lost(self, error: CogstepError, of: TurnStream | None = None) -> None:
         """The host has gone, or doesn't end this turn."""

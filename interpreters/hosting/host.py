@@ -1,5 +1,9 @@
 """The host's side: it holds a model and any number of sessions, and does what messages say.
 
+Who speaks to a host may not be who started it. So a message names nothing of the host's side but what was named when it
+was made: models, functions that make one, the folder of recordings and notes. Tools, approvals, questions, plans and
+hooks are carried out on the handle's side and need no name here.
+
 One implementation for every transport: a thread of this process, a process of its own (``interpreters.hosting.child``),
 or whatever has a ``Channel``.
 """
@@ -7,11 +11,15 @@ or whatever has a ``Channel``.
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping
+import os
+from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
 from typing import Any
 
+from attrs import evolve
+
 from cognition import CogstepError, ConfigError
+from cognition.checking import shown
 from interpreters.agents.agent import Agent
 from interpreters.agents.options import CONFIGURED
 from interpreters.hosting import messages as say
@@ -24,6 +32,9 @@ from runtime.protocol import Runtime
 CLOSE_SECONDS = 5.0
 """How long each session is waited for at the end."""
 
+MOST_SESSIONS = 1000
+"""Each has a thread; who speaks to a host may be a stranger."""
+
 
 class Host:
     """Reads messages from a channel until it ends or says ``shutdown``.
@@ -33,16 +44,32 @@ class Host:
         model: what the sessions use; None to be told by ``start``.
         owns_model: whether it is closed at the end.
         clock: for all sessions; tests give a fake one.
+        factories: functions that ``start`` may choose by these names to make the model, with arguments that it says:
+            JSON from whoever speaks to this host. A text is ``"package.module:function"``.
+        models: what ``start`` may name for ``load_model``, beside the small model that ships with cogstep.
+        files: the folder in which messages may name recordings and files of notes; ``"/"`` for any file. None: they may
+            name none.
     """
 
     def __init__(
-        self, channel: Channel, model: Runtime | None = None, *, owns_model: bool = True, clock: Clock | None = None
+        self,
+        channel: Channel,
+        model: Runtime | None = None,
+        *,
+        owns_model: bool = True,
+        clock: Clock | None = None,
+        factories: Mapping[str, str | Callable[..., Runtime]] | None = None,
+        models: Collection[str] = (),
+        files: str | os.PathLike[str] | None = None,
     ) -> None:
         self._channel = channel
         self._model = model
         self._given = model is not None
         self._owns_model = owns_model
         self._clock = clock
+        self._factories = dict(factories or {})
+        self._models = models
+        self._files = None if files is None else os.fspath(files)
         self._sessions: dict[str, HostedSession] = {}
         self._ending: list[HostedSession] = []
         """Disposed of, and perhaps still at it."""
@@ -50,7 +77,7 @@ class Host:
     def serve(self) -> None:
         """Until the other side says so or goes. Nothing of the host is left afterwards."""
         try:
-            while (line := self._channel.receive()) is not None:
+            while (line := self._next_line()) is not None:
                 try:
                     request = read_request(line)
                 except ProtocolError as error:
@@ -61,6 +88,13 @@ class Host:
                 self._handle(request)
         finally:
             self._end()
+
+    def _next_line(self) -> str | None:
+        try:
+            return self._channel.receive()
+        except ProtocolError as error:  # nothing that could be understood comes behind it
+            self._send(say.Faulted(str(error)))
+            return None
 
     def _end(self) -> None:
         for session in list(self._sessions.values()):
@@ -78,7 +112,7 @@ class Host:
 
     def _send(self, notice: Notice) -> None:
         try:
-            line = line_of(notice)
+            line = line_of(notice, say.LONGEST)
         except ConfigError as error:  # such as a model that says of its costs that they are infinite
             line = line_of(
                 say.TurnBroken(notice.session, notice.turn, "ConfigError", str(error))
@@ -135,6 +169,8 @@ class Host:
                     self._ending = [other for other in self._ending if not other.join(0)]
                     self._ending.append(session)
                     session.dispose(request.id, "the session was closed")
+            case say.Ping():
+                self._send(say.Accepted(request.id))
             case say.Shutdown():  # ends the loop above
                 pass
 
@@ -163,7 +199,7 @@ class Host:
             if request.version != say.VERSION:
                 raise ConfigError(f"these messages have version {request.version}; this host speaks {say.VERSION}")
             if self._model is None:
-                self._model = make_model(request.model or ModelChoice())
+                self._model = self._make_model(request.model or ModelChoice())
             info = self._model.describe()
         except Exception as error:
             self._send(say.Refused(request.id, type(error).__name__, str(error)))
@@ -177,6 +213,13 @@ class Host:
             refusal = "the host has no model yet; the first message has to be start"
         elif request.session in self._sessions:
             refusal = f"there is a session {request.session!r} already"
+        elif len(self._sessions) >= MOST_SESSIONS:
+            refusal = f"there are {MOST_SESSIONS} sessions already; dispose of one"
+        else:
+            try:
+                request = evolve(request, settings=self._allowed(request.settings))
+            except ConfigError as error:
+                refusal = str(error)
         if refusal:
             self._send(say.Refused(request.id, "ConfigError", refusal))
             return None
@@ -184,13 +227,34 @@ class Host:
         self._sessions[request.session] = session
         return session
 
+    def _allowed(self, settings: say.Settings) -> say.Settings:
+        """The settings with the files that they name, which have to be where this host lets them be.
+
+        Raises:
+            ConfigError: they are not.
+        """
+        journal = None if settings.journal is None else self._file(settings.journal)
+        notes = settings.notes if settings.notes in ("", ":memory:") else self._file(settings.notes)
+        return evolve(settings, journal=journal, notes=notes)
+
+    def _file(self, name: str) -> str:
+        if self._files is None:
+            raise ConfigError(f"this host lets messages name no files, and {name!r} is one; it says so with files=")
+        if self._files == "/":
+            return name
+        folder = os.path.realpath(self._files)
+        place = os.path.realpath(os.path.join(folder, name))
+        if "\0" in name or os.path.commonpath((folder, place)) != folder or place == folder:
+            raise ConfigError(f"{name!r} is no file in the folder that this host lets messages name files in")
+        return place
+
     def _init(self, request: say.Init) -> None:
         session = self._new(request)
         if session is not None:
-            session.begin(request.id, partial(self._make, request), self._forget)
+            session.begin(request.id, partial(self._make, request, session.journal), self._forget)
 
-    def _make(self, request: say.Init, given: Mapping[str, Any], tools: list[RemoteTool]) -> Agent:
-        model, journal = self._the_model(), request.settings.journal
+    def _make(self, request: say.Init, journal: str | None, given: Mapping[str, Any], tools: list[RemoteTool]) -> Agent:
+        model = self._the_model()
         if request.resume:
             if journal is None:
                 raise ConfigError("a session is resumed from its journal; say which one")
@@ -216,19 +280,21 @@ class Host:
             return
         session = self._new(request)
         if session is not None:
-            make = partial(self._branch, request, origin.journal)
+            make = partial(self._branch, request, origin.journal, session.journal)
             session.begin(request.id, make, self._forget)
 
-    def _branch(self, request: say.Fork, journal: str, given: Mapping[str, Any], tools: list[RemoteTool]) -> Agent:
+    def _branch(
+        self, request: say.Fork, origin: str, journal: str | None, given: Mapping[str, Any], tools: list[RemoteTool]
+    ) -> Agent:
         config: Any = {name: getattr(request.config, name) for name in CONFIGURED} if request.foreign else {}
         return Agent.fork(
-            journal,
+            origin,
             self._the_model(),
             tools,
             request.config.system or None,
             turn=request.after,
             foreign=request.foreign,
-            journal=request.settings.journal,
+            journal=journal,
             session=request.session,
             clock=self._clock,
             **config,
@@ -240,24 +306,43 @@ class Host:
             raise ConfigError("the host has no model")
         return self._model
 
+    def _make_model(self, choice: ModelChoice) -> Runtime:
+        """The model that a message asks for, among those that this host names.
 
-def make_model(choice: ModelChoice) -> Runtime:
-    """The model that a message asks for.
+        Raises:
+            ConfigError: it names none of them.
+            ModelLoadError: it can't be loaded; and whatever a factory raises.
+        """
+        if not choice.factory:
+            from runtime import load_model
+
+            if choice.load is not None and choice.load not in self._models:
+                raise ConfigError(f"this host loads no model {shown(choice.load)}; {_names('models', self._models)}")
+            return load_model(choice.load)
+        if choice.factory not in self._factories:
+            names = _names("factories", self._factories)
+            raise ConfigError(f"this host has no factory {shown(choice.factory)}; {names}")
+        make = self._factories[choice.factory]
+        model = (found(make) if isinstance(make, str) else make)(**choice.arguments)
+        if not isinstance(model, Runtime):
+            raise ConfigError(f"the factory {choice.factory!r} gave {type(model).__name__}, which is no Runtime")
+        return model
+
+
+def _names(what: str, names: Iterable[str]) -> str:
+    named = ", ".join(map(repr, names))
+    return f"it names {named}" if named else f"it names none: see {what}="
+
+
+def found(factory: str) -> Callable[..., Runtime]:
+    """The function under a name such as ``"package.module:function"``.
 
     Raises:
-        ConfigError: the factory is not there.
-        ModelLoadError: it can't be loaded; and whatever a factory raises.
+        ConfigError: it is not there.
     """
-    if not choice.factory:
-        from runtime import load_model
-
-        return load_model(choice.load)
-    module, _, name = choice.factory.partition(":")
+    module, _, name = factory.partition(":")
     try:
-        make = getattr(importlib.import_module(module), name)
+        make: Callable[..., Runtime] = getattr(importlib.import_module(module), name)
     except (ImportError, AttributeError, ValueError) as error:
-        raise ConfigError(
-            f"the factory {choice.factory!r} can't be found ({error}); write package.module:function"
-        ) from error
-    model: Runtime = make(**choice.arguments)
-    return model
+        raise ConfigError(f"the factory {factory!r} can't be found ({error}); write package.module:function") from error
+    return make

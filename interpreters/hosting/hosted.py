@@ -45,6 +45,9 @@ from interpreters.tools.tool import Tool
 from runtime.stores.memory import Notes
 
 CLOSED = "the session is not open; begin another one"
+MOST_WAITING = 100
+"""What a handle may have asked for that a session has not come to yet."""
+
 BUSY = "another turn is under way; wait for its end or cancel it"
 
 
@@ -177,6 +180,9 @@ class HostedSession:
 
     def queue(self, identity: str, work: Callable[[Agent], object]) -> None:
         """Do something on the session's thread, behind what was asked for before."""
+        if self._work.qsize() > MOST_WAITING:
+            self._send(say.Refused(identity, "BusyError", "too much is waiting to be done already"))
+            return
         self._work.put(partial(self._report, identity, work))
 
     def set_mode(self, identity: str, mode: Any) -> None:

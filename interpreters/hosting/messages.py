@@ -17,18 +17,17 @@ Rules that both sides keep:
 - Each turn is ended by exactly one ``turn_ended`` or ``turn_broken``, whatever happens, and nothing that carries its
   number comes after that. What comes late for a turn, from either side, is dropped.
 - What has an ``id`` is answered by exactly one ``done``, ``ready``, ``started`` or ``refused`` with that id.
-- A message that can't be read changes nothing; it is answered by ``faulted``, or as above where its id or its turn can
-  be read.
+- What a handle says and can't be read changes nothing; it is answered by ``faulted``, or as above where its id or its
+  turn can be read. A host that says what can't be read, or what can't be, is not spoken to any more.
+- A message names nothing of the host's but what the host has named beforehand (``host.Host``).
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping
-from math import isfinite
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from attrs import frozen
+from attrs import field, frozen, validators
 
 from cognition import (
     AgentConfig,
@@ -38,9 +37,6 @@ from cognition import (
     AskUser,
     CallTool,
     CancelAsked,
-    CodecError,
-    CogstepError,
-    ConfigError,
     EffectId,
     HookReturned,
     Message,
@@ -53,12 +49,11 @@ from cognition import (
     ToolReturned,
     Usage,
     from_data,
-    to_data,
 )
 from cognition.features import Mode
-from cognition.strict_json import DECODER
 from interpreters.hosting.settings import ModelChoice as ModelChoice, Secrets as Secrets, Settings as Settings
 from interpreters.observing.events import TAGS, Event
+from runtime.children.lines import NARROW, WIDE, ProtocolError as ProtocolError, check_usage, line_of as line_of, read
 
 VERSION = 2
 """Of these messages. A host refuses to be started with another one."""
@@ -174,7 +169,7 @@ class Read:
     tag: ClassVar = "read"
     session: str
     turn: int
-    count: int
+    count: int = field(validator=validators.ge(0))
 
 
 @frozen
@@ -216,6 +211,14 @@ class Dispose:
 
 
 @frozen
+class Ping:
+    """Say that you live, at once and whatever your sessions do."""
+
+    tag: ClassVar = "ping"
+    id: str
+
+
+@frozen
 class Shutdown:
     """End all sessions, free the model, and end the host. So does the end of the connection."""
 
@@ -235,6 +238,7 @@ Request = (
     | SetMode
     | Reset
     | Dispose
+    | Ping
     | Shutdown
 )
 
@@ -359,82 +363,31 @@ Notice = Started | Ready | Accepted | Refused | Happened | Perform | Dropped | T
 KNOWN = frozenset(TAGS.values())
 """The tags of what may have happened."""
 
-WRITE = json.JSONEncoder(ensure_ascii=True, allow_nan=False, separators=(",", ":")).encode
+LONGEST = 1 << 26
+"""Bytes of a line, either way: a turn's end holds all messages that it added."""
 
-
-class ProtocolError(CogstepError):
-    """A line is no message.
-
-    Attributes:
-        data: what could be read of it; empty if it is no JSON object.
-    """
-
-    def __init__(self, message: str, data: Mapping[str, Any]) -> None:
-        super().__init__(message)
-        self.data = data
-
-
-def line_of(message: Request | Notice) -> str:
-    """A message as one line of JSON, in ASCII and without a line break.
-
-    Raises:
-        ConfigError: JSON has no form for something in it, such as infinity; the message says where it stands.
-    """
-    data = to_data(message)
-    try:
-        return WRITE(data)
-    except (TypeError, ValueError, RecursionError) as error:
-        places = ", ".join(_endless(data, message.tag))
-        what = "a number that is not finite, which JSON does not have; None means without end"
-        raise ConfigError(f"{places}: {what}" if places else f"{message.tag}: {error}") from error
-
-
-def _endless(data: Any, place: str) -> Iterator[str]:
-    """Where the numbers are that JSON doesn't have."""
-    if isinstance(data, float) and not isfinite(data):
-        yield place
-    elif isinstance(data, dict | list | tuple):
-        for name, one in data.items() if isinstance(data, dict) else enumerate(data):
-            yield from _endless(one, f"{place}.{name}")
+LONGEST_CONTEXT = 2**31
 
 
 def read_request(line: str) -> Request:
-    """What a handle said; raises ProtocolError.
-
-    A number without end is no deadline: in the lines of JSON it may stand as such, or be one that is too large.
-    """
-    request: Request = _read(line, Request)
-    for place in _endless(to_data(request), request.tag):
-        raise ProtocolError(f"{place}: the number is not finite", json.loads(line))
+    """What a handle said; raises ProtocolError."""
+    request: Request = read(line, Request, WIDE)
     return request
 
 
 def read_notice(line: str) -> Notice:
-    """What a host said; raises ProtocolError."""
-    notice: Notice = _read(line, Notice)
+    """What a host said, its numbers looked at; raises ProtocolError."""
+    notice: Notice = read(line, Notice, NARROW)
+    match notice:
+        case Started(context_tokens=number) if not 0 < number < LONGEST_CONTEXT:
+            raise ProtocolError(f"a model of {number} tokens")
+        case TurnEnded(usage=usage, number=number):
+            check_usage(usage)
+            if number < 0:
+                raise ProtocolError(f"a turn {number}")
+        case _:
+            pass
     return notice
-
-
-def _read(line: str, union: Any) -> Any:
-    try:
-        data = DECODER.decode(line)
-    except (ValueError, RecursionError) as error:
-        raise ProtocolError(f"this is no JSON: {error}", _as_far_as_it_goes(line)) from error
-    if not isinstance(data, dict):
-        raise ProtocolError("a message is a JSON object", {})
-    try:
-        return from_data(data, union)
-    except (CodecError, ValueError, RecursionError) as error:
-        raise ProtocolError(f"this is no message ({data.get('type')!r}): {error}", data) from error
-
-
-def _as_far_as_it_goes(line: str) -> dict[str, Any]:
-    """What can be read of a line that is refused, since whoever waits for the answer to its id is to hear of it."""
-    try:
-        data = json.loads(line)
-    except (ValueError, RecursionError):
-        return {}
-    return data if isinstance(data, dict) else {}
 
 
 def event_of(data: Mapping[str, Any]) -> Event | None:

@@ -15,13 +15,14 @@ from time import monotonic
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, TypeGuard
 
-from attrs import define, evolve, field, frozen
+from attrs import evolve
 
-from cognition import CallTool, CogstepError, ConfigError, EffectId, Input, ToolFailed, ToolReturned
-from cognition.checking import shown
+from cognition import CallTool, CogstepError, EffectId, ToolFailed
 from interpreters.agents.results import RunResult
 from interpreters.hosting import messages as say
 from interpreters.hosting.errors import HostTimeoutError, error_named
+from interpreters.hosting.jobs import End, Job, ToolWait
+from interpreters.hosting.messages import ProtocolError
 from interpreters.loop.clock import LONGEST_WAIT
 from interpreters.loop.interpreter import ASKS_THE_USER
 from interpreters.loop.letters import NotBegun, Turn
@@ -37,92 +38,19 @@ if TYPE_CHECKING:
 
 LEFT = "the stream was left"
 
+MOST_UNREAD = 1 << 27
+"""Bytes of the lines of events that nobody has read."""
+
+MOST_BEYOND = 10_000
+"""How many events may be unread beyond two windows: one that is cancelled is not held to its window any more."""
+
+MOST_JOBS = 1000
+"""Effects that are carried out here at once; a call has a thread."""
+
 
 def _wake_up(wake: asyncio.Future[None]) -> None:
     if not wake.done():
         wake.set_result(None)
-
-
-def _leave_it() -> None:
-    """The usual ``Job.withdraw``: nothing was asked."""
-
-
-@frozen
-class End:
-    """The last thing in a stream's queue."""
-
-    result: RunResult | None = None
-    error: BaseException | None = None
-
-
-class Job(Turn):
-    """One effect that is carried out here, and the turn as its performer sees it.
-
-    That is over also when nobody waits for this effect any more. Effects of workers may have the ids of their parent's,
-    so that in the whole turn each stands with its owner.
-    """
-
-    def __init__(self, asked: say.Perform, whole: Turn) -> None:
-        super().__init__()
-        self.asked = asked
-        self.effect = asked.effect
-        self.key = (asked.owner, asked.effect.effect_id)
-        self.context: ToolContext[Any] | None = None
-        self.dropped = False
-        self.withdraw: Callable[[], object] = _leave_it
-        """Takes back what the program was asked; called where the stream is read."""
-        self._whole = whole
-        self._name = EffectId(" ".join(self.key))
-
-    def begins(self, effect_id: EffectId) -> bool:
-        return super().begins(effect_id) and self._whole.begins(self._name)
-
-    def has_begun(self, effect_id: EffectId) -> bool:
-        return self._whole.has_begun(self._name)
-
-    def is_over(self) -> bool:
-        return super().is_over() or self._whole.is_over()
-
-    def stop(self) -> None:
-        """Tell a tool that nobody waits for it any more."""
-        if self.context is not None:
-            self.context.cancel()
-
-
-@define(eq=False)
-class ToolWait:
-    """A call whose result the program gives by hand: it comes in the stream where the tool is a ``ToolSpec``."""
-
-    effect: CallTool
-    session: str
-    """The one that makes the call: the handle's, or that of a worker."""
-    _answer: Callable[[Input], object] = field(repr=False)
-
-    @property
-    def name(self) -> str:
-        return self.effect.call.name
-
-    @property
-    def arguments(self) -> dict[str, Any]:
-        return self.effect.call.arguments
-
-    def give(self, content: str) -> None:
-        """The call gave this. Once the turn is over, or for the second time, it does nothing.
-
-        Raises:
-            ConfigError: it is no text.
-        """
-        self._answer(ToolReturned(self.effect.effect_id, _text("give", content)))
-
-    def fail(self, message: str) -> None:
-        """The call failed; the model is told why. As ``give``."""
-        self._answer(ToolFailed(self.effect.effect_id, _text("fail", message)))
-
-
-def _text(what: str, given: object) -> str:
-    if not isinstance(given, str):  # the host could not read it, and would wait on
-        raise ConfigError(f"{what} takes a text, not {shown(given)}")
-    return given
 
 
 class Reader(Protocol):
@@ -132,6 +60,7 @@ class Reader(Protocol):
     program: Program
     observers: Observers
     window: int | None
+    names: frozenset[str]
 
     @property
     def answer_wait(self) -> float | None: ...
@@ -165,6 +94,8 @@ class TurnStream:
         """What began on this side, and whether the turn is over here."""
         self._wake: Callable[[], object] = lambda: None
         """Tells an event loop that something has come."""
+        self._unread = self._unread_bytes = 0
+        """Events that have come and were not read, and the length of their lines."""
         self._unsaid = 0
         """Events that were read and not acknowledged to the host yet."""
         self._deadline: float | None = None
@@ -263,9 +194,11 @@ class TurnStream:
     def _was_read(self) -> None:
         """Acknowledge events to the host, half a window at a time, so that the session may send more."""
         window = self._handle.window
-        if window is None:
-            return
         with self._lock:
+            self._unread_bytes -= self._unread_bytes // max(1, self._unread)
+            self._unread -= 1
+            if window is None:
+                return
             self._unsaid += 1
             if self._unsaid * 2 < window:
                 return
@@ -336,10 +269,11 @@ class TurnStream:
 
     # ------------------------------------------------------------------------------------- on the host's reader thread
 
-    def arrived(self, notice: say.Notice) -> None:
-        """Take something that carries this turn's number."""
+    def arrived(self, notice: say.Notice, length: int = 0) -> None:
+        """Take something that carries this turn's number; raises ProtocolError where it can't be right."""
         match notice:
             case say.Happened(event=data):
+                self._count(length)
                 try:
                     event = say.event_of(data)
                 except CogstepError:
@@ -350,6 +284,7 @@ class TurnStream:
                 else:
                     self._put(event)
             case say.Perform():
+                self._look_at_effect(notice)
                 self._begin(notice)
             case say.Dropped(owner=owner, effect_id=effect_id):
                 job = self._jobs.pop((owner, effect_id), None)
@@ -364,6 +299,24 @@ class TurnStream:
                 self.end(End(error=error_named(error, message)))
             case _:
                 pass
+
+    def _count(self, length: int) -> None:
+        """Hold what nobody has read yet to its bounds, whatever window the host keeps or doesn't."""
+        with self._lock:
+            self._unread += 1
+            self._unread_bytes += length
+        window = self._handle.window
+        if self._unread_bytes > MOST_UNREAD or (window is not None and self._unread > 2 * window + MOST_BEYOND):
+            raise ProtocolError(f"{self._unread} events of a turn that nobody has read, {self._unread_bytes:,} bytes")
+
+    def _look_at_effect(self, asked: say.Perform) -> None:
+        effect = asked.effect
+        if (asked.owner, effect.effect_id) in self._jobs:
+            raise ProtocolError(f"the effect {effect.effect_id} of {asked.owner!r} twice")
+        if len(self._jobs) >= MOST_JOBS:
+            raise ProtocolError(f"more than {MOST_JOBS} effects at once")
+        if isinstance(effect, CallTool) and effect.call.name not in self._handle.names:
+            raise ProtocolError(f"a call of {effect.call.name!r}, which the session has not")
 
     def _put(self, item: Event | Job | End) -> None:
         self._items.put(item)

@@ -55,19 +55,23 @@ class ProtocolError(CogstepError):
 # ------------------------------------------------------------------------------------------------------------- writing
 
 
-def line_of(message: Any) -> str:
+def line_of(message: Any, longest: int | None = None) -> str:
     """A message as one line of JSON, in ASCII and without a line break.
 
     Raises:
-        ConfigError: JSON has no form for something in it, such as infinity; the message says where it stands.
+        ConfigError: JSON has no form for something in it, such as infinity; the message says where it stands. Or it has
+            more than ``longest`` bytes, which the other side would not read.
     """
     data = to_data(message)
     try:
-        return WRITE(data)
+        line = WRITE(data)
     except (TypeError, ValueError, RecursionError) as error:
         places = ", ".join(endless(data, message.tag))
         what = "a number that is not finite, which JSON does not have; None means without end"
         raise ConfigError(f"{places}: {what}" if places else f"{message.tag}: {error}") from error
+    if longest is not None and len(line) > longest:
+        raise ConfigError(f"{message.tag}: {len(line):,} bytes, and the other side reads {longest:,} at most")
+    return line
 
 
 def endless(data: Any, place: str) -> Iterator[str]:
@@ -124,6 +128,12 @@ def _whole(text: str) -> int:
     return int(text)
 
 
+def _real(text: str) -> float:
+    if len(text) > LONGEST_NUMBER or not isfinite(number := float(text)):
+        raise ValueError(f"{text[:20]} is no JSON number that a float can hold")
+    return number
+
+
 def _count(text: str) -> int:
     if len(text) > 17 or abs(number := int(text)) > LARGEST_COUNT:
         raise ValueError(f"a number beyond {LARGEST_COUNT}")
@@ -131,7 +141,8 @@ def _count(text: str) -> int:
 
 
 def _decoder(whole: Callable[[str], int]) -> json.JSONDecoder:
-    return json.JSONDecoder(parse_int=whole, parse_constant=_refuse, object_pairs_hook=DECODER.object_pairs_hook)
+    unique = DECODER.object_pairs_hook
+    return json.JSONDecoder(parse_int=whole, parse_float=_real, parse_constant=_refuse, object_pairs_hook=unique)
 
 
 WIDE = _decoder(_whole)

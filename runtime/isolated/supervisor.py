@@ -20,14 +20,12 @@ from concurrent.futures import Future
 from itertools import count
 from queue import Empty, SimpleQueue
 
-from attrs import define, field
-
-from cognition import CogstepError, Failure, FinishReason, ModelRequest
+from cognition import CogstepError, Failure, ModelRequest
 from cognition.parsing import Output
 from runtime.children.lines import Lines, ProtocolError
-from runtime.ending import done_of
 from runtime.errors import LoadCancelledError, ModelProcessError, RuntimeClosedError
 from runtime.isolated import wire
+from runtime.isolated.letters import Letter, Question, Reply, Withdrawal
 from runtime.isolated.patience import Patience
 from runtime.isolated.process import CHILD, Child
 from runtime.isolated.settings import Isolation
@@ -60,50 +58,6 @@ MOST_LOADING = 100_000
 
 PROCESS_ENDED = "model_process_ended"
 """``Failure.code`` of what was on its way when the process ended."""
-
-
-@define(eq=False)
-class Reply:
-    """A reply that somebody waits for."""
-
-    id: int
-    line: bytes
-    """The request, as it is sent."""
-    outputs: SimpleQueue[Output | Done] = field(factory=SimpleQueue)
-    cancelled: bool = False
-    seen: list[Output] = field(factory=list)
-    size: int = 0
-    """Bytes of memory that ``seen`` takes."""
-
-    def end(self, reason: FinishReason, failure: Failure | None = None) -> None:
-        """Its end, where the process can't say any more what that is. What the reply has cost is not known then."""
-        self.outputs.put(done_of(self.seen, reason, failure))
-
-    def fail(self, failure: Failure) -> None:
-        """As the process ended; whoever had cancelled it gets what was asked for."""
-        if self.cancelled:
-            self.end("cancelled")
-        else:
-            self.end("error", failure)
-
-
-@define(eq=False)
-class Question:
-    """A number that somebody waits for."""
-
-    id: int
-    line: bytes
-    answer: Future[int] = field(factory=Future)
-
-
-@define(eq=False)
-class Withdrawal:
-    """A reply was cancelled."""
-
-    reply: Reply
-
-
-Letter = Reply | Question | Withdrawal
 
 
 class Supervisor:

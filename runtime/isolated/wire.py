@@ -8,7 +8,7 @@ from typing import Any, ClassVar, cast
 
 from attrs import frozen, resolve_types
 
-from cognition import CogstepError, ConfigError, ModelRequest
+from cognition import CogstepError, ModelRequest
 from cognition.parsing import FormatSpec, Output
 from runtime import errors
 from runtime.children.lines import NARROW, WIDE, ProtocolError, Refusal, check_usage, line_of, read, restored
@@ -174,9 +174,7 @@ def encode(message: Message) -> bytes:
         ConfigError: it holds a number that JSON doesn't have, or is longer than the other side reads.
     """
     _resolved()
-    line = line_of(message)
-    if len(line) > (longest := FROM_CHILD if isinstance(message, FromChild) else TO_CHILD):
-        raise ConfigError(f"{message.tag}: {len(line):,} bytes, and the other process reads {longest:,} at most")
+    line = line_of(message, FROM_CHILD if isinstance(message, FromChild) else TO_CHILD)
     return line.encode("ascii") + b"\n"
 
 

@@ -10,7 +10,6 @@ from interpreters import tool
 from interpreters.hosting import AgentHost, QueueChannel, messages as say
 from interpreters.hosting.host import Host
 from interpreters.hosting.messages import line_of, read_notice
-from interpreters.loop.clock import Clock
 from interpreters.testing.fakes import ScriptedModel
 from tests.interpreters.signs import PATIENCE
 
@@ -31,11 +30,11 @@ def host_of(*script: Any, **options: Any) -> AgentHost:
     return AgentHost.in_thread(ScriptedModel(list(script)), **options)
 
 
-def talk(lines: Iterable[str], model: Any = None, clock: Clock | None = None) -> list[Any]:
+def talk(lines: Iterable[str], model: Any = None, **named: Any) -> list[Any]:
     """Say these lines to a host and shut it down; all that it said. It leaves no thread behind."""
     ours, theirs = QueueChannel.pair()
     before = set(threading.enumerate())
-    threading.Thread(target=Host(theirs, model, clock=clock).serve).start()
+    threading.Thread(target=Host(theirs, model, **named).serve).start()
     for line in lines:
         ours.send(line)
     ours.send(line_of(say.Shutdown()))

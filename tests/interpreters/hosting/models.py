@@ -108,4 +108,4 @@ class ScriptClock(fakes.FakeClock):
 if __name__ == "__main__":  # a child of its own
     from interpreters.hosting.child import serve
 
-    serve(FileModel(sys.argv[1]), clock=ScriptClock(sys.argv[1]))
+    serve(FileModel(sys.argv[1]), clock=ScriptClock(sys.argv[1]), files="/")

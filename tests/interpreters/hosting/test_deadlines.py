@@ -20,6 +20,8 @@ from interpreters.hosting import AgentHandle, AgentHost, HostDiedError, HostTime
 from interpreters.hosting.agent_host import FAULTS
 from interpreters.hosting.messages import line_of, read_request
 from interpreters.recording.journal import locking
+from runtime.children import starting
+from runtime.children.lines import LONGEST_REASON
 from runtime.protocol import ModelInfo
 from tests.interpreters.hosting.common import host_of
 from tests.interpreters.signs import PATIENCE
@@ -37,6 +39,7 @@ def processes(monkeypatch: pytest.MonkeyPatch) -> list[subprocess.Popen[bytes]]:
         started.append(make(*arguments, **options))
         return started[-1]
 
+    starting.run(["true"]).wait()  # the thread that starts processes stays
     make = subprocess.Popen
     monkeypatch.setattr("interpreters.hosting.agent_host.subprocess.Popen", start)
     return started
@@ -50,11 +53,11 @@ CHATTY = "import itertools\nfor n in itertools.count(): print('loading', n, flus
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("program", "wait"), [(SILENT, SOON), (WITH_A_CHILD, 0.5), (CHATTY, 0.2)])
+@pytest.mark.parametrize(("program", "wait"), [(SILENT, SOON), (WITH_A_CHILD, 0.5)])
 def test_a_process_that_is_never_ready_is_ended(
     program: str, wait: float, processes: list[subprocess.Popen[bytes]]
 ) -> None:
-    """With what it has started, which would hold its output open; also one that says no end of other things."""
+    """With what it has started, which would hold its output open."""
     before = set(threading.enumerate())
     with pytest.raises(HostTimeoutError, match=rf"no answer to start within {wait:g} seconds") as caught:
         AgentHost.in_process(command=(sys.executable, "-c", program), start_wait=wait)
@@ -62,6 +65,15 @@ def test_a_process_that_is_never_ready_is_ended(
     assert caught.value.seconds == wait
     assert [process.returncode for process in processes] == [-signal.SIGKILL]
     assert set(threading.enumerate()) == before
+
+
+@pytest.mark.slow
+def test_a_process_that_says_no_end_of_other_things_is_ended(processes: list[subprocess.Popen[bytes]]) -> None:
+    """It is no host."""
+    with pytest.raises(HostDiedError, match=r"said what can't be right .*no JSON"):
+        AgentHost.in_process(command=(sys.executable, "-c", CHATTY))
+
+    assert [process.returncode for process in processes] == [-signal.SIGKILL]
 
 
 DEAF = """
@@ -246,12 +258,12 @@ def test_a_second_session_of_a_name_sees_nothing_of_the_first_one() -> None:
         assert ([late], first_end) == (list(stream), stream.result.outcome)
 
 
-def test_a_host_that_says_no_end_of_nonsense_fills_no_memory() -> None:
+def test_a_host_that_says_no_end_of_faults_fills_no_memory() -> None:
     """The newest of it is kept, to be looked at."""
     with Silent() as silent:
         for number in range(3 * FAULTS):
-            silent.channel.send(f"loading {number}")
+            silent.say(say.Faulted(f"loading {number}"))
         silent.open("a")
         assert len(silent.host.faults) == FAULTS
-        silent.say(say.Faulted("the last one"))
-    assert (len(silent.host.faults), silent.host.faults[-1]) == (FAULTS, "the last one")
+        silent.say(say.Faulted("x" * 100_000))
+    assert (len(silent.host.faults), len(silent.host.faults[-1])) == (FAULTS, LONGEST_REASON)

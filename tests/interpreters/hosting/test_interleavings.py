@@ -147,7 +147,7 @@ def test_any_interleaving_of_messages_ends_every_turn_once(
     for _ in range(data.draw(st.integers(0, 25))):
         messages.draw(data)
 
-    check(messages, talk(messages.lines, GeneratedModel(script, then), fakes.FakeClock()))
+    check(messages, talk(messages.lines, GeneratedModel(script, then), clock=fakes.FakeClock()))
 
 
 def check(messages: Messages, said: Sequence[Any]) -> None:

@@ -94,6 +94,7 @@ def built(kind: type) -> st.SearchStrategy[Any]:
             name: strategy
             for name, strategy in {
                 "text": texts,
+                **dict.fromkeys(("turn", "count", "number", "context_tokens"), st.integers(1, 2**31 - 1)),
                 "session": texts,
                 "content": texts,
                 "call": calls,

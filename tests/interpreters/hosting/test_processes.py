@@ -34,8 +34,13 @@ def _from_the_root(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(ROOT))
 
 
-def scripted(*replies: Any, name: str = "scripted") -> ModelChoice:
-    return ModelChoice(factory=f"{MODELS}:{name}", arguments={"replies": list(replies)})
+def host_with(name: str, **arguments: Any) -> AgentHost:
+    """A host whose model a function of ``models.py`` makes."""
+    return AgentHost.in_process(ModelChoice(factory=name, arguments=arguments), factories={name: f"{MODELS}:{name}"})
+
+
+def scripted(*replies: Any) -> AgentHost:
+    return host_with("scripted", replies=list(replies))
 
 
 def kill(host: AgentHost) -> None:
@@ -55,8 +60,8 @@ def test_a_session_in_a_process_is_a_session() -> None:
         pids.append(os.getpid())
         return 1
 
-    model = scripted(["where", "{}"], ["multiply", '{"a": 17, "b": 23}'], "391.", "Hello.", name="noisy")
-    with AgentHost.in_process(model) as host:
+    replies = [["where", "{}"], ["multiply", '{"a": 17, "b": 23}'], "391.", "Hello."]
+    with host_with("noisy", replies=replies) as host:
         handle = host.open("a", [where, multiply], observers=[told.append])
         result = handle.run("What is 17 * 23?")
         assert (Completed("391."), ["1", "391"]) == (result.outcome, [made.content for made in result.calls])
@@ -75,7 +80,7 @@ def test_a_session_in_a_process_is_a_session() -> None:
 @pytest.mark.slow
 def test_a_cancel_reaches_a_model_in_another_process() -> None:
     """Also one that writes for ever; and the process goes on."""
-    with AgentHost.in_process(ModelChoice(factory=f"{MODELS}:endless")) as host:
+    with host_with("endless") as host:
         handle = host.open("a")
         for _ in range(2):
             with handle.stream("Go!") as stream:
@@ -94,7 +99,7 @@ def test_a_process_that_is_killed_ends_its_streams_and_the_session_is_resumed(tm
     """
     path = tmp_path / "a.jsonl"
     ran: list[int] = []
-    host = AgentHost.in_process(scripted(["multiply", '{"a": 2, "b": 3}'], "never"))
+    host = scripted(["multiply", '{"a": 2, "b": 3}'], "never")
 
     @tool(name="multiply")
     def fatal(a: int, b: int) -> int:
@@ -112,7 +117,7 @@ def test_a_process_that_is_killed_ends_its_streams_and_the_session_is_resumed(tm
     assert (host.alive, handle.alive, other.alive) == (False, False, False)
     host.close()
 
-    with AgentHost.in_process(scripted("It may be 6.")) as host:
+    with scripted("It may be 6.") as host:
         handle = host.open("a", [fatal], journal=path, resume=True)
         assert handle.unfinished
         result = handle.go_on()
@@ -125,7 +130,7 @@ def test_a_process_that_is_killed_ends_its_streams_and_the_session_is_resumed(tm
 def test_a_process_that_is_killed_while_its_model_writes_leaves_nobody_waiting() -> None:
     """Readers of several streams, on threads of their own, and a waiting call: all end."""
     ended: list[str] = []
-    host = AgentHost.in_process(ModelChoice(factory=f"{MODELS}:endless"))
+    host = host_with("endless")
     reading = threading.Barrier(3)
 
     def read(name: str) -> None:
@@ -159,13 +164,15 @@ def test_a_process_that_is_killed_while_its_model_writes_leaves_nobody_waiting()
 )
 def test_a_process_without_a_model_says_why(name: str, arguments: Any, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
-        AgentHost.in_process(ModelChoice(factory=f"{MODELS}:{name}", arguments=arguments))
+        host_with(name, **arguments)
 
 
 @pytest.mark.slow
 def test_a_command_that_is_no_host_says_so() -> None:
     """What it prints is no message, and its end is an error, not a wait."""
     with pytest.raises(HostDiedError, match="ended with status 7"):
+        AgentHost.in_process(command=(sys.executable, "-c", "raise SystemExit(7)"))
+    with pytest.raises(HostDiedError, match=r"said what can't be right .*no JSON"):
         AgentHost.in_process(command=(sys.executable, "-c", "print('hello'); raise SystemExit(7)"))
 
 
@@ -173,7 +180,7 @@ def test_a_command_that_is_no_host_says_so() -> None:
 def test_a_process_ends_with_the_one_that_started_it(tmp_path: Path) -> None:
     """The end of its input is its end, also where nobody could say shutdown: its journal is closed in order."""
     path = tmp_path / "a.jsonl"
-    host = AgentHost.in_process(scripted(["multiply", "{}"]))
+    host = scripted(["multiply", "{}"])
     with host.open("a", [multiply.spec], journal=path).stream("Go!") as stream:
         for item in stream:
             if isinstance(item, ToolWait):
@@ -195,13 +202,13 @@ def test_messages_of_a_process_are_plain_json_lines(tmp_path: Path) -> None:
             "type": "start",
             "id": "1",
             "version": 2,
-            "model": {"factory": f"{MODELS}:scripted", "arguments": {"replies": ["Hello."]}},
+            "model": {"factory": "script", "arguments": {"replies": ["Hello."]}},
         },
         {"type": "init", "id": "2", "session": "s"},
         {"type": "run_turn", "session": "s", "turn": 1, "text": "Hi!"},
     ]
     child = subprocess.Popen(
-        [sys.executable, "-m", "interpreters.hosting.child"],
+        [sys.executable, "-P", "-m", "interpreters.hosting.child", f"--factory=script={MODELS}:scripted"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         cwd=ROOT,

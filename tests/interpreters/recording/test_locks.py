@@ -245,8 +245,8 @@ def drop_a_host_that_holds_itself(path: Path) -> None:
 
 
 def drop_a_host_in_a_process(path: Path) -> None:
-    model = ModelChoice(factory="tests.interpreters.hosting.models:scripted", arguments={"replies": ["Hi!"]})
-    host = AgentHost.in_process(model)
+    choice = ModelChoice(factory="script", arguments={"replies": ["Hi!"]})
+    host = AgentHost.in_process(choice, factories={"script": "tests.interpreters.hosting.models:scripted"})
     host.open("a", journal=path).run("Hi?")
 
 
