@@ -257,9 +257,13 @@ class AgentHost:
         except BaseException as error:
             self.forget(handle)
             if isinstance(error, HostTimeoutError):  # should it ever be there, it ends at once
-                self.send(say.Dispose(f"r{next(self._identities)}", handle.key))
+                identity = f"r{next(self._identities)}"
+                with self._lock:
+                    self._late.add(identity)
+                self.send(say.Dispose(identity, handle.key))
             raise
-        handle.unfinished = isinstance(ready, say.Ready) and ready.unfinished
+        assert isinstance(ready, say.Ready)
+        handle.unfinished = ready.unfinished
         return handle
 
     def begin_turn(self, handle: AgentHandle) -> int:
@@ -376,7 +380,7 @@ class AgentHost:
                 self._late.add(identity)
             raise HostTimeoutError(f"the host gave no answer to {request.tag}", seconds or 0.0) from None
         if isinstance(notice, say.Refused):
-            raise HostError(notice.message, notice.error)
+            raise HostError(notice.message[:LONGEST_REASON] or "the host refused it", notice.error[:LONGEST_REASON])
         return notice
 
     def _arrived(self, notice: Any, length: int) -> None:
@@ -388,7 +392,7 @@ class AgentHost:
             with self._lock:
                 waiting, expected = self._waiting.get(notice.id, (None, type(notice)))
                 known = waiting is not None or notice.id in self._late
-                if known and isinstance(notice, say.Refused | expected):
+                if known and isinstance(notice, say.Refused | expected) and self._fits(notice):
                     self._waiting.pop(notice.id, None)
                     self._late.discard(notice.id)
                 else:
@@ -403,6 +407,9 @@ class AgentHost:
                 raise ProtocolError(
                     f"{notice.tag} of a turn {notice.turn} of {notice.session!r}, which was never begun"
                 )
+
+    def _fits(self, notice: say.Notice) -> bool:
+        return not isinstance(notice, say.Ready) or notice.session in self._handles or notice.id in self._late
 
     def _note_fault(self, message: str) -> None:
         self.faults.append(message[:LONGEST_REASON])

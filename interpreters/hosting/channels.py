@@ -12,8 +12,11 @@ from collections import deque
 from queue import SimpleQueue
 from typing import IO, Protocol
 
-from interpreters.hosting.messages import LONGEST
+from interpreters.hosting.messages import LONGEST, ProtocolError
 from runtime.children.lines import Lines
+
+MOST_UNSENT = 200_000
+"""Lines that the other side has not read yet."""
 
 
 class Channel(Protocol):
@@ -74,10 +77,13 @@ class PipeChannel:
         self._writing.start()
 
     def send(self, line: str) -> None:
-        self._outgoing.put(line)
+        if self._outgoing.qsize() <= MOST_UNSENT:  # beyond that, the connection ends: see `receive`
+            self._outgoing.put(line)
 
     def receive(self) -> str | None:
         while not self._read:
+            if self._outgoing.qsize() > MOST_UNSENT:
+                raise ProtocolError(f"nothing that matters: it has not read {MOST_UNSENT:,} messages")
             try:
                 data = os.read(self._reader.fileno(), 1 << 16)
             except (OSError, ValueError):  # closed on this side

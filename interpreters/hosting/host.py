@@ -27,6 +27,7 @@ from interpreters.hosting.channels import Channel
 from interpreters.hosting.hosted import HostedSession, RemoteTool
 from interpreters.hosting.messages import ModelChoice, Notice, ProtocolError, Request, line_of, read_request
 from interpreters.loop.clock import Clock
+from runtime.children.lines import LONGEST_REASON
 from runtime.protocol import Runtime
 
 CLOSE_SECONDS = 5.0
@@ -111,6 +112,8 @@ class Host:
             self._channel.close()
 
     def _send(self, notice: Notice) -> None:
+        if isinstance(notice, say.Refused | say.TurnBroken | say.Faulted):  # which may repeat what was said
+            notice = evolve(notice, message=notice.message[:LONGEST_REASON])
         try:
             line = line_of(notice, say.LONGEST)
         except ConfigError as error:  # such as a model that says of its costs that they are infinite
@@ -239,13 +242,15 @@ class Host:
 
     def _file(self, name: str) -> str:
         if self._files is None:
-            raise ConfigError(f"this host lets messages name no files, and {name!r} is one; it says so with files=")
+            raise ConfigError(
+                f"this host lets messages name no files, and {shown(name)} is one; it says so with files="
+            )
         if self._files == "/":
             return name
         folder = os.path.realpath(self._files)
-        place = os.path.realpath(os.path.join(folder, name))
-        if "\0" in name or os.path.commonpath((folder, place)) != folder or place == folder:
-            raise ConfigError(f"{name!r} is no file in the folder that this host lets messages name files in")
+        place = folder if "\0" in name else os.path.realpath(os.path.join(folder, name))
+        if place == folder or os.path.commonpath((folder, place)) != folder:
+            raise ConfigError(f"{shown(name)} is no file in the folder that this host lets messages name files in")
         return place
 
     def _init(self, request: say.Init) -> None:

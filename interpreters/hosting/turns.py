@@ -44,6 +44,9 @@ MOST_UNREAD = 1 << 27
 MOST_BEYOND = 10_000
 """How many events may be unread beyond two windows: one that is cancelled is not held to its window any more."""
 
+MOST_EFFECTS = 100_000
+"""Of one turn."""
+
 MOST_JOBS = 1000
 """Effects that are carried out here at once; a call has a thread."""
 
@@ -94,6 +97,8 @@ class TurnStream:
         """What began on this side, and whether the turn is over here."""
         self._wake: Callable[[], object] = lambda: None
         """Tells an event loop that something has come."""
+        self._asked = 0
+        """How many effects the host has asked for."""
         self._unread = self._unread_bytes = 0
         """Events that have come and were not read, and the length of their lines."""
         self._unsaid = 0
@@ -313,8 +318,9 @@ class TurnStream:
         effect = asked.effect
         if (asked.owner, effect.effect_id) in self._jobs:
             raise ProtocolError(f"the effect {effect.effect_id} of {asked.owner!r} twice")
-        if len(self._jobs) >= MOST_JOBS:
-            raise ProtocolError(f"more than {MOST_JOBS} effects at once")
+        self._asked += 1
+        if len(self._jobs) >= MOST_JOBS or self._asked > MOST_EFFECTS:
+            raise ProtocolError(f"{self._asked} effects in one turn, {len(self._jobs)} of them at once")
         if isinstance(effect, CallTool) and effect.call.name not in self._handle.names:
             raise ProtocolError(f"a call of {effect.call.name!r}, which the session has not")
 

@@ -36,7 +36,7 @@ LONGEST_NUMBER = 300
 LARGEST_COUNT = 2**53
 """Of what a child counts: the largest number up to which every program that reads JSON agrees."""
 
-LONGEST_REASON = 2000
+LONGEST_REASON = 500
 """Characters of an error that another process words."""
 
 
