@@ -25,7 +25,7 @@ from runtime.isolated import wire
 from runtime.isolated.child import Server
 from runtime.protocol import Done, ModelInfo, Timings
 
-INFO = ModelInfo("obedient", "test", "", 1000, FormatSpec("plain"))
+INFO = ModelInfo("obedient", "test", "", 1_000_000, FormatSpec("plain"))
 AGES = 10_000.0
 
 
