@@ -2,11 +2,12 @@
 
 ::
 
-    "cogcache"  length of the header (8 bytes)  header (JSON)  tokens (4 bytes each)  state  BLAKE2b of that (32 bytes)
+    "cogcach2"  length of the header (8 bytes)  header (JSON)  seal of all that (32 bytes)  tokens (4 bytes each)  state
 
-Numbers are little-endian. The header says how many tokens there are and what the state depends on: model, adapters,
-options, versions. A file is written beside its place and moved there, for its user alone: a state holds the
-conversation that it was made of.
+Numbers are little-endian. The header says how many tokens there are, how long the state is, the BLAKE2b of both, and
+what the state depends on: model, adapters, options, versions. Its seal is a BLAKE2b with the user's own key: native
+code reads states as it finds them, so it is given none that somebody else made, or of which a byte was changed. A file
+is written beside its place and moved there, for its user alone: a state holds the conversation that it was made of.
 """
 
 from __future__ import annotations
@@ -16,23 +17,31 @@ import json
 import os
 import struct
 from array import array
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+from hmac import compare_digest
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from attrs import frozen
 
 from runtime.errors import SavedCacheError
-from runtime.files import open_regular, read_regular, replace_private
+from runtime.files import open_regular, replace_private
+from runtime.keys import key_for_reading, key_for_writing
 
-MAGIC = b"cogcache"
-FORMAT = 1
+MAGIC = b"cogcach2"
+EARLIER = b"cogcache"
+"""Of the format before, which had a sum and no seal."""
+
+FORMAT = 2
 LENGTH = struct.Struct("<Q")
 DIGEST = 32
-"""Bytes of the hash."""
+"""Bytes of a hash."""
 
-LONGEST = 1 << 36
-"""Bytes of a file, 64 GiB: 128k tokens of the largest models have about as much."""
+PURPOSE = b"cogstep cache"
+"""Keeps these seals apart from those of recordings, which the same key makes."""
+
+LONGEST_HEADER = 1 << 20
+"""Bytes: it names a few files and versions."""
 
 BLOCK = 16 * 1024
 """Bytes that ``fingerprint`` reads at each of its places."""
@@ -55,17 +64,18 @@ def write(saved: Saved, path: Path) -> None:
     Raises:
         SavedCacheError: it can't be written.
     """
-    header = json.dumps({"format": FORMAT, "tokens": len(saved.tokens), "identity": dict(saved.identity)}).encode()
-    digest = hashlib.blake2b(digest_size=DIGEST)
-
-    def parts() -> Iterator[bytes | memoryview]:
-        for part in (MAGIC, LENGTH.pack(len(header)), header, _packed(saved.tokens), saved.state):
-            digest.update(part)
-            yield part
-        yield digest.digest()
-
+    tokens = _packed(saved.tokens)
+    said = {
+        "format": FORMAT,
+        "tokens": len(saved.tokens),
+        "state": len(saved.state),
+        "digest": _digest(tokens, saved.state),
+        "identity": dict(saved.identity),
+    }
+    header = json.dumps(said).encode()
+    begin = MAGIC + LENGTH.pack(len(header)) + header
     try:
-        replace_private(path, parts())
+        replace_private(path, (begin, _seal(key_for_writing(), begin), tokens, saved.state))
     except OSError as error:
         raise SavedCacheError(f"the cache can't be written to {path} ({error.strerror})", path) from error
 
@@ -78,29 +88,70 @@ def read(path: Path, identity: Mapping[str, str]) -> Saved:
         identity: what it has to be of.
 
     Raises:
-        SavedCacheError: it can't be read, is no such file, is damaged, or is of something else.
+        SavedCacheError: it can't be read, is no such file, is damaged, was saved by somebody else, or is of something
+            else.
     """
     try:
-        data = bytearray(read_regular(path, LONGEST))
+        with open_regular(path) as stream:
+            return _read(path, stream, identity)
     except OSError as error:
         raise SavedCacheError(f"the cache can't be read from {path} ({error.strerror})", path) from error
-    if data[: len(MAGIC)] != MAGIC:
+
+
+def _read(path: Path, stream: BinaryIO, identity: Mapping[str, str]) -> Saved:
+    damaged = SavedCacheError(
+        f"{path} is damaged, or was not saved by this user; delete it: the prompt will be computed again", path
+    )
+    begin = stream.read(len(MAGIC) + LENGTH.size)
+    if begin.startswith(EARLIER):
+        raise _of_another_version(path, 1)
+    if not begin.startswith(MAGIC):
         raise SavedCacheError(f"{path} holds no cache that cogstep saved", path)
-    if hashlib.blake2b(memoryview(data)[:-DIGEST], digest_size=DIGEST).digest() != data[-DIGEST:]:
-        raise SavedCacheError(f"{path} is damaged; delete it: the prompt will be computed again", path)
-    start = len(MAGIC) + LENGTH.size
-    (length,) = LENGTH.unpack_from(data, len(MAGIC))
-    header: dict[str, Any] = json.loads(bytes(data[start : start + length]))
+    if len(begin) < len(MAGIC) + LENGTH.size:
+        raise damaged
+    (length,) = LENGTH.unpack_from(begin, len(MAGIC))
+    if length > LONGEST_HEADER:
+        raise damaged
+    begin += stream.read(length)
+    try:
+        key = key_for_reading()
+    except FileNotFoundError:  # this user has saved nothing yet
+        raise damaged from None
+    if not compare_digest(_seal(key, begin), stream.read(DIGEST)):
+        raise damaged
+    header: dict[str, Any] = json.loads(begin[len(MAGIC) + LENGTH.size :])  # from here on it is what we wrote
     if header["format"] != FORMAT:
-        raise SavedCacheError(
-            f"{path} was saved by another version of cogstep (format {header['format']}, and this one reads {FORMAT}); "
-            "delete it: the prompt will be computed again",
-            path,
-        )
+        raise _of_another_version(path, header["format"])
     _compare(path, header["identity"], identity)
-    tokens = array("i", bytes(data[start + length : start + length + 4 * header["tokens"]]))
-    state = memoryview(data)[start + length + 4 * len(tokens) : -DIGEST]
-    return Saved(tuple(tokens), state, header["identity"])
+    size = 4 * header["tokens"] + header["state"]
+    if os.fstat(stream.fileno()).st_size != len(begin) + DIGEST + size:
+        raise damaged
+    data = bytearray(size)  # which native code reads in place
+    if stream.readinto(data) != size:  # type: ignore[attr-defined]  # open files for reading bytes have it
+        raise damaged
+    tokens = memoryview(data)[: 4 * header["tokens"]]
+    state = memoryview(data)[len(tokens) :]
+    if not compare_digest(_digest(tokens, state), header["digest"]):
+        raise damaged
+    return Saved(tuple(array("i", tokens.tobytes())), state, header["identity"])
+
+
+def _of_another_version(path: Path, number: Any) -> SavedCacheError:
+    return SavedCacheError(
+        f"{path} was saved by another version of cogstep (format {number}, and this one reads {FORMAT}); "
+        "delete it: the prompt will be computed again",
+        path,
+    )
+
+
+def _seal(key: bytes, begin: bytes) -> bytes:
+    return hashlib.blake2b(begin, key=key, digest_size=DIGEST, person=PURPOSE).digest()
+
+
+def _digest(tokens: bytes | memoryview, state: memoryview) -> str:
+    digest = hashlib.blake2b(tokens, digest_size=DIGEST)
+    digest.update(state)
+    return digest.hexdigest()
 
 
 def _compare(path: Path, theirs: Mapping[str, str], ours: Mapping[str, str]) -> None:

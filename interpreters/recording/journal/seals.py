@@ -13,25 +13,16 @@ on, recordings have no seals, and none counts as the user's own.
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
-import os
 from hashlib import blake2b
 from hmac import compare_digest
-from pathlib import Path
 
-from runtime.files import (
-    UnusableFileError,
-    closing,
-    open_regular,
-    own_state_directory,
-    replace_private,
-    state_directory,
+from runtime.files import UnusableFileError
+from runtime.keys import (
+    KEY_NAME as KEY_NAME,
+    KEY_SIZE as KEY_SIZE,
+    key_for_reading as key_for_reading,
+    key_for_writing as key_for_writing,
 )
-
-KEY_NAME = "seal.key"
-KEY_SIZE = 32
-"""Bytes, drawn by the operating system."""
 
 SIZE = 16
 """Bytes of a seal: to guess one takes 2**128 tries."""
@@ -48,45 +39,6 @@ DIGITS_TO = len(BEHIND) + SUM_LENGTH
 NO_SEAL = "it has no seal, as those of earlier versions and those of programs that could keep no key"
 NO_KEY = "there is no key of this user's, with which it could have been sealed"
 OTHER_KEY = "its seal was not made with this user's key"
-
-
-def key_for_writing() -> bytes:
-    """The user's key, drawn now if there is none; the same for all processes that ask at once.
-
-    Raises:
-        OSError: there can't be one that only this user can read; ``UnusableFileError`` says why.
-    """
-    with contextlib.suppress(FileNotFoundError):
-        return key_for_reading()
-    path = own_state_directory() / KEY_NAME
-    with closing(os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)) as directory:
-        fcntl.flock(directory, fcntl.LOCK_EX)  # until it is closed
-        if not os.path.lexists(path):
-            replace_private(path, os.urandom(KEY_SIZE), durable=True)
-    return _read(path)
-
-
-def key_for_reading() -> bytes:
-    """The user's key; raises as ``key_for_writing``, and FileNotFoundError if there is none yet."""
-    place = state_directory()
-    if not place.is_absolute():  # without a home it would lead into whatever directory the program was started in
-        raise UnusableFileError("is no place of this user's: set HOME or XDG_STATE_HOME", place)
-    key = _read(place / KEY_NAME)
-    own_state_directory()  # where nobody else can have put it
-    return key
-
-
-def _read(path: Path) -> bytes:
-    with open_regular(path, longest=KEY_SIZE, links=False) as file:
-        about = os.fstat(file.fileno())
-        key = file.read(KEY_SIZE)
-    if about.st_uid != os.geteuid():
-        raise UnusableFileError("belongs to another user, who could seal recordings with it; delete it", path)
-    if about.st_mode & 0o077 or about.st_nlink > 1:
-        raise UnusableFileError("may be read by others, who could seal recordings with it; delete it", path)
-    if len(key) != KEY_SIZE:
-        raise UnusableFileError(f"is no key, which has {KEY_SIZE} bytes; delete it", path)
-    return key
 
 
 def begun(key: bytes) -> blake2b:

@@ -62,10 +62,43 @@ class TestFile:
         for data in (*damaged, *(whole[:length] for length in range(len(whole))), whole + b"\0"):
             file.write_bytes(data)
             with pytest.raises(
-                SavedCacheError, match=r"is damaged; delete it|holds no cache that cogstep saved"
+                SavedCacheError, match=r"is damaged, or was not saved by this user|holds no cache that cogstep saved"
             ) as caught:
                 read(file, SAVED.identity)
             assert caught.value.path == file
+
+    def test_one_that_somebody_else_saved_is_refused(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """However right it is otherwise: native code is given no state of theirs. Nor is there one without a key."""
+        file = tmp_path / "session.cache"
+        for home in ("theirs", "mine"):
+            with monkeypatch.context() as patch:
+                patch.setenv("XDG_STATE_HOME", str(tmp_path / home))
+                if home == "theirs":
+                    write(SAVED, file)
+                    assert read(file, SAVED.identity) == SAVED
+                    continue
+                with pytest.raises(SavedCacheError, match="was not saved by this user"):
+                    read(file, SAVED.identity)
+                write(SAVED, tmp_path / "other.cache")
+                with pytest.raises(SavedCacheError, match="was not saved by this user"):
+                    read(file, SAVED.identity)
+
+    def test_what_a_stranger_builds_is_refused_at_once(self, tmp_path: Path) -> None:
+        """Whatever its numbers say, and before its size is looked at: a sparse file takes neither time nor memory."""
+        file = tmp_path / "session.cache"
+        write(SAVED, file)
+        whole = file.read_bytes()
+        for length in (0, 1, 2**20, 2**31, 2**63, 2**64 - 1):
+            for header in (b"", b"{}", b"[" * 1000, whole[16:200], b'{"format":2,"tokens":-1,"state":1e99}'):
+                file.write_bytes(b"cogcach2" + length.to_bytes(8, "little") + header + whole[-80:])
+                os.truncate(file, 1 << 40)
+                with pytest.raises(SavedCacheError, match="was not saved by this user"):
+                    read(file, SAVED.identity)
+
+    def test_one_of_the_format_before_says_so(self, tmp_path: Path) -> None:
+        (tmp_path / "file").write_bytes(b"cogcache" + bytes(100))
+        with pytest.raises(SavedCacheError, match=r"another version of cogstep \(format 1"):
+            read(tmp_path / "file", SAVED.identity)
 
     @pytest.mark.parametrize(
         ("identity", "message"),
@@ -84,9 +117,9 @@ class TestFile:
     def test_another_format_is_refused(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         """That of a later version."""
         with monkeypatch.context() as patch:
-            patch.setattr(saved_cache, "FORMAT", 2)
+            patch.setattr(saved_cache, "FORMAT", 3)
             write(SAVED, tmp_path / "file")
-        with pytest.raises(SavedCacheError, match=r"another version of cogstep \(format 2, and this one reads 1\)"):
+        with pytest.raises(SavedCacheError, match=r"another version of cogstep \(format 3, and this one reads 2\)"):
             read(tmp_path / "file", SAVED.identity)
 
     def test_places_that_are_not_there(self, tmp_path: Path) -> None:
@@ -297,7 +330,9 @@ def test_the_header_can_be_read_by_people(tmp_path: Path) -> None:
     data = (tmp_path / "file").read_bytes()
     length = int.from_bytes(data[8:16], "little")
 
-    assert json.loads(data[16 : 16 + length]) == {"format": 1, "tokens": 4, "identity": dict(SAVED.identity)}
+    header = json.loads(data[16 : 16 + length])
+    assert len(header.pop("digest")) == 64
+    assert header == {"format": 2, "tokens": 4, "state": 30, "identity": dict(SAVED.identity)}
 
 
 class Unable:
