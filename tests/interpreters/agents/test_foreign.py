@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
-from cognition import CogstepError, Policy, Rule
+from cognition import CogstepError, Policy, Rule, ToolMessage
 from interpreters import Agent, Approval, AsyncAgent, Redaction, rehearse, replay, tool
 from interpreters.hosting import AgentHost
 from interpreters.hosting.errors import HostError
@@ -123,6 +123,7 @@ def path(forgery: str, forged_once: Callable[[str], Path], tmp_path: Path) -> Pa
     return tmp_path / "s.jsonl"
 
 
+@pytest.mark.behaviour("R15b")
 @every_forgery
 @pytest.mark.parametrize("door", WITHOUT_A_WORD, ids=lambda door: door.__name__)
 def test_without_a_word_nothing_goes_on(path: Path, door: Callable[..., None]) -> None:
@@ -135,6 +136,7 @@ def test_without_a_word_nothing_goes_on(path: Path, door: Callable[..., None]) -
     assert path.read_bytes() == before
 
 
+@pytest.mark.behaviour("R15b")
 @every_forgery
 @pytest.mark.parametrize("door", WITH_A_WORD, ids=lambda door: door.__name__)
 def test_with_a_word_what_asks_asks(path: Path, door: Callable[..., None]) -> None:
@@ -147,6 +149,7 @@ def test_with_a_word_what_asks_asks(path: Path, door: Callable[..., None]) -> No
     assert path.read_bytes() == before
 
 
+@pytest.mark.behaviour("R15b")
 @every_forgery
 def test_a_rehearsal_with_a_word_asks_for_each_call(path: Path) -> None:
     world = World(answer=False)
@@ -229,6 +232,7 @@ def asking_for_a_secret(path: Path) -> Path:
     return path
 
 
+@pytest.mark.behaviour("R15b")
 @pytest.mark.parametrize("recorded", [False, True])
 def test_a_placeholder_that_somebody_wrote_is_not_filled(recorded: bool, tmp_path: Path) -> None:
     """Neither when it is forked, nor when the fork is resumed; what the user says themselves is."""
@@ -273,6 +277,7 @@ def somebodys(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return forge("somebody's always", tmp_path_factory.mktemp("somebody") / "s.jsonl")
 
 
+@pytest.mark.behaviour("R15b")
 @given(st.data())
 def test_whatever_somebody_writes_nothing_runs_that_nobody_allowed(somebodys: Path, data: Any) -> None:
     """Any value at any place, with sums that fit: refused without a word; with one an error, or a session that asks."""
@@ -321,3 +326,21 @@ def test_a_host_without_a_key_forks_with_the_handles_own_options(tmp_path: Path)
     assert header.config.policy == policy
     assert header.origin is not None
     assert header.origin.foreign
+
+
+def test_a_turn_that_was_interrupted_counts_as_cancelled(tmp_path: Path) -> None:
+    """Nobody can resume it, and what may have happened has to be known; of an earlier turn nothing of it is."""
+    path = forge("somebody's interrupted call", tmp_path / "s.jsonl")
+    with Agent.fork(path, model(), World().tools(), foreign=True) as agent:
+        last = agent.state.history[-1]
+        assert not agent.unfinished
+        assert isinstance(last, ToolMessage)
+        assert (last.name, last.status) == ("pay", "cancelled")
+        assert "may have happened" in last.content
+        with pytest.raises(CogstepError, match="no turn was interrupted"):
+            agent.go_on()
+    for turn, messages in ((0, 0), (1, 6)):
+        with Agent.fork(path, model(), World().tools(), foreign=True, turn=turn) as agent:
+            assert len(agent.state.history) == messages
+    with pytest.raises(CogstepError, match="no turn 2 that has ended"):
+        Agent.fork(path, model(), World().tools(), foreign=True, turn=2)

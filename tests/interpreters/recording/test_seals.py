@@ -72,6 +72,7 @@ def test_what_this_user_records_is_their_own(own: Path) -> None:
             assert not reader.foreign  # each line vouches for all before it
 
 
+@pytest.mark.behaviour("R15a")
 @given(st.data())
 def test_any_byte_that_is_changed_makes_it_foreign_or_damaged(own: Path, data: Any) -> None:
     """As it stands, and with sums that fit again: also of a seal, of a sum, and of a line break."""
@@ -90,6 +91,7 @@ def test_any_byte_that_is_changed_makes_it_foreign_or_damaged(own: Path, data: A
         assert not is_own(path) or path.read_bytes() == own.read_bytes()
 
 
+@pytest.mark.behaviour("R15a")
 @given(st.data())
 def test_lines_that_are_left_out_repeated_or_moved_make_it_foreign_or_damaged(own: Path, data: Any) -> None:
     """Only what stood at its beginning in the first place is still the user's own."""
@@ -103,6 +105,7 @@ def test_lines_that_are_left_out_repeated_or_moved_make_it_foreign_or_damaged(ow
         assert is_own(path) == (order == list(range(len(order))))
 
 
+@pytest.mark.behaviour("R15a")
 def test_what_a_crash_leaves_of_it_is_still_their_own(own: Path, tmp_path: Path) -> None:
     """Cut at any byte of its last lines: the whole lines before are the user's."""
     content, path = own.read_bytes(), tmp_path / "s.jsonl"
