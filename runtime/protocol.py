@@ -22,11 +22,11 @@ class Timings:
     """Where the time of a generation went, in seconds of a monotonic clock."""
 
     prefill_seconds: float = 0.0
-    """Evaluating the part of the prompt that no cache held."""
+    """The time to evaluate the part of the prompt that no cache held."""
     decode_seconds: float = 0.0
-    """From the end of prefill to the last token."""
+    """The time from the end of prefill to the last token."""
     time_to_first_token: float | None = None
-    """From ``submit``, time in the queue and rendering included; None when no token came."""
+    """The time from ``submit`` on, with that in the queue and for rendering; None when no token came."""
 
 
 @frozen

@@ -1,4 +1,4 @@
-"""The tools' side: results, and the user's word on calls that need it."""
+"""The tools' side: results, and the user's approvals and refusals of calls."""
 
 from __future__ import annotations
 

@@ -28,5 +28,5 @@ def joined(rope: Rope) -> str:
 
 
 def length(rope: Rope) -> int:
-    """In characters."""
+    """The number of characters."""
     return sum(map(len, rope))

@@ -89,7 +89,7 @@ class CallFormat:
     anywhere: bool = False
     """Without start markers: a call may stand in the middle of text. Otherwise text ends the search for calls."""
     fields: JsonFields = JsonFields()
-    """Of the shape ``json_object``."""
+    """The keys of a call of the shape ``json_object``."""
     name_start: str = ""
     """Between ``start`` and the name, for the shapes ``named_json``, ``tagged_parameters`` and ``named_object``. What
     stands before it, such as an id, is read over."""

@@ -185,7 +185,7 @@ def _with(turn: Turn, usage: Usage, *, replies: int, ran: tuple[ToolCall, ...]) 
 
 
 def _with_run(turn: Turn, call: ToolCall) -> Turn:
-    """As above, for a call that was let run."""
+    """``_with`` for a call that was let run."""
     return Turn(
         turn.started_at,
         turn.replies,

@@ -53,7 +53,7 @@ class BaseAgent:
     """A session and its interpreter. How a turn is waited for is the subclass's matter."""
 
     _kind: ClassVar[type[Interpreter]]
-    """Of the interpreter."""
+    """The class of the interpreter."""
     _delivery: ClassVar[Mapping[str, Any]] = {}
     """How observers are reached, as options of ``Observers``."""
     _interpreter: Interpreter

@@ -55,7 +55,7 @@ class RunResult:
 
     outcome: Outcome | Suspended
     usage: Usage
-    """Of all model calls of this turn."""
+    """What all model calls of this turn and its workers used."""
     messages: tuple[Message, ...]
     """What this turn added to the history, the user's message first."""
     turn: int

@@ -56,7 +56,7 @@ recent_errors: deque[str] = deque(maxlen=8)
 
 @native.llama_log_callback  # type: ignore[untyped-decorator]  # ctypes has no type for it
 def keep_errors(level: int, text: bytes, _data: Any) -> None:
-    """For ``llama_log_set``."""
+    """Keep what llama.cpp logs as errors; it is handed to ``llama_log_set``."""
     if level == LOG_ERROR:
         recent_errors.append(text.decode("utf-8", "replace").strip())
 

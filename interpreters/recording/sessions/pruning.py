@@ -27,7 +27,7 @@ class Pruned:
     path: Path
     session: str
     bytes: int
-    """With the large texts beside it."""
+    """The size of the journal and of the large texts beside it."""
     reason: str
     """Why it was to go."""
     kept: str = ""

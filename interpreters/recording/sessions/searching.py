@@ -29,7 +29,7 @@ class Hit:
     path: Path
     session: str
     record: int
-    """From 1."""
+    """The record's number, from 1."""
     turn: int
     """The turn's number in this journal, from 1; 0 before the first."""
     speaker: str
@@ -37,7 +37,7 @@ class Hit:
     before: str
     """The text before it, shortened, on one line."""
     found: str
-    """As it stands there."""
+    """The text that was found, as it is written there."""
     after: str
 
 

@@ -50,7 +50,7 @@ class Exchange:
 
     digest: str
     request: dict[str, Any]
-    """In full."""
+    """The whole request, also where the file has only what is new in it."""
     reply: dict[str, Any]
     model: str = ""
     """Which of the test's models was asked, where it has several."""
