@@ -6,7 +6,7 @@ import argparse
 import os
 import re
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,7 +15,7 @@ from interpreters.cli.arguments import add_command
 from interpreters.cli.errors import ANSWERED, UNANSWERED, CommandError, reason_of
 from interpreters.cli.numbers import TURN
 from interpreters.cli.replay import load_engine
-from interpreters.cli.terminal import Terminal, json_text, visible
+from interpreters.cli.terminal import Terminal, in_pieces, json_parts, json_text, visible
 
 if TYPE_CHECKING:
     from interpreters.recording.sessions import BadFile, Hit, SessionInfo, Transcript
@@ -186,14 +186,15 @@ def _list(options: argparse.Namespace) -> int:
 
 
 def _show(options: argparse.Namespace) -> int:
-    from interpreters.recording.sessions import as_markdown
+    from interpreters.recording.sessions import markdown_parts
 
     transcript = _read(options)
     if options.turn is not None and options.turn not in [turn.number for turn in transcript.turns]:
         numbers = [turn.number for turn in transcript.turns]
         there = f"there are {numbers[0]} to {numbers[-1]}" if numbers else "there are none"
         raise CommandError(f"{options.file}: there is no turn {options.turn}; {there}")
-    print(visible(as_markdown(transcript, turn=options.turn)), end="")
+    for piece in in_pieces(f"{part}\n" for part in markdown_parts(transcript, turn=options.turn)):
+        print(visible(piece), end="")
     return ANSWERED
 
 
@@ -215,30 +216,41 @@ def _search(options: argparse.Namespace) -> int:
 
 
 def _export(options: argparse.Namespace) -> int:
-    from interpreters.recording.sessions import as_data, as_markdown, as_openai
     from runtime.files import open_private
 
     if options.reasoning and options.format != "openai":
         raise CommandError("--reasoning is for --format openai; the other formats always have it")
     transcript = _read(options)
-    if options.format == "json":
-        text = json_text(as_data(transcript)) + "\n"
-    elif options.format == "markdown":
-        text = as_markdown(transcript)
-    else:
-        text = "".join(f"{json_text(body)}\n" for body in as_openai(transcript, reasoning=options.reasoning))
-    content = text.encode("utf-8", "replace")  # half a surrogate pair has no form in UTF-8
+    # Half a surrogate pair has no form in UTF-8.
+    pieces = (piece.encode("utf-8", "replace") for piece in in_pieces(_exported(transcript, options)))
     if options.output is None:
-        Terminal(sys.stdout).write(content.decode())
+        terminal = Terminal(sys.stdout)
+        for piece in pieces:
+            terminal.write(piece.decode())
         return ANSWERED
     try:
         with open(open_private(options.output, os.O_WRONLY | os.O_CREAT | os.O_EXCL), "wb") as file:
-            file.write(content)
+            file.writelines(pieces)
     except FileExistsError as error:
         raise CommandError(f"--output {options.output} exists; choose another name") from error
     except OSError as error:
         raise CommandError(f"--output {options.output} can't be written ({reason_of(error)})") from error
     return ANSWERED
+
+
+def _exported(transcript: Transcript, options: argparse.Namespace) -> Iterator[str]:
+    from interpreters.recording.sessions import as_data, as_openai, markdown_parts
+
+    if options.format == "json":
+        yield from json_parts(as_data(transcript))
+        yield "\n"
+    elif options.format == "markdown":
+        for part in markdown_parts(transcript):
+            yield f"{part}\n"
+    else:
+        for body in as_openai(transcript, reasoning=options.reasoning):
+            yield from json_parts(body)
+            yield "\n"
 
 
 def _prune(options: argparse.Namespace) -> int:

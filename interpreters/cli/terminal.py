@@ -11,7 +11,7 @@ import json
 import os
 import re
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, TextIO
 
 if TYPE_CHECKING:
@@ -44,11 +44,35 @@ def json_text(data: Any, **how: Any) -> str:
     r"""JSON that steers no terminal either, and has a form in UTF-8: the control characters that JSON leaves as they
     are, and halves of surrogate pairs, are escaped. It stands for the same data. ``how`` is as for ``json.dumps``.
     """
-    text = json.dumps(data, ensure_ascii=False, **how)
-    return LEFT_BY_JSON.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
+    return _escaped(json.dumps(data, ensure_ascii=False, **how))
 
+
+def json_parts(data: Any) -> Iterator[str]:
+    """``json_text`` in parts: a text that the data hold a hundred times is never held written out a hundred times."""
+    return map(_escaped, json.JSONEncoder(ensure_ascii=False).iterencode(data))
+
+
+def in_pieces(parts: Iterable[str]) -> Iterator[str]:
+    """The same text in pieces of a length that is worth writing."""
+    piece: list[str] = []
+    length = 0
+    for part in parts:
+        piece.append(part)
+        length += len(part)
+        if length > PIECE:
+            yield "".join(piece)
+            piece, length = [], 0
+    yield "".join(piece)
+
+
+PIECE = 1 << 16
+"""Characters that are written at once."""
 
 LEFT_BY_JSON = re.compile("[\x7f-\x9f\ud800-\udfff]")
+
+
+def _escaped(json_: str) -> str:
+    return LEFT_BY_JSON.sub(lambda match: f"\\u{ord(match[0]):04x}", json_)
 
 
 def bar(label: str, done: float) -> str:

@@ -6,6 +6,7 @@ from interpreters.recording.sessions.exporting import (
     as_data as as_data,
     as_markdown as as_markdown,
     as_openai as as_openai,
+    markdown_parts as markdown_parts,
 )
 from interpreters.recording.sessions.listing import (
     BadFile as BadFile,

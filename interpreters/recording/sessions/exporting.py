@@ -133,21 +133,29 @@ def as_markdown(transcript: Transcript, *, turn: int | None = None) -> str:
         transcript: the session.
         turn: this one only.
     """
+    return "".join(f"{part}\n" for part in markdown_parts(transcript, turn=turn))
+
+
+def markdown_parts(transcript: Transcript, *, turn: int | None = None) -> Iterator[str]:
+    """The same in parts of some lines each, without the last line's end: a text that is said a hundred times is never
+    held a hundred times.
+    """
     header = transcript.header
-    lines = [f"# Session {header.session}", "", f"Recorded {_time(header.created)}."]
+    recorded = f"Recorded {_time(header.created)}."
     if header.origin is not None:
         whose = ", which was not this user's own" if header.origin.foreign else ""
-        lines[-1] += f" It goes on from turn {header.origin.turn} of session {header.origin.session}{whose}."
+        recorded += f" It goes on from turn {header.origin.turn} of session {header.origin.session}{whose}."
+    yield from (f"# Session {header.session}", "", recorded)
     if transcript.foreign:
-        lines += ["", f"*Foreign: it was not recorded by this user ({transcript.foreign}).*"]
+        yield from ("", f"*Foreign: it was not recorded by this user ({transcript.foreign}).*")
     if header.config is not None and header.config.system:
-        lines += ["", "**System**", "", _quoted(header.config.system)]
+        yield from ("", "**System**", "", _quoted(header.config.system))
     for one in transcript.turns:
         if turn is None or one.number == turn:
-            lines += ["", *_turn_lines(one)]
+            yield ""
+            yield from _turn_lines(one)
     for warning in transcript.warnings:
-        lines += ["", f"*{_inline(warning)}*"]
-    return "\n".join(lines) + "\n"
+        yield from ("", f"*{_inline(warning)}*")
 
 
 def _turn_lines(turn: TranscriptTurn) -> Iterator[str]:

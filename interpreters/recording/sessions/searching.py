@@ -17,6 +17,7 @@ from interpreters.recording.journal.payloads import MARK
 from interpreters.recording.journal.reading import INPUT_TAGS
 from interpreters.recording.sessions.listing import BadFile, bare, glance_at, journals_in, opened
 from interpreters.recording.veil import collect
+from runtime.files import read_regular
 
 AROUND = 60
 """Characters that are shown before and behind what was found."""
@@ -106,7 +107,7 @@ def _hits(path: Path, wanted: re.Pattern[str], raw: re.Pattern[bytes] | None) ->
 def _may_hold(path: Path, raw: re.Pattern[bytes]) -> bool:
     """Looked for in the whole file at once, unless that is large: a third of the time."""
     try:
-        content = path.read_bytes() if path.stat().st_size <= LONGEST else None
+        content = read_regular(path, LONGEST)
     except OSError:
         content = None
     return content is None or bool(raw.search(content)) or b"\\u" in content or MARK in content

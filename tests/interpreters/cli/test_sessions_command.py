@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import json
 import os
+import resource
+import subprocess
+import sys
+from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from interpreters import Agent, replay
+from interpreters.recording.journal.payloads import directory_of
 from interpreters.testing.fakes import ScriptedModel, call
 from tests.interpreters.cli.processes import Cogstep
+from tests.interpreters.journals import rewritten
 
 CALL = [call("calculate", expression="17 * 23"), "17 * 23 is 391."]
 
@@ -159,3 +166,53 @@ def test_help_teaches(here: Cogstep, action: str) -> None:
 
     assert done.returncode == 0
     assert done.stdout.count(f"  cogstep sessions {action}") == 2
+
+
+# ------------------------------------------------------------------------------------------- one text, named often
+
+TIMES = 101
+LENGTH = 2_000_000
+
+VIEWS = {
+    "list": ["list", "."],
+    "search": ["search", "words", "."],
+    "show": ["show", "s.jsonl"],
+    "show a turn": ["show", "s.jsonl", "--turn", "3"],
+    "export as JSON": ["export", "s.jsonl", "--format", "json"],
+    "export as Markdown": ["export", "s.jsonl", "--format", "markdown"],
+    "export for OpenAI": ["export", "s.jsonl", "--format", "openai"],
+}
+
+
+@pytest.fixture(scope="module")
+def named_often(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A recording of some kilobytes that names a text of 2 MB a hundred times."""
+    folder = tmp_path_factory.mktemp("named often")
+    path, text = folder / "s.jsonl", "words " * (LENGTH // 6)
+    with Agent(ScriptedModel(["Read."] * TIMES), journal=path, fsync="never") as agent:
+        for _ in range(TIMES):
+            agent.run("Read it!")
+    name = sha256(text.encode()).hexdigest()
+    directory_of(path).mkdir()
+    (directory_of(path) / name).write_text(text)
+
+    def change(_number: int, data: Any) -> Any:
+        if data.get("input", {}).get("type") == "user_spoke":
+            data["input"]["text"] = {"$payload": name}
+        return data
+
+    return rewritten(path, change).parent
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="what a process may take of memory is limited as Linux does it")
+@pytest.mark.parametrize("arguments", VIEWS.values(), ids=VIEWS)
+def test_a_text_that_is_named_often_is_held_once(named_often: Path, arguments: list[str]) -> None:
+    """What is shown has 200 MB, and the process that shows it gets 300 MB for everything, Python included."""
+    with open(os.devnull, "w") as nowhere:
+        run = subprocess.run(
+            [sys.executable, "-m", "cogstep", "sessions", *arguments],
+            cwd=named_often, stdout=nowhere, stderr=subprocess.PIPE, text=True, check=False,
+            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (300_000_000, 300_000_000)),
+        )  # fmt: skip
+
+    assert (run.returncode, run.stderr) == (0, "")
