@@ -30,6 +30,7 @@ ONCE: Mapping[str, Sequence[str]] = {
     "beside": (".", "--lengths", "10", "--turns", "3"),
     "interpreters": ("--conversations", "20", "--turns", "50", "--timed", "3"),
     "idle": ("--sessions", "10"),
+    "rendering": ("--lengths", "10", "--rounds", "1"),
     "parsing": ("--lengths", "200,400", "--rounds", "1"),
     "scanning": ("--length", "200", "--rounds", "1"),
     "prove": ("--states", "2000"),

@@ -12,14 +12,16 @@ again when they are needed. So a step pays for a question and its answer, and fo
 
 from __future__ import annotations
 
+import atexit
 import itertools
 import os
 import threading
 import time
 import weakref
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import datetime
+from queue import Empty, SimpleQueue
 from typing import Any
 
 from cognition import CodecError, CogstepError, ConfigError
@@ -62,7 +64,7 @@ class ApartTemplate:
         }  # fmt: skip
         self._now = now
         self._number = next(_NUMBERS)
-        weakref.finalize(self, PROCESSES.drop, self._number)
+        weakref.finalize(self, PROCESSES.dropped.put, self._number)
         self._ask({"ask": "open"})
 
     def apply(self, messages: list[Entry], tools: list[Entry] | Undefined | None, options: Mapping[str, Any]) -> str:
@@ -112,12 +114,14 @@ class Processes:
         """None is there, or, in a process that was forked off, none is its own."""
         for process in list(getattr(self, "_living", {}).values()):
             process.let_go()
-        # A garbage collection may drop a template in the middle of anything: it may be taken twice by one thread.
+        self.dropped: SimpleQueue[int] = SimpleQueue()
+        """Templates that nobody holds any more: a garbage collection may find that in the middle of anything."""
+        # A signal may come in the middle of anything too: this may be taken twice by one thread.
         self._changed = threading.Condition(threading.RLock())
         self._living: dict[int, Process] = {}
         """The one that was asked last at the end."""
-        self._asked: set[int] = set()
-        """Those that are being asked something."""
+        self._asked: dict[int, object] = {}
+        """Those that are being asked something, and by whom."""
         self._until: dict[int, float] = {}
         """When they are ended, on the monotonic clock."""
         self._sweeping = False
@@ -136,20 +140,20 @@ class Processes:
         Raises:
             TemplateStoppedError: all were busy for too long.
         """
-        process, others = self._take(number, opening, allowance)
-        for other in others:
-            other.end()
-        whole = False
+        owner, process, whole = object(), None, False
         try:
+            process, others = self._take(number, opening, allowance, owner)
+            for other in others:
+                other.end()
             yield process
             whole = True
         except CogstepError:  # an answer like any other; a process that was stopped has been ended
             whole = True
             raise
         finally:
-            if not whole:
+            if process is not None and not whole:
                 process.end()
-            self._give_back(number, process)
+            self._give_back(number, owner)
 
     def drop(self, number: int) -> None:
         """Its template is not needed any more."""
@@ -160,31 +164,36 @@ class Processes:
         if process is not None:
             process.end()
 
-    def _take(self, number: int, opening: dict[str, Any], allowance: Allowance) -> tuple[Process, list[Process]]:
+    def _take(
+        self, number: int, opening: dict[str, Any], allowance: Allowance, owner: object
+    ) -> tuple[Process, list[Process]]:
         """A process, and those that have to be ended for it."""
-        ended = []
+        ended: list[Process] = []
         with self._changed, allowance.spent():
             deadline = time.monotonic() + allowance.wall
             while True:
                 if number not in self._asked:
                     process = self._living.pop(number, None)
-                    idle = [one for one in self._living if one not in self._asked]
+                    idle = [one for one in list(self._living) if one not in self._asked]
                     if process is None and len(self._living) >= self._most and idle:
-                        ended.append(self._living.pop(idle[0]))
+                        ended += filter(None, [self._living.pop(idle[0], None)])
                     if process is not None or len(self._living) < self._most:
                         process = process or Process(opening)
                         self._living[number] = process
-                        self._asked.add(number)
+                        self._asked[number] = owner
                         return process, ended
                 left = deadline - time.monotonic()
                 if left <= 0:
                     raise stopped("too many templates are at work at once")
                 self._changed.wait(left)
 
-    def _give_back(self, number: int, process: Process) -> None:
+    def _give_back(self, number: int, owner: object) -> None:
         with self._changed:
-            self._asked.discard(number)
-            if process.ended:
+            if self._asked.get(number) is not owner:  # it was never taken
+                return
+            del self._asked[number]
+            process = self._living.get(number)
+            if process is None or process.ended:
                 self._living.pop(number, None)
                 self._until.pop(number, None)
             else:
@@ -195,26 +204,28 @@ class Processes:
             self._changed.notify_all()
 
     def _sweep(self) -> None:
-        """On a thread of its own, while any process lives: end those that nobody asks any more."""
-        changed = self._changed
+        """On a thread of its own, while any process lives: end those of templates that are gone or that nobody asks."""
+        changed, dropped, wait = self._changed, self.dropped, self._idle
         while True:
+            with suppress(Empty):
+                self.drop(dropped.get(timeout=wait))
             with changed:
                 now = time.monotonic()
-                idle = [one for one in self._living if one not in self._asked and self._until.get(one, 0.0) <= now]
-                ended = [self._living.pop(one) for one in idle]
+                until = {one: self._until.get(one, now) for one in list(self._living) if one not in self._asked}
+                idle = [one for one, end in until.items() if end <= now]
+                ended = [self._living.pop(one, None) for one in idle]
                 for one in idle:
                     self._until.pop(one, None)
-                if not self._living:
-                    self._sweeping = False
-                    NEST.close()
-                wait = min((self._until.get(one, now) for one in self._living), default=now) - now
+                self._sweeping = bool(self._living)
+                wait = max(min((end - now for end in until.values() if end > now), default=self._idle), 0.0)
                 changed.notify_all()
-                more = self._sweeping
+                over = not self._sweeping
             for process in ended:
-                process.end()
-            if not more:
+                if process is not None:
+                    process.end()
+            if over:
+                NEST.rest()
                 return
-            time.sleep(max(wait, self._idle / 10))
 
 
 _NUMBERS = itertools.count(1)
@@ -229,3 +240,4 @@ def _forked() -> None:
 
 
 os.register_at_fork(after_in_child=_forked)
+atexit.register(NEST.close)

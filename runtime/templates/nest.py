@@ -43,7 +43,12 @@ class Nest:
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
         self._connection: socket.socket | None = None
-        self._lock = threading.RLock()  # a garbage collection may end a template in the middle of anything
+        # A signal may come in the middle of anything: this may be taken twice by one thread, and what is to be ended
+        # then waits until the answer that is awaited has come.
+        self._lock = threading.RLock()
+        self._asking = False
+        self._later: list[int] = []
+        self._living: set[int] = set()
 
     @property
     def pid(self) -> int | None:
@@ -77,17 +82,28 @@ class Nest:
         with self._lock:
             if self._connection is None:
                 return None  # its processes have ended with it
+            if self._asking:
+                self._later.append(pid)
+                return None
             try:
                 return self._ask(END, pid)
             except OSError:
                 self.close()
                 return None
 
+    def rest(self) -> None:
+        """End it if nothing that it has forked lives any more."""
+        with self._lock:
+            if not self._living and not self._asking:
+                self.close()
+
     def close(self) -> None:
         """End it, and all processes that it has forked."""
         with self._lock:
             process, connection = self._process, self._connection
             self._process = self._connection = None
+            self._later.clear()
+            self._living.clear()
             if connection is not None:
                 connection.close()
             if process is not None:
@@ -104,8 +120,19 @@ class Nest:
         self.__init__()  # type: ignore[misc]  # as new, lock and all
 
     def _ask(self, what: int, pid: int, theirs: socket.socket | None = None) -> int:
+        answer = self._exchanged(what, pid, theirs)
+        if what == FORK and answer > 0:
+            self._living.add(answer)
+        while self._later:
+            self._exchanged(END, self._later.pop())
+        if what == FORK and answer < 0:
+            raise OSError(-answer, os.strerror(-answer))
+        return answer
+
+    def _exchanged(self, what: int, pid: int, theirs: socket.socket | None = None) -> int:
         connection = self._connection or self._start()
-        whole = False
+        self._living.discard(pid)
+        self._asking, whole = True, False
         try:
             if theirs is None:
                 connection.sendall(ASKED.pack(what, pid))
@@ -114,10 +141,9 @@ class Nest:
             (answer,) = ANSWERED.unpack(_received(connection))
             whole = True
         finally:
+            self._asking = False
             if not whole:  # the next answer would be that of this question
                 self.close()
-        if what == FORK and answer < 0:
-            raise OSError(-answer, os.strerror(-answer))
         return int(answer)
 
     def _start(self) -> socket.socket:

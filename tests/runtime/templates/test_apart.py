@@ -228,8 +228,8 @@ class TestLife:
         second.close()
         del first
 
+        assert until(lambda: not any(map(alive, pids)))
         assert PROCESSES.pids == []
-        assert not any(map(alive, pids))
         assert second.apply(MESSAGES, None)  # it was closed, and is needed again
 
     def test_those_that_nobody_asks_end(self, monkeypatch: pytest.MonkeyPatch) -> None:
