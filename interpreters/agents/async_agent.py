@@ -200,7 +200,8 @@ class EventStream:
         self._changed = asyncio.Event()
         """Something was added, or taken, or the turn has ended."""
         self._task: asyncio.Task[RunResult] | None = None
-        self._taker = Inline(self._take)
+        self._taker: Inline | None = None
+        """Refers to this stream, and so does nothing once it has ended: agent and stream go when nobody holds them."""
 
     @property
     def result(self) -> RunResult:
@@ -216,6 +217,7 @@ class EventStream:
     async def __aenter__(self) -> EventStream:
         if self._task is not None:
             raise CogstepError("a stream can be read once; make another one for another turn")
+        self._taker = Inline(self._take)
         self._agent._interpreter.observers.add(self._taker)
         self._agent._interpreter.room = self._room
         self._task = asyncio.create_task(self._agent.run(self._text))
@@ -226,7 +228,9 @@ class EventStream:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         task = self._task
+        taker, self._taker = self._taker, None
         assert task is not None
+        assert taker is not None
         self._agent._interpreter.room = None
         self._events.clear()
         self._changed.set()  # the model waits for nobody any more
@@ -239,7 +243,7 @@ class EventStream:
             await asyncio.wait([task])
             raise
         finally:
-            self._agent._interpreter.observers.remove(self._taker)
+            self._agent._interpreter.observers.remove(taker)
         if error is None:
             task.result()  # what the turn raised
 

@@ -10,6 +10,7 @@ import os
 import re
 import sqlite3
 import threading
+import weakref
 from collections.abc import Sequence
 from typing import Protocol, runtime_checkable
 
@@ -75,6 +76,8 @@ class Notes:
                 self._file = sqlite3.connect(self._path, check_same_thread=False, isolation_level=None)
             except (sqlite3.Error, OSError) as error:
                 raise self._error(error) from error
+        # Connections wait for the garbage collection otherwise: they hold themselves.
+        weakref.finalize(self, self._file.close)
         try:
             self._file.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LONGEST)
             # The journal stays, as our own file: made anew for each note, it could be a link by then.

@@ -47,6 +47,7 @@ class LockedFile:
         """Below zero once it is closed."""
         self.forked = False
         """In a child of the process that had it open: closed here, and open there."""
+        _collection.look()
         while True:  # no lock is held meanwhile: to open a file may take as long as a disk likes
             newest = _forks.newest
             self.descriptor = open_private(path, os.O_APPEND | flags)
@@ -125,6 +126,29 @@ class LockedFile:
 
 _open_files: WeakSet[LockedFile] = WeakSet()
 _releasing: list[threading.Thread] = []
+
+
+class _Collection:
+    """Sees to it that the files of sessions that nobody holds any more are not many.
+
+    A session that refers to itself, as one with an observer of its own may, goes with the garbage. Python collects that
+    by the number of objects, so that a thousand such sessions could use up all descriptors of a process before.
+    """
+
+    def __init__(self) -> None:
+        self._at = FEWEST
+
+    def look(self) -> None:
+        """Before a file is opened: collect the garbage whenever twice as many are open as were still held last time."""
+        if len(_open_files) >= self._at:
+            gc.collect()
+            self._at = max(FEWEST, 2 * len(_open_files))
+
+
+FEWEST = 64
+"""Files that may be open before anything is done about it."""
+
+_collection = _Collection()
 
 
 def released_by(thread: threading.Thread) -> None:

@@ -20,7 +20,7 @@ from cognition import ConfigError, EchoEngine, UserSpoke
 from interpreters import Agent, AsyncAgent, replay, tool
 from interpreters.hosting import AgentHost, ModelChoice
 from interpreters.recording.journal import Journal, JournalLockedError, JournalWriteError
-from interpreters.recording.journal.locking import is_being_written
+from interpreters.recording.journal.locking import FEWEST, is_being_written
 from interpreters.testing.fakes import ScriptedModel, call
 from tests.interpreters.journals import small
 
@@ -214,6 +214,16 @@ def drop_in_a_cycle_of_the_program_s(path: Path) -> None:
     agent.run("Hi?")
 
 
+def drop_a_stream_that_was_left(path: Path) -> None:
+    async def main() -> None:
+        agent = AsyncAgent(ScriptedModel(["Hi!"]), journal=path)
+        async with agent.stream("Hi?") as events:
+            async for _ in events:
+                pass
+
+    asyncio.run(main())
+
+
 def drop_after_a_failed_turn(path: Path) -> None:
     def fail(request: Any) -> Any:
         raise ConfigError("no model today")
@@ -253,6 +263,7 @@ def drop_a_host_in_a_process(path: Path) -> None:
 DROPPED = [
     drop_an_agent,
     drop_an_async_agent,
+    drop_a_stream_that_was_left,
     drop_in_a_cycle,
     drop_in_a_cycle_of_the_program_s,
     drop_after_a_failed_turn,
@@ -280,7 +291,49 @@ def test_what_is_dropped_without_being_closed_gives_its_lock_back(
     assert replay(path).raise_for_divergence().turns >= 2
 
 
-@pytest.mark.parametrize("drop", [drop_an_agent, drop_an_async_agent, drop_a_resumed_one, drop_a_fork])
+AT_ONCE = [drop_an_agent, drop_an_async_agent, drop_a_stream_that_was_left, drop_a_resumed_one, drop_a_fork]
+"""Those for which no garbage has to be collected."""
+
+
+def descriptors() -> int:
+    return len(os.listdir("/proc/self/fd"))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="/proc says which descriptors are open")
+@pytest.mark.parametrize("drop", AT_ONCE, ids=lambda drop: drop.__name__)
+def test_a_hundred_dropped_agents_leave_no_descriptor(tmp_path: Path, drop: Callable[[Path], None]) -> None:
+    """Though nobody collects the garbage, and without a warning (which would be an error here)."""
+    gc.collect()
+    gc.disable()
+    try:
+        before = descriptors()
+        for number in range(100):
+            folder = tmp_path / str(number)
+            folder.mkdir()
+            drop(folder / "s.jsonl")
+        assert descriptors() == before
+    finally:
+        gc.enable()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="/proc says which descriptors are open")
+@pytest.mark.parametrize("drop", [drop_in_a_cycle, drop_in_a_cycle_of_the_program_s], ids=lambda drop: drop.__name__)
+def test_agents_that_hold_themselves_leave_few_descriptors(tmp_path: Path, drop: Callable[[Path], None]) -> None:
+    """They go with the garbage, which is collected before their files are many, also where Python collects none."""
+    gc.collect()
+    gc.disable()
+    try:
+        before = descriptors()
+        for number in range(3 * FEWEST):
+            drop(tmp_path / f"{number}.jsonl")
+        assert descriptors() - before <= 2 * FEWEST
+        gc.collect()
+        assert descriptors() <= before
+    finally:
+        gc.enable()
+
+
+@pytest.mark.parametrize("drop", AT_ONCE, ids=lambda drop: drop.__name__)
 def test_an_agent_that_nobody_holds_gives_its_lock_back_at_once(tmp_path: Path, drop: Callable[[Path], None]) -> None:
     """No garbage has to be collected for it."""
     path = tmp_path / "s.jsonl"

@@ -1,6 +1,11 @@
 """Notes: what is remembered is found again, by the words it holds, also in another process's life."""
 
+import contextlib
 import doctest
+import gc
+import os
+import sqlite3
+import sys
 import threading
 from pathlib import Path
 
@@ -73,3 +78,52 @@ def test_notes_may_be_used_from_several_threads() -> None:
             thread.join()
 
         assert all(notes.recall(str(n)) == (f"note number {n}",) for n in range(20))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="/proc says which descriptors are open")
+def test_notes_that_are_dropped_leave_no_descriptor(tmp_path: Path) -> None:
+    """Though nobody collects the garbage: a connection holds itself."""
+    gc.collect()
+    gc.disable()
+    try:
+        before = len(os.listdir("/proc/self/fd"))
+        for number in range(20):
+            Notes(tmp_path / f"{number}.db").remember("The cat is called Miu.")
+        assert len(os.listdir("/proc/self/fd")) == before
+    finally:
+        gc.enable()
+
+
+@pytest.mark.parametrize(
+    "planted",
+    [
+        "CREATE VIEW words AS SELECT 1 AS text",
+        "CREATE TABLE notes (id INTEGER PRIMARY KEY, text TEXT, more TEXT)",
+        "CREATE TABLE notes (id INTEGER PRIMARY KEY, text TEXT NOT NULL UNIQUE); "
+        "CREATE TRIGGER more AFTER INSERT ON notes BEGIN DELETE FROM notes; END",
+    ],
+)
+def test_somebody_elses_tables_are_no_notes(tmp_path: Path, planted: str) -> None:
+    """What is defined in a file is run by whoever searches it: a view may count for ever, a trigger delete."""
+    path = tmp_path / "notes.db"
+    with contextlib.closing(sqlite3.connect(path)) as file:
+        file.executescript(planted)
+
+    with pytest.raises(MemoryStoreError, match="give another file"):
+        Notes(path)
+
+
+def test_a_program_s_own_tables_may_stand_beside_notes(tmp_path: Path) -> None:
+    path = tmp_path / "program.db"
+    with contextlib.closing(sqlite3.connect(path)) as file:
+        file.executescript("CREATE TABLE orders (id INTEGER); CREATE INDEX by_id ON orders(id)")
+
+    with Notes(path) as notes:
+        notes.remember("The cat is called Miu.")
+        assert notes.recall("cat")
+
+
+def test_a_note_that_is_too_long_is_refused(tmp_path: Path) -> None:
+    """Whoever reads it would need room for it."""
+    with Notes(tmp_path / "notes.db") as notes, pytest.raises(MemoryStoreError):
+        notes.remember("x" * (memory.LONGEST + 1))
