@@ -21,6 +21,8 @@ Go on with a recorded session in its own recording, also after a crash.
 A turn that was interrupted is carried to its end: the model is asked again, calls of read-only tools run again, and of
 any other call that was at work the model is told that it may have happened. Then PROMPT is asked, if there is one.
 
+Only what you recorded yourself is resumed: `cogstep fork --foreign` takes the conversation of other recordings over.
+
 examples:
   cogstep resume session.jsonl
   cogstep resume session.jsonl "And times two?"
