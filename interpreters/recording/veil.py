@@ -71,12 +71,17 @@ class Veil:
         redaction: what is a secret; None: nothing is, and only what was hidden in an earlier process is known as such.
         after: the highest number of a placeholder that the recording has already.
         keep: texts that are left alone, such as the names of tools.
+        literal: whether a text that looks like a placeholder is told apart from one, so that nobody gets a secret by
+            writing its placeholder. False where it is one, whose secret this process doesn't know.
     """
 
-    def __init__(self, redaction: Redaction | None, *, after: int = 0, keep: frozenset[str] = frozenset()) -> None:
+    def __init__(
+        self, redaction: Redaction | None, *, after: int = 0, keep: frozenset[str] = frozenset(), literal: bool = True
+    ) -> None:
         self._redaction = redaction
         self._count = after
         self._keep = keep
+        self._literal = literal
         self._texts: dict[str, str] = {}
         """The secret of each placeholder."""
         self._placeholders: dict[str, str] = {}
@@ -248,7 +253,10 @@ class Veil:
         found = [*redaction.found_in(text), *(shaped or ())]
         fixed = self._writings.found_in(text, ends=ends)
         if BEGINNING in text:
-            fixed += [Found(*match.span(), "literal") for match in PLACEHOLDER.finditer(text)]
+            fixed += [
+                Found(*match.span(), "literal" if self._literal else match[0][len(BEGINNING) : -1].partition(":")[0])
+                for match in PLACEHOLDER.finditer(text)
+            ]
         if not fixed:
             return apart(found) if shaped else found
         fixed = apart(fixed)

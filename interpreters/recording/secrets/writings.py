@@ -47,6 +47,8 @@ class Word:
     right: int = 0
     padding: bool = False
     hexadecimal: bool = False
+    run: bool = False
+    """Whether it is letters, digits and ``+/-_`` only."""
 
     least: int = field(init=False)
     """How much of it is hidden at an end of the text."""
@@ -106,21 +108,32 @@ def words_of(name: str, text: str) -> Iterator[Word]:
         yield Word(name, one)
         if " " in one:
             yield Word(name, one.replace(" ", "+"))
-        for break_ in BROKEN:
-            joined = re.sub(break_, "", one)
-            if len(joined) >= SHORT:
-                yield Word(name, joined)
     if len(text) < SHORT:
         return
     for mark in ("", ":", " ", "-"):
-        yield Word(name, _bytes(text).hex(mark) if mark else _bytes(text).hex(), hexadecimal=True)
+        yield Word(name, _bytes(text).hex(mark) if mark else _bytes(text).hex(), hexadecimal=True, run=mark != " ")
     for data in (_bytes(text), text.encode("utf-16-le", "surrogatepass")):  # the second one as PowerShell takes it
         for before in range(3):
             bits = 8 * (before + len(data))
             whole = base64.b64encode(b"\0" * before + data).decode()[(0, 2, 3)[before] : bits // 6]
             for written in {whole, whole.replace("+", "-").replace("/", "_")}:
                 if len(written) >= SHORT:
-                    yield Word(name, written, left=min(before, 1), right=min(bits % 6, 1), padding=True)
+                    yield Word(name, written, left=min(before, 1), right=min(bits % 6, 1), padding=True, run=True)
+
+
+def _compiled(pattern: str) -> re.Pattern[str]:
+    return re.compile(pattern)
+
+
+@frozen
+class Escapes:
+    """A kind of escapes."""
+
+    pattern: re.Pattern[str] = field(converter=_compiled)
+    marks: tuple[str, ...]
+    """One of them stands in each."""
+    nothing: bool = False
+    """Whether they stand for nothing."""
 
 
 class Reading:
@@ -140,15 +153,20 @@ class Reading:
             position = there + position - here
         return position if self._before is None else self._before.place(position)
 
-    def read(self, escapes: re.Pattern[str]) -> Reading | None:
-        """The text with these escapes read; None where there are none."""
+    def read(self, escapes: Escapes, alphabet: frozenset[str]) -> Reading | None:
+        """The text with those escapes read that stand for a character of the alphabet, or for none; None if no such."""
         pieces, places, end, length = [], [(0, 0)], 0, 0
         text = self.text
-        for match in escapes.finditer(text):
+        if not any(mark in text for mark in escapes.marks):
+            return None
+        for match in escapes.pattern.finditer(text):
             start, stop = match.span()
+            characters = [] if escapes.nothing else list(_characters(match[0], start))
+            if characters and not any(alphabet.issuperset(character) for character, _ in characters):
+                continue
             pieces.append(text[end:start])
             length += start - end
-            for character, there in _characters(match[0], start):
+            for character, there in characters:
                 places.append((length, there))
                 pieces.append(character)
                 length += len(character)
@@ -166,30 +184,29 @@ _BACKSLASH = (
 )
 _PERCENT = r"(?:%[0-9A-Fa-f]{2})+|%u[0-9A-Fa-f]{4}"
 _ENTITY = r"&(?:#[0-9]{1,7}|#[xX][0-9A-Fa-f]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});"
-ESCAPES = re.compile(f"{_BACKSLASH}|{_PERCENT}|{_ENTITY}")
-BROKEN = (r"\\?\r?\n[ \t]{0,8}", r"\r?\n")
-"""Where a text was broken into lines, with what stands before the next one and without."""
-KINDS = tuple(
-    map(
-        re.compile,
-        (
-            _BACKSLASH,
-            _PERCENT,
-            _ENTITY,
-            r"(?:=[0-9A-F]{2})+|=\r?\n",  # quoted-printable, RFC 2045
-            r"'\\''|'\"'\"'",  # quotation marks of shells, SQL and CSV
-            r"''",
-            r"\"\"",
-            r"[`^].",  # what Windows' shells escape by
-            *BROKEN,
-        ),
-    )
+ESCAPES = Escapes(f"{_BACKSLASH}|{_PERCENT}|{_ENTITY}", ("\\", "%", "&"))
+KINDS = (
+    Escapes(_BACKSLASH, ("\\",)),
+    Escapes(_PERCENT, ("%",)),
+    Escapes(_ENTITY, ("&",)),
+    Escapes(r"(?:=[0-9A-F]{2})+|=\r?\n", ("=",)),  # quoted-printable, RFC 2045
+    Escapes(r"'\\''|'\"'\"'", ("'\\''", "'\"'\"'")),  # quotation marks of shells, SQL and CSV
+    Escapes(r"''", ("''",)),
+    Escapes(r"\"\"", ('""',)),
+    Escapes(r"[`^][^A-Za-z0-9\s]", ("`", "^")),  # what Windows' shells escape by
+    Escapes(  # base64 in lines, RFC 2045; the end of a line may be written in JSON
+        r"(?<=[A-Za-z0-9+/=_-]{16})(?:\\{1,8}r)?(?:\\{1,8}n|\r?\n)[ \t]{0,8}(?=[A-Za-z0-9+/=_-]{2})",
+        ("\n", "\\n"),
+        nothing=True,
+    ),
 )
-"""The same one kind at a time: what escapes of one kind are, may be characters of the secret in another."""
+"""The same one kind at a time: what is an escape of one kind may be characters of the secret in another."""
 
 SIMPLE = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", "a": "\a", "v": "\v", "e": "\x1b", "0": "\0"}
 TORN = re.compile(r"(?:%[0-9A-Fa-f]?|\\+(?:u[0-9A-Fa-f]{0,3}|x[0-9A-Fa-f]?)?|&[#A-Za-z0-9]{0,8}|=[0-9A-F]?)\Z")
 """An escape that is cut off by the end of the text."""
+LONGEST = 24
+"""Characters that such an escape has at most."""
 TORN_BEGINNING = re.compile(r"[#xA-Za-z0-9]{0,7};|[0-9A-Fa-f]{1,4}")
 """The rest of an escape that is cut off by the beginning of the text."""
 
@@ -212,7 +229,7 @@ def _characters(escape: str, start: int) -> Iterator[tuple[str, int]]:
             yield chr(0x10000 + (codes[0] - 0xD800) * 0x400 + codes[1] - 0xDC00), start
         elif codes[0] < 0x110000:
             yield chr(codes[0]), start
-    elif first == "\\" and second not in "\r\n":
+    elif first == "\\" and second not in "\r\n" and len(escape) == 2:
         yield SIMPLE.get(second, second), start
     elif first in "'\"":
         yield first, start
@@ -235,29 +252,29 @@ def _decoded(data: bytes, start: int, width: int) -> Iterator[tuple[str, int]]:
         position += len(character.encode())
 
 
-def _chain(reading: Reading, escapes: re.Pattern[str]) -> Iterator[Reading]:
+def _chain(reading: Reading, escapes: Escapes, alphabet: frozenset[str]) -> Iterator[Reading]:
     """A text with its escapes read, and those that came of it."""
     for _ in range(DEPTH):
-        inner = reading.read(escapes)
+        inner = reading.read(escapes, alphabet)
         if inner is None or inner.text == reading.text:
             return
         yield inner
         reading = inner
 
 
-def _readings(whole: Reading) -> Iterator[Reading]:
+def _readings(whole: Reading, alphabet: frozenset[str]) -> Iterator[Reading]:
     """All that a text may be read as: each kind of escape for itself, inside of backslashes too, and all of them."""
     yield whole
     backslashes, *others = KINDS
-    for outer in (whole, *_chain(whole, backslashes)):
+    for outer in (whole, *_chain(whole, backslashes, alphabet)):
         if outer is not whole:
             yield outer
         for kind in others:
-            yield from _chain(outer, kind)
-    for reading in _chain(whole, ESCAPES):
+            yield from _chain(outer, kind, alphabet)
+    for reading in _chain(whole, ESCAPES, alphabet):
         yield reading
         for kind in others:
-            inner = reading.read(kind)
+            inner = reading.read(kind, alphabet)
             if inner is not None:
                 yield inner
 
@@ -266,30 +283,43 @@ class Writings:
     """Finds texts that are known by name, in whatever writing."""
 
     def __init__(self, secrets: Mapping[str, str]) -> None:
-        self._words = tuple(dict.fromkeys(word for name, text in secrets.items() for word in words_of(name, text)))
-        self._hexadecimal = any(word.hexadecimal for word in self._words)
+        words = dict.fromkeys(word for name, text in secrets.items() for word in words_of(name, text))
+        self._words = tuple(word for word in words if not word.run)
+        self._in_runs = tuple(word for word in words if word.run)
+        """Encodings of the whole, which stand in a run of characters that most texts don't have."""
+        least = min((len(word.text) for word in self._in_runs), default=LEAST)
+        self._run = re.compile(b"a" * least)
+        characters = frozenset("\\%&=#;+/-_").union(*(word.text for word in self._words))
+        self._alphabet = characters | frozenset("'\"") if characters & {"'", '"'} else characters
+        """What escapes have to stand for to be read: the secrets' characters, and those that escapes are written in."""
         self.numbers = {text: name for name, text in secrets.items() if re.fullmatch(r"-?[0-9][0-9.eE+-]*", text)}
         """Those that are written like numbers: in JSON they may stand without quotation marks."""
 
     def found_in(self, text: str, *, ends: bool = True) -> list[Found]:
         """Where they stand, in any order; some may overlap. ``ends``: whether parts count at both ends of the text."""
-        if not self._words:
-            return []
         found: list[Found] = []
         seen: set[str] = set()
-        for reading in _readings(Reading(text)):
+        if not self._words:
+            return found
+        for reading in _readings(Reading(text), self._alphabet):
             if reading.text not in seen:
                 seen.add(reading.text)
                 self._look(reading, found, ends)
-                torn = TORN.search(reading.text) if ends else None
+                torn = TORN.search(reading.text, max(len(reading.text) - LONGEST, 0)) if ends else None
                 if torn is not None and torn.start():
                     self._look_at_end(reading, torn.start(), found, len(text))
         return found
 
     def _look(self, reading: Reading, found: list[Found], ends: bool) -> None:
         text = reading.text
-        lower = text.encode("latin-1", "replace").lower().decode("latin-1") if self._hexadecimal else text
-        for word in self._words:
+        codes = text.encode("latin-1", "replace")
+        lower = codes.lower().decode("latin-1")
+        words = self._words
+        classes = codes.translate(_RUNS)
+        part = b"a" * LEAST
+        if self._run.search(classes) or (ends and (classes.startswith(part) or classes.endswith(part))):
+            words += self._in_runs
+        for word in words:
             where = lower if word.hexadecimal else text
             if word.text in where:
                 start = where.find(word.text)
@@ -340,10 +370,11 @@ class Writings:
         cut: Reading | None = Reading(reading.text[:length], None, reading)
         while cut is not None:
             partial: list[Found] = []
-            for word in self._words:
+            for word in (*self._words, *self._in_runs):
                 self._look_at_ends(cut, word, cut.text, partial)
             found += [Found(one.start, last, one.kind) for one in partial if one.end >= cut.place(len(cut.text))]
-            cut = cut.read(ESCAPES)
+            cut = cut.read(ESCAPES, self._alphabet)
 
 
+_RUNS = bytes(97 if chr(code).isalnum() or code in b"+/-_:" else 32 for code in range(128)).ljust(256, b" ")
 _BASE64 = re.compile(r"[A-Za-z0-9+/_-]")

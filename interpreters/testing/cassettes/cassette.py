@@ -19,6 +19,8 @@ from attrs import evolve
 
 from cognition import ConfigError, ModelRequest
 from cognition.parsing import Output, TextDelta
+from interpreters.recording.redaction import Redaction
+from interpreters.recording.veil import Veil
 from interpreters.testing.cassettes.errors import CassetteMissError
 from interpreters.testing.cassettes.requests import Scrub, difference, nearest, request_data, request_digest
 from interpreters.testing.cassettes.tape import Exchange, Tape, data_of_reply, read_tape, reply_of_data, write_tape
@@ -32,6 +34,10 @@ there. ``new``: play a cassette that there is, record one that there is not. ``o
 nothing."""
 
 
+USUAL = Redaction()
+"""What is kept out of a cassette unless told otherwise."""
+
+
 class Cassette:
     """The replies of one or more models, on file.
 
@@ -39,8 +45,10 @@ class Cassette:
         path: the JSON file; see ``tape`` for its form.
         mode: see ``Mode``.
         scrub: what to put right in requests before they are compared and written: pairs of a regular expression and
-            what stands in its place. For dates and paths in prompts, and for what must not be written down. Replies
-            are written as they come.
+            what stands in its place. For dates and paths in prompts. Replies are written as they come.
+        redact: what is kept out of the file, of requests and replies: by default what looks like a secret. It has
+            placeholders there, and where a reply holds a secret of its request or one with a name, it is played with
+            the one that the request has then. None: everything is written as it is.
 
     Usable in a ``with`` statement, which writes the file at its end unless an exception leaves it.
 
@@ -48,9 +56,17 @@ class Cassette:
         CassetteError: the file is to be played, and can't be read.
     """
 
-    def __init__(self, path: str | os.PathLike[str], mode: Mode = "replay", *, scrub: Iterable[Scrub] = ()) -> None:
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        mode: Mode = "replay",
+        *,
+        scrub: Iterable[Scrub] = (),
+        redact: Redaction | None = USUAL,
+    ) -> None:
         self.path = Path(path)
         self.scrub = list(scrub)
+        self.redact = redact
         self.mode: Literal["replay", "record", "off"] = (
             ("replay" if self.path.exists() else "record") if mode == "new" else mode
         )
@@ -103,6 +119,17 @@ class Cassette:
             return RecordedModel(self, model, name)
         return PlayedModel(self, name)
 
+    def hidden(self, request: ModelRequest) -> tuple[dict[str, Any], Veil]:
+        """A request as it is compared and written, and what shows a reply to it as it was.
+
+        Secrets are numbered in the order in which they stand in the request, so that another key in the place of the
+        recorded one makes no other request.
+        """
+        names = frozenset(tool.name for tool in request.tools)
+        veil = Veil(self.redact, keep=names, literal=False)
+        shown, _ = veil.hide(request)
+        return request_data(shown, self.scrub), veil
+
     def save(self) -> bool:
         """Write what was recorded; whether there was anything to write.
 
@@ -141,9 +168,9 @@ class RecordedModel:
 
     def submit(self, request: ModelRequest) -> Generation:
         generation = self._model.submit(request)
-        data = request_data(request, self._cassette.scrub)
+        data, veil = self._cassette.hidden(request)
         exchange = Exchange(request_digest(data), data, {}, self._name)
-        return Recording(generation, exchange, self._keep)
+        return Recording(generation, exchange, self._keep, veil)
 
     def _keep(self, exchange: Exchange) -> None:
         self._cassette.exchanges.append(exchange)
@@ -161,10 +188,13 @@ class RecordedModel:
 class Recording:
     """A reply on its way that is written down at its end. See ``runtime.Generation``."""
 
-    def __init__(self, generation: Generation, exchange: Exchange, keep: Callable[[Exchange], None]) -> None:
+    def __init__(
+        self, generation: Generation, exchange: Exchange, keep: Callable[[Exchange], None], veil: Veil
+    ) -> None:
         self._generation = generation
         self._exchange = exchange
         self._keep = keep
+        self._veil = veil
         self._pieces = 0
 
     def __iter__(self) -> Recording:
@@ -175,7 +205,8 @@ class Recording:
         if isinstance(output, TextDelta):
             self._pieces += 1
         elif isinstance(output, Done):
-            self._exchange.reply = data_of_reply(output, self._pieces)
+            hidden, _ = self._veil.hide(output)
+            self._exchange.reply = data_of_reply(hidden, self._pieces)
             self._keep(self._exchange)
         return output
 
@@ -199,8 +230,9 @@ class PlayedModel(ReplyingModel):
 
     def _whole_reply(self, request: ModelRequest) -> Reply:
         self.requests.append(request)
-        exchange = self._take(request_data(request, self._cassette.scrub))
-        done, pieces = reply_of_data(exchange.reply)
+        asked, veil = self._cassette.hidden(request)
+        recorded, pieces = reply_of_data(self._take(asked).reply)
+        done = veil.reveal(recorded)
         return Reply(
             done.text,
             done.calls,

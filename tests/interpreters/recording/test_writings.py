@@ -105,7 +105,6 @@ WRITINGS: dict[str, Callable[[str], str]] = {
     "composed": lambda text: normalize("NFC", text),
     "decomposed": lambda text: normalize("NFD", text),
     "decomposed, percent": lambda text: quote(normalize("NFD", text)),
-    "broken over lines": lambda text: f"{text[:5]}\n{text[5:]}",
 }
 
 AROUND = ["{}", "x{}", "{}x", "7{}7", "_{}_", "-{}-", "say “{}”", "a={}&b=1", "{}\n", "({})", "é{}é"]

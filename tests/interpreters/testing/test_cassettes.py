@@ -31,6 +31,7 @@ from cognition import (
 )
 from interpreters import Agent, events, fakes, tool
 from interpreters.observing.events import Event
+from interpreters.recording.redaction import Redaction
 from interpreters.testing.cassettes import Cassette, CassetteError, CassetteMissError, request_data, request_digest
 from interpreters.testing.cassettes.tape import data_of_reply, read_tape, reply_of_data, write_tape
 from interpreters.testing.fakes import Reply, ScriptedModel, call
@@ -188,6 +189,68 @@ def test_what_differs_from_run_to_run_can_be_put_right(tmp_path: Path) -> None:
     in_sync(cassette.model(never), "The key is sk-9.", system="Today is 2027-03-04.")
     assert "sk-123" not in path.read_text()
     assert "Today is <date>." in path.read_text()
+
+
+KEYS = ["sk-" + "proj-abcDEF123456789012345678", "sk-" + "proj-zyxWVU987654321098765432"]
+PASSWORDS = ["hunter2hunter", "correct horse"]
+
+
+@every_way
+def test_secrets_are_kept_out_of_the_file_and_the_session_works_with_those_of_today(talk: Way, tmp_path: Path) -> None:
+    """Of the request, of what the model says, and of what the tools say; also after the key has been changed."""
+    got: list[str] = []
+
+    @tool
+    def login(key: str, password: str) -> str:
+        """Log in."""
+        got.append(f"{key} {password}")
+        return f"Use {key} again, Authorization: Bearer {key[::-1]}."
+
+    def session(model: Runtime, key: str, password: str) -> Any:
+        return talk(model, f"My key is {key}, password: {password!r}.", tools=[login], system=f"Be brief, {key}.")
+
+    path = tmp_path / "c.json"
+    script = [call("login", key=KEYS[0], password=PASSWORDS[0]), f"I have {KEYS[0]}."]
+    with Cassette(path, "record") as cassette:
+        session(cassette.model(lambda: ScriptedModel(script)), KEYS[0], PASSWORDS[0])
+    written = path.read_text()
+    assert [secret for secret in (KEYS[0], KEYS[0][::-1], PASSWORDS[0]) if secret in written] == []
+    assert "My key is [redacted:api_key:1], password: '[redacted:assignment:2]'." in written
+
+    for key, password in zip(KEYS, PASSWORDS, strict=True):
+        played = Cassette(path)
+        assert session(played.model(never), key, password).texts == [f"I have {key}."]
+        assert got.pop() == f"{key} {password}"
+        assert played.unused == []
+
+
+def test_a_secret_that_only_the_model_knew_is_played_as_a_placeholder(tmp_path: Path) -> None:
+    """And the session goes on with it; what the program names is played as it is."""
+    path, redact = tmp_path / "c.json", Redaction({"NAMED": "hunter2hunter"})
+    script = [f"Take {KEYS[0]} and hunter2hunter.", "You are welcome."]
+    with Cassette(path, "record", redact=redact) as cassette:
+        in_sync(cassette.model(lambda: ScriptedModel(script)), "A key!", "Thanks!")
+
+    assert [secret for secret in (KEYS[0], "hunter2") if secret in path.read_text()] == []
+    told = in_sync(Cassette(path, redact=redact).model(never), "A key!", "Thanks!")
+    assert told.texts == ["Take [redacted:api_key:1] and hunter2hunter.", "You are welcome."]
+
+
+def test_a_cassette_without_redaction_has_everything_as_it_is(tmp_path: Path) -> None:
+    path = tmp_path / "c.json"
+    with Cassette(path, "record", redact=None) as cassette:
+        in_sync(cassette.model(lambda: ScriptedModel(["Hi."])), f"The key is {KEYS[0]}.")
+
+    assert KEYS[0] in path.read_text()
+    assert in_sync(Cassette(path, redact=None).model(never), f"The key is {KEYS[0]}.").texts == ["Hi."]
+
+
+def test_a_miss_does_not_show_a_secret(tmp_path: Path) -> None:
+    record(tmp_path / "c.json")
+    with pytest.raises(CassetteMissError) as caught:
+        in_sync(Cassette(tmp_path / "c.json").model(never), f"The key is {KEYS[0]}.")
+
+    assert KEYS[0] not in f"{caught.value} {caught.value.request}"
 
 
 def test_a_cancelled_reply_is_played_as_cancelled(tmp_path: Path) -> None:
