@@ -92,7 +92,8 @@ def measure(longest: int) -> None:
             told = UserSpoke(fragment * (length // len(fragment)))
             cells.append(cost(lambda told=told: Veil(Redaction(NAMED)).hide(told), 0.01) / length * 1000)
         print(
-            f"{fragment!r:28} {cells[0]:10.0f} ns a character of {longest // 100:,}, {cells[1]:6.0f} of {longest // 10:,}"
+            f"{fragment!r:28} {cells[0]:10.0f} ns a character of {longest // 100:,},"
+            f" {cells[1]:6.0f} of {longest // 10:,}"
         )
 
 

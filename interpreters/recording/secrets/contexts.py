@@ -13,12 +13,12 @@ from __future__ import annotations
 STOP = r"\s\"'`,;&|)}\]<>\\\x00"
 """What ends a value without quotes. A NUL stands between the texts of one input."""
 
-QUOTE = r"(?:\\{0,15}[\"'`])"
+QUOTE = r"(?:\"\"\"|'''|\\{0,15}[\"'`])"
 """A quotation mark, with its backslashes in JSON that stands as text in JSON."""
 
 INSIDE = (
     r"(?!, ?[A-Za-z_]{1,40}=|\)|[ ]{1,8}(?:\+|in|if|else|and|or|for)[ ])"
-    r"(?:(?!(?<!\\)(?P=q))[^\n\x00]){1,1024}"
+    r"(?:(?P=q){2}|(?!(?<!\\)(?P=q))[^\n\x00]){1,1024}"
 )
 """What stands in quotation marks ``q``, unless they close what stood before; where they don't close, to the end of the
 line: the text may be cut."""
@@ -63,7 +63,7 @@ ASSIGN = (
 )
 """Between a name and its value, in JSON, YAML, TOML, INI, shells, XML and code; a type may stand in it."""
 
-TAG = r"(?:[rbfuRBFU]{1,2}(?=[\"'])|!![a-z]{1,10} |[|>][-+]?[0-9]?\r?\n[ \t]{1,40})?"
+TAG = r"(?:\[\s{0,8}(?=[\"'])|[rbfuRBFU]{1,2}(?=[\"'])|!![a-z]{1,10} |[|>][-+]?[0-9]?\r?\n[ \t]{1,40})?"
 """Before a value: a letter of Python, a tag or a block of YAML."""
 
 ODD = rf"(?=[A-Za-z_.]*[^A-Za-z_.{STOP}])"
@@ -156,6 +156,19 @@ CONTEXTS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
         "password",
         r"(?i:auth)\\{0,15}\"\s{0,8}:\s{0,8}\\{0,15}\"(?P<secret>[A-Za-z0-9+/]{8,2048}={0,2})(?=\\{0,15}\")",
         ("au",),
+    ),
+    (  # SQL: IDENTIFIED WITH PASSWORD '...'; prose: the password is "..."
+        "assignment",
+        r"(?i:password|passphrase)(?: is:?| to| by)? (?P<q>[\"'`])(?P<secret>[^\s\"'`\x00]{3,256})(?P=q)",
+        _PASSES,
+    ),
+    (  # config.set("api_key", "..."), set_password("...")
+        "assignment",
+        _NAME
+        + r"(?:\\{0,15}[\"'], ?|\()"
+        + r"(?P<q>\\{0,15}[\"'])(?P<secret>(?=[^\s\"'(){}]{0,200}\d)[^\s\"'(){}\\\x00]{4,512})"
+        r"(?P=q)\)",
+        _WORDS,
     ),
     ("assignment", _PAIR + PASSWORD, _WORDS),  # {"name": "DB_PASSWORD", "value": "..."}
     ("assignment", _ARGUMENT + PASSWORD.replace("(?<==)", "(?<= )"), _WORDS),  # --password ...
