@@ -86,6 +86,8 @@ class LawViolation(CogstepError, AssertionError):  # noqa: N818 - it is a findin
         story: the run that shows it. ``story.inputs`` fed to a fresh session lead there again.
     """
 
+    lines = True
+
     def __init__(self, law: Law, problem: str, story: Story) -> None:
         super().__init__(f"{law.name} ({law.title}) is broken: {problem}\n\n{story}\n\nThe law: {law.statement}")
         self.law, self.problem, self.story = law, problem, story

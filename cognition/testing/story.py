@@ -14,6 +14,7 @@ from cognition.engine import CognitiveEngine
 from cognition.history import History
 from cognition.inputs import Input
 from cognition.messages import AssistantMessage, Message, ProposedCall, ToolCall, UserMessage
+from cognition.shown import shown_name
 from cognition.testing.world import Edge, World, take
 
 LONGEST_TEXT = 40
@@ -54,7 +55,8 @@ class Story:
         return tuple(scene.input for scene in self.scenes)
 
     def __str__(self) -> str:
-        return "\n".join(line for number, scene in enumerate(self.scenes, 1) for line in _lines(number, scene))
+        lines = (line for number, scene in enumerate(self.scenes, 1) for line in _lines(number, scene))
+        return "\n".join(shown_name(line, None) for line in lines)
 
 
 def story_of(edges: Iterable[Edge]) -> Story:

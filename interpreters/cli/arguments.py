@@ -10,9 +10,10 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
-from interpreters.cli.errors import UNUSABLE, one_line
+from interpreters.cli.errors import UNUSABLE
 from interpreters.cli.model_options import add_model_options
 from interpreters.cli.numbers import COUNT, SEED, TEMPERATURE
+from interpreters.cli.terminal import err, out
 
 EXIT_CODES = """\
 exit codes:
@@ -37,11 +38,12 @@ class Parser(argparse.ArgumentParser):
     def __init__(self, **options: Any) -> None:
         options.setdefault("formatter_class", argparse.RawDescriptionHelpFormatter)
         super().__init__(allow_abbrev=False, **options)
+        self.color = False  # from Python 3.14 on help is coloured, and the gate would show the sequences
 
     def _print_message(self, message: str, file: Any = None) -> None:
-        """As argparse does it, but a disk that is full or a pipe that is closed is no secret."""
+        """As argparse does it, but a disk that is full or a pipe that is closed is no secret. It is all our own."""
         if message:
-            (file or sys.stderr).write(message)
+            (out() if file is sys.stdout else err()).steer(message)
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         """As argparse does it, but what a command does not know is its own error: its help has the options."""
@@ -51,7 +53,7 @@ class Parser(argparse.ArgumentParser):
         return options, unknown
 
     def error(self, message: str) -> NoReturn:
-        print(f"{self.prog}: {one_line(message)} (see {self.prog} --help)", file=sys.stderr)
+        err().write_line(f"{self.prog}: {message} (see {self.prog} --help)")
         raise SystemExit(UNUSABLE)
 
 
@@ -62,7 +64,7 @@ class Version(argparse.Action):
         super().__init__(option_strings, dest, nargs=0, **options)
 
     def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
-        print(f"cogstep {version()}")
+        out().steer(f"cogstep {version()}\n")
         parser.exit()
 
 

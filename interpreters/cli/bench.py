@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
-import sys
 from typing import TYPE_CHECKING, Any
 
 from interpreters.cli.arguments import add_command
@@ -12,7 +10,7 @@ from interpreters.cli.errors import ANSWERED
 from interpreters.cli.interrupts import Interrupts
 from interpreters.cli.model_options import add_model_options
 from interpreters.cli.numbers import COUNT, REPLY
-from interpreters.cli.terminal import StatusLine, Terminal
+from interpreters.cli.terminal import StatusLine, err, out
 
 if TYPE_CHECKING:
     from interpreters.cli.measures import Figure
@@ -46,18 +44,18 @@ def bench(options: argparse.Namespace) -> int:
 
     from interpreters.cli.measures import measure
 
-    out, status = Terminal(sys.stdout), StatusLine(Terminal(sys.stderr))
+    status = StatusLine(err())
 
     def show(figure: Figure) -> None:
         status.clear()
         if not options.json:
-            out.write(f"{figure.name:<18} {figure.value:>15}   {figure.note}".rstrip() + "\n")
+            out().write_line(f"{figure.name:<18} {figure.value:>15}   {figure.note}".rstrip())
 
-    with Interrupts(restore=sys.stderr.isatty()).installed():
+    with Interrupts(restore=err().is_terminal).installed():
         try:
             report = measure(options, show, status)
         finally:
             status.clear()
     if options.json:
-        print(json.dumps(asdict(report), ensure_ascii=False, indent=2))
+        out().write_json(asdict(report), indent=2)
     return ANSWERED

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from interpreters.cli.arguments import OUTPUT, add_command, add_session_options
@@ -12,6 +13,7 @@ from interpreters.cli.lines import line_reader, read_message
 
 if TYPE_CHECKING:
     from interpreters.agents.agent import Agent
+    from interpreters.cli.screen import Output
     from interpreters.cli.session import Session
 
 PAGE = """\
@@ -58,7 +60,8 @@ def chat(options: argparse.Namespace) -> int:
                 if interrupted:
                     return INTERRUPTED
                 interrupted = True
-                session.output.note("\nCtrl-C again leaves, like Ctrl-D and /quit", "dim")
+                session.output.note("")  # behind the prompt
+                session.output.note("Ctrl-C again leaves, like Ctrl-D and /quit", "dim")
                 continue
             interrupted = False
             if message is None or message.strip() == "/quit":
@@ -68,13 +71,13 @@ def chat(options: argparse.Namespace) -> int:
 
 
 def answer(session: Session, message: str) -> None:
-    """One message of the user's: a command of the chat, or something for the model."""
+    """Answer one message of the user: a command of the chat, or a message to the model."""
     word = message.strip()
     match word:
         case "/help":
-            session.output.note(HELP)
+            notes(session.output, HELP.splitlines())
         case "/tools":
-            session.output.note(tools_text(session.agent))
+            notes(session.output, tool_lines(session.agent))
         case "/reset":
             session.agent.reset()
             session.output.note("the conversation is forgotten", "dim")
@@ -95,10 +98,18 @@ def greeting(agent: Agent) -> str:
     return f"{info.name} ({info.backend}), {tools}; /help says what can be typed, Ctrl-D leaves"
 
 
-def tools_text(agent: Agent) -> str:
+def tool_lines(agent: Agent) -> Iterator[str]:
     """The tools with what the model is told of them."""
-    tools = agent.config.tools
-    if not tools:
-        return "no tools"
-    width = max(len(tool.name) for tool in tools)
-    return "\n".join(f"{tool.name:{width}}  {' '.join(tool.description.split())}" for tool in tools)
+    from cognition.shown import shown_name
+
+    described = {shown_name(tool.name): " ".join(tool.description.split()) for tool in agent.config.tools}
+    width = max(map(len, described), default=0)
+    yield from (f"{name:{width}}  {description}" for name, description in described.items())
+    if not described:
+        yield "no tools"
+
+
+def notes(output: Output, lines: Iterable[str]) -> None:
+    """Notes of several lines."""
+    for line in lines:
+        output.note(line)

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import json
-import sys
 from typing import Any
 
 from interpreters.cli.arguments import add_command
 from interpreters.cli.errors import ANSWERED, UNANSWERED
 from interpreters.cli.numbers import COUNT
-from interpreters.cli.terminal import StatusLine, Terminal
+from interpreters.cli.terminal import StatusLine, err, out
 
 PAGE = """\
 Say what is installed, which backends work on this machine, and what to install.
@@ -50,13 +48,13 @@ def doctor(options: argparse.Namespace) -> int:
 
     from interpreters.cli.machine import examine, report_lines
 
-    status = StatusLine(Terminal(sys.stderr))
+    status = StatusLine(err())
     try:
         report = examine(options.seconds, status)
     finally:
         status.clear()
     if options.json:
-        print(json.dumps({"healthy": report.healthy, **asdict(report)}, ensure_ascii=False, indent=2))
+        out().write_json({"healthy": report.healthy, **asdict(report)}, indent=2)
     else:
-        Terminal(sys.stdout).write_lines(report_lines(report))
+        out().write_lines(report_lines(report))
     return ANSWERED if report.healthy else UNANSWERED

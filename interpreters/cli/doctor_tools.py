@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import json
-import sys
 from collections.abc import Iterator
 
 from attrs import asdict, frozen
 
 from cognition import ConfigError
+from cognition.shown import shown_name
 from interpreters.cli.errors import ANSWERED, UNANSWERED
 from interpreters.cli.outputs import list_tools
 from interpreters.cli.render import Style
-from interpreters.cli.terminal import Terminal
+from interpreters.cli.terminal import out
 from interpreters.tools.listings import Listed
 from interpreters.tools.tool import Tool
 from runtime.constrained.nodes import Weakened
@@ -37,9 +36,9 @@ def doctor_tools(path: str, *, as_json: bool) -> int:
     usable = not any(report.problem for report in reports)
     if as_json:
         data = {"usable": usable, "tools": [asdict(report) for report in reports]}
-        print(json.dumps(data, ensure_ascii=False, indent=2))
+        out().write_json(data, indent=2)
     else:
-        Terminal(sys.stdout).write_lines(tool_lines(path, reports))
+        out().write_lines(tool_lines(path, reports))
     return ANSWERED if usable else UNANSWERED
 
 
@@ -58,7 +57,7 @@ def examine_tool(listed: Listed) -> ToolReport:
 def tool_lines(path: str, reports: tuple[ToolReport, ...]) -> Iterator[tuple[str, Style]]:
     """The report for people: each line with its style."""
     for report in reports:
-        name = report.name or f"tool {report.place}"
+        name = shown_name(report.name) or f"tool {report.place}"
         if report.problem:
             yield f"✗ {name}: {report.problem}", "error"
         elif report.weakened:

@@ -17,7 +17,7 @@ UNUSABLE = 2
 INTERRUPTED = 130
 """Ctrl-C: 128 + SIGINT, as shells count."""
 PIPE_CLOSED = 141
-"""Whoever read our output has gone: 128 + SIGPIPE."""
+"""The reader of our output has closed the pipe: 128 + SIGPIPE."""
 TERMINATED = 143
 """Asked to end: 128 + SIGTERM."""
 
@@ -30,16 +30,6 @@ class CommandError(Exception):
 
 class Terminated(BaseException):
     """SIGTERM arrived. Raised by the signal's handler, like KeyboardInterrupt, and so no ``Exception``."""
-
-
-LONGEST = 2000
-"""Characters of a line: what a message repeats of a file or of an option may be of any length."""
-
-
-def one_line(message: str) -> str:
-    """The message with every run of white space made one blank, so that it is one line on any terminal."""
-    line = " ".join(message.split())
-    return line if len(line) <= LONGEST else f"{line[:LONGEST]} ..."
 
 
 def reason_of(error: OSError) -> str:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from typing import Any
 
 from interpreters.cli.arguments import add_command
 from interpreters.cli.errors import ANSWERED
-from interpreters.cli.terminal import Terminal, json_text
+from interpreters.cli.terminal import out
 
 PAGE = """\
 Show how a model writes its reasoning and its tool calls, how each part was found, and what its template can do.
@@ -41,7 +40,7 @@ def show_format(options: argparse.Namespace) -> int:
         template = open_template(file)
         found = (file, template, sample_of(template), (NO_TEMPLATE,) if file.source is None else ())
     if options.json:
-        print(json_text(format_data(*found), indent=2))
+        out().write_json(format_data(*found), indent=2)
     else:
-        Terminal(sys.stdout).write_lines(format_lines(*found))
+        out().write_lines(format_lines(*found), whole=True)
     return ANSWERED

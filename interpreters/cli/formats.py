@@ -146,8 +146,8 @@ def format_lines(
     yield "A sample of what the model is given, up to where it goes on:", "plain"
     for note in sample.notes:
         yield f"  ! {note}", "warning"
-    for line in sample.text.splitlines():
-        yield f"  | {line}", "dim"
+    for line in sample.text.rstrip("\n").split("\n"):
+        yield f"  | {line.expandtabs()}", "dim"
 
 
 def spec_lines(spec: FormatSpec) -> Iterator[tuple[str, str]]:

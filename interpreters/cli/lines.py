@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from interpreters.cli.errors import CommandError
+from interpreters.cli.terminal import err, out
 
 ReadLine = Callable[[str], str | None]
 """Shows a prompt and gives a line without its end; None at the end of input."""
@@ -64,7 +65,7 @@ def line_reader(history: Path) -> Iterator[ReadLine]:
     """Reads lines from stdin: with editing and a history on a terminal, plainly and without prompts elsewhere."""
     if not sys.stdin.isatty():
         yield _read_plain
-    elif not sys.stdout.isatty():  # input() would write its prompts to stdout, among the answers
+    elif not out().is_terminal:  # input() would write its prompts to stdout, among the answers
         yield _read_prompting
     else:
         with _history_kept(history):
@@ -77,7 +78,7 @@ def _read_plain(_prompt: str) -> str | None:
 
 
 def _read_prompting(prompt: str) -> str | None:
-    print(prompt, end="", file=sys.stderr, flush=True)
+    err().write(prompt)
     return _read_plain(prompt)
 
 
@@ -85,10 +86,10 @@ def _read_editing(prompt: str) -> str | None:
     try:
         return input(prompt)
     except EOFError:
-        print()  # the shell's prompt shall stand on a line of its own
+        out().write("\n")  # the shell's prompt goes on a line of its own
         return None
     except UnicodeDecodeError:
-        return ""  # half a character, from a terminal of another encoding: nothing was said
+        return ""  # half a character, from a terminal of another encoding: an empty line
 
 
 @contextlib.contextmanager
@@ -111,6 +112,6 @@ def _history_kept(path: Path) -> Iterator[None]:
         if readline.get_current_history_length():
             with contextlib.suppress(OSError):  # as above
                 make_directory(path.parent)
-                os.close(open_private(path))  # it may hold what nobody else shall read
+                os.close(open_private(path))  # lines may hold what nobody else is to read
                 readline.write_history_file(path)
                 path.chmod(PRIVATE_FILE)  # readline puts another file in its place

@@ -197,7 +197,7 @@ class Report:
 
 
 def examine(seconds: float, status: StatusLine) -> Report:
-    """Gather everything; each installed backend may take so many seconds."""
+    """Gather everything; each installed backend is given this many ``seconds``."""
     status.spin("looking at this machine")
     machine = this_machine()
     backends = []

@@ -1,7 +1,7 @@
 """Where ``cogstep`` starts: reads the command line, runs the command, turns what went wrong into a line and a code.
 
-Commands import little at the top, because ``cogstep --help`` shall answer at once: what a command needs, it imports
-when it runs.
+Commands import little at the top, so that ``cogstep --help`` answers at once: a command imports what it needs when it
+runs.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
+import traceback
 from collections.abc import Sequence
 
 from interpreters.cli import bench, chat, doctor, format, parse, rehearse, replay, resume, run, sessions
@@ -17,13 +18,13 @@ from interpreters.cli.errors import (
     INTERRUPTED,
     PIPE_CLOSED,
     TERMINATED,
+    UNANSWERED,
     UNUSABLE,
     CommandError,
     Terminated,
-    one_line,
     reason_of,
 )
-from interpreters.cli.terminal import visible
+from interpreters.cli.terminal import err, gates, out
 
 PAGE = """\
 Agents on local language models.
@@ -41,11 +42,16 @@ COMMANDS = (run, chat, replay, resume, rehearse, sessions, format, parse, bench,
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command and return its exit code. Prints; never raises for what the user can mend."""
+    """Run one command and return its exit code. Prints; raises nothing, and a fault of its own is a traceback."""
     _prepare_streams()
+    with gates():
+        return _guarded(arguments)
+
+
+def _guarded(arguments: Sequence[str] | None) -> int:
     try:
         code = _run(arguments)
-        sys.stdout.flush()
+        out().flush()
         return code
     except KeyboardInterrupt:
         return INTERRUPTED
@@ -63,18 +69,31 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except Exception as error:
         from cognition import CogstepError
 
-        if not isinstance(error, CogstepError):
-            raise
-        return _complain(str(error))
+        if isinstance(error, CogstepError):
+            return _complain(str(error))
+        with contextlib.suppress(OSError):
+            err().write("".join(traceback.format_exception(error)))  # its message may repeat anything
+        return UNANSWERED
 
 
 def _run(arguments: Sequence[str] | None) -> int:
+    arguments = sys.argv[1:] if arguments is None else arguments
+    if not all(map(_possible, arguments)):
+        raise CommandError("an argument holds a NUL or half a character, which no file or model takes; leave it out")
     try:
         options = parser().parse_args(arguments)
     except SystemExit as end:  # --help, --version, wrong usage
         return end.code if isinstance(end.code, int) else UNUSABLE
     code: int = options.act(options)
     return code
+
+
+def _possible(argument: str) -> bool:
+    """Whether a system could have handed it over. A program that calls ``main`` can say anything."""
+    try:
+        return b"\0" not in os.fsencode(argument)
+    except UnicodeEncodeError:
+        return False
 
 
 def parser() -> Parser:
@@ -90,7 +109,7 @@ def parser() -> Parser:
 def _complain(message: str, code: int = UNUSABLE) -> int:
     # Nobody may be there to read it either.
     with contextlib.suppress(OSError):
-        print(f"cogstep: {visible(one_line(message))}", file=sys.stderr, flush=True)
+        err().write_line(f"cogstep: {message}")
     return code
 
 
@@ -113,7 +132,7 @@ def _prepare_streams() -> None:
 def _mute(code: int) -> int:
     """Point stdout at nothing, else Python complains at exit about what it could not flush."""
     with contextlib.suppress(OSError, ValueError):
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        os.dup2(os.open(os.devnull, os.O_WRONLY), out().fileno())
     return code
 
 

@@ -24,12 +24,12 @@ from runtime import Done, Generation, LoadProgress, Runtime, load_model
 WORDS = "the agent reads a file and writes what it found into the next one".split()
 
 GO_ON = "Count from one to one thousand in words, one number after another, and leave none out."
-"""A question whose answer is longer than what is wanted of it. A model that ends early all the same is asked again."""
+"""A question whose answer is longer than any reply that is measured. A model that ends early is asked again."""
 
 BEGIN, AND_THEN = "What do you do first?", "And then?"
 
 MOST_REPLIES = 16
-"""For one figure, of a model that ends early."""
+"""The most replies that one figure is taken from, of a model that ends early."""
 
 
 @frozen
@@ -43,7 +43,7 @@ class Figure:
 
 
 def per_second(number: float, seconds: float) -> float:
-    """A rate; of something that took no time that the clock could see, 0."""
+    """A rate; 0 where the clock saw no time pass."""
     return number / seconds if seconds > 0 else 0.0
 
 
@@ -63,7 +63,7 @@ def size(number: float) -> str:
 
 
 def peak_memory() -> int | None:
-    """Bytes of this process that were in memory at the same time, at the most; None where the system does not say."""
+    """The most bytes that this process had in memory at one time; None where the system does not say."""
     try:
         import resource
     except ImportError:  # Windows
@@ -82,26 +82,26 @@ class Report:
     context_tokens: int
     load_seconds: float
     prompt_tokens: int
-    """Of the prompt that was evaluated without a cache."""
+    """Tokens of the prompt that was evaluated without a cache."""
     prefill_rate: float
     decode_tokens: int
-    """Of the replies that the next figure comes from."""
+    """Tokens of the replies that ``decode_rate`` comes from."""
     decode_rate: float
     first_token_cold: float
     first_token_warm: float
-    """Of the next message of the same conversation."""
+    """The time to the first token of the next message of the same conversation."""
     warm_prompt_tokens: int
     reused_tokens: int
-    """How many of these were in the cache."""
+    """The number of ``warm_prompt_tokens`` that were in the cache."""
     sessions: int
     sessions_rate: float
     """Tokens of replies that all sessions together get, from the first message to the end of the last reply, so that
     evaluating the prompts is part of it."""
     session_rate: float
-    """The same of one session that has the model to itself."""
+    """The same rate of one session that has the model to itself."""
     weight_bytes: int
     peak_bytes: int | None
-    """Of the whole process, Python included; None where the system does not say."""
+    """The most memory of the whole process, Python included; None where the system does not say."""
 
 
 def measure(options: argparse.Namespace, show: Callable[[Figure], None], status: StatusLine) -> Report:
@@ -202,7 +202,7 @@ class Measured:
         return tokens, seconds
 
     def sessions(self, number: int) -> tuple[float, float]:
-        """Tokens a second of one session alone and of so many together, the medians of all rounds."""
+        """Tokens a second of one session alone and of ``number`` sessions together, each the median of all rounds."""
         alone, together = [], []
         for place in range(self._rounds):
             self._status.spin(f"{number} sessions at once, {place + 1} of {self._rounds}")
@@ -230,11 +230,11 @@ class Measured:
         return done
 
     def _label(self) -> str:
-        """Words that no prompt of this process began with, nor, by the clock, one in a cache that outlived another."""
+        """Words that no prompt began with before, here or, by the clock, in a cache that outlived its process."""
         return f"{next(self._labels):04d}-{time.time_ns() % 10**9:09d}"
 
     def _as_many_words(self) -> str:
-        """As make a prompt of the length that is wanted, or a few tokens less."""
+        """Words that make a prompt of the wanted length, or of a few tokens less."""
         fewest, most = 1, 2 * self._prompt
         while fewest < most:
             middle = (fewest + most + 1) // 2

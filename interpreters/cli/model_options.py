@@ -26,13 +26,15 @@ def add_model_options(group: Any) -> None:
     )
     group.add_argument("--backend", choices=("llama", "mlx"), help="what runs it (default: what fits the model)")
     group.add_argument(
-        "--isolate", action="store_true", help="in a process of its own, started again if native code crashes or hangs"
+        "--isolate",
+        action="store_true",
+        help="run it in a process of its own, started again if native code crashes or hangs",
     )
     group.add_argument(
-        "--context", type=REPLY, metavar="N", help="longest prompt and reply (default: the model's, to 8192)"
+        "--context", type=REPLY, metavar="N", help="tokens of prompt and reply (default: the model's, to 8192)"
     )
-    group.add_argument("--threads", type=COUNT, metavar="N", help="of llama.cpp on a CPU (default: physical cores)")
-    group.add_argument("--gpu-layers", type=TURN, metavar="N", help="of llama.cpp (default: all, if there is a GPU)")
+    group.add_argument("--threads", type=COUNT, metavar="N", help="llama.cpp's, on a CPU (default: physical cores)")
+    group.add_argument("--gpu-layers", type=TURN, metavar="N", help="llama.cpp's (default: all, if there is a GPU)")
     group.add_argument(
         "--adapter",
         action="append",

@@ -14,6 +14,7 @@ from cognition.codec import from_data
 from cognition.errors import CodecError, ConfigError
 from cognition.outcomes import FinishReason
 from cognition.parsing import FORMATS, CallFinished, CallMalformed, FormatSpec, Output, Parser, collect
+from cognition.shown import shown_json, shown_name
 from cognition.tools import ToolSpec
 from interpreters.cli.errors import CommandError, reason_of
 from interpreters.cli.lines import read_stdin
@@ -33,7 +34,7 @@ class Parsed:
     format: str
     outputs: tuple[Output, ...]
     known: tuple[str, ...] | None
-    """Names of the tools that were offered; None where that was not said."""
+    """Names of the tools that were offered; None where ``--tools`` was not given."""
 
     @property
     def readable(self) -> bool:
@@ -55,7 +56,7 @@ def find_format(name: str | None) -> FormatSpec:
     """The format that the command line names: a written one, one in a JSON file, or that of a model or template.
 
     Raises:
-        CommandError: it names none of these.
+        CommandError: it names no format, file or model.
         ModelLoadError: it names a model or a template that can't be used.
     """
     if name is not None and name in FORMATS:
@@ -124,11 +125,11 @@ def _read(path: str) -> str:
 
 
 def unknown_tool(name: str, known: Sequence[str] | None) -> str:
-    """What is to be said of a name that is none of these; empty where nothing is."""
+    """The complaint about a name that is not among the known ones; empty where it is."""
     if known is None or name in known:
         return ""
     close = get_close_matches(name, known, n=3)
-    return f"there is no tool {name!r}" + (f"; did you mean {' or '.join(close)}?" if close else "")
+    return f"there is no tool {shown_name(repr(name))}" + (f"; did you mean {' or '.join(close)}?" if close else "")
 
 
 def parsed_data(parsed: Parsed) -> dict[str, Any]:
@@ -161,11 +162,11 @@ def parsed_lines(parsed: Parsed) -> Iterator[tuple[str, Style]]:
         if text:
             yield title, "plain"
             for line in text.split("\n"):
-                yield f"  {line}", style  # type: ignore[misc]  # a tuple's texts are not seen to be styles
+                yield f"  {line.expandtabs()}", style  # type: ignore[misc]  # a tuple's texts are not seen to be styles
     for output in parsed.outputs:
         if isinstance(output, CallFinished):
             yield f"call {output.index + 1}", "plain"
-            yield f"  {output.call.name} {output.call.arguments_json}", "call"
+            yield f"  {shown_name(output.call.name)} {shown_json(output.call.arguments_json)}", "call"
             for repair in output.call.repairs:
                 yield f"  mended: {repair}", "warning"
             if not output.terminated:
@@ -175,6 +176,6 @@ def parsed_lines(parsed: Parsed) -> Iterator[tuple[str, Style]]:
         elif isinstance(output, CallMalformed):
             yield f"call {output.index + 1} can't be read: {output.malformed.reason}", "error"
             for line in output.malformed.raw.split("\n"):
-                yield f"  {line}", "dim"
+                yield f"  {line.expandtabs()}", "dim"
     if not parsed.outputs:
         yield "nothing is in it", "plain"

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from typing import Any
 
 from interpreters.cli.arguments import add_command
 from interpreters.cli.errors import ANSWERED, UNANSWERED
-from interpreters.cli.terminal import Terminal, json_text
+from interpreters.cli.terminal import out
 
 PAGE = """\
 Read a saved output of a model: its text, its reasoning and its calls, what was mended, and what can't be read and why.
@@ -46,7 +45,7 @@ def parse(options: argparse.Namespace) -> int:
     tools = None if options.tools is None else read_tools(options.tools)
     parsed = parse_text(spec, read_text(options.file), tools, options.finish_reason)
     if options.json:
-        print(json_text(parsed_data(parsed)))
+        out().write_json(parsed_data(parsed))
     else:
-        Terminal(sys.stdout).write_lines(parsed_lines(parsed))
+        out().write_lines(parsed_lines(parsed), whole=True)
     return ANSWERED if parsed.readable else UNANSWERED

@@ -19,11 +19,11 @@ from typing import Any, Literal, cast
 
 from attrs import frozen
 
-from interpreters.cli.errors import one_line
+from cognition.shown import LONGEST_LINE, shown_name
 
 QUESTION = "What is 17 * 23?"
 ANSWER = "391"
-"""A backend that computes nonsense answers too; so the answer is looked at."""
+"""The answer is compared, since a backend that computes nonsense answers too."""
 
 Stage = Literal["import", "load", "answer"]
 DOING: Mapping[Stage, str] = {
@@ -35,7 +35,7 @@ DOING: Mapping[Stage, str] = {
 
 @frozen
 class Finding:
-    """What the child found, or what became of it."""
+    """What the child found, or how its process ended."""
 
     works: bool
     problem: str = ""
@@ -48,9 +48,9 @@ class Finding:
 
 
 def probe(backend: str, seconds: float) -> Finding:
-    """Try a backend in a child process, which may take so long."""
+    """Try a backend in a child process, which is ended after ``seconds``."""
     root = Path(__file__).resolve().parents[2]
-    # -P and the path at the end: a file named json.py in the user's directory shall not be what is found wrong.
+    # -P and the path at the end: a file named json.py in the user's directory must not pass for Python's own.
     start = f"import sys; sys.path.append({str(root)!r}); from interpreters.cli.probe import child; child({backend!r})"
     try:
         run = subprocess.run(
@@ -66,7 +66,7 @@ def probe(backend: str, seconds: float) -> Finding:
 
 
 def understand(code: int, out: bytes, err: bytes) -> Finding:
-    """What the child's end and its last words mean."""
+    """What the child's exit code and its output mean."""
     for line in reversed(_lines(out)):
         if "found" in line:
             return Finding(**line["found"])
@@ -105,7 +105,7 @@ def child(backend: Literal["llama", "mlx"]) -> None:
     try:
         found: dict[str, Any] = _try(backend)
     except Exception as error:
-        message = one_line(str(error))
+        message = shown_name(str(error), LONGEST_LINE)
         found = {"works": False, "problem": message if " " in message else f"{type(error).__name__}: {message}"}
     _say({"found": found})
 
@@ -126,11 +126,11 @@ def _try(backend: Literal["llama", "mlx"]) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as empty, Agent(model, tools=standard_tools(Path(empty))) as agent:
         result = agent.run(QUESTION)
     answered = time.monotonic()
-    text = one_line(result.text)
+    text = shown_name(result.text)
     right = result.ok and ANSWER in text
     return {
         "works": right,
-        "problem": "" if right else f"asked {QUESTION!r}, it answered {text or one_line(str(result.outcome))!r}",
+        "problem": "" if right else f"asked {QUESTION!r}, it answered {text or shown_name(str(result.outcome))!r}",
         "device": device,
         "answer": text,
         "tool_called": bool(result.calls),

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from interpreters.cli.arguments import add_command
 from interpreters.cli.errors import ANSWERED, UNANSWERED
+from interpreters.cli.replay import complain
 from interpreters.cli.resume import recorded_tools
-from interpreters.cli.terminal import json_text, visible
+from interpreters.cli.terminal import out
 
 if TYPE_CHECKING:
     from interpreters.recording.rehearsing import RehearsalReport
@@ -43,19 +43,16 @@ def rehearse(options: argparse.Namespace) -> int:
     cwd = None if options.cwd is None else directory(options)
     report = run_again(options.file, partial(recorded_tools, options.file), cwd=cwd, foreign=options.foreign)
     if options.json:
-        print(json_text(report_data(report)))
+        out().write_json(report_data(report))
     else:
-        for warning in report.warnings:
-            print(visible(f"cogstep: warning: {warning}"), file=sys.stderr)
+        complain(report)
         for difference in report.differences:
-            print(visible(str(difference)))
+            out().write(f"{difference}\n")
         count = f"{report.calls} call{'' if report.calls == 1 else 's'}"
         verdict = "every result is the same" if report.same else f"{len(report.differences)} results differ"
-        if report.foreign:
-            print(visible(f"cogstep: {report.path} was not recorded by this user ({report.foreign})"), file=sys.stderr)
         skipped = f"; {report.skipped} not run, for want of a secret" if report.skipped else ""
         skipped += f"; {report.refused} not run, since they would ask" if report.refused else ""
-        print(visible(f"{report.path}: {verdict} ({count}{skipped})"))
+        out().write_line(f"{report.path}: {verdict} ({count}{skipped})")
     return ANSWERED if report.same else UNANSWERED
 
 

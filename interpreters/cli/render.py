@@ -1,7 +1,8 @@
 """From events to what stands on the screen: a pure fold, ``render(view, event) -> (view, pieces)``.
 
 Pieces go to one of two channels: ``answer`` is what the model says and nothing else, ``trace`` is all the rest. Which
-stream a channel is, and whether there are colours, is the business of ``screen.py``.
+stream a channel is, and whether there are colours, is the business of ``screen.py``. In the trace, what stands on one
+line is written so that it can't begin another; that nothing steers the terminal is the business of ``terminal.py``.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from attrs import evolve, field, frozen
 from cognition import Cancelled, Completed, EffectId, Failed, LimitReached, ToolCall, Usage
 from cognition.inputs import INPUT_TYPES
 from cognition.messages import ResultStatus
+from cognition.shown import LONGEST_LINE, shown_json, shown_name, shown_text
 from interpreters.observing import events
 from interpreters.observing.events import Event
 
@@ -41,7 +43,7 @@ Pieces = tuple[Piece, ...]
 
 @frozen
 class View:
-    """What has been shown so far, as far as what comes next depends on it."""
+    """What has been shown so far, where what is shown next depends on it."""
 
     thinking: bool = True
     """Whether reasoning is shown."""
@@ -51,28 +53,28 @@ class View:
     """Whether long arguments and results are shown whole."""
 
     line: Literal["", "answer", "thinking"] = ""
-    """Whose line has been begun and not ended."""
+    """The writer of the line that has been begun and not ended."""
     said: bool = False
     """Whether the reply under way has shown any text."""
     thought: bool = False
     """Whether the reply under way has shown any reasoning."""
     calls: Mapping[str, str] = field(factory=dict)
-    """The calls that run, by id, as they were shown."""
+    """The calls that run, as they were shown, by call id."""
     running: Mapping[EffectId, str] = field(factory=dict)
-    """Their ids, by the effects that they are."""
+    """The ids of the calls that run, by effect id."""
     ended: frozenset[str] = frozenset()
-    """The calls whose result was shown when their tool ended, by id."""
+    """Ids of the calls whose result was shown when their tool ended."""
     latest: str = ""
     """The call whose line was the last to be shown; its result needs no name beside it."""
     replies: int = 0
-    """Of this turn, like the next."""
+    """The replies of this turn; ``seconds`` is the time that they took."""
     seconds: float = 0.0
     at: float = 0.0
-    """When the newest input came."""
+    """The time of the newest input."""
     asked: Mapping[EffectId, float] = field(factory=dict)
-    """When the model was asked for the replies under way."""
+    """The time at which each reply under way was asked for, by effect id."""
     dropped: int = 0
-    """Messages that are left out of the requests."""
+    """The number of messages that are left out of the requests."""
 
 
 Rendered = tuple[View, Pieces]
@@ -89,12 +91,13 @@ def render(view: View, event: Event) -> Rendered:
 
 def call_text(call: ToolCall, *, whole: bool = False) -> str:
     """A call as one would write it: ``calculate(expression="17 * 23")``; whatever its arguments are, on one line."""
+    name = shown_name(call.name)
     try:
-        arguments = call.arguments
-    except ValueError:
-        return f"{call.name}({shortened(call.arguments_json, whole)})"
-    shown = (f"{name}={shortened(json.dumps(value, ensure_ascii=False), whole)}" for name, value in arguments.items())
-    return f"{call.name}({', '.join(shown)})"
+        arguments = [(_key(key), _json(value)) for key, value in call.arguments.items()]
+    except (ValueError, RecursionError):
+        return f"{name}({shortened(shown_name(call.arguments_json, None), whole)})"
+    shown = ", ".join(f"{key}={shortened(value, whole)}" for key, value in arguments)
+    return f"{name}({shown if whole else shown_name(shown, LONGEST_LINE)})"
 
 
 def shortened(text: str, whole: bool = False) -> str:
@@ -104,13 +107,21 @@ def shortened(text: str, whole: bool = False) -> str:
     return f"{text[:LONGEST_ARGUMENT]}… ({len(text)} characters)"
 
 
+def _key(text: str) -> str:
+    return shown_name(text if text.isidentifier() else _json(text))
+
+
+def _json(value: Any) -> str:
+    return shown_json(json.dumps(value, ensure_ascii=False))
+
+
 def result_text(content: str, *, whole: bool = False) -> str:
     """A result for the screen: its first lines, with what was left out; later lines are indented under the first."""
-    text = content.rstrip()
-    lines = text.splitlines() or ["(nothing)"]
+    text = shown_text(content.rstrip(" \t\r\n"))
+    lines = text.split("\n") if text else ["(nothing)"]
     most_lines, most_characters = LONGEST_RESULT
     if not whole and (len(lines) > most_lines or len(text) > most_characters):
-        shown = "\n".join(lines[:most_lines])[:most_characters].splitlines()
+        shown = "\n".join(lines[:most_lines])[:most_characters].split("\n")
         left_lines, left_characters = len(lines) - len(shown), len(text) - len("\n".join(shown))
         left = f"{left_lines} more lines" if left_lines else f"{left_characters} more characters"
         lines = [*shown, f"… ({left})"]
@@ -155,6 +166,11 @@ def end_line(view: View) -> Rendered:
 
 def _note(view: View, text: str, style: Style) -> Rendered:
     """A line of its own between others."""
+    return _block(view, shown_name(text, LONGEST_LINE), style)
+
+
+def _block(view: View, text: str, style: Style) -> Rendered:
+    """Text of one line or several that is fit to be shown."""
     view, pieces = end_line(view)
     return evolve(view, latest=""), (*pieces, Piece("trace", f"{text}\n", style))
 
@@ -162,7 +178,8 @@ def _note(view: View, text: str, style: Style) -> Rendered:
 def _aside(view: View, text: str, style: Style) -> Rendered:
     """A line that may come in the middle of the answer: it must not put a line break into the answer itself."""
     line_break = (Piece("trace", "\n"),) if view.line else ()
-    return evolve(view, latest=""), (*line_break, Piece("trace", f"{text}\n", style))
+    line = Piece("trace", f"{shown_name(text, LONGEST_LINE)}\n", style)
+    return evolve(view, latest=""), (*line_break, line)
 
 
 def _text(view: View, output: events.TextDelta) -> Rendered:
@@ -205,15 +222,16 @@ def _call_started(view: View, _: events.CallStarted) -> Rendered:
 
 
 def _call_malformed(view: View, output: events.CallMalformed) -> Rendered:
-    raw = shortened(" ".join(output.malformed.raw.split()), view.whole)
-    return _note(view, f"✗ the model wrote a call that can't be read ({output.malformed.reason}): {raw}", "error")
+    raw = shortened(shown_name(" ".join(output.malformed.raw.split()), None), view.whole)
+    reason = shown_name(output.malformed.reason, LONGEST_LINE)
+    return _block(view, f"✗ the model wrote a call that can't be read ({reason}): {raw}", "error")
 
 
 ReplyEnd = events.ModelReplied | events.ModelFailed | events.ModelInterrupted | events.CancelEffect
 
 
 def _reply_ended(view: View, end: ReplyEnd) -> Rendered:
-    """The reply has ended, for whatever reason; a cancelled effect may also be none."""
+    """The reply has ended, for whatever reason. A cancelled effect may also be something other than a reply."""
     if end.effect_id not in view.asked:
         return view, ()
     view, pieces = end_line(view)
@@ -225,13 +243,13 @@ def _reply_ended(view: View, end: ReplyEnd) -> Rendered:
 def _tool_called(view: View, effect: events.CallTool) -> Rendered:
     call = effect.call
     text = call_text(call, whole=view.whole)
-    view, pieces = _note(view, f"→ {text}", "call")
+    view, pieces = _block(view, f"→ {text}", "call")
     calls, running = {**view.calls, call.id: text}, {**view.running, effect.effect_id: call.id}
     return evolve(view, calls=calls, running=running, latest=call.id), pieces
 
 
 def _tool_progress(view: View, progress: events.ToolProgress) -> Rendered:
-    return _aside(view, f"  {progress.call.name}: {progress.text}", "dim")
+    return _aside(view, f"  {shown_name(progress.call.name)}: {progress.text}", "dim")
 
 
 RESULT_STYLES: dict[ResultStatus, tuple[str, Style]] = {
@@ -271,10 +289,10 @@ def _tool_message(view: View, message: events.ToolMessage) -> Rendered:
 def _result(view: View, call_id: str, name: str, status: ResultStatus, content: str) -> Rendered:
     call = view.calls.get(call_id)
     # Right under its own call a result stands alone; elsewhere, and where the call never ran, it says whose it is.
-    whose = "" if call is not None and view.latest == call_id else f"{call or name}: "
+    whose = "" if call is not None and view.latest == call_id else f"{call or shown_name(name)}: "
     begin, style = RESULT_STYLES[status]
     text = result_text(content, whole=view.whole)
-    view, pieces = _note(view, f"← {whose}{begin}{text}", style)
+    view, pieces = _block(view, f"← {whose}{begin}{text}", style)
     return evolve(view, calls={key: value for key, value in view.calls.items() if key != call_id}), pieces
 
 
@@ -300,7 +318,9 @@ def _warning_raised(view: View, warning: events.WarningRaised) -> Rendered:
 
 def _tool_weakened(view: View, weakened: events.ToolWeakened) -> Rendered:
     keywords = ", ".join(dict.fromkeys(one.keyword for one in weakened.keywords))
-    return _aside(view, f"! calls of {weakened.tool} are checked for {keywords} after they were written", "dim")
+    return _aside(
+        view, f"! calls of {shown_name(weakened.tool)} are checked for {keywords} after they were written", "dim"
+    )
 
 
 def _turn_finished(view: View, turn: events.TurnFinished) -> Rendered:
@@ -310,7 +330,7 @@ def _turn_finished(view: View, turn: events.TurnFinished) -> Rendered:
         pieces = (*pieces, Piece("answer", outcome.text.rstrip("\n") + "\n"))  # a runtime that does not stream
     note = outcome_note(outcome)
     if note is not None:
-        pieces = (*pieces, Piece("trace", f"{note[0]}\n", note[1]))
+        pieces = (*pieces, Piece("trace", f"{shown_name(note[0], LONGEST_LINE)}\n", note[1]))
     if view.summary and view.replies:
         pieces = (*pieces, Piece("trace", f"{usage_text(view.replies, turn.usage, view.seconds)}\n", "dim"))
     return evolve(view, calls={}, latest="", said=False, thought=False), pieces

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 from interpreters.cli.arguments import add_command
 from interpreters.cli.errors import ANSWERED, UNANSWERED, CommandError
 from interpreters.cli.numbers import COUNT
-from interpreters.cli.terminal import json_text, visible
+from interpreters.cli.terminal import err, out
 
 if TYPE_CHECKING:
+    from interpreters.recording.rehearsing import RehearsalReport
     from interpreters.recording.replaying import ReplayReport
 
 PAGE = """\
@@ -44,16 +45,21 @@ def replay(options: argparse.Namespace) -> int:
 
     report = fold_recording(options.file, load_engine(options.engine), to=options.to)
     if options.to is not None and report.same:
-        print(json_text(to_data(report.state)))
+        out().write_json(to_data(report.state))
     elif options.json:
-        print(json_text(report_data(report)))
+        out().write_json(report_data(report))
     else:
-        for warning in report.warnings:
-            print(visible(f"cogstep: warning: {warning}"), file=sys.stderr)
-        if report.foreign:
-            print(visible(f"cogstep: {report.path} was not recorded by this user ({report.foreign})"), file=sys.stderr)
-        print(visible(report_text(report)))
+        complain(report)
+        out().write(f"{report_text(report)}\n")
     return ANSWERED if report.same else UNANSWERED
+
+
+def complain(report: ReplayReport | RehearsalReport) -> None:
+    """What the user has to know of a recording before its verdict."""
+    for warning in report.warnings:
+        err().write_line(f"cogstep: warning: {warning}")
+    if report.foreign:
+        err().write_line(f"cogstep: {report.path} was not recorded by this user ({report.foreign})")
 
 
 def load_engine(name: str | None) -> Any:
@@ -79,13 +85,16 @@ def load_engine(name: str | None) -> Any:
 
 def report_text(report: ReplayReport) -> str:
     """One line where every decision is the same, else both sides of the first one that is not."""
+    from cognition.shown import LONGEST_LINE, shown_name
+
+    path = shown_name(str(report.path), LONGEST_LINE)
     if report.divergence is not None:
-        return f"{report.path}: {report.divergence}"
+        return f"{path}: {report.divergence}"
     counts = ", ".join(
         f"{count} {name}{'' if count == 1 else 's'}"
         for count, name in ((report.records, "record"), (report.turns, "turn"), (report.decisions, "decision"))
     )
-    return f"{report.path}: every decision is the same ({counts})"
+    return f"{path}: every decision is the same ({counts})"
 
 
 def report_data(report: ReplayReport) -> dict[str, Any]:

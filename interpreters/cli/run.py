@@ -34,7 +34,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def read_prompt(text: str) -> str:
-    """What is asked; ``-`` reads it from stdin."""
+    """The prompt; ``-`` reads it from stdin."""
     if text == "-":
         text = read_stdin().rstrip("\n")
     # Bytes of an argument that are no UTF-8 come as lone surrogates, which no tokenizer takes.

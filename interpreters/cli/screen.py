@@ -1,7 +1,7 @@
 """Where events are shown: as text on two streams, or as JSON lines on one. Both are observers of an agent.
 
-An observer that raises is dropped by the agent, and a session whose output has nowhere to go any more is no use to
-anybody; so a stream that fails is remembered, the turn is cancelled, and the command says what was wrong.
+An agent drops an observer that raises, and a session whose output goes nowhere is useless. So an output remembers that
+its stream failed, the turn is cancelled, and the command says what was wrong.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from cognition.shown import LONGEST_LINE, shown_name
 from interpreters.cli.jsonl import event_line
 from interpreters.cli.render import Piece, Style, View, end_line, render
 from interpreters.cli.terminal import StatusLine, Terminal
@@ -20,15 +21,15 @@ if TYPE_CHECKING:
 
 WAITING: Mapping[type, Callable[[Any], str]] = {
     events.ModelCalled: lambda _: "waiting for the model",
-    events.CallStarted: lambda output: f"the model writes a call of {output.name}",
-    events.CallTool: lambda effect: f"{effect.call.name} runs",
+    events.CallStarted: lambda output: f"the model writes a call of {shown_name(output.name, 40)}",
+    events.CallTool: lambda effect: f"{shown_name(effect.call.name, 40)} runs",
     events.RetryPlanned: lambda _: "waiting to try again",
 }
-"""What is waited for after something happened; until something is shown, a spinner says so."""
+"""The label of the spinner that turns after an event until something is shown."""
 
 
 class Output(ABC):
-    """What both kinds of output have: they note when their stream fails."""
+    """What both kinds of output share: they remember that their stream failed."""
 
     def __init__(self) -> None:
         self.failure: OSError | None = None
@@ -52,13 +53,13 @@ class Output(ABC):
 
     @abstractmethod
     def note(self, text: str, style: Style = "plain") -> None:
-        """A line for the user that is no event."""
+        """One line for the user that is no event."""
 
     def progress(self, text: str) -> None:  # noqa: B027 - an output that has no such line leaves it out
         """A line that is drawn over the last one, such as a progress bar; only on a terminal, and only as text."""
 
     def clear(self) -> None:  # noqa: B027 - nor has it anything to take away
-        """Take away what comes and goes and end the line, because somebody else is going to write."""
+        """Erase the spinner or bar and end the open line, before something else writes."""
 
     @abstractmethod
     def _show(self, event: Event) -> None:
@@ -72,12 +73,12 @@ class Screen(Output):
         super().__init__()
         on_terminal = trace.is_terminal or verbose
         self._view = View(thinking=on_terminal, summary=on_terminal, whole=verbose)
-        self._channels = {"answer": answer, "trace": trace}
+        self._answer, self._trace = answer, trace
         self._status = StatusLine(trace)
         self._label = ""
 
     def note(self, text: str, style: Style = "plain") -> None:
-        self.attempt(lambda: self._write((Piece("trace", f"{text}\n", style),)))
+        self.attempt(lambda: self._write((Piece("trace", f"{shown_name(text, LONGEST_LINE)}\n", style),)))
 
     def progress(self, text: str) -> None:
         self._status.show(text)
@@ -109,7 +110,10 @@ class Screen(Output):
         if pieces:
             self._status.clear()
         for piece in pieces:
-            self._channels[piece.channel].write(piece.text, piece.style)
+            if piece.channel == "answer":
+                self._answer.write_answer(piece.text)
+            else:
+                self._trace.write(piece.text, piece.style)
 
 
 class JsonLines(Output):
@@ -121,8 +125,7 @@ class JsonLines(Output):
 
     def note(self, text: str, style: Style = "plain") -> None:
         if style in ("warning", "error"):
-            self.attempt(lambda: self._err.write(f"{text}\n", style))
+            self.attempt(lambda: self._err.write_line(text, style))
 
     def _show(self, event: Event) -> None:
-        self._out.stream.write(event_line(event) + "\n")
-        self._out.stream.flush()
+        self._out.write(event_line(event) + "\n")

@@ -1,4 +1,4 @@
-"""From options to an agent that is ready, and one turn with it: what ``run`` and ``chat`` share."""
+"""What commands with an agent share: making it from the options, and one turn with it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import argparse
 import contextlib
 import logging
 import os
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -15,24 +14,15 @@ from cognition import Cancelled, Completed, GenerationOptions, Limits, Outcome
 from interpreters.agents.agent import Agent
 from interpreters.agents.options import ProgramOptions
 from interpreters.agents.results import RunResult, Suspended
+from interpreters.cli.approving import approver
 from interpreters.cli.errors import ANSWERED, INTERRUPTED, UNANSWERED, CommandError, Terminated, reason_of
 from interpreters.cli.interrupts import Interrupts
 from interpreters.cli.model_options import load_options
-from interpreters.cli.render import call_text
 from interpreters.cli.screen import JsonLines, Output, Screen
-from interpreters.cli.terminal import Terminal, bar
+from interpreters.cli.terminal import bar, err, out
 from interpreters.observing.events import Inline
-from interpreters.program.approvals import Approval, ApprovalRequest, Approve
 from interpreters.tools.tool import Tool
 from runtime import LoadProgress, Runtime, load_model
-
-ANSWERS = {
-    "y": Approval(True),
-    "n": Approval(False, "the user said no"),
-    "a": Approval(True, always=True),
-    "v": Approval(False, "the user said never", always=True),
-}
-QUESTION = "[y]es, [n]o, [a]lways, ne[v]er: "
 
 
 class Session:
@@ -70,8 +60,7 @@ class Session:
 
 def make_output(options: argparse.Namespace) -> Output:
     """Where the events of this command go."""
-    out, err = Terminal(sys.stdout), Terminal(sys.stderr)
-    return JsonLines(out, err) if options.json else Screen(out, err, verbose=options.verbose)
+    return JsonLines(out(), err()) if options.json else Screen(out(), err(), verbose=options.verbose)
 
 
 Begin = Callable[[Runtime, ProgramOptions], Agent]
@@ -88,7 +77,7 @@ def open_session(options: argparse.Namespace, begin: Begin | None = None) -> Ite
     # Warnings reach the user as events; without a handler, Python would print them a second time.
     logging.getLogger("cogstep").addHandler(logging.NullHandler())
     begin, output = begin or new_agent(options), make_output(options)
-    with Interrupts(restore=sys.stderr.isatty()).installed() as interrupts:
+    with Interrupts(restore=err().is_terminal).installed() as interrupts:
         model = _load(options, output)
         try:
             for warning in model.describe().warnings:
@@ -105,7 +94,7 @@ def open_session(options: argparse.Namespace, begin: Begin | None = None) -> Ite
 
 
 def new_agent(options: argparse.Namespace) -> Begin:
-    """What makes a new agent as the options say it; complains of options that can't be."""
+    """What makes a new agent as the options say it; raises ``CommandError`` for options that can't be used."""
     tools = choose_tools(options)
     generation = generation_options(options)
     limits = Limits() if options.max_steps is None else Limits(steps=options.max_steps)
@@ -127,7 +116,7 @@ def exit_code(outcome: Outcome | Suspended) -> int:
 
 
 def generation_options(options: argparse.Namespace) -> GenerationOptions:
-    """How the model is asked; what was not typed keeps its default."""
+    """The options of generation; an option that was not given keeps its default."""
     given: dict[str, Any] = {
         "temperature": options.temperature,
         "seed": options.seed,
@@ -178,36 +167,6 @@ def check_recording(name: str | None) -> None:
             raise CommandError(f"--record {path} may not be written; choose another place")
     except OSError as error:  # a name that is too long, a loop of links
         raise CommandError(f"--record {path} can't be used ({reason_of(error)}); choose another name") from error
-
-
-def approver(options: argparse.Namespace, output: Output, interrupts: Interrupts) -> Approve | None:
-    """Who answers when a tool asks for approval; None where nobody can, and such calls are refused."""
-    if options.yes:
-        return lambda _request: True
-    if options.json or not (sys.stdin.isatty() and sys.stderr.isatty()):
-        return None
-
-    def ask(request: ApprovalRequest) -> Approval:
-        output.clear()
-        # All of the call is shown, however long it is: what is approved is what runs.
-        question = f"? {call_text(request.call, whole=True)}: {request.reason or 'may it run?'}"
-        output.note(question, "warning")
-        try:
-            with interrupts.asking():
-                while True:
-                    print(QUESTION, end="", file=sys.stderr, flush=True)
-                    line = sys.stdin.readline()
-                    if not line:
-                        return Approval(False, "nobody answered")
-                    answer = ANSWERS.get(line.strip().lower()[:1])
-                    if answer is not None:
-                        return answer
-        except (KeyboardInterrupt, Terminated):
-            print(file=sys.stderr)
-            interrupts.cancel()
-            return Approval(False, "the user asked to stop")
-
-    return ask
 
 
 def _load(options: argparse.Namespace, output: Output) -> Runtime:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import os
 import re
-import sys
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
@@ -15,7 +14,7 @@ from interpreters.cli.arguments import add_command
 from interpreters.cli.errors import ANSWERED, UNANSWERED, CommandError, reason_of
 from interpreters.cli.numbers import TURN
 from interpreters.cli.replay import load_engine
-from interpreters.cli.terminal import Terminal, in_pieces, json_parts, json_text, visible
+from interpreters.cli.terminal import err, in_pieces, json_parts, out
 
 if TYPE_CHECKING:
     from interpreters.recording.sessions import BadFile, Hit, SessionInfo, Transcript
@@ -32,7 +31,7 @@ examples:
 """
 
 LIST = """\
-List recorded sessions: how many turns, how large, when last written, and what the user said first.
+List recorded sessions: their turns, size and last change, and the first words of the user.
 
 A session is `open` while it is being written, `interrupted` where a turn has not come to its end (`cogstep resume`
 goes on with it), else `idle`; `foreign` if it was not recorded by you, or nothing shows that it was. Files that are no
@@ -54,7 +53,7 @@ examples:
 SEARCH = """\
 Search what users, models and tools said.
 
-Of each thing that was said, the first place is shown: file, record, turn, and who said it.
+The first match in each message is shown, with its file, record, turn and speaker.
 
 examples:
   cogstep sessions search "plum"
@@ -89,7 +88,7 @@ UNITS = {"m": 60, "h": 3600, "d": 86400, "w": 604800}
 SIZES = {"": 1, "K": 1000, "M": 1000**2, "G": 1000**3}
 
 TITLE = 48
-"""Characters of what the user said first that a list shows."""
+"""Characters of the user's first message that a list shows."""
 
 
 def add(commands: Any) -> None:
@@ -124,10 +123,10 @@ def add(commands: Any) -> None:
     prune = add_command(actions, "prune", "delete old recordings", PRUNE, _prune)
     _add_places(prune)
     prune.add_argument(
-        "--older-than", type=age, metavar="AGE", help="not written for so long: 90m, 12h, 30d, 8w (minutes to weeks)"
+        "--older-than", type=age, metavar="AGE", help="not written for this long: 90m, 12h, 30d, 8w (minutes to weeks)"
     )
     prune.add_argument("--keep", type=TURN, metavar="N", help="all but the newest N")
-    prune.add_argument("--max-size", type=size, metavar="SIZE", help="the oldest beyond so many bytes: 500K, 200M, 2G")
+    prune.add_argument("--max-size", type=size, metavar="SIZE", help="the oldest beyond this size: 500K, 200M, 2G")
     prune.add_argument("--dry-run", action="store_true", help="only say what would be deleted")
     prune.add_argument("--json", action="store_true", help="print one object a line")
 
@@ -164,7 +163,7 @@ def _list(options: argparse.Namespace) -> int:
     found = list(list_sessions(*_places(options)))
     if options.json:
         for one in found:
-            _print_data({"bad": isinstance(one, BadFile), **_plain(one)})
+            out().write_json({"bad": isinstance(one, BadFile), **_plain(one)})
         return _code(found)
     good = [one for one in found if isinstance(one, SessionInfo)]
     rows = [("written", "status", "turns", "size", "file", "first words")]
@@ -181,7 +180,7 @@ def _list(options: argparse.Namespace) -> int:
         if isinstance(bad, BadFile):
             _complain(bad.path, bad.reason)
     if not found:
-        print("no recordings here; make one with `cogstep run ... --record FILE`", file=sys.stderr)
+        err().write_line("no recordings here; make one with `cogstep run ... --record FILE`")
     return _code(found)
 
 
@@ -194,7 +193,7 @@ def _show(options: argparse.Namespace) -> int:
         there = f"there are {numbers[0]} to {numbers[-1]}" if numbers else "there are none"
         raise CommandError(f"{options.file}: there is no turn {options.turn}; {there}")
     for piece in in_pieces(f"{part}\n" for part in markdown_parts(transcript, turn=options.turn)):
-        print(visible(piece), end="")
+        out().write(piece)
     return ANSWERED
 
 
@@ -209,9 +208,9 @@ def _search(options: argparse.Namespace) -> int:
             continue
         found = True
         if options.json:
-            _print_data(_plain(one))
+            out().write_json(_plain(one))
         else:
-            print(_hit_text(one))
+            out().write_line(_hit_text(one))
     return ANSWERED if found else UNANSWERED
 
 
@@ -224,9 +223,8 @@ def _export(options: argparse.Namespace) -> int:
     # Half a surrogate pair has no form in UTF-8.
     pieces = (piece.encode("utf-8", "replace") for piece in in_pieces(_exported(transcript, options)))
     if options.output is None:
-        terminal = Terminal(sys.stdout)
         for piece in pieces:
-            terminal.write(piece.decode())
+            out().write(piece.decode())
         return ANSWERED
     try:
         with open(open_private(options.output, os.O_WRONLY | os.O_CREAT | os.O_EXCL), "wb") as file:
@@ -267,13 +265,13 @@ def _prune(options: argparse.Namespace) -> int:
         if not one.kept:
             freed, count = freed + one.bytes, count + 1
         if options.json:
-            _print_data(_plain(one))
+            out().write_json(_plain(one))
         else:
             done = f"kept, because {one.kept}" if one.kept else "would go" if options.dry_run else "deleted"
-            print(visible(f"{one.path}: {done} ({one.reason}, {_size(one.bytes)})"))
+            out().write_line(f"{one.path}: {done} ({one.reason}, {_size(one.bytes)})")
     if not options.json:
         what = f"{count} recording{'' if count == 1 else 's'}, {_size(freed)}"
-        print(f"{'to delete' if options.dry_run else 'deleted'}: {what}")
+        out().write_line(f"{'to delete' if options.dry_run else 'deleted'}: {what}")
     return ANSWERED
 
 
@@ -295,22 +293,18 @@ def _code(found: Iterable[SessionInfo | BadFile]) -> int:
 
 
 def _complain(path: Path, reason: str) -> None:
-    print(visible(f"{path}: {' '.join(reason.split())}"), file=sys.stderr)
+    err().write_line(f"{path}: {reason}")
 
 
 def _hit_text(hit: Hit) -> str:
     place = f"{hit.path}: record {hit.record}, turn {hit.turn}, {hit.speaker}"
-    return visible(f"{place}: {hit.before}{' '.join(hit.found.split())}{hit.after}")
+    return f"{place}: {hit.before}{' '.join(hit.found.split())}{hit.after}"
 
 
 def _plain(value: Any) -> dict[str, Any]:
     from attrs import asdict
 
     return asdict(value, value_serializer=lambda _owner, _field, item: str(item) if isinstance(item, Path) else item)
-
-
-def _print_data(data: dict[str, Any]) -> None:
-    print(json_text(data))
 
 
 def _when(seconds: float) -> str:
@@ -339,11 +333,13 @@ def _title(text: str) -> str:
 
 
 def _table(rows: Sequence[Sequence[str]], right: Sequence[int]) -> None:
-    shown = [[visible(cell) for cell in row] for row in rows]
+    from cognition.shown import shown_name
+
+    shown = [[shown_name(cell) for cell in row] for row in rows]
     widths = [max(len(row[column]) for row in shown) for column in range(len(shown[0]))]
     for row in shown:
         cells = (
             cell.rjust(width) if column in right else cell.ljust(width)
             for column, (cell, width) in enumerate(zip(row, widths, strict=True))
         )
-        print("  ".join(cells).rstrip())
+        out().write_line("  ".join(cells).rstrip())

@@ -1,7 +1,11 @@
-"""One output stream as a terminal shows it: colours, a line that comes and goes, and nothing that could steer it.
+"""The gate: everything that the command line writes goes through a ``Terminal``, which lets nothing steer the screen.
 
-Colours are ANSI's (ECMA-48 SGR). Text of models, tools and files may hold control characters, escape sequences among
-them, that would move the cursor or rename the window; on a terminal they are shown instead of obeyed.
+Text of models, tools, files and recordings may hold control characters, escape sequences among them, that would move
+the cursor, rename the window or type for the user; and characters that change the order in which others are read. They
+are shown instead of obeyed (``cognition.shown`` draws the line). While a command runs, ``sys.stdout`` and
+``sys.stderr`` are gates themselves, so that what Python, argparse and libraries print (tracebacks, warnings, lines of a
+log) passes as well. The only sequences that are written are those of this module: colours (ECMA-48 SGR) and the erasing
+of a line.
 """
 
 from __future__ import annotations
@@ -10,9 +14,10 @@ import contextlib
 import json
 import os
 import re
+import sys
 import threading
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO, cast
 
 if TYPE_CHECKING:
     from interpreters.cli.render import Style
@@ -27,29 +32,28 @@ COLOURS: Mapping[Style, str] = {
 RESET = "\x1b[0m"
 ERASE_LINE = "\r\x1b[K"
 
-CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
-"""C0 without tab and line feed, DEL, and C1, which some terminals obey as well."""
+CONTROLS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]|\r(?!\n)")
+"""What some terminals obey: C0 without tabs and line ends, DEL, C1."""
 
 FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 FRAME_SECONDS = 0.1
 BAR_WIDTH = 30
-
-
-def visible(text: str) -> str:
-    r"""The text with control characters written out, such as ``\x1b``; the carriage return of CRLF goes."""
-    return CONTROLS.sub(lambda match: f"\\x{ord(match[0]):02x}", text.replace("\r\n", "\n"))
+LONGEST_STATUS = 72
+"""Characters of a status line: one that wraps could not be erased."""
 
 
 def json_text(data: Any, **how: Any) -> str:
-    r"""JSON that steers no terminal either, and has a form in UTF-8: the control characters that JSON leaves as they
-    are, and halves of surrogate pairs, are escaped. It stands for the same data. ``how`` is as for ``json.dumps``.
-    """
-    return _escaped(json.dumps(data, ensure_ascii=False, **how))
+    """JSON of the same value that steers no terminal and can be encoded anywhere; ``how`` is as for ``json.dumps``."""
+    from cognition.shown import shown_json  # here and below, so that --help need not load the core
+
+    return shown_json(json.dumps(data, ensure_ascii=False, **how))
 
 
 def json_parts(data: Any) -> Iterator[str]:
     """``json_text`` in parts: a text that the data hold a hundred times is never held written out a hundred times."""
-    return map(_escaped, json.JSONEncoder(ensure_ascii=False).iterencode(data))
+    from cognition.shown import shown_json
+
+    return map(shown_json, json.JSONEncoder(ensure_ascii=False).iterencode(data))
 
 
 def in_pieces(parts: Iterable[str]) -> Iterator[str]:
@@ -68,12 +72,6 @@ def in_pieces(parts: Iterable[str]) -> Iterator[str]:
 PIECE = 1 << 16
 """Characters that are written at once."""
 
-LEFT_BY_JSON = re.compile("[\x7f-\x9f\ud800-\udfff]")
-
-
-def _escaped(json_: str) -> str:
-    return LEFT_BY_JSON.sub(lambda match: f"\\u{ord(match[0]):04x}", json_)
-
 
 def bar(label: str, done: float) -> str:
     """A progress bar of one line; ``done`` is from 0 to 1."""
@@ -82,7 +80,7 @@ def bar(label: str, done: float) -> str:
 
 
 class Terminal:
-    """A stream to write to. Without a terminal behind it everything is written as it is and nothing moves."""
+    """One output stream. It stands in for ``sys.stdout`` or ``sys.stderr`` while a command runs."""
 
     def __init__(self, stream: TextIO, environment: Mapping[str, str] | None = None) -> None:
         environment = os.environ if environment is None else environment
@@ -92,26 +90,118 @@ class Terminal:
         self.moves = self.is_terminal and not dumb
         """Whether a line can be drawn again in place."""
         self.colours = self.moves and not environment.get("NO_COLOR")  # https://no-color.org: set and not empty
+        self._before = ""
+        """The end of what was written: text comes in pieces, and some characters mean something behind others."""
+        self._held = ""
+        """A carriage return at the end of a piece: whether it belongs to a line's end, the next piece tells."""
 
-    def write(self, text: str, style: Style = "plain") -> None:
-        """Write and flush, so that both streams stay in order and every token is seen as it comes.
+    def write(self, text: str, style: Style = "plain") -> int:
+        """Write a text of any number of lines, and flush, so that both streams stay in order and every token is seen as
+        it comes.
 
         Raises:
             OSError: nobody reads, or there is no room.
         """
+        from cognition.shown import shown_text
+
+        whole = self._whole(text)
+        self._coloured(shown_text(whole, self._before), style)
+        self._before = (self._before + whole)[-2:]
+        return len(text)
+
+    def write_answer(self, text: str) -> None:
+        """Write what a model says: on a terminal as any text. Elsewhere it is data and stays as it is, apart from the
+        control characters, which a terminal would obey when the file is looked at or ``tee`` copies it; raises the
+        same.
+        """
         if self.is_terminal:
-            text = visible(text)
+            self.write(text)
+        else:
+            self._put(CONTROLS.sub(lambda found: f"\\x{ord(found[0]):02x}", self._whole(text)))
+
+    def write_line(self, text: str, style: Style = "plain", *, whole: bool = False) -> None:
+        """Write one line: whatever the text, there is no line break in it, and unless it is wanted ``whole`` its length
+        is bounded; raises the same.
+        """
+        from cognition.shown import LONGEST_LINE, shown_name
+
+        self.write(f"{shown_name(text, None if whole else LONGEST_LINE)}\n", style)
+
+    def write_lines(self, lines: Iterable[tuple[str, Style]], *, whole: bool = False) -> None:
+        """Write each line with its style; raises the same."""
+        for text, style in lines:
+            self.write_line(text, style, whole=whole)
+
+    def write_json(self, data: Any, **how: Any) -> None:
+        """Write a value as JSON, with ``how`` as for ``json.dumps``; raises the same."""
+        self.write(f"{json_text(data, **how)}\n")
+
+    def steer(self, sequence: str) -> None:
+        """Write as it is what nobody else has a say in, such as a sequence of this module's; raises the same."""
+        self._put(sequence)
+
+    def flush(self) -> None:
+        """As streams have it, like all that follows."""
+        self.stream.flush()
+
+    def isatty(self) -> bool:
+        return self.is_terminal
+
+    def fileno(self) -> int:
+        return self.stream.fileno()
+
+    @property
+    def encoding(self) -> str:
+        return self.stream.encoding or "utf-8"
+
+    @property
+    def errors(self) -> str:
+        return self.stream.errors or "strict"
+
+    def _whole(self, text: str) -> str:
+        whole = self._held + text
+        self._held = "\r" if whole.endswith("\r") else ""
+        return whole.removesuffix("\r")
+
+    def _coloured(self, text: str, style: Style) -> None:
         colour = COLOURS[style] if self.colours else ""
         body = text.rstrip("\n")
         if colour and body:  # the line break stays outside: a colour that is on when a line is scrolled in fills it
             text = f"{colour}{body}{RESET}{text[len(body) :]}"
-        self.stream.write(text)
+        self._put(text)
+
+    def _put(self, text: str) -> None:
+        try:
+            self.stream.write(text)
+        except UnicodeEncodeError:  # a stream that was opened by somebody else, who is strict
+            self.stream.write(text.encode(self.encoding, "backslashreplace").decode(self.encoding))
         self.stream.flush()
 
-    def write_lines(self, lines: Iterable[tuple[str, Style]]) -> None:
-        """Write each line with its style; raises the same."""
-        for text, style in lines:
-            self.write(f"{text}\n", style)
+
+def out() -> Terminal:
+    """The gate before stdout."""
+    return _gate(sys.stdout)
+
+
+def err() -> Terminal:
+    """The gate before stderr."""
+    return _gate(sys.stderr)
+
+
+def _gate(stream: TextIO) -> Terminal:
+    found: object = stream
+    return found if isinstance(found, Terminal) else Terminal(stream)
+
+
+@contextlib.contextmanager
+def gates() -> Iterator[None]:
+    """Put gates before stdout and stderr until the end of the block, whoever writes there."""
+    before = sys.stdout, sys.stderr
+    sys.stdout, sys.stderr = cast("TextIO", out()), cast("TextIO", err())
+    try:
+        yield
+    finally:
+        sys.stdout, sys.stderr = before
 
 
 class StatusLine:
@@ -158,6 +248,8 @@ class StatusLine:
     def _draw(self, text: str, ended: threading.Event | None = None) -> None:
         if not self._terminal.moves:
             return
+        from cognition.shown import shown_name
+
         with self._lock:
             if ended is not None and ended.is_set():  # cleared while this frame was on its way
                 return
@@ -165,9 +257,8 @@ class StatusLine:
                 return
             self._drawn = text
             dim, reset = (COLOURS["dim"], RESET) if self._terminal.colours else ("", "")
-            self._put(f"{ERASE_LINE}{dim}{visible(text)}{reset}")
+            self._put(f"{ERASE_LINE}{dim}{shown_name(text, LONGEST_STATUS)}{reset}")
 
     def _put(self, text: str) -> None:
         with contextlib.suppress(OSError, ValueError):  # a decoration: where it can't be drawn nothing is lost
-            self._terminal.stream.write(text)
-            self._terminal.stream.flush()
+            self._terminal.steer(text)

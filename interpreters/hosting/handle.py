@@ -16,6 +16,7 @@ from typing import Any, Protocol, get_args
 
 from cognition import AgentConfig, AskApproval, AskUser, CogstepError, ConfigError, ReviewPlan, ToolSpec
 from cognition.features import Mode
+from cognition.shown import LONGEST_LINE, shown_name
 from interpreters.agents.assembly import make_program
 from interpreters.agents.base import LOG, loop_runs_here
 from interpreters.agents.options import HandleOptions, configured, filled
@@ -41,7 +42,7 @@ class HandleObservers(Observers):
 
     def warn(self, message: str) -> None:
         """To the log only: events are the session's own."""
-        LOG.warning("%s", message)
+        LOG.warning("%s", shown_name(message, LONGEST_LINE))
 
 
 class Link(Protocol):

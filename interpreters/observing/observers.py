@@ -18,6 +18,7 @@ from cognition import (
     UserMessage,
     Waiting,
 )
+from cognition.shown import LONGEST_LINE, shown_name
 from interpreters.observing import events
 from interpreters.observing.delivery import PATIENCE, Delivery, on_threads, wait_for
 from interpreters.observing.events import Event, Inline, Observer, Told
@@ -82,7 +83,7 @@ class Observers:
         """The weakened tools that observers have yet to be told of; ``_untold`` are the warnings."""
         self._untold = warnings
         for message in warnings:
-            LOG.warning("%s", message)
+            LOG.warning("%s", shown_name(message, LONGEST_LINE))
         self._session = session
         self._sequence = 0
         self._place = (0, 0, 1)
@@ -163,7 +164,7 @@ class Observers:
                 self.warn(message)
 
     def warn(self, message: str) -> None:
-        LOG.warning("%s", message)
+        LOG.warning("%s", shown_name(message, LONGEST_LINE))
         self.emit(events.WarningRaised(message))
 
     def _collect(self) -> None:

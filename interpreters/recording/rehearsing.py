@@ -20,6 +20,7 @@ from attrs import frozen
 
 from cognition import AskApproval, CallTool, ConfigError, Policy, ToolCall, ToolFailed, ToolReturned
 from cognition.messages import ResultStatus
+from cognition.shown import LONGEST_LINE, shown_name
 from interpreters.driver import follower
 from interpreters.program.approvals import Approve
 from interpreters.program.program import answer_at_once
@@ -45,8 +46,9 @@ class LiveDifference:
     live: Result
 
     def __str__(self) -> str:
-        rows = (f"  {name} {status}: {content}" for name, (status, content) in self._sides())
-        return "\n".join((f"record {self.record}: {self.call.name}({self.call.arguments_json}) differs", *rows))
+        rows = (f"  {name} {status}: {shown_name(content, LONGEST_LINE)}" for name, (status, content) in self._sides())
+        call = f"{shown_name(self.call.name)}({shown_name(self.call.arguments_json, LONGEST_LINE)})"
+        return "\n".join((f"record {self.record}: {call} differs", *rows))
 
     def _sides(self) -> tuple[tuple[str, Result], ...]:
         return ("recorded:", self.recorded), ("live:    ", self.live)

@@ -12,6 +12,7 @@ from typing import Any
 from attrs import frozen
 
 from cognition import AgentConfig, AgentState, CognitiveEngine, CogstepError, EchoEngine, LLMEngine, TurnFinished
+from cognition.shown import LONGEST_LINE, shown_name
 from interpreters.driver import follower
 from interpreters.recording.journal import DecisionWriter, Header, JournalDamagedError, JournalReader, Record
 
@@ -21,6 +22,8 @@ ABSENT = "(nothing)"
 
 class ReplayDivergedError(CogstepError):
     """A replay decided something else than was recorded; raised by ``ReplayReport.raise_for_divergence``."""
+
+    lines = True
 
 
 @frozen
@@ -40,10 +43,9 @@ class ReplayDivergence:
     _texts: tuple[str, str]
 
     def __str__(self) -> str:
-        left, right = self._texts
-        return (
-            f"record {self.record} (line {self.line}) differs at {self.field}\n  recorded: {left}\n  decided:  {right}"
-        )
+        where = shown_name(self.field, LONGEST_LINE)
+        left, right = (shown_name(text, LONGEST_LINE) for text in self._texts)
+        return f"record {self.record} (line {self.line}) differs at {where}\n  recorded: {left}\n  decided:  {right}"
 
 
 @frozen
@@ -77,7 +79,7 @@ class ReplayReport:
             ReplayDivergedError: something does; the message shows it.
         """
         if self.divergence is not None:
-            raise ReplayDivergedError(f"{self.path}: {self.divergence}")
+            raise ReplayDivergedError(f"{shown_name(str(self.path), LONGEST_LINE)}: {self.divergence}")
         return self
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 import errno
+import json
 import os
 import stat
 from collections.abc import Iterator
@@ -13,6 +14,7 @@ from fnmatch import fnmatchcase
 from itertools import islice
 from typing import Any
 
+from cognition.shown import shown_json, shown_name
 from interpreters.toolbox.wall import TRIES, OutsideError, Place, SwappedError, Wall
 from interpreters.tools.context import ToolContext
 from interpreters.tools.tool import ToolError
@@ -98,7 +100,7 @@ class Workspace:
         """
         walk = Walk(self, self.parts(pattern), context)
         found = sorted(walk)
-        lines = found[:LISTED]
+        lines = list(map(listed, found[:LISTED]))
         if len(found) > LISTED:
             lines.append(f"[{len(found) - LISTED} more files match; narrow the pattern]")
         return "\n".join([*(lines or ["No files match."]), *walk.notes])
@@ -233,6 +235,15 @@ def _reported(path: str) -> Iterator[None]:
         raise ToolError(f"{(error.strerror or 'can not be read').lower()}: {path}") from error
 
 
+def listed(path: str) -> str:
+    """A path as it stands on a line of results: as JSON, which a model can write in a call, where what is in it could
+    begin another line or pass for another path.
+    """
+    if shown_name(path, None) == path and not path.startswith('"'):
+        return path
+    return shown_json(json.dumps(path, ensure_ascii=False))
+
+
 def _meant(path: str, place: Place) -> str:
     """What may have been meant by a path that leads nowhere."""
     try:
@@ -241,4 +252,4 @@ def _meant(path: str, place: Place) -> str:
     except OSError:
         return ""
     close = get_close_matches(place.name, names, n=1, cutoff=0.6)
-    return f"; did you mean {os.path.join(os.path.dirname(path), close[0])}?" if close else ""
+    return f"; did you mean {listed(os.path.join(os.path.dirname(path), close[0]))}?" if close else ""

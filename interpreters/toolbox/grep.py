@@ -14,8 +14,9 @@ from glob import escape
 from pathlib import Path
 from typing import Any
 
+from cognition.shown import shown_name
 from interpreters.toolbox import search
-from interpreters.toolbox.files import MissingError, Walk, Workspace
+from interpreters.toolbox.files import MissingError, Walk, Workspace, listed
 from interpreters.tools.context import ToolContext
 from interpreters.tools.tool import ToolError
 
@@ -28,6 +29,8 @@ LOOK = 0.1
 
 MEANS_SOMETHING = re.compile(r"[\\^$.|?*+()\[\]{}]")
 WILD = re.compile(r"[*?\[]")
+LINE_BREAK = re.compile("[\r\v\f\x1c-\x1e\x85\u2028\u2029]")
+"""What ends a line for others than us. It is shown, so that no text of a file forges a line of the result."""
 
 
 def grep_files(files: Workspace, pattern: str, path: str | None, context: ToolContext[Any]) -> str:
@@ -47,7 +50,8 @@ def grep_files(files: Workspace, pattern: str, path: str | None, context: ToolCo
     for item in items:
         context.check()
         if isinstance(item, list):
-            lines.append(f"{item[0]}:{item[1]}: {item[2]}")
+            text = LINE_BREAK.sub(lambda found: shown_name(found[0]), item[2])
+            lines.append(f"{listed(item[0])}:{item[1]}: {text}")
         else:
             notes.append(item["note"])
     return "\n".join([*(lines or ["No lines match."]), *notes])

@@ -97,7 +97,7 @@ def _search(directory: int, paths: list[tuple[str, str]], found: Found) -> Itera
             if time.monotonic() > deadline:
                 break
         if time.monotonic() > deadline:
-            yield {"note": f"[stopped after {SECONDS:g} seconds, in {path}; narrow the search]"}
+            yield {"note": f"[stopped after {SECONDS:g} seconds, in {json.dumps(path)}; narrow the search]"}
             break
     if large:
         yield {"note": f"[files left out because they are larger than {FILE_LIMIT} bytes: {large}]"}

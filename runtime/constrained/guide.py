@@ -22,6 +22,7 @@ from attrs import define, field
 from cognition import GenerationOptions, ToolSpec
 from cognition.parsing import FormatSpec
 from cognition.parsing.typed import ParameterTypes, types_of
+from cognition.shown import LONGEST_LINE, shown_name
 from runtime.constrained.keys import KeyWatch
 from runtime.constrained.masks import Matcher, TokenMasks
 from runtime.constrained.replies import Entry, begun, reply
@@ -140,7 +141,9 @@ class Guide:
                 self._refused.add(token)
                 return False
             else:
-                LOG.warning("a call that begins with %r is not constrained: no grammar goes on from there", found.text)
+                LOG.warning(
+                    "a call that begins with %r is not constrained: no grammar goes on from there", found.text[:200]
+                )
         self._watch.take(known=found is not None)
         self._refused.clear()
         if self._matcher is not None:
@@ -272,7 +275,8 @@ class Guides:
             loosened = tuple(map(loosely, tools))
         names = ", ".join(tool.spec.name for tool, kept in zip(loosened, tools, strict=True) if tool is not kept)
         LOG.warning(
-            "the schemas of these tools are too much for a grammar, and their calls are not held to them: %s", names
+            "the schemas of these tools are too much for a grammar, and their calls are not held to them: %s",
+            shown_name(names, LONGEST_LINE),
         )
         return written(loosened)
 

@@ -22,6 +22,7 @@ from queue import Empty, SimpleQueue
 
 from cognition import CogstepError, Failure, ModelRequest
 from cognition.parsing import Output
+from cognition.shown import LONGEST_LINE, shown_name
 from runtime.children.lines import Lines, ProtocolError
 from runtime.errors import LoadCancelledError, ModelProcessError, RuntimeClosedError
 from runtime.isolated import wire
@@ -406,9 +407,9 @@ class Supervisor:
         if self._deaths > self._settings.restarts:
             times = "" if self._deaths == 1 else f", the {self._deaths}th time in a row"
             self._broken = Failure(f"{reason}{times}; it is not started again", kind="fatal", code=PROCESS_ENDED)
-            LOG.error("%s: %s", self.name, self._broken.message)
+            LOG.error("%s: %s", shown_name(self.name), shown_name(self._broken.message, LONGEST_LINE))
         else:
-            LOG.warning("%s: %s; it is started again", self.name, reason)
+            LOG.warning("%s: %s; it is started again", shown_name(self.name), shown_name(reason, LONGEST_LINE))
         failure = self._broken or Failure(f"{reason}; it is started again", kind="transient", code=PROCESS_ENDED)
         sent, self._sent = self._sent, {}
         for letter in sent.values():
@@ -448,7 +449,7 @@ class Supervisor:
                 LoadCancelledError(f"loading {self.name} was cancelled", spec=self.name) if closed else error
             )
         elif not isinstance(error, CogstepError):
-            LOG.error("%s: the supervisor of its process failed", self.name, exc_info=error)
+            LOG.error("%s: the supervisor of its process failed", shown_name(self.name), exc_info=error)
         left: list[Letter] = [*self._sent.values(), *self._waiting.values()]
         with contextlib.suppress(Empty):
             while True:

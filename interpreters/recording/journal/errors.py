@@ -26,10 +26,13 @@ class JournalError(CogstepError):
     Attributes:
         path: the file.
         line: the line that it is about, from 1; None for the file as a whole.
+        problem: what is wrong, for where the file's name stands already.
     """
 
     def __init__(self, message: str, *, path: Path, line: int | None = None) -> None:
-        super().__init__(f"{path}{f', line {line}' if line is not None else ''}: {shortened(message)}")
+        place = f"line {line}: " if line is not None else ""
+        self.problem = f"{place}{shortened(message)}"
+        super().__init__(f"{path}{', ' if place else ': '}{self.problem}")
         self.path = path
         self.line = line
 

@@ -14,6 +14,7 @@ from typing import Any
 from attrs import asdict
 
 from cognition import AgentConfig, AssistantMessage, Message, Outcome, ToolMessage, UserMessage, to_data
+from cognition.shown import LONGEST_LINE, shown_json, shown_name, shown_text
 from interpreters.recording.sessions.transcript import Entry, Transcript, TranscriptTurn, outcome_text
 
 NO_RESULT = "(no result: the session was interrupted)"
@@ -125,9 +126,16 @@ def _unanswered(calls: list[str]) -> Iterator[dict[str, Any]]:
 
 # ---------------------------------------------------------------------------------------------------------- Markdown
 
+ACTIVE = re.compile(r"<[A-Za-z/!?]|!\[|\](?:\(|:)(?!\s*https?://)|\]\[")
+"""What Markdown may make more of than text: HTML, images, and links that lead elsewhere than to a page of the web."""
+
 
 def as_markdown(transcript: Transcript, *, turn: int | None = None) -> str:
-    """A session to read: a heading for each turn, what was said as it is, calls and results in blocks of code.
+    """A session to read: a heading for each turn, what was said as quotations, calls and results in blocks of code.
+
+    Nothing that was said or named can be taken for part of the page, run in it or load anything: a text with HTML,
+    images or strange links in it stands in a block of code, and what would steer a terminal is shown
+    (``cognition.shown``).
 
     Args:
         transcript: the session.
@@ -144,10 +152,10 @@ def markdown_parts(transcript: Transcript, *, turn: int | None = None) -> Iterat
     recorded = f"Recorded {_time(header.created)}."
     if header.origin is not None:
         whose = ", which was not this user's own" if header.origin.foreign else ""
-        recorded += f" It goes on from turn {header.origin.turn} of session {header.origin.session}{whose}."
-    yield from (f"# Session {header.session}", "", recorded)
+        recorded += f" It goes on from turn {header.origin.turn} of session {_inline(header.origin.session)}{whose}."
+    yield from (f"# Session {_inline(header.session)}", "", recorded)
     if transcript.foreign:
-        yield from ("", f"*Foreign: it was not recorded by this user ({transcript.foreign}).*")
+        yield from ("", f"*Foreign: it was not recorded by this user ({_inline(transcript.foreign)}).*")
     if header.config is not None and header.config.system:
         yield from ("", "**System**", "", _quoted(header.config.system))
     for one in transcript.turns:
@@ -190,33 +198,49 @@ def _message_lines(message: Message) -> Iterator[str]:
             if text:
                 yield from ("", _quoted(text))
             for call in calls:
-                yield from ("", f"Call `{call.name}` ({call.id}):", "", _block(_pretty(call.arguments_json), "json"))
+                yield from ("", f"Call {_code(call.name)} ({_inline(call.id)}):", "")
+                yield _block(_pretty(call.arguments_json), "json")
         case ToolMessage(call_id=call_id, name=name, content=content, status=status):
             ended = "" if status == "ok" else f" ({status})"
-            yield from (f"Result of `{name}` ({call_id}){ended}:", "", _block(content))
+            yield from (f"Result of {_code(name)} ({_inline(call_id)}){ended}:", "", _block(content))
 
 
 def _quoted(text: str) -> str:
-    """As a quotation: whatever stands in it, it can't be taken for part of the page's own structure."""
-    return "\n".join(f"> {line}" if line else ">" for line in text.splitlines() or [""])
+    """As a quotation, out of which no text gets, or as a block of code where it is more than text."""
+    text = shown_text(text)
+    if ACTIVE.search(text):
+        return _block(text)
+    return "\n".join(f"> {line}" if line else ">" for line in text.rstrip("\n").split("\n"))
 
 
 def _block(text: str, language: str = "") -> str:
     """As code, in a fence longer than any in it."""
-    longest = max((len(run) for run in re.findall(r"`+", text)), default=0)
-    fence = "`" * max(3, longest + 1)
+    text = shown_text(text)
+    fence = "`" * max(3, _longest_run(text) + 1)
     return f"{fence}{language}\n{text}\n{fence}"
+
+
+def _code(name: str) -> str:
+    """A name as code within a line."""
+    name = shown_name(name) or " "
+    mark = "`" * (_longest_run(name) + 1)
+    space = " " if name[0] == "`" or name[-1] == "`" else ""
+    return f"{mark}{space}{name}{space}{mark}"
+
+
+def _longest_run(text: str) -> int:
+    return max(map(len, re.findall(r"`+", text)), default=0)
 
 
 def _pretty(text: str) -> str:
     try:
-        return json.dumps(json.loads(text), ensure_ascii=False, indent=2)
-    except ValueError:
+        return shown_json(json.dumps(json.loads(text), ensure_ascii=False, indent=2))
+    except (ValueError, RecursionError):
         return text
 
 
 def _inline(text: str) -> str:
-    return re.sub(r"([\\*_<\[\]])", r"\\\1", " ".join(text.split()))
+    return re.sub(r"([\\*_<>&\[\]#|~!])", r"\\\1", shown_name(" ".join(text.split()), LONGEST_LINE))
 
 
 def _time(seconds: float) -> str:

@@ -93,7 +93,7 @@ def list_sessions(*places: str | os.PathLike[str]) -> Iterator[SessionInfo | Bad
             if info is not None:
                 yield info
         except JournalError as error:
-            yield BadFile(path, bare(error))
+            yield BadFile(path, error.problem)
 
 
 def opened(path: Path) -> JournalReader | None:
@@ -155,7 +155,7 @@ def look_at(path: Path) -> SessionInfo | None:
                 if hides:
                     redacted += sum(one["count"] for one in reader.record(line, records).redacted)
         except JournalError as error:
-            damage = bare(error)
+            damage = error.problem
     try:
         about, is_open = path.stat(), is_being_written(path)
     except OSError:
@@ -198,8 +198,3 @@ def glance_at(reader: JournalReader, line: bytes, number: int) -> tuple[bool, bo
 
 def _text(event: Input) -> str:
     return event.text if isinstance(event, UserSpoke) else ""
-
-
-def bare(error: JournalError) -> str:
-    """What is wrong with a file, for where its name stands already."""
-    return str(error).removeprefix(f"{error.path}").removeprefix(":").removeprefix(",").strip()

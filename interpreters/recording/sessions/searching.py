@@ -15,7 +15,7 @@ from interpreters.recording.journal import JournalError
 from interpreters.recording.journal.lines import LONGEST
 from interpreters.recording.journal.payloads import MARK
 from interpreters.recording.journal.reading import INPUT_TAGS
-from interpreters.recording.sessions.listing import BadFile, bare, glance_at, journals_in, opened
+from interpreters.recording.sessions.listing import BadFile, glance_at, journals_in, opened
 from interpreters.recording.veil import collect
 from runtime.files import read_regular
 
@@ -67,7 +67,7 @@ def search(
         try:
             yield from _hits(path, wanted, raw)
         except JournalError as error:
-            yield BadFile(path, bare(error))
+            yield BadFile(path, error.problem)
 
 
 def _as_written(text: str) -> bytes:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from cognition import CogstepError
+from cognition.shown import LONGEST_LINE, shown_name
 
 
 class CassetteError(CogstepError):
@@ -16,7 +17,7 @@ class CassetteError(CogstepError):
     """
 
     def __init__(self, message: str, *, path: Path) -> None:
-        super().__init__(f"{path}: {message}")
+        super().__init__(f"{shown_name(str(path), LONGEST_LINE)}: {message}")
         self.path = path
 
 
@@ -27,6 +28,8 @@ class CassetteMissError(CassetteError):
         request: what was asked, as data.
         nearest: the position of the nearest recorded request, from 0; None if there is none.
     """
+
+    lines = True
 
     def __init__(self, message: str, *, path: Path, request: dict[str, Any], nearest: int | None) -> None:
         super().__init__(message, path=path)

@@ -23,6 +23,7 @@ from hashlib import blake2b
 from typing import Any
 
 from cognition import AssistantMessage, Message, ModelRequest, ToolMessage, to_data
+from cognition.shown import shown_json
 from interpreters.recording.digest import ENCODE
 
 Scrub = tuple[str, str]
@@ -116,4 +117,4 @@ def difference(recorded: dict[str, Any], asked: dict[str, Any]) -> str:
 
 
 def _lines(data: dict[str, Any]) -> list[str]:
-    return json.dumps(data, ensure_ascii=False, indent=1, sort_keys=True).splitlines()
+    return shown_json(json.dumps(data, ensure_ascii=False, indent=1, sort_keys=True)).split("\n")

@@ -18,6 +18,7 @@ from cognition import (
     Usage,
 )
 from cognition.messages import ResultStatus
+from cognition.shown import shown_text
 from interpreters import events
 from interpreters.cli.render import (
     LONGEST_RESULT,
@@ -309,4 +310,4 @@ def test_shortened_results_stay_short(content: str) -> None:
 
     assert len(short.splitlines()) <= most_lines + 1
     assert len(short) <= most_characters + 3 * most_lines + 40
-    assert result_text(content, whole=True).split() == (content.split() or ["(nothing)"])
+    assert result_text(content, whole=True).split() == (shown_text(content.rstrip(" \t\r\n")).split() or ["(nothing)"])

@@ -2,6 +2,7 @@
 
 import io
 from collections.abc import Mapping
+from itertools import pairwise
 
 import pytest
 from hypothesis import given, strategies as st
@@ -9,7 +10,7 @@ from hypothesis import given, strategies as st
 from cognition import Completed, EffectId, Usage
 from interpreters import events
 from interpreters.cli.screen import JsonLines, Output, Screen
-from interpreters.cli.terminal import ERASE_LINE, StatusLine, Terminal, bar, visible
+from interpreters.cli.terminal import ERASE_LINE, StatusLine, Terminal, bar
 
 
 def happened(value: events.Told) -> events.Event:
@@ -63,20 +64,40 @@ def test_a_style_is_one_escape_sequence_around_the_text() -> None:
 
 
 def test_text_can_not_steer_the_terminal() -> None:
-    """Escape sequences of a model or a file are shown on a terminal; a file gets them as they are."""
-    hostile = "\x1b]0;owned\x07 \x9b31m\r\n\tok\n"
+    """Escape sequences of a model or a file are shown, whether or not a terminal reads them at once."""
+    hostile = "\x1b]0;owned\x07 \x9b31m\u202e\r\n\tok\n"
     screen, file = Tty(), io.StringIO(newline="")
     Terminal(screen, {}).write(hostile)
     Terminal(file, {}).write(hostile)
 
-    assert screen.getvalue() == "\\x1b]0;owned\\x07 \\x9b31m\n\tok\n"
-    assert file.getvalue() == hostile
+    assert screen.getvalue() == "\\x1b]0;owned\\x07 \\x9b31m\\u202e\n\tok\n"
+    assert file.getvalue() == screen.getvalue()
 
 
-@given(st.text())
-def test_nothing_visible_controls(text: str) -> None:
-    """Whatever the text, no control character but tab and line feed gets through."""
-    assert not {char for char in visible(text) if (ord(char) < 32 or 127 <= ord(char) < 160) and char not in "\n\t"}
+def test_an_answer_in_a_file_is_data_that_gives_no_orders() -> None:
+    """All that a language may need stays, line ends among them; what a terminal would obey at `cat` doesn't."""
+    file = io.StringIO(newline="")
+    Terminal(file, {}).write_answer("\u200fשלום\r\n\u202eok\u200b\tdone\x1b[31m\x9b\rover\n")
+
+    assert file.getvalue() == "\u200fשלום\r\n\u202eok\u200b\tdone\\x1b[31m\\x9b\\x0dover\n"
+
+
+ANSWER = st.text("a\r\n\x1b[2J\u202e👨\u200d❤\ufe0f1م\u200cé")
+
+
+@given(ANSWER, st.lists(st.integers(0, 40)), st.booleans())
+def test_however_an_answer_is_cut_into_pieces_it_is_shown_the_same(
+    text: str, cuts: list[int], on_terminal: bool
+) -> None:
+    """Sequences that are split stay shown, joiners keep what they join, and the halves of CRLF are one line end."""
+    whole, pieces = (Tty() if on_terminal else io.StringIO(newline="") for _ in range(2))
+    Terminal(whole, {}).write_answer(text + "\n")
+    terminal, ends = Terminal(pieces, {}), sorted({0, *(min(cut, len(text)) for cut in cuts), len(text)})
+    for start, end in pairwise(ends):
+        terminal.write_answer(text[start:end])
+    terminal.write_answer("\n")
+
+    assert pieces.getvalue() == whole.getvalue()
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import Iterator
 from itertools import repeat
 from pathlib import Path
@@ -59,6 +60,11 @@ def price(item: str) -> str:
     if item == "nothing":
         raise ValueError("no such thing")
     return f"{item}: `2`\n```\n# not a heading\n```"
+
+
+@tool(read_only=True)
+def shout(text: str) -> str:
+    return text
 
 
 @tool(approval=True)
@@ -392,6 +398,48 @@ def test_markdown_keeps_what_was_said_apart_from_its_own_structure(everything: P
     assert KEY not in text
     second = as_markdown(read_transcript(everything), turn=2)
     assert ("## Turn 1" in second, "## Turn 2" in second) == (False, True)
+
+
+EVIL = [
+    "<script>alert(1)</script>",
+    "a\n\n</details>\n\n<img src=x onerror=alert(1)>",
+    "![beacon](https://evil.example/x.png)",
+    "[safe](javascript:alert(1))",
+    "[safe]( javascript&#58;alert(1))",
+    "[safe][x]\n\n[x]: javascript:alert(1)",
+    "<javascript:alert(1)>",
+    "```\n# heading\n```\n\n# heading",
+    "````\n~~~\n<b>bold</b>",
+    "\x1b[2J\u202e\u2028# heading\r# heading",
+    "</summary></details><!-- ",
+    "`<b>` `` ``` <b>",
+    "a\n\n# heading\n\n---\n\n| a | b |\n|---|---|",
+    "`](javascript:x)\n# heading\n",
+]
+"""Texts and names that would be more than text on a page. Another is one more line."""
+
+
+@pytest.mark.parametrize("evil", EVIL, ids=ascii)
+def test_nothing_in_a_session_is_more_than_text_on_its_page(evil: str, tmp_path: Path) -> None:
+    """Wherever it stands, it is no heading, no HTML, no image and no order to a terminal."""
+    path = tmp_path / "a.jsonl"
+    replies = [Reply(evil, reasoning=evil, calls=(call("shout", text=evil), call(evil))), Reply(evil)]
+    with Agent(ScriptedModel(replies), [shout], evil, journal=path, session=evil) as agent:
+        agent.run(evil)
+    page = as_markdown(read_transcript(path))
+
+    outside, fence = [], ""
+    for line in page.split("\n"):
+        if fence:
+            fence = "" if line == fence else fence
+        elif line.startswith("```"):
+            fence = "`" * (len(line) - len(line.lstrip("`")))
+        elif line not in ("<details><summary>Reasoning</summary>", "</details>"):
+            outside.append(re.sub(r"\\[<>&\[\]!#|*_~\\]|(`+).*?\1(?!`)", "", line))
+    assert fence == ""
+    assert [line for line in outside if line.startswith("#")][1:] == ["## Turn 1"]
+    assert not re.search(r"<[A-Za-z/!?]|!\[|\](\(|:)", "\n".join(outside))
+    assert {char for char in page if not char.isprintable()} <= {"\n"}
 
 
 def test_each_outcome_is_told(tmp_path: Path) -> None:
