@@ -73,7 +73,7 @@ class Screen(Output):
         super().__init__()
         on_terminal = trace.is_terminal or verbose
         self._view = View(thinking=on_terminal, summary=on_terminal, whole=verbose)
-        self._answer, self._trace = answer, trace
+        self._channels = {"answer": answer, "trace": trace}
         self._status = StatusLine(trace)
         self._label = ""
 
@@ -110,10 +110,7 @@ class Screen(Output):
         if pieces:
             self._status.clear()
         for piece in pieces:
-            if piece.channel == "answer":
-                self._answer.write_answer(piece.text)
-            else:
-                self._trace.write(piece.text, piece.style)
+            self._channels[piece.channel].write(piece.text, piece.style)
 
 
 class JsonLines(Output):

@@ -13,7 +13,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import re
 import sys
 import threading
 from collections.abc import Iterable, Iterator, Mapping
@@ -31,9 +30,6 @@ COLOURS: Mapping[Style, str] = {
 }
 RESET = "\x1b[0m"
 ERASE_LINE = "\r\x1b[K"
-
-CONTROLS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]|\r(?!\n)")
-"""What some terminals obey: C0 without tabs and line ends, DEL, C1."""
 
 FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 FRAME_SECONDS = 0.1
@@ -108,16 +104,6 @@ class Terminal:
         self._coloured(shown_text(whole, self._before), style)
         self._before = (self._before + whole)[-2:]
         return len(text)
-
-    def write_answer(self, text: str) -> None:
-        """Write what a model says: on a terminal as any text. Elsewhere it is data and stays as it is, apart from the
-        control characters, which a terminal would obey when the file is looked at or ``tee`` copies it; raises the
-        same.
-        """
-        if self.is_terminal:
-            self.write(text)
-        else:
-            self._put(CONTROLS.sub(lambda found: f"\\x{ord(found[0]):02x}", self._whole(text)))
 
     def write_line(self, text: str, style: Style = "plain", *, whole: bool = False) -> None:
         """Write one line: whatever the text, there is no line break in it, and unless it is wanted ``whole`` its length

@@ -39,6 +39,9 @@ HOSTILE = {
 OWN = re.compile("|".join(map(re.escape, (*filter(None, COLOURS.values()), RESET, ERASE_LINE))))
 """The only sequences that we write, and only to a terminal."""
 
+CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+"""C0 without tab and line feed, DEL, and C1, which some terminals obey as well."""
+
 UNSEEN = re.compile(
     "[\u034f\u115f\u1160\u3164\uffa0\ufe00-\ufe0f\U000e0000-\U000e0fff\u200b-\u200f\u2028-\u202e\u2060-\u206f]"
 )

@@ -11,7 +11,6 @@ from typing import Any
 
 from interpreters import Agent, rehearse, replay
 from interpreters.cli.main import main
-from interpreters.cli.terminal import CONTROLS
 from interpreters.recording.journal import JournalReader
 from interpreters.recording.sessions import (
     as_data,
@@ -25,6 +24,7 @@ from interpreters.recording.sessions import (
 from interpreters.testing.contracts import calls_of
 from interpreters.testing.fakes import ScriptedModel
 from tests.interpreters.evil import TOOLS, options
+from tests.interpreters.hostile_text import CONTROLS
 
 
 def read(path: Path) -> None:

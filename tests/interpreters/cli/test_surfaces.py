@@ -539,8 +539,8 @@ SURFACES: dict[str, Surface] = {
     "an answer in pieces": Surface("text", run(lambda evil: Reply(f"An answer {evil[:5000]}", chunk=1))),
     "reasoning": Surface("text", run(lambda evil: Reply("yes", reasoning=evil), options=("-v",))),
     "a call of no tool": Surface("line", run(lambda evil: call(evil))),
-    "a call's arguments": Surface("line", run(lambda evil: call("look", what=evil))),
-    "a call's arguments, by name": Surface("line", run(lambda evil: call("look", **{evil: 1}))),
+    "a call's arguments": Surface("text", run(lambda evil: call("look", what=evil))),
+    "a call's arguments, by name": Surface("text", run(lambda evil: call("look", **{evil: 1}))),
     "a call's result": Surface("text", run(lambda evil: call("look", what=f"line\n{evil}"))),
     "a call's whole result": Surface("text", run(lambda evil: call("look", what=evil), options=("-v",))),
     "a call that can't be read": Surface(
@@ -556,7 +556,7 @@ SURFACES: dict[str, Surface] = {
     "a question": Surface("line", approval("n\n")),
     "a question in full": Surface("text", approval("s\ny\n")),
     "a chat": Surface("text", chat(lambda evil: "Hi")),
-    "a chat: a command": Surface("line", chat(lambda evil: f"/{evil}".split("\n")[0])),
+    "a chat: a command": Surface("text", chat(lambda evil: f"/{evil}".split("\n")[0])),
     "a chat: the tools": Surface("text", chat(lambda evil: "/tools", name=lambda evil: evil)),
     # what is not ours
     "an error of ours": Surface("line", own_error),
@@ -633,4 +633,4 @@ def test_nothing_on_a_surface_is_obeyed(name: str, world: Callable[[str, bool], 
             assert FORGED not in written.splitlines(), (name, label, written[:800])
             # Something may be wrong with the text that is right with the harmless one, and be said.
             assert written.count(b"\n") <= before.count(b"\n") + 5, (name, label, written[:800])
-            assert len(written) < len(before) + 10_000, (name, label, len(written))
+            assert len(written) < len(before) + 20_000, (name, label, len(written))

@@ -74,14 +74,6 @@ def test_text_can_not_steer_the_terminal() -> None:
     assert file.getvalue() == screen.getvalue()
 
 
-def test_an_answer_in_a_file_is_data_that_gives_no_orders() -> None:
-    """All that a language may need stays, line ends among them; what a terminal would obey at `cat` doesn't."""
-    file = io.StringIO(newline="")
-    Terminal(file, {}).write_answer("\u200fשלום\r\n\u202eok\u200b\tdone\x1b[31m\x9b\rover\n")
-
-    assert file.getvalue() == "\u200fשלום\r\n\u202eok\u200b\tdone\\x1b[31m\\x9b\\x0dover\n"
-
-
 ANSWER = st.text("a\r\n\x1b[2J\u202e👨\u200d❤\ufe0f1م\u200cé")
 
 
@@ -91,11 +83,11 @@ def test_however_an_answer_is_cut_into_pieces_it_is_shown_the_same(
 ) -> None:
     """Sequences that are split stay shown, joiners keep what they join, and the halves of CRLF are one line end."""
     whole, pieces = (Tty() if on_terminal else io.StringIO(newline="") for _ in range(2))
-    Terminal(whole, {}).write_answer(text + "\n")
+    Terminal(whole, {}).write(text + "\n")
     terminal, ends = Terminal(pieces, {}), sorted({0, *(min(cut, len(text)) for cut in cuts), len(text)})
     for start, end in pairwise(ends):
-        terminal.write_answer(text[start:end])
-    terminal.write_answer("\n")
+        terminal.write(text[start:end])
+    terminal.write("\n")
 
     assert pieces.getvalue() == whole.getvalue()
 
