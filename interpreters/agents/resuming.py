@@ -60,6 +60,7 @@ def reopen(path: str | os.PathLike[str], model: Runtime, tools: Iterable[Usable]
     journal, reader = Journal.reopen(path, fsync=full["fsync"])
     try:
         with reader:
+            reader.check_own("resumed")  # the header says it already of what is somebody else's from the beginning
             records = tuple(reader)
         reader.check_own("resumed")
         header = reader.header
@@ -158,6 +159,8 @@ def state_after(path: str | os.PathLike[str], turn: int | None, *, foreign: bool
     also what an interrupted one came to, since nobody can resume it.
     """
     with JournalReader(path) as reader:
+        if not foreign:
+            reader.check_own("forked as it is")
         driver = follower(engine_of(reader.header), reader.header.start)
         found = reader.header.start
         number = found.counters.turn

@@ -19,6 +19,7 @@ from interpreters import Agent, Approval, AsyncAgent, Redaction, rehearse, repla
 from interpreters.hosting import AgentHost
 from interpreters.hosting.errors import HostError
 from interpreters.recording.journal import ForeignRecordingError, JournalDamagedError, JournalError
+from interpreters.recording.journal.payloads import directory_of
 from interpreters.recording.sessions import SessionInfo, list_sessions, read_transcript, search
 from interpreters.testing.fakes import ScriptedModel, call
 from tests.interpreters.evil import EVIL, places, put
@@ -344,3 +345,13 @@ def test_a_turn_that_was_interrupted_counts_as_cancelled(tmp_path: Path) -> None
             assert len(agent.state.history) == messages
     with pytest.raises(CogstepError, match="no turn 2 that has ended"):
         Agent.fork(path, model(), World().tools(), foreign=True, turn=2)
+
+
+@pytest.mark.parametrize("door", WITHOUT_A_WORD, ids=lambda door: door.__name__)
+def test_it_is_refused_before_anything_of_it_is_looked_at(door: Callable[..., None], tmp_path: Path) -> None:
+    """Its large texts may be missing, and its engine unknown: that it is foreign is what the user has to know."""
+    path = forge("somebody's own", tmp_path / "s.jsonl")
+    resummed(path, lambda lines: lines[0].update(engine="theirs.Engine"))
+    shutil.rmtree(directory_of(path))
+    with pytest.raises((ForeignRecordingError, HostError), match="not recorded by this user"):
+        door(path, World())
