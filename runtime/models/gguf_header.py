@@ -10,8 +10,9 @@ The layout, all numbers little-endian (https://github.com/ggml-org/ggml/blob/mas
 from __future__ import annotations
 
 import mmap
+import os
 import struct
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,12 @@ HEAD = struct.Struct("<4sIQQ")
 LENGTH = struct.Struct("<Q")
 KIND = struct.Struct("<I")
 
+LONGEST = 1 << 26
+"""Bytes of a header, 64 MiB: the tokens and merges of the largest vocabularies have some 16 MiB."""
+
+MOST_VALUES = 1 << 22
+"""Values of a header, items of lists of texts included: those have some 800,000."""
+
 DEEPEST = 8
 """Arrays within arrays; the format allows them, and nobody writes any."""
 
@@ -41,19 +48,20 @@ def read_gguf_header(path: Path, wanted: Collection[str]) -> dict[str, Any]:
     """
     with open_regular(path) as stream:
         try:
-            view = mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)
+            length = min(os.fstat(stream.fileno()).st_size, LONGEST)
+            view = mmap.mmap(stream.fileno(), length, access=mmap.ACCESS_READ)
         except ValueError:  # an empty file has nothing to map
             raise ModelFileError(f"{path} is empty; fetch it again", spec=str(path)) from None
         with view:
             try:
-                return _pairs(view, wanted)
+                return _pairs(view, wanted, iter(range(MOST_VALUES)))
             except (struct.error, IndexError) as error:
                 raise ModelFileError(
                     f"{path} is no GGUF file, or is cut short; fetch it again", spec=str(path)
                 ) from error
 
 
-def _pairs(view: mmap.mmap, wanted: Collection[str]) -> dict[str, Any]:
+def _pairs(view: mmap.mmap, wanted: Collection[str], left: Iterator[int]) -> dict[str, Any]:
     magic, _version, _tensors, count = HEAD.unpack_from(view, 0)
     if magic != b"GGUF":
         raise IndexError("no GGUF file")
@@ -62,14 +70,19 @@ def _pairs(view: mmap.mmap, wanted: Collection[str]) -> dict[str, Any]:
     for _ in range(count):
         key, at = _text(view, at)
         (kind,) = KIND.unpack_from(view, at)
-        value, at = _value(view, at + KIND.size, kind, keep=key in wanted)
+        value, at = _value(view, at + KIND.size, kind, left, keep=key in wanted)
         if key in wanted:
             found[key] = value
     return found
 
 
-def _value(view: mmap.mmap, at: int, kind: int, *, keep: bool, depth: int = 0) -> tuple[Any, int]:
-    """A value and the place behind it; with ``keep`` off, large ones are passed over and given as None."""
+def _value(view: mmap.mmap, at: int, kind: int, left: Iterator[int], *, keep: bool, depth: int = 0) -> tuple[Any, int]:
+    """A value and the place behind it; with ``keep`` off, large ones are passed over and given as None.
+
+    ``left`` has as many items as there may be values still: a file with holes may say that it has any number of them.
+    """
+    if next(left, None) is None:
+        raise IndexError("there are more values than any model has")
     if kind in NUMBERS:
         reader = struct.Struct(NUMBERS[kind])
         return reader.unpack_from(view, at)[0], at + reader.size
@@ -84,7 +97,7 @@ def _value(view: mmap.mmap, at: int, kind: int, *, keep: bool, depth: int = 0) -
         return None, _within(view, at + count * struct.calcsize(NUMBERS[inner]))
     items: list[Any] = []
     for _ in range(count):
-        item, at = _value(view, at, inner, keep=keep, depth=depth + 1)
+        item, at = _value(view, at, inner, left, keep=keep, depth=depth + 1)
         if keep:
             items.append(item)
     return items, at

@@ -11,6 +11,7 @@ import io
 import json
 import resource
 import shutil
+import struct
 import sys
 from collections.abc import Callable, Iterator
 from hashlib import sha256
@@ -29,12 +30,12 @@ from interpreters.testing.fakes import ScriptedModel
 from interpreters.toolbox import standard_tools
 from interpreters.tools.context import ToolContext
 from interpreters.tools.tool import ToolError
-from runtime import Adapter, LlamaOptions, Notes, load_model
+from runtime import Adapter, LlamaOptions, ModelFileError, Notes, load_model
 from runtime.models.saved_cache import read
 from runtime.models.specs import SMALL_MODEL
 from runtime.templates.files import find_template
 from tests.interpreters.journals import small
-from tests.odd_files import ODD_FILES
+from tests.odd_files import ODD_FILES, SPARSE
 
 LONG = "x" * LARGE
 
@@ -169,6 +170,31 @@ def test_what_is_no_file_to_read_is_refused_at_once(
         assert kind in ("link to itself", "link to nothing")
     assert "\n" not in raised
     assert "Errno" not in raised
+
+
+HEADS = {
+    "keys without end": struct.pack("<4sIQQ", b"GGUF", 3, 1, 1 << 60),
+    "a list without end": struct.pack("<4sIQQQ", b"GGUF", 3, 1, 1, 21)
+    + b"tokenizer.ggml.tokens"
+    + struct.pack("<IIQ", 9, 8, 1 << 60),
+    "numbers without end": struct.pack("<4sIQQQ", b"GGUF", 3, 1, 1, 21)
+    + b"tokenizer.ggml.tokens"
+    + struct.pack("<IIQ", 9, 0, 1 << 39),
+    "a text without end": struct.pack("<4sIQQQ", b"GGUF", 3, 1, 1, 1 << 39),
+}
+"""Headers of a GGUF file that say there is more than any model has, in a file of a terabyte with nothing but holes."""
+
+
+@pytest.mark.parametrize("head", HEADS.values(), ids=HEADS)
+def test_a_header_that_does_not_end_is_given_up(tmp_path: Path, head: bytes, little_memory: None) -> None:
+    """It is followed as far as those of the largest vocabularies go."""
+    path = tmp_path / "model.gguf"
+    with path.open("wb") as file:
+        file.write(head)
+        file.truncate(SPARSE)
+
+    with pytest.raises(ModelFileError, match="no GGUF file"):
+        find_template(str(path))
 
 
 def test_an_odd_file_takes_nothing_with_it(tmp_path: Path) -> None:

@@ -141,6 +141,18 @@ def test_what_is_written_is_the_users_alone(
     assert modes
 
 
+def test_a_recording_that_begins_in_an_empty_file_is_the_users_alone(tmp_path: Path) -> None:
+    """As ``touch`` or ``mktemp`` leaves one. Of a recording that is there the mode is the user's own choice."""
+    path = tmp_path / "s.jsonl"
+    path.touch(mode=0o644)
+    record(path)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+    path.chmod(0o640)
+    resume(path)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o640
+
+
 @pytest.mark.parametrize("plant", PLANTED.values(), ids=PLANTED)
 @surfaces
 def test_nothing_is_written_through_a_planted_link(
