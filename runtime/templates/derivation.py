@@ -35,6 +35,7 @@ from runtime.templates.probing import (
     holds_probes,
     opened_for,
     reasoning_keys,
+    texts_of,
 )
 from runtime.templates.switches import Switch, find_switch
 
@@ -52,6 +53,10 @@ SPOKEN = (("<think>", "</think>"), ("[THINK]", "[/THINK]"))
 
 LONGEST_MARKER = 64
 """Characters. What is longer between two calls, or behind the last one, is the template's prose and no marker."""
+
+
+LONGEST_TEXT = 256
+"""Characters of any text of a format."""
 
 
 @frozen
@@ -141,7 +146,9 @@ def derive(apply: Apply, source: str) -> Derived:
     if shown.one is None and spec.calls is None:
         spec, evidence = _told(prober, spec, evidence)
     spec, evidence = _led(shown, spec, evidence)
-    if holds_probes(spec):  # nothing gets here that does; and if ever anything did, it would be no format
+    # Nothing gets here that holds probes; and if ever anything did, it would be no format. Nor would a book: whatever is
+    # read of a reply is compared with the beginnings of markers.
+    if holds_probes(spec) or any(len(text) > LONGEST_TEXT for text in texts_of(spec)):
         spec, evidence = evolve(PLAIN, name="derived"), []
     spec = next((known for known in FORMATS.values() if _is_known(spec, known)), spec)
     offered = prober.shows_tools()

@@ -28,9 +28,18 @@ MOST_NAMES = 16
 """So many names of a template's own are tried. Each takes some renderings, and there might be thousands."""
 
 
+LONGEST_NAME = 64
+"""Characters."""
+
+
 def reasoning_keys(source: str) -> tuple[str, ...]:
     """The keys under which this template may look for a message's reasoning: the usual ones, and its own."""
-    return tuple(dict.fromkeys((*REASONING_KEYS, *OTHER_KEYS.findall(source))))[: len(REASONING_KEYS) + MOST_NAMES]
+    return tuple(dict.fromkeys((*REASONING_KEYS, *names(OTHER_KEYS, source))))[: len(REASONING_KEYS) + MOST_NAMES]
+
+
+def names(pattern: re.Pattern[str], source: str) -> list[str]:
+    """What a pattern finds in a template's source, each once, without what is too long for a name."""
+    return [name for name in dict.fromkeys(pattern.findall(source)) if len(name) <= LONGEST_NAME]
 
 
 @frozen

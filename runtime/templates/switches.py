@@ -26,7 +26,7 @@ from typing import Any
 from attrs import frozen
 
 from cognition.parsing import FormatSpec
-from runtime.templates.probing import MOST_NAMES, Prober, opened_as
+from runtime.templates.probing import MOST_NAMES, Prober, names, opened_as
 
 
 @frozen
@@ -131,7 +131,7 @@ def _candidates(trial: _Trial, source: str) -> Iterator[Switch]:
     for name in LEVELS:
         if name in source:
             yield from _levels(trial, name)
-    for name in list(dict.fromkeys(OTHER_NAMES.findall(source)))[:MOST_NAMES]:
+    for name in names(OTHER_NAMES, source)[:MOST_NAMES]:
         if name not in NAMED and name not in LEVELS:
             for off, on in OTHER_VALUES:
                 without, with_it = trial.prompt(**{name: off}), trial.prompt(**{name: on})

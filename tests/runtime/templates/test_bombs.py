@@ -19,6 +19,7 @@ import pytest
 
 from runtime.backend import LONGEST_TEMPLATE
 from runtime.errors import TemplateError
+from runtime.templates.probing import texts_of
 from runtime.templates.template import ChatTemplate
 from tests.runtime.conftest import installed_or_skip
 from tests.runtime.templates.bombs import BOMBS
@@ -116,6 +117,19 @@ def test_a_template_that_is_longer_than_any_is_not_read(size: int, piece: str) -
     """It is refused before anything looks through it."""
     with pytest.raises(TemplateError, match="more than 250,000 characters"):
         ChatTemplate((piece * (size // len(piece) + 1))[:size])
+
+
+def test_no_format_holds_a_book() -> None:
+    """A marker or a name of the template's own making is as long as such are."""
+    letters = "a" * 300
+    source = (
+        "{% for m in messages %}<|im_start|>{{ m.role }}\n"
+        f"{{% if m.reasoning_content %}}<{letters}>{{{{ m.reasoning_content }}}}</{letters}>{{% endif %}}"
+        f"{{{{ m.content }}}}<|{letters}|>\n{{% endfor %}}{{{{ '<think>' if think_{letters} }}}}"
+    )
+    found = ChatTemplate(source, apart=False).derivation
+
+    assert max(map(len, (*texts_of(found.spec), *found.evidence, str(found.switch))), default=0) <= 256
 
 
 @pytest.mark.parametrize("token", ["bos_token", "eos_token"])
