@@ -130,7 +130,11 @@ class _Shown:
 
 
 def derive(apply: Apply, source: str) -> Derived:
-    """Everything that can be found out about a template. Never raises: what is not found is a warning."""
+    """Everything that can be found out about a template. What is not found is a warning.
+
+    Raises:
+        TemplateStoppedError: it was stopped while it rendered one of the probes.
+    """
     prober = Prober(apply)
     keys = reasoning_keys(source)
     shown = _show(prober, keys)
@@ -146,8 +150,8 @@ def derive(apply: Apply, source: str) -> Derived:
     if shown.one is None and spec.calls is None:
         spec, evidence = _told(prober, spec, evidence)
     spec, evidence = _led(shown, spec, evidence)
-    # Nothing gets here that holds probes; and if ever anything did, it would be no format. Nor would a book: whatever is
-    # read of a reply is compared with the beginnings of markers.
+    # Nothing gets here that holds probes; and if ever anything did, it would be no format. Nor would a book be one: all
+    # of a reply is compared with the beginnings of markers.
     if holds_probes(spec) or any(len(text) > LONGEST_TEXT for text in texts_of(spec)):
         spec, evidence = evolve(PLAIN, name="derived"), []
     spec = next((known for known in FORMATS.values() if _is_known(spec, known)), spec)

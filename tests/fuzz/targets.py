@@ -7,7 +7,7 @@ not find letter by letter.
     parser       any format, any text, any cuts: no exception, the same outputs for every cut, no marker shown, each
                  call announced and closed once, the raw text kept
     repair       any text as a call of any shape: no exception, values that go into JSON, valid JSON left alone
-    derivation   any template: a syntax error or a format; whatever it renders and derives is no exception but a
+    derivation   any template: an error or a format; whatever it renders and derives is no exception but a
                  ``TemplateError``, and the format goes through JSON and back
     schema       any JSON as a tool's schema: a grammar for its calls, or the error that says what is not supported
 
@@ -163,10 +163,10 @@ def check_derivation(data: bytes) -> None:
     """All bytes are the template."""
     source = spelled(data, JINJA)
     try:
-        template = ChatTemplate(source, bos_token="<s>", eos_token="</s>", steps=STEPS, size=SIZE)
+        template = ChatTemplate(source, bos_token="<s>", eos_token="</s>", steps=STEPS, size=SIZE, apart=False)
+        spec = template.format_spec()
     except TemplateError:
         return
-    spec = template.format_spec()
     assert from_data(json.loads(json.dumps(to_data(spec))), FormatSpec) == spec, "the format does not go through JSON"
     try:
         rendered = template.render(ModelRequest("S", MESSAGES, TOOLS, GenerationOptions()))
