@@ -402,6 +402,8 @@ class AsyncInterpreter(Interpreter):
         except (CogstepError, NotBegun):  # the embedding program's own fault, as in a turn of its own
             raise
         except Exception as error:
+            if self.program.raise_tool_errors:
+                raise
             return WorkerFailed(effect.effect_id, describe(error), child.driver.state.spent.usage)
         return worker_answer(effect, child.finished)
 

@@ -49,7 +49,7 @@ from cognition import (
     to_data,
 )
 from cognition.decisions import ANSWERS, Effect
-from interpreters.loop.letters import NotBegun, Turn
+from interpreters.loop.letters import Fault, NotBegun, Turn
 from interpreters.loop.spawning import IN_PART
 from interpreters.loop.stream import BROKEN_OFF, ReplyStream
 from interpreters.observing.observers import Observers
@@ -59,7 +59,7 @@ from interpreters.program.later import LATER, Later, Postponable
 from interpreters.program.program import NEEDS_A_LOOP, Consulted, Program, consultation
 from interpreters.threads.offloading import awaited, in_thread
 from interpreters.tools.context import ToolContext
-from interpreters.tools.tool import LEFT, describe, run_tool, run_tool_async
+from interpreters.tools.tool import LEFT, MEANT, describe, run_tool, run_tool_async
 from runtime.awaiting import reading
 
 HOOK_FAILED = "the hook failed"
@@ -106,7 +106,7 @@ which the session knows by then; anywhere else None is no answer."""
 
 Performers = Mapping[type[Effect], Performer]
 
-Answered = Input | Later
+Answered = Input | Later | Fault
 """What a performer gives in the end."""
 
 
@@ -161,17 +161,27 @@ async def call_model_async(effect: CallModel, scope: Scope) -> Input | None:
     return reply.answer()
 
 
-def call_tool(effect: CallTool, scope: Scope) -> Input:
+def call_tool(effect: CallTool, scope: Scope) -> Input | Fault:
     """Run the tool; whatever it does wrong is a result that the model can read."""
-    return run_tool(scope.program.tools[effect.call.name], effect, scope.context or _missing())
+    context = scope.context or _missing()
+    return _or_fault(run_tool(scope.program.tools[effect.call.name], effect, context), context, scope)
 
 
-async def call_tool_async(effect: CallTool, scope: Scope) -> Input:
+async def call_tool_async(effect: CallTool, scope: Scope) -> Input | Fault:
     """``call_tool`` under asyncio: an ``async def`` in the loop, any other on a thread."""
     tool = scope.program.tools[effect.call.name]
     if tool.is_async:
-        return await run_tool_async(tool, effect, scope.context or _missing())
+        context = scope.context or _missing()
+        return _or_fault(await run_tool_async(tool, effect, context), context, scope)
     return await in_thread(partial(call_tool, effect, scope))
+
+
+def _or_fault(answer: Input, context: ToolContext[Any], scope: Scope) -> Input | Fault:
+    """A call's result; where the program wants that, a tool's mistake instead, which ends the run."""
+    error = context.error
+    if error is None or not scope.program.raise_tool_errors or isinstance(error, MEANT):
+        return answer
+    return Fault(scope.turn, error)
 
 
 def ask_program(effect: Consulted, scope: Scope) -> Answered | Future[Answered]:

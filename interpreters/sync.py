@@ -279,8 +279,10 @@ class SyncInterpreter(Interpreter):
             return None
         if answer is LATER:
             return self._open(Postponed(scope.turn, effect.effect_id))
+        if isinstance(answer, Fault):
+            raise answer.error
         if isinstance(effect, CallTool):
-            self._contexts.pop(effect.effect_id, None)
+            self._release(effect.effect_id)
         return None if scope.turn.is_over() else answer
 
     def _perform_beside(self, effect: Effect, context: ToolContext[Any] | None = None) -> None:
@@ -381,6 +383,8 @@ class SyncInterpreter(Interpreter):
             letter = Fault(parent, error)
         except BaseException as error:  # whatever ends a worker's thread, the turn must not wait for ever
             letter = WorkerFailed(effect.effect_id, describe(error), child.driver.state.spent.usage)
+            if self.program.raise_tool_errors:
+                letter = Fault(parent, error)
         finally:
             child.close(0)
         if self._crew.waits_for(own):

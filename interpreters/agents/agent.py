@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from types import TracebackType
 from typing import Any, NoReturn, TypeVar, overload
 
@@ -10,6 +11,7 @@ from interpreters.agents.answers import StructuredResult
 from interpreters.agents.assembly import NO_TYPE, start_of_turn, user_input
 from interpreters.agents.base import CLOSE_SECONDS, LOG, BaseAgent, closing_after, loop_runs_here
 from interpreters.agents.results import RunResult
+from interpreters.agents.streaming import TurnEvents
 from interpreters.sync import SyncInterpreter
 from runtime.checking import checked_call
 
@@ -76,8 +78,11 @@ class Agent(BaseAgent):
             AgentClosedError: after ``close()``.
             JournalWriteError: the recording can't go on.
         """
-        self._check_open()
         self._look_for_loop()
+        return self._run(text, returns)
+
+    def _run(self, text: str, returns: Any) -> RunResult:
+        self._check_open()
         self._interpreter.run(user_input(text, returns))
         return self._result(self._interpreter.began, returns)
 
@@ -91,6 +96,20 @@ class Agent(BaseAgent):
         self._look_for_loop()
         self._interpreter.run(None)
         return self._result(began)
+
+    def stream(self, text: str, *, returns: Any = NO_TYPE) -> TurnEvents:
+        """Say something and read the turn's events as they come; takes and raises what ``run`` does.
+
+            for event in agent.stream("Tell me a story."):
+                if isinstance(event.value, events.TextDelta):
+                    print(event.value.text, end="")
+
+        The turn runs on a thread of its own, and so do ``approve`` and the like. A reader that is slow holds the model
+        up. Leaving the loop early cancels the turn; ``with agent.stream(...) as events`` says when, and keeps
+        ``events.result``.
+        """
+        self._check_open()
+        return TurnEvents(self._interpreter, partial(self._run, text, returns))
 
     @checked_call
     def answer(self, effect_id: str, answer: Any) -> RunResult:

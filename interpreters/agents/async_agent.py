@@ -26,10 +26,7 @@ T = TypeVar("T")
 BEHIND = 64
 """Events that a reader of a stream may be behind before the model waits for it: some lines of text."""
 
-STREAMED = (
-    "a stream is opened by `async with` and read by `async for`; without an event loop, use Agent with observers, or a "
-    "handle"
-)
+STREAMED = "a stream is opened by `async with` and read by `async for`; without an event loop, use Agent.stream"
 
 
 class AsyncAgent(BaseAgent):

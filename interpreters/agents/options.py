@@ -122,6 +122,13 @@ class ProgramOptions(Carrying, total=False):
     owns_model: Annotated[
         bool, Option(True, "Whether the model is closed with the agent. Agents that share one need False.")
     ]
+    raise_tool_errors: Annotated[
+        bool,
+        Option(
+            False,
+            "For tests: whether what a tool raises is raised by `run`. Else it is logged, and told to the model.",
+        ),
+    ]
     clock: Annotated[Clock | None, Option(None, "Where time comes from; tests give a `fakes.FakeClock`.")]
     engine: Annotated[EngineFactory, Option(LLMEngine, "Makes the agent's logic of its configuration.")]
 

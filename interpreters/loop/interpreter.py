@@ -394,7 +394,9 @@ class Interpreter(ABC):
     def _release(self, effect_id: EffectId) -> None:
         """Nobody works at this effect any more."""
         self._deadlines.pop(effect_id, None)
-        self._contexts.pop(effect_id, None)
+        context = self._contexts.pop(effect_id, None)
+        if context is not None and context.error is not None:
+            self.observers.note_cause(effect_id, context.error)
         self._crew.settled(effect_id)
 
     def _stop(self, effect_id: EffectId) -> None:

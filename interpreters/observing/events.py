@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import ClassVar
 
-from attrs import frozen
+from attrs import evolve, field, frozen
 
 from cognition.codec import tags_of
 from cognition.decisions import (
@@ -172,6 +172,14 @@ class Event:
     """Counts the events of a session from 1; an observer that sees a gap has missed something."""
     value: Told
     """What happened. Inputs say in ``at`` when."""
+    error: BaseException | None = field(default=None, init=False, eq=False)
+    """Of a ``ToolFailed`` in this process: what the tool raised, with its traceback. No part of the event's data."""
+
+    def caused_by(self, error: BaseException | None) -> Event:
+        """The same event with what the tool raised."""
+        caused = evolve(self)
+        object.__setattr__(caused, "error", error)
+        return caused
 
 
 Observer = Callable[[Event], object]

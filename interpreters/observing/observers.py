@@ -10,9 +10,11 @@ from cognition import (
     AgentState,
     AssistantMessage,
     ConfigError,
+    EffectId,
     Input,
     Message,
     Thinking,
+    ToolFailed,
     ToolMessage,
     Transition,
     UserMessage,
@@ -87,6 +89,8 @@ class Observers:
         self._session = session
         self._sequence = 0
         self._place = (0, 0, 1)
+        self._causes: dict[EffectId, BaseException] = {}
+        """What tools raised whose failure is about to be told."""
         self._warned: set[str] = set()
         """Warnings of replies that observers were told of already."""
 
@@ -145,7 +149,15 @@ class Observers:
             return
         turn, step, attempt = self._place
         self._sequence += 1
-        self.forward(Event(self._session, turn, step, attempt, self._sequence, value))
+        event = Event(self._session, turn, step, attempt, self._sequence, value)
+        if self._causes and isinstance(value, ToolFailed):
+            event = event.caused_by(self._causes.pop(value.effect_id, None))
+        self.forward(event)
+
+    def note_cause(self, effect_id: EffectId, error: BaseException) -> None:
+        """What a tool raised; the event of its failure will have it."""
+        if self._observers:
+            self._causes[effect_id] = error
 
     def forward(self, event: Event) -> None:
         """Tell everybody of an event as it is: a worker's, with the tags of its own session."""

@@ -85,6 +85,8 @@ class Program:
     """Gives a value with the texts that the recording hides: workers are not recorded, and work with the real ones."""
     postpones: bool = True
     """Whether effects may be answered later. Not so for a worker, which ends with its parent's run."""
+    raise_tool_errors: bool = False
+    """Whether a mistake of a tool ends the run and is raised by it."""
     performers: Mapping[type[Effect], Callable[..., Any]] = field(factory=dict)
     """Carry effects out in place of the usual ones: see ``performers``."""
 

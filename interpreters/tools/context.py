@@ -27,7 +27,7 @@ class ToolContext(Generic[Deps]):
     ['name']
     """
 
-    __slots__ = ("_begins", "_cancelled", "_report", "call_id", "deps", "session", "tool")
+    __slots__ = ("_begins", "_cancelled", "_report", "call_id", "deps", "error", "session", "tool")
 
     def __init__(
         self,
@@ -45,6 +45,8 @@ class ToolContext(Generic[Deps]):
         self.call_id = call_id
         self.tool = tool
         """The tool's name."""
+        self.error: BaseException | None = None
+        """What the tool raised, once it has failed."""
         self._report = report
         self._begins = begins
         self._cancelled = False

@@ -49,4 +49,8 @@ def as_tools(usable: Iterable[Usable]) -> tuple[Tool[..., Any], ...]:
 def _as_tool(one: Usable) -> Tool[..., Any]:
     if isinstance(one, ToolSpec):
         return ExternalTool(one)
-    return one if isinstance(one, Tool) else Tool(one)
+    made = one if isinstance(one, Tool) else Tool(one)
+    if made.is_method:
+        name = made.function.__qualname__
+        raise ConfigError(f"{name} is a method of a class: give it of an object, as in shop.{made.function.__name__}")
+    return made

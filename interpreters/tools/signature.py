@@ -45,7 +45,8 @@ def parameters(
         ) from error
     parameters: dict[str, Parameter] = {}
     context_name = None
-    for name, declared in inspect.signature(function).parameters.items():
+    declarations = list(inspect.signature(function).parameters.items())
+    for name, declared in declarations[1:] if is_method(function) else declarations:
         where = f"tool {label!r}, parameter {name!r}"
         kind = hints.get(name)
         if get_origin(kind) is ToolContext or kind is ToolContext:
@@ -54,9 +55,18 @@ def parameters(
         if declared.kind not in (declared.POSITIONAL_OR_KEYWORD, declared.KEYWORD_ONLY):
             raise ConfigError(f"{where}: models name their arguments; *args, **kwargs and '/' can't be filled in")
         if name not in hints:
-            raise ConfigError(f"{where} has no type; write {name}: str, say (for a method, decorate the bound one)")
+            raise ConfigError(f"{where} has no type; write {name}: str, say")
         parameters[name] = _parameter(name, kind, declared.default, where, described.get(name))
     return parameters, context_name
+
+
+def is_method(function: Callable[..., Any]) -> bool:
+    """Whether it is a function of a class that is called on its objects, seen before there is such an object."""
+    if not inspect.isfunction(function) or "self" not in inspect.signature(function).parameters:
+        return False
+    owner = function.__qualname__.rpartition(".")[0]
+    first = next(iter(inspect.signature(function).parameters))
+    return first == "self" and "self" not in function.__annotations__ and bool(owner) and not owner.endswith("<locals>")
 
 
 def is_async(function: Callable[..., Any]) -> bool:

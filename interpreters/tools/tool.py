@@ -17,8 +17,10 @@ from __future__ import annotations
 import functools
 import inspect
 import json
+import logging
 import operator
 from collections.abc import Callable, Mapping
+from copy import copy
 from datetime import date, datetime
 from decimal import Decimal
 from enum import Enum
@@ -34,6 +36,7 @@ from interpreters.tools.signature import (
     context_name,
     described,
     is_async as is_async,
+    is_method,
     object_schema,
     parameters,
     summary,
@@ -46,6 +49,8 @@ if TYPE_CHECKING:
     from interpreters.tools.full_check import FullCheck
 
 # cattrs is imported at the first call of a tool: `cogstep --help` and programs that only declare tools never need it.
+
+LOG = logging.getLogger("cogstep")
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -77,6 +82,7 @@ class Tool(Generic[P, R]):
         function: Callable[P, R],
         *,
         name: str | None = None,
+        description: str | None = None,
         read_only: bool = False,
         idempotent: bool = False,
         approval: bool = False,
@@ -86,13 +92,14 @@ class Tool(Generic[P, R]):
         self.timeout = timeout
         self.is_async = is_async(function)
         """Whether it is an ``async def``."""
+        self.is_method = is_method(function)
         label = name or str(getattr(function, "__name__", type(function).__name__))
         _check_timeout(label, timeout)
         text = inspect.getdoc(function) or ""
         self._parameters, self._context_name = parameters(function, label, described(text))
-        self.spec = ToolSpec(
-            label, summary(text), object_schema(self._parameters.values()), read_only, idempotent, approval
-        )
+        told = summary(text) if description is None else description
+        schema = object_schema(self._parameters.values())
+        self.spec = ToolSpec(label, told, schema, read_only, idempotent, approval)
         self._required = frozenset(item.name for item in self._parameters.values() if item.required)
         # Which names there have to be and may be; what stands under them is checked one by one.
         self._names: Schema = {
@@ -158,6 +165,17 @@ class Tool(Generic[P, R]):
 
     def __repr__(self) -> str:
         return f"<Tool {self.spec.name}>"
+
+    is_method = False
+    """Whether it was decorated in a class and needs an object: ``shop.order`` can be called, ``Shop.order`` can not."""
+
+    def __get__(self, instance: object, owner: type | None = None) -> Tool[..., Any]:
+        """The tool of an object, where it was decorated in a class."""
+        if instance is None or not self.is_method:
+            return self
+        bound = copy(self)
+        bound.function, bound.is_method = self.function.__get__(instance), False
+        return bound
 
     def call(self, arguments: Mapping[str, Any], context: ToolContext[Any]) -> str:
         """Check and structure the arguments, call the function, and give its result as text.
@@ -263,6 +281,7 @@ def tool(function: Callable[P, R], /) -> Tool[P, R]: ...
 def tool(
     *,
     name: str | None = None,
+    description: str | None = None,
     read_only: bool = False,
     idempotent: bool = False,
     approval: bool = False,
@@ -275,8 +294,8 @@ def tool(
 
     Args:
         function: takes arguments that JSON can carry, each with a type; a ``ToolContext`` is handed in if asked for.
-        options: ``name`` instead of the function's own; ``read_only``, ``idempotent`` and ``approval`` as in
-            ``ToolSpec``; ``timeout`` in seconds.
+        options: ``name`` instead of the function's own, ``description`` instead of its docstring's; ``read_only``,
+            ``idempotent`` and ``approval`` as in ``ToolSpec``; ``timeout`` in seconds.
 
     Raises:
         ConfigError: a parameter has no type, or one that JSON has no form for.
@@ -291,6 +310,7 @@ def run_tool(tool: Tool[..., Any], effect: CallTool, context: ToolContext[Any]) 
     try:
         return ToolReturned(effect.effect_id, tool.call(effect.call.arguments, context))
     except TOOL_FAULTS as error:
+        context.error = error
         return _failed(effect, error)
 
 
@@ -301,6 +321,7 @@ async def run_tool_async(
     try:
         return ToolReturned(effect.effect_id, await tool.call_async(effect.call.arguments, context))
     except TOOL_FAULTS as error:
+        context.error = error
         return _failed(effect, error)
 
 
@@ -330,7 +351,13 @@ TOOL_FAULTS = (Exception, ToolCancelled, SystemExit)
 """SystemExit: a tool that calls sys.exit() must not take the session with it."""
 
 
+MEANT = (ToolError, ToolCancelled)
+"""What a tool raises to say something; anything else is a mistake of it, which its author has to find."""
+
+
 def _failed(effect: CallTool, error: BaseException) -> ToolFailed:
+    level = logging.DEBUG if isinstance(error, MEANT) else logging.WARNING
+    LOG.log(level, "the tool %s failed", effect.call.name, exc_info=error)
     match error:
         case ToolRetry():
             return ToolFailed(effect.effect_id, f"{error}\nTry again.")

@@ -1,0 +1,142 @@
+"""A turn's events as they come, without an event loop: ``for event in agent.stream(text)``.
+
+The turn runs on a thread of its own, and its events come through a queue of a fixed length to whoever iterates.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from queue import Empty, SimpleQueue
+from threading import get_ident
+from types import TracebackType
+
+from cognition import CogstepError
+from interpreters.agents.base import CLOSE_SECONDS
+from interpreters.agents.results import RunResult
+from interpreters.loop.interpreter import Interpreter
+from interpreters.observing.events import Event, Inline
+from interpreters.threads.pool import ThreadPool
+
+BEHIND = 64
+"""Events that a reader may be behind before the turn waits for it: some lines of text."""
+
+
+class TurnEvents(Iterator[Event]):
+    """The events of one turn, and its result. The turn begins with the first event that is asked for.
+
+    A reader that is slow holds the model up. One that stops early cancels the turn and waits for its end: at the end of
+    a ``with`` block, at ``close()``, or when the loop over it is left and nothing refers to it any more.
+    """
+
+    def __init__(self, interpreter: Interpreter, run: Callable[[], RunResult]) -> None:
+        self._turn = StreamedTurn(interpreter, run)
+
+    @property
+    def result(self) -> RunResult:
+        """What ``run`` would have given; there once the events have ended.
+
+        Raises:
+            CogstepError: they have not ended yet; or what ``run`` would have raised.
+        """
+        if self._turn.error is not None:
+            raise self._turn.error
+        if self._turn.result is None:
+            raise CogstepError("the turn has not ended yet; read its events to their end first")
+        return self._turn.result
+
+    def __next__(self) -> Event:
+        event = self._turn.take()
+        if event is not None:
+            return event
+        if self._turn.error is not None and not self._turn.left:
+            raise self._turn.error
+        raise StopIteration
+
+    def close(self) -> None:
+        """Cancel the turn if it has not ended, and wait for its end. A second call does nothing."""
+        self._turn.leave(CLOSE_SECONDS)
+
+    def __enter__(self) -> TurnEvents:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        self._turn.leave(CLOSE_SECONDS)
+
+
+class StreamedTurn:
+    """The turn behind ``TurnEvents``. Its thread refers to this and not to them, so that they can be dropped.
+
+    Queues and plain attributes only: an interrupt in the reader's thread must leave no lock behind.
+    """
+
+    def __init__(self, interpreter: Interpreter, run: Callable[[], RunResult]) -> None:
+        self.result: RunResult | None = None
+        self.error: BaseException | None = None
+        self.left = False
+        """Nobody reads any more."""
+        self._interpreter = interpreter
+        self._run = run
+        self._events: SimpleQueue[Event | None] = SimpleQueue()
+        """What is unread; None at the end."""
+        self._room: SimpleQueue[None] = SimpleQueue()
+        """An entry for each event that may still be added."""
+        for _ in range(BEHIND):
+            self._room.put(None)
+        self._ended: SimpleQueue[None] = SimpleQueue()
+        self._pool: ThreadPool | None = None
+        self._thread = 0
+        """The identifier of the turn's thread."""
+        self._over = False
+        """The end was read."""
+
+    def take(self) -> Event | None:
+        """The next event; None at the end."""
+        if self._over or self.left:
+            return None
+        if self._pool is None:
+            self._pool = ThreadPool()
+            self._pool.start(self._drive)
+        event = self._events.get()
+        if event is None:
+            self._over = True
+        else:
+            self._room.put(None)
+        return event
+
+    def leave(self, seconds: float) -> None:
+        """Cancel the turn if it has not ended, and wait for its end."""
+        if self.left:
+            return
+        self.left = True
+        if self._pool is not None and not self._over:
+            self._interpreter.cancel("the stream was left")
+            self._room.put(None)
+            if self._thread != get_ident():  # else its own thread has dropped it
+                with contextlib.suppress(Empty):
+                    self._ended.get(timeout=seconds)
+
+    def _drive(self) -> None:
+        """On the turn's thread."""
+        self._thread = get_ident()
+        observers, taker = self._interpreter.observers, Inline(self._add)
+        observers.add(taker)
+        try:
+            self.result = self._run()
+        except BaseException as error:  # raised where the events are read
+            self.error = error
+        finally:
+            observers.remove(taker)
+            self._events.put(None)
+            self._ended.put(None)
+
+    def _add(self, event: Event) -> None:
+        if not self.left:
+            self._room.get()
+        if not self.left:
+            self._events.put(event)
