@@ -32,7 +32,10 @@ KIND = struct.Struct("<I")
 LONGEST = 1 << 26
 """Bytes of a header, 64 MiB: the tokens and merges of the largest vocabularies have some 16 MiB."""
 
-MOST_VALUES = 1 << 22
+MOST_KEYS = 1 << 14
+"""Keys of a header; models have some fifty."""
+
+MOST_VALUES = 1 << 21
 """Values of a header, items of lists of texts included: those have some 800,000."""
 
 DEEPEST = 8
@@ -65,6 +68,8 @@ def _pairs(view: mmap.mmap, wanted: Collection[str], left: Iterator[int]) -> dic
     magic, _version, _tensors, count = HEAD.unpack_from(view, 0)
     if magic != b"GGUF":
         raise IndexError("no GGUF file")
+    if count > MOST_KEYS:
+        raise IndexError("there are more keys than any model has")
     found: dict[str, Any] = {}
     at = HEAD.size
     for _ in range(count):
