@@ -15,6 +15,7 @@ from runtime.backend import CACHE_BYTES, CONVERSATIONS, DEFAULT_CONTEXT, FEWEST_
 from runtime.errors import LoadCancelledError, ModelFileError, ModelOptionsError
 from runtime.files import UnusableFileError, check_regular
 from runtime.llama.options import MOST_SEQUENCES, WHOLE_TYPES, Adapter, CacheType, LlamaOptions, Rope
+from runtime.models.gguf_header import check_gguf
 from runtime.models.lazy_package import import_lazily
 
 import_lazily("llama_cpp")
@@ -118,7 +119,7 @@ def open_model(path: Path, options: LlamaOptions, on_progress: Callable[[float],
     """Load the weights.
 
     Raises:
-        ModelFileError: llama.cpp can't; the message holds its reason.
+        ModelFileError: llama.cpp can't, the message holds its reason; or would abort the process.
         LoadCancelledError: ``on_progress`` returned False.
     """
     cancelled = False
@@ -129,6 +130,7 @@ def open_model(path: Path, options: LlamaOptions, on_progress: Callable[[float],
         cancelled = cancelled or not on_progress(fraction)
         return not cancelled
 
+    check_gguf(path)
     params = native.llama_model_default_params()
     params.n_gpu_layers = -1 if options.gpu_layers is None else options.gpu_layers  # negative: all
     params.load_mode = _load_mode(options, params.load_mode)
@@ -325,6 +327,7 @@ def _add_adapters(model: Any, context: Any, adapters: tuple[Adapter, ...]) -> No
             raise ModelOptionsError(f"the adapter {error}", spec=str(adapter.path)) from error
         except OSError as error:
             raise ModelOptionsError(f"there is no adapter {adapter.path}", spec=str(adapter.path)) from error
+        check_gguf(adapter.path)
         recent_errors.clear()
         made: Any = native.llama_adapter_lora_init(model, os.fsencode(adapter.path))
         if not made:

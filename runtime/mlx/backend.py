@@ -19,7 +19,7 @@ from attrs import evolve
 from mlx.utils import tree_flatten
 from tokenizers import Tokenizer
 
-from cognition import GenerationOptions
+from cognition import CogstepError, GenerationOptions
 from runtime.backend import (
     CACHE_BYTES,
     CONVERSATIONS,
@@ -76,9 +76,17 @@ class MlxBackend:
         self._batches = 0
         try:
             self._open(path, context_tokens)
-        except BaseException:
+        except BaseException as error:
             self.close()
-            raise
+            if isinstance(error, CogstepError):
+                raise
+            # Whatever MLX meets in foreign files: its errors have no base class of their own, and a panic of the
+            # tokenizers' is not even an Exception.
+            reason = str(error).partition("\n")[0].strip() or "no reason given"
+            raise ModelFileError(
+                f"MLX can't load {path} ({type(error).__name__}: {reason}); fetch it again, or update mlx-lm",
+                spec=str(path),
+            ) from error
 
     def _open(self, path: Path, context_tokens: int | None) -> None:
         files = read_mlx_directory(path)
@@ -88,17 +96,10 @@ class MlxBackend:
             # There MLX compiles fused operations with the machine's C++ compiler: 2 s before the first token of a fresh
             # process, a failure where there is no compiler, and not one token a second gained (measured).
             mx.disable_compile()
-        try:
-            self._model = _load_weights(path, files.config)
-            if on_cpu:
-                _widen(self._model)
-            self._tokenizer = _load_tokenizer(path)
-        except Exception as error:  # whatever MLX meets in foreign files: its errors have no base class of their own
-            reason = str(error).partition("\n")[0].strip() or "no reason given"
-            raise ModelFileError(
-                f"MLX can't load {path} ({type(error).__name__}: {reason}); fetch it again, or update mlx-lm",
-                spec=str(path),
-            ) from error
+        self._model = _load_weights(path, files.config)
+        if on_cpu:
+            _widen(self._model)
+        self._tokenizer = _load_tokenizer(path)
         self._vocabulary = Vocabulary(self._tokenizer)
         self.vocabulary = self._vocabulary.size
         self.special = self._vocabulary.special

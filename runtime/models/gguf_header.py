@@ -4,6 +4,7 @@ The layout, all numbers little-endian (https://github.com/ggml-org/ggml/blob/mas
 
     "GGUF"  version (4 bytes)  number of tensors (8)  number of pairs (8)
     then each pair: key (text)  type of the value (4)  value
+    then each tensor: name (text)  number of sizes (4)  each size (8)  type of its numbers (4)  where they begin (8)
     a text: its length (8), its bytes; an array: type of its items (4), how many (8), the items
 """
 
@@ -12,10 +13,12 @@ from __future__ import annotations
 import mmap
 import os
 import struct
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
+from cognition.checking import shown
 from runtime.errors import ModelFileError
 from runtime.files import open_regular
 
@@ -29,6 +32,10 @@ HEAD = struct.Struct("<4sIQQ")
 LENGTH = struct.Struct("<Q")
 KIND = struct.Struct("<I")
 
+DEEPEST = 8
+"""Arrays within arrays; the format allows them, and nobody writes any."""
+
+
 LONGEST = 1 << 26
 """Bytes of a header, 64 MiB: the tokens and merges of the largest vocabularies have some 16 MiB."""
 
@@ -36,19 +43,77 @@ MOST_KEYS = 1 << 14
 """Keys of a header; models have some fifty."""
 
 MOST_VALUES = 1 << 21
-"""Values of a header, items of lists of texts included: those have some 800,000."""
+"""Values of a header, items of lists of texts included: those have some 800,000. A file with holes may say that it has
+any number of them."""
 
-DEEPEST = 8
-"""Arrays within arrays; the format allows them, and nobody writes any."""
+LONGEST_TEXT = 1 << 24
+"""Bytes of a text that is kept: a chat template has a few thousand."""
+
+MOST_TENSORS = 1 << 20
+MOST_SIZES = 4
+"""``GGML_MAX_DIMS`` of ggml."""
+
+VECTORS = (0, 24, 25, 26, 27, 28)
+"""Types of tensors of one size: F32, and whole numbers."""
+
+MOST_LAYERS = 512
+"""``LLAMA_MAX_LAYERS`` of llama.cpp, which aborts the process beyond it."""
+
+MOST = 2**31 - 1
+"""Of what llama.cpp counts in 32 bits."""
 
 
-def read_gguf_header(path: Path, wanted: Collection[str]) -> dict[str, Any]:
-    """The values of those of these keys that a GGUF file has: numbers, truth values, texts, lists of them.
+def check_gguf(path: Path) -> None:
+    """See that a head says nothing at which llama.cpp would abort the process instead of refusing the file.
+
+    What it refuses by itself is left to it, such as tensors beyond the end of the file.
 
     Raises:
-        ModelFileError: the file is no GGUF file, or is cut short.
+        ModelFileError: it says so.
         OSError: it can't be read.
     """
+    head = _head(path, None, _check_vectors)
+    kind = head.get("general.architecture")
+
+    def bad(key: str, what: str) -> ModelFileError:
+        return ModelFileError(
+            f"{path} says {shown(head[key])} of {key}, which must be {what}; fetch it again", spec=str(path)
+        )
+
+    for key, value in head.items():
+        if isinstance(value, float) and not (isfinite(value) and (value >= 0 or not key.endswith("epsilon"))):
+            raise bad(key, "a finite number, and of an epsilon none below zero")
+    for name, most in (("block_count", MOST_LAYERS), ("context_length", MOST), ("embedding_length", MOST)):
+        key = f"{kind}.{name}"
+        if key in head and not (type(head[key]) is int and 0 < head[key] <= most):
+            raise bad(key, f"a whole number from 1 to {most}")
+    turned = f"{kind}.rope.dimension_count"
+    if turned in head:
+        heads = head.get(f"{kind}.attention.head_count")
+        width, embedding = head.get(f"{kind}.attention.key_length"), head.get(f"{kind}.embedding_length")
+        if width is None and type(heads) is int and heads > 0 and type(embedding) is int:
+            width = embedding // heads
+        most = width if type(width) is int else MOST
+        if not (type(head[turned]) is int and 0 < head[turned] <= most and head[turned] % 2 == 0):
+            raise bad(turned, f"an even number from 2 to {most}")
+
+
+def read_gguf_header(path: Path, wanted: Collection[str] | None) -> dict[str, Any]:
+    """The values of those of these keys that a GGUF file has: numbers, truth values, texts, lists of them.
+
+    Args:
+        path: of the file.
+        wanted: the keys; None for all, without what their lists hold.
+
+    Raises:
+        ModelFileError: the file is no GGUF file, is cut short, or has more of something than any has.
+        OSError: it can't be read.
+    """
+    return _head(path, wanted, lambda _walk, _count: None)
+
+
+def _head(path: Path, wanted: Collection[str] | None, behind: Callable[[_Walk, int], None]) -> dict[str, Any]:
+    """``behind`` is told of what stands behind the pairs: where, and how many tensors there are."""
     with open_regular(path) as stream:
         try:
             length = min(os.fstat(stream.fileno()).st_size, LONGEST)
@@ -57,68 +122,84 @@ def read_gguf_header(path: Path, wanted: Collection[str]) -> dict[str, Any]:
             raise ModelFileError(f"{path} is empty; fetch it again", spec=str(path)) from None
         with view:
             try:
-                return _pairs(view, wanted, iter(range(MOST_VALUES)))
-            except (struct.error, IndexError) as error:
+                return _pairs(view, wanted, behind)
+            except (struct.error, IndexError, OverflowError) as error:
                 raise ModelFileError(
                     f"{path} is no GGUF file, or is cut short; fetch it again", spec=str(path)
                 ) from error
 
 
-def _pairs(view: mmap.mmap, wanted: Collection[str], left: Iterator[int]) -> dict[str, Any]:
-    magic, _version, _tensors, count = HEAD.unpack_from(view, 0)
-    if magic != b"GGUF":
-        raise IndexError("no GGUF file")
-    if count > MOST_KEYS:
-        raise IndexError("there are more keys than any model has")
-    found: dict[str, Any] = {}
-    at = HEAD.size
+def _check_vectors(walk: _Walk, count: int) -> None:
+    """What is added to numbers or multiplies them is read as 32-bit ones, whatever its type says."""
+    if count > MOST_TENSORS:
+        raise IndexError("no file has so many")
     for _ in range(count):
-        key, at = _text(view, at)
-        (kind,) = KIND.unpack_from(view, at)
-        value, at = _value(view, at + KIND.size, kind, left, keep=key in wanted)
-        if key in wanted:
+        name, sizes = walk.text(), walk.number(KIND)
+        if sizes > MOST_SIZES:
+            raise IndexError("no tensor has so many sizes")
+        for _ in range(sizes):
+            walk.number(LENGTH)
+        kind = walk.number(KIND)
+        walk.number(LENGTH)
+        if sizes == 1 and kind not in VECTORS:
+            raise IndexError(f"the vector {name} has another type than any has")
+
+
+def _pairs(view: mmap.mmap, wanted: Collection[str] | None, behind: Callable[[_Walk, int], None]) -> dict[str, Any]:
+    magic, _version, tensors, count = HEAD.unpack_from(view, 0)
+    if magic != b"GGUF" or count > MOST_KEYS:
+        raise IndexError("no GGUF file")
+    walk = _Walk(view)
+    found: dict[str, Any] = {}
+    for _ in range(count):
+        key = walk.text()
+        kind = walk.number(KIND)
+        keep = wanted is None or key in wanted
+        value = walk.value(kind, keep=keep and (kind != ARRAY or wanted is not None))
+        if keep:
             found[key] = value
+    behind(walk, tensors)
     return found
 
 
-def _value(view: mmap.mmap, at: int, kind: int, left: Iterator[int], *, keep: bool, depth: int = 0) -> tuple[Any, int]:
-    """A value and the place behind it; with ``keep`` off, large ones are passed over and given as None.
+class _Walk:
+    """Reads values one behind the other."""
 
-    ``left`` has as many items as there may be values still: a file with holes may say that it has any number of them.
-    """
-    if next(left, None) is None:
-        raise IndexError("there are more values than any model has")
-    if kind in NUMBERS:
-        reader = struct.Struct(NUMBERS[kind])
-        return reader.unpack_from(view, at)[0], at + reader.size
-    if kind == TEXT:
-        return _text(view, at) if keep else (None, _behind(view, at))
-    if kind != ARRAY or depth > DEEPEST:
-        raise IndexError(f"there is no type {kind}")
-    (inner,) = KIND.unpack_from(view, at)
-    (count,) = LENGTH.unpack_from(view, at + KIND.size)
-    at += KIND.size + LENGTH.size
-    if inner in NUMBERS and not keep:
-        return None, _within(view, at + count * struct.calcsize(NUMBERS[inner]))
-    items: list[Any] = []
-    for _ in range(count):
-        item, at = _value(view, at, inner, left, keep=keep, depth=depth + 1)
-        if keep:
-            items.append(item)
-    return items, at
+    def __init__(self, view: mmap.mmap) -> None:
+        self._view = view
+        self._at = HEAD.size
+        self._values = 0
 
+    def number(self, reader: struct.Struct) -> Any:
+        (value,) = reader.unpack_from(self._view, self._at)
+        self._at += reader.size
+        return value
 
-def _behind(view: mmap.mmap, at: int) -> int:
-    (size,) = LENGTH.unpack_from(view, at)
-    return _within(view, at + LENGTH.size + int(size))
+    def value(self, kind: int, *, keep: bool, depth: int = 0) -> Any:
+        """The next value; with ``keep`` off, large ones are passed over and given as None."""
+        if kind in NUMBERS:
+            return self.number(struct.Struct(NUMBERS[kind]))
+        if kind == TEXT:
+            return self.text() if keep else self._pass(self.number(LENGTH))
+        if kind != ARRAY or depth > DEEPEST:
+            raise IndexError(f"there is no type {kind}")
+        inner, count = self.number(KIND), self.number(LENGTH)
+        if inner in NUMBERS and not keep:
+            return self._pass(count * struct.calcsize(NUMBERS[inner]))
+        self._values += count
+        if self._values > MOST_VALUES:
+            raise IndexError("there are more values than any model has")
+        items = [self.value(inner, keep=keep, depth=depth + 1) for _ in range(count)]
+        return items if keep else None
 
+    def text(self) -> str:
+        length, start = self.number(LENGTH), self._at
+        if length > LONGEST_TEXT:
+            raise IndexError("no text is so long")
+        self._pass(length)
+        return self._view[start : self._at].decode("utf-8", "replace")
 
-def _within(view: mmap.mmap, place: int) -> int:
-    if place > len(view):
-        raise IndexError("a value goes beyond the end of the file")
-    return place
-
-
-def _text(view: mmap.mmap, at: int) -> tuple[str, int]:
-    end = _behind(view, at)
-    return view[at + LENGTH.size : end].decode("utf-8", "replace"), end
+    def _pass(self, size: int) -> None:
+        self._at += size
+        if self._at > len(self._view):
+            raise IndexError("a value goes beyond the end of the file")

@@ -6,11 +6,14 @@ import json
 import os
 import struct
 from collections.abc import Mapping
+from itertools import pairwise
+from math import prod
 from pathlib import Path
 from typing import Any
 
 from attrs import frozen
 
+from cognition.checking import shown
 from runtime.errors import ModelFileError, ModelNotFoundError
 from runtime.files import UnusableFileError, check_regular, open_regular, read_regular
 
@@ -23,6 +26,17 @@ LONGEST_HEADER = 100_000_000
 
 READ_WHOLE = frozenset({".json", ".jinja", ".model", ".txt", ".tiktoken"})
 """The kinds of files that are read into memory, by us or by the libraries that load a tokenizer."""
+
+
+DEEPEST = 64
+"""Levels of a configuration."""
+
+MOST = 2**31 - 1
+"""Of whatever a configuration counts."""
+
+PARTS = ("layer", "block", "head", "expert", "group")
+MOST_PARTS = 1 << 14
+"""Of what a model has an object, or a loop, for each."""
 
 
 @frozen
@@ -54,6 +68,9 @@ def check_mlx_directory(path: Path, *, spec: str) -> None:
         raise ModelNotFoundError(f"{path} is no MLX model: config.json is missing{hint}", spec=spec)
     if "model_type" not in read_json(path / "config.json", spec=spec):
         raise ModelFileError(f"{path / 'config.json'} names no model_type: it is no model's configuration", spec=spec)
+    _check_sizes(path / "config.json", read_json(path / "config.json", spec=spec), spec)
+    for name in ("generation_config.json", "tokenizer_config.json", "tokenizer.json"):
+        read_json(path / name, spec=spec)
     weights = sorted(path.glob("model*.safetensors"))
     if not weights:
         raise ModelNotFoundError(f"{path} holds no weights (model*.safetensors); fetch the whole directory", spec=spec)
@@ -127,37 +144,98 @@ def read_json(path: Path, *, spec: str = "") -> dict[str, Any]:
         raise ModelFileError(f"{path} can't be read as JSON ({error}); fetch it again", spec=spec) from error
     if not isinstance(value, dict):
         raise ModelFileError(f"{path} holds no JSON object; fetch it again", spec=spec)
+    if not _is_shallow(value):
+        raise ModelFileError(f"{path} is nested too deeply; fetch it again", spec=spec)
     return value
+
+
+def _is_shallow(value: Any) -> bool:
+    """Whether nothing in it is nested deeper than any configuration: what reads it next may not look."""
+    level = [value]
+    for _ in range(DEEPEST):
+        level = [
+            inner
+            for one in level
+            for inner in (one.values() if isinstance(one, dict) else one)
+            if isinstance(inner, dict | list)
+        ]
+        if not level:
+            return True
+    return False
+
+
+def _check_sizes(path: Path, config: Any, spec: str) -> None:
+    """See that no number of a configuration has mlx-lm build a model without end, before the weights could tell."""
+    if isinstance(config, list):
+        config = dict(enumerate(config))
+    for name, value in config.items():
+        if isinstance(value, dict | list):
+            _check_sizes(path, value, spec)
+        elif isinstance(value, int):
+            most = MOST_PARTS if any(word in str(name) for word in PARTS) else 2**53
+            if not -most <= value <= most:
+                raise ModelFileError(
+                    f"{name} in {path} is {shown(value)}, beyond all models; fetch it again", spec=spec
+                )
 
 
 def _named_weights(index: Path, spec: str) -> set[str]:
     """The files that the index of a model in several parts names."""
     named = read_json(index, spec=spec).get("weight_map", {})
-    if not isinstance(named, dict) or not all(isinstance(name, str) for name in named.values()):
+    if not isinstance(named, dict) or not all(isinstance(name, str) and "/" not in name for name in named.values()):
         raise ModelFileError(f"weight_map in {index} names no files; fetch it again", spec=spec)
     return set(named.values())
 
 
 def _count(path: Path, name: str, value: Any) -> int:
     """A number of what is counted from zero on, in the files of a model's configuration."""
-    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= MOST:
         raise ModelFileError(f"{name} in the configuration in {path} is no whole number; fetch it again")
     return value
 
 
+WIDTHS = {
+    "BOOL": 1, "U8": 1, "I8": 1, "F8_E4M3": 1, "F8_E5M2": 1, "F8_E8M0": 1, "U16": 2, "I16": 2, "F16": 2, "BF16": 2,
+    "U32": 4, "I32": 4, "F32": 4, "U64": 8, "I64": 8, "F64": 8, "C64": 8,
+}  # fmt: skip
+"""Bytes of a number of each type in files of weights."""
+
+
 def _check_safetensors(file: Path, spec: str) -> None:
-    """A file of weights is: the header's length (8 bytes), the header (JSON), the tensors at the offsets it names."""
+    """A file of weights is: the header's length (8 bytes), the header (JSON), the tensors at the offsets it names.
+
+    MLX reads what the header says without looking, so that each tensor has to have its bytes, and no two the same.
+    """
     with open_regular(file) as stream:
         size = os.fstat(stream.fileno()).st_size
         (length,) = struct.unpack("<Q", stream.read(8).ljust(8, b"\xff"))
         header = stream.read(length) if length < min(size, LONGEST_HEADER) else b""
     try:
         tensors = json.loads(header)
-        end = 8 + length + max(tensor["data_offsets"][1] for name, tensor in tensors.items() if name != "__metadata__")
-    except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
+        meta = tensors.pop("__metadata__", None) or {}  # MLX writes null where there is nothing to say
+        places = sorted(_place(tensor) for tensor in tensors.values())
+        end = 8 + length + places[-1][1]
+        # The sums say it of neighbours: what begins before the one before it has ended lies in it.
+        wrong = any(after[0] < before[1] for before, after in pairwise(places))
+        if not all(isinstance(value, str) for value in meta.values()):
+            raise ValueError("what is said of the file is no text")
+    except (ValueError, TypeError, LookupError, AttributeError, RecursionError, OverflowError) as error:
         raise ModelFileError(f"{file} is no safetensors file; fetch it again", spec=spec) from error
+    if wrong:
+        raise ModelFileError(f"{file} is no safetensors file: its tensors overlap; fetch it again", spec=spec)
     if size < end:
         raise ModelFileError(f"{file} is cut short: {size} of {end} bytes; fetch it again", spec=spec)
+
+
+def _place(tensor: Any) -> tuple[int, int]:
+    """Where a tensor's bytes begin and end; raises ValueError or its like where that can't be."""
+    shape, (begin, end) = tensor["shape"], tensor["data_offsets"]
+    numbers = [*shape, begin, end]
+    if not all(type(number) is int and 0 <= number < 2**53 for number in numbers):
+        raise ValueError("a number that is none")
+    if end - begin != prod(shape) * WIDTHS[tensor["dtype"]]:
+        raise ValueError("another number of bytes than its shape has")
+    return begin, end
 
 
 def named_templates(named: Mapping[str, Any]) -> tuple[str | None, str | None]:
