@@ -61,6 +61,7 @@ from interpreters.threads.offloading import awaited, in_thread
 from interpreters.tools.context import ToolContext
 from interpreters.tools.tool import LEFT, MEANT, describe, run_tool, run_tool_async
 from runtime.awaiting import reading
+from runtime.scheduling.owners import owned_by
 
 HOOK_FAILED = "the hook failed"
 
@@ -142,7 +143,9 @@ def call_model(effect: CallModel, scope: Scope) -> Input | None:
     reply = scope.reply or _missing()
     scope.begin(effect)
     with reply:
-        for output in reply.begin(scope.program.model.submit(effect.request)):
+        with owned_by(scope.program.owner):
+            generation = scope.program.model.submit(effect.request)
+        for output in reply.begin(generation):
             if reply.take(output):
                 break
     return reply.answer()
@@ -153,7 +156,9 @@ async def call_model_async(effect: CallModel, scope: Scope) -> Input | None:
     reply = scope.reply or _missing()
     scope.begin(effect)
     with reply:
-        async for output in reply.begin(reading(scope.program.model, effect.request)):
+        with owned_by(scope.program.owner):
+            generation = reading(scope.program.model, effect.request)
+        async for output in reply.begin(generation):
             if reply.take(output):
                 break
             if scope.room is not None and scope.observers:

@@ -22,6 +22,7 @@ from runtime.local.loading import load_engine
 from runtime.local.owner import Owner
 from runtime.local.real_models import check_allowed
 from runtime.models.specs import BackendName, Source, resolve
+from runtime.scheduling.owners import QUEUE_LIMIT
 
 if TYPE_CHECKING:
     from runtime.isolated.handles import IsolatedRuntime
@@ -49,6 +50,7 @@ class LoadOptions(TypedDict, total=False):
     context_tokens: int | None
     threads: int | None
     options: LlamaOptions | None
+    queue_limit: int
     on_progress: OnProgress | None
 
 
@@ -79,6 +81,7 @@ def load_model(
     context_tokens: int | None = None,
     threads: int | None = None,
     options: LlamaOptions | None = None,
+    queue_limit: int = QUEUE_LIMIT,
     on_progress: OnProgress | None = None,
 ) -> LocalRuntime | IsolatedRuntime:
     """Load a model and give back a runtime for it, ready for ``submit``. Close it, or use it in a ``with`` statement.
@@ -93,6 +96,8 @@ def load_model(
         context_tokens: the longest prompt and reply together; None is what the model was trained for, at most 8192.
         threads: for llama.cpp on a CPU; None is the number of physical cores, or one for a small model.
         options: more of llama.cpp's, such as the size of its cache, GPU layers and LoRA adapters.
+        queue_limit: how many requests one agent may have waiting and running at a time, and eight times as many all of
+            them together. What is submitted beyond that fails at once as ``rate_limit``, which an agent tries again.
         on_progress: called in the caller's thread as loading goes on. Returning False cancels the load.
 
     Raises:
@@ -100,6 +105,8 @@ def load_model(
     """
     if context_tokens is not None and context_tokens < 2:
         raise ModelSpecError(f"context_tokens must be at least 2, not {context_tokens}", spec=str(spec or ""))
+    if queue_limit < 1:
+        raise ModelSpecError(f"queue_limit must be at least 1, not {queue_limit}", spec=str(spec or ""))
     watch = _Watch()
     name = str(spec) if spec is not None else "small model"
 
@@ -108,7 +115,9 @@ def load_model(
 
     if isolate:
         settings = Isolation() if isolate is True else isolate
-        return _load_isolated(find, settings, context_tokens, threads, options, watch, name, on_progress)
+        return _load_isolated(
+            find, settings, context_tokens, threads, options, watch, name, on_progress, queue_limit=queue_limit
+        )
 
     def load() -> LocalEngine:
         return load_engine(find(), context_tokens, threads, options, watch.loading)
@@ -130,7 +139,7 @@ def load_model(
         LocalRuntime,  # loaded by now; importing it up there would make `import runtime` slow
     )
 
-    return LocalRuntime(owner)
+    return LocalRuntime(owner, queue_limit)
 
 
 def _load_isolated(
@@ -143,6 +152,7 @@ def _load_isolated(
     name: str,
     on_progress: OnProgress | None,
     module: str = "",
+    queue_limit: int = QUEUE_LIMIT,
 ) -> IsolatedRuntime:
     """The model is looked for here, and loaded in the child; ``module`` is another one than usual for it to run."""
     if sys.argv[1:2] == [FLAG]:
@@ -172,7 +182,7 @@ def _load_isolated(
         watch.cancelled.set()
         supervisor.abandon()
         raise
-    return IsolatedRuntime(supervisor)
+    return IsolatedRuntime(supervisor, queue_limit)
 
 
 class _Watch:

@@ -26,6 +26,7 @@ from runtime.isolated.settings import Isolation
 from runtime.loading import LoadOptions, LoadProgress, OnProgress, load_model
 from runtime.models.specs import BackendName, Source, resolve
 from runtime.protocol import Done, Generation, ModelInfo, Runtime
+from runtime.scheduling.owners import new_owner, owned_by, owner_or
 
 if TYPE_CHECKING:
     from cognition.parsing import Output
@@ -286,6 +287,7 @@ class SharedRuntime:
     def __init__(self, server: ModelServer, claim: _Claim, runtime: Runtime) -> None:
         """Take over a claim whose model stands."""
         self._runtime = runtime
+        self._agent = new_owner()
         self._info = runtime.describe()
         self._door = threading.Lock()
         self._released = False
@@ -302,7 +304,7 @@ class SharedRuntime:
         return self._released
 
     def submit(self, request: ModelRequest) -> SharedGeneration:
-        with self._door:
+        with self._door, owned_by(owner_or(self._agent)):
             generation = SharedGeneration(self, self._open().submit(request))
             self._replies.add(generation)
             return generation

@@ -51,6 +51,7 @@ from interpreters.program.asking import (
 from interpreters.program.later import Postponable
 from interpreters.tools.tool import Tool, tool_result
 from runtime.protocol import Runtime
+from runtime.scheduling.owners import new_owner
 from runtime.stores.memory import Memory
 
 NEEDS_A_LOOP = "which needs an AsyncAgent, or behind a handle a turn that is read by `async for`"
@@ -89,6 +90,9 @@ class Program:
     """Whether a mistake of a tool ends the run and is raised by it."""
     performers: Mapping[type[Effect], Callable[..., Any]] = field(factory=dict)
     """Carry effects out in place of the usual ones: see ``performers``."""
+
+    owner: int = field(factory=new_owner)
+    """Under which the model takes turns between this session, with its workers, and others (``scheduling.owners``)."""
 
     @performers.validator
     def _check_performers(self, _attribute: Attribute[Any], value: Mapping[Any, Any]) -> None:

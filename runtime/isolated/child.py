@@ -85,8 +85,8 @@ class Server:
     def handle(self, message: wire.Message) -> None:
         """On the thread that reads."""
         match message:
-            case wire.Submit(number, request, submitted):
-                self._submit(number, request, submitted)
+            case wire.Submit(number, request, submitted, owner):
+                self._submit(number, request, submitted, owner)
             case wire.Cancel(number):
                 ticket = self._tickets.get(number)
                 if ticket is not None:  # else its end and the cancel have met on their way
@@ -123,7 +123,7 @@ class Server:
             for line in lines.feed(data):
                 yield wire.from_parent(line)
 
-    def _submit(self, number: int, request: ModelRequest, submitted: float) -> None:
+    def _submit(self, number: int, request: ModelRequest, submitted: float, owner: int) -> None:
         assert self._desk is not None, "nothing is submitted before the model stands"
         self._open.add(number)
 
@@ -133,7 +133,7 @@ class Server:
                 self._open.discard(number)
                 self._tickets.pop(number, None)
 
-        self._tickets[number] = self._desk.submit(request, put, submitted)
+        self._tickets[number] = self._desk.submit(request, put, submitted, owner)
         if number not in self._open:  # it has come to its end already, on the other thread
             self._tickets.pop(number, None)
 

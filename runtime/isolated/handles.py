@@ -5,13 +5,17 @@ from __future__ import annotations
 import os
 import weakref
 from os import PathLike
+from queue import SimpleQueue
 from typing import TYPE_CHECKING
 
 from cognition import ModelRequest
+from cognition.parsing import Output
+from runtime.ending import done_of
 from runtime.isolated import wire
 from runtime.local.handles import LocalGeneration
 from runtime.local.real_models import check_allowed
-from runtime.protocol import ModelInfo
+from runtime.protocol import Done, ModelInfo
+from runtime.scheduling.owners import QUEUE_LIMIT, OpenRequests, new_owner, owner_or
 
 if TYPE_CHECKING:
     from runtime.isolated.supervisor import Supervisor
@@ -25,9 +29,11 @@ class IsolatedRuntime:
     when the program ends, is closed.
     """
 
-    def __init__(self, supervisor: Supervisor) -> None:
+    def __init__(self, supervisor: Supervisor, queue_limit: int | None = QUEUE_LIMIT) -> None:
         """Take over a supervisor whose first child is ready."""
         self._supervisor = supervisor
+        self._agent = new_owner()
+        self._open = OpenRequests(queue_limit)
         self._info = supervisor.ready.result()
         self._shut = weakref.finalize(self, supervisor.close)
 
@@ -43,8 +49,17 @@ class IsolatedRuntime:
 
     def submit(self, request: ModelRequest) -> LocalGeneration:
         check_allowed(f"ask {self._info.name}")
-        supervisor = self._supervisor
-        reply = supervisor.submit(request)
+        supervisor, open_requests, agent = self._supervisor, self._open, owner_or(self._agent)
+        full = open_requests.begin(agent)
+        if full is not None:
+            outputs: SimpleQueue[Output | Done] = SimpleQueue()
+            outputs.put(done_of((), "error", full))
+            return LocalGeneration(self, outputs, lambda: None)
+        try:
+            reply = supervisor.submit(request, agent, lambda: open_requests.end(agent))
+        except BaseException:
+            open_requests.end(agent)
+            raise
         return LocalGeneration(self, reply.outputs, lambda: supervisor.cancel(reply))
 
     def count_tokens(self, request: ModelRequest) -> int:

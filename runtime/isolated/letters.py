@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from concurrent.futures import Future
 from queue import SimpleQueue
 
@@ -20,6 +21,8 @@ class Reply:
     id: int
     line: bytes
     """The request, as it is sent."""
+    over: Callable[[], None] = lambda: None
+    """Called once, right before its ``Done`` is given out."""
     outputs: SimpleQueue[Output | Done] = field(factory=SimpleQueue)
     cancelled: bool = False
     seen: list[Output] = field(factory=list)
@@ -28,6 +31,7 @@ class Reply:
 
     def end(self, reason: FinishReason, failure: Failure | None = None) -> None:
         """Its end, where the process can't say any more what that is. What the reply has cost is not known then."""
+        self.over()
         self.outputs.put(done_of(self.seen, reason, failure))
 
     def fail(self, failure: Failure) -> None:

@@ -130,14 +130,14 @@ class Supervisor:
         child = self._child
         return child.pid if child is not None else None
 
-    def submit(self, request: ModelRequest) -> Reply:
-        """Have a reply made.
+    def submit(self, request: ModelRequest, owner: int = 0, over: Callable[[], None] = lambda: None) -> Reply:
+        """Have a reply made for an owner. ``over`` is called once, right before its ``Done`` is given out.
 
         Raises:
             RuntimeClosedError: after ``close()``.
         """
         number = next(self._numbers)
-        reply = Reply(number, wire.encode(wire.Submit(number, request, time.monotonic())))
+        reply = Reply(number, wire.encode(wire.Submit(number, request, time.monotonic(), owner)), over)
         self._put(reply)
         return reply
 
@@ -343,6 +343,7 @@ class Supervisor:
             self._settled(number)
             self._output -= reply.size
             self._deaths = 0  # it works
+            reply.over()
         else:
             reply.size += size
             self._output += size

@@ -54,6 +54,8 @@ class Submit:
     request: ModelRequest
     submitted: float
     """When the caller asked, on the monotonic clock, which all processes of a machine share."""
+    owner: int = 0
+    """Whose request it is: owners take turns."""
 
 
 @frozen

@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import count
 
@@ -26,6 +27,7 @@ from runtime.constrained.masks import TokenMasks, installed
 from runtime.ending import done_of
 from runtime.errors import ConstraintError
 from runtime.local.boundaries import Boundaries
+from runtime.local.entrance import Entrance
 from runtime.local.replies import NO_TOKEN, SHOWN_EVERY, RunningReply, failure_of
 from runtime.models.saved_cache import Saved
 from runtime.protocol import Done, ModelInfo
@@ -51,6 +53,10 @@ from runtime.templates.limits import check_source, one_allowance
 from runtime.templates.markers import Markers, control_texts, format_markers
 from runtime.templates.prompt_tokens import PromptTokenizer
 from runtime.templates.template import FALLBACK_TEMPLATE, ChatTemplate, Rendered
+
+PREPARED_AT_ONCE = 32
+"""Requests that are prepared between two batches: so many can begin together, and a reply waits no longer for them than
+it takes."""
 
 EMPTY = Failure("the prompt is empty: the template writes nothing for these messages", kind="fatal")
 
@@ -78,6 +84,9 @@ class LocalEngine:
         self._boundaries = Boundaries(self._template, self._tokens)
         self._guides: Guides | None = None
         self._schedule = Schedule(backend.limits)
+        self._entrance = Entrance()
+        self._prepared = 0
+        """Requests since the last batch."""
         self._replies: dict[int, RunningReply] = {}
         """The replies that run and those that wait, by number."""
         self._numbers = count(1)
@@ -143,6 +152,7 @@ class LocalEngine:
         finish: Callable[[Done], None],
         stopped: Callable[[], bool],
         submitted: float,
+        owner: int = 0,
     ) -> None:
         """Take a request; ``step`` makes its reply. Never raises: what fails is in the ``Done``.
 
@@ -152,27 +162,42 @@ class LocalEngine:
             finish: receives the ``Done``, once.
             stopped: asked on any thread; True ends the reply as cancelled. Whoever makes it true calls ``interrupt``.
             submitted: when the caller asked, on the monotonic clock.
+            owner: whose request it is: owners take turns.
         """
         parser = Parser(self._template.format_spec(), request.tools)
-        reply = RunningReply(request, stopped, emit, finish, submitted, parser)
-        if stopped():
-            reply.end("cancelled")
-            return
+        self._entrance.put(owner, RunningReply(request, stopped, emit, finish, submitted, parser))
+        self._take_in()
+
+    def _take_in(self) -> None:
+        """Prepare what may begin soon, not too much of it between two batches."""
+        ready = Counter(request.owner for request in self._schedule.waiting)
+        while self._prepared < PREPARED_AT_ONCE and (taken := self._entrance.take(ready)) is not None:
+            owner, reply = taken
+            if reply.stopped():
+                reply.end("cancelled")
+                continue
+            self._prepared += 1
+            ready[owner] += self._queue(owner, reply)
+
+    def _queue(self, owner: int, reply: RunningReply) -> bool:
+        """Prepare a request and give it to the plan; False where it has come to its end by that."""
         try:
             self._prepare(reply)
         except Exception as error:
             reply.end("error", failure_of(error))
-            return
+            return False
         context = self._backend.metadata.context_tokens
         available = context - 1  # one token at least has to be left for the reply
         if not 0 < len(reply.prompt) <= available:
             reply.end("error", _overflow(len(reply.prompt), available) if reply.prompt else EMPTY)
-            return
-        reply.limit = min(request.options.max_tokens, context - len(reply.prompt))
+            return False
+        reply.limit = min(reply.request.options.max_tokens, context - len(reply.prompt))
         number = next(self._numbers)
         self._replies[number] = reply
         most = len(reply.prompt) + reply.limit - 1  # the last token of a reply is not evaluated
-        self._schedule = self._schedule.submitted(Request(number, Tokens(reply.prompt), most, reply.boundaries))
+        request = Request(number, Tokens(reply.prompt), most, reply.boundaries, owner)
+        self._schedule = self._schedule.submitted(request)
+        return True
 
     def step(self, wanted: Callable[[], bool] = lambda: True) -> bool:
         """Evaluate a batch; False when there is nothing more to do. Never raises.
@@ -182,8 +207,14 @@ class LocalEngine:
                 long as there is nothing to plan; it is asked before each of these.
         """
         try:
-            self._interrupted = False  # before it is asked: who comes later is seen later
-            self._end_stopped(self._replies)
+            self._prepared = 0
+            if self._interrupted:
+                self._interrupted = False  # before it is asked: who comes later is seen later
+                for dropped in self._entrance.drop_stopped():
+                    dropped.end("cancelled")
+            self._end_stopped()
+            if self._entrance:
+                self._take_in()
             self._admit()
             batch = (
                 compose(self._schedule, self._guesses()) if self._backend.limits.guesses else compose(self._schedule)
@@ -199,7 +230,7 @@ class LocalEngine:
                     self._append_while_unchanged(wanted)
         except Exception as error:
             self._fail(error)
-        return bool(self._replies)
+        return bool(self._replies or self._entrance)
 
     def identity(self) -> Mapping[str, str]:
         """What a saved state of the cache depends on.
@@ -274,12 +305,15 @@ class LocalEngine:
         if not self._backend.limits.can_cut:
             reply.boundaries = self._boundaries.of(reply.request, reply.prompt)
 
-    def _end_stopped(self, numbers: Iterable[int]) -> None:
-        for number in [number for number in numbers if self._replies[number].stopped()]:
-            self._end(number, "cancelled")
+    def _end_stopped(self) -> None:
+        if stopped := [number for number, reply in self._replies.items() if reply.stopped()]:
+            self._schedule = self._schedule.gone(stopped)
+            for number in stopped:
+                self._end(number, "cancelled")
 
     def _end(self, number: int, reason: FinishReason, failure: Failure | None = None) -> None:
-        self._schedule = self._schedule.ended(number)
+        if number in self._schedule.running:
+            self._schedule = self._schedule.ended(number)
         reply = self._replies.pop(number)
         try:
             reply.end(reason, failure)

@@ -22,6 +22,7 @@ from runtime.local.owner import Owner
 from runtime.local.real_models import check_allowed
 from runtime.models.saved_cache import read, write
 from runtime.protocol import Done, ModelInfo, Runtime
+from runtime.scheduling.owners import QUEUE_LIMIT, OpenRequests, new_owner, owner_or
 
 if TYPE_CHECKING:
     from runtime.local.engine import LocalEngine
@@ -34,20 +35,29 @@ that comes in the microseconds before the wait begins would otherwise be seen wi
 class Desk:
     """Where any thread hands requests to the engine of one owner, and from where they are called back."""
 
-    def __init__(self, owner: Owner[LocalEngine], engine: LocalEngine) -> None:
-        """Open the desk for an owner and its engine. It touches nothing that belongs to the owner's thread."""
+    def __init__(self, owner: Owner[LocalEngine], engine: LocalEngine, queue_limit: int | None = None) -> None:
+        """Open the desk for an owner and its engine. It touches nothing that belongs to the owner's thread.
+
+        ``queue_limit``: of ``OpenRequests``.
+        """
         self._owner = owner
+        self._open = OpenRequests(queue_limit)
         self.info = engine.info
         self._interrupt = engine.interrupt
         self.closing = False
 
-    def submit(self, request: ModelRequest, put: Callable[[Output | Done], None], submitted: float) -> Ticket:
+    def submit(
+        self, request: ModelRequest, put: Callable[[Output | Done], None], submitted: float, agent: int = 0
+    ) -> Ticket:
         """Queue a request. ``put`` gets its outputs on the owner's thread, and exactly one ``Done`` at their end.
+
+        Where the queue is full, it gets that ``Done`` at once.
 
         Args:
             request: what to answer.
             put: must not block for long, nor raise.
             submitted: when the caller asked, on the monotonic clock.
+            agent: whose request it is; see ``scheduling.owners``.
 
         Raises:
             RuntimeClosedError: the owner is closed.
@@ -56,20 +66,33 @@ class Desk:
         check_allowed(f"ask {self.info.name}")
         ticket = Ticket(self)
 
+        def finish(done: Done) -> None:
+            self._open.end(agent)
+            put(done)
+
         def job(engine: LocalEngine) -> None:
             try:
                 engine.submit(
                     request,
                     emit=put,
-                    finish=put,
+                    finish=finish,
                     stopped=lambda: self.closing or ticket.cancelled.is_set(),
                     submitted=submitted,
+                    owner=agent,
                 )
             except BaseException as error:  # the caller has to hear of it, and the thread to go on
                 failure = Failure(f"{type(error).__name__}: {error}", kind="fatal")
-                put(done_of((), "error", failure))
+                finish(done_of((), "error", failure))
 
-        self._owner.put(job)
+        full = self._open.begin(agent)
+        if full is not None:
+            put(done_of((), "error", full))
+            return ticket
+        try:
+            self._owner.put(job)
+        except BaseException:
+            self._open.end(agent)
+            raise
         return ticket
 
     def interrupt(self) -> None:
@@ -129,16 +152,17 @@ class LocalRuntime:
     Usable in a ``with`` statement. A runtime that is no longer held, or still open when the program ends, is closed.
     """
 
-    def __init__(self, owner: Owner[LocalEngine]) -> None:
+    def __init__(self, owner: Owner[LocalEngine], queue_limit: int | None = QUEUE_LIMIT) -> None:
         """Take over an owner whose engine is ready."""
         self._owner = owner
-        self._desk = owner.call(lambda engine: Desk(owner, engine))
+        self._agent = new_owner()
+        self._desk = owner.call(lambda engine: Desk(owner, engine, queue_limit))
         # Closes a runtime that is no longer held, and any that is still open when the program ends.
         self._shut = weakref.finalize(self, self._desk.close)
 
     def submit(self, request: ModelRequest) -> LocalGeneration:
         outputs: SimpleQueue[Output | Done] = SimpleQueue()
-        ticket = self._desk.submit(request, outputs.put, time.monotonic())
+        ticket = self._desk.submit(request, outputs.put, time.monotonic(), owner_or(self._agent))
         return LocalGeneration(self, outputs, ticket.cancel)
 
     def count_tokens(self, request: ModelRequest) -> int:

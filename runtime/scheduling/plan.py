@@ -11,13 +11,14 @@ a token for each piece that is a sequence's last, and tells the schedule. What h
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 
 from attrs import Attribute, evolve, field, frozen
 
 from runtime.scheduling.cache import Cache
 from runtime.scheduling.prefix import common_prefix
+from runtime.scheduling.shares import Shares
 from runtime.scheduling.tokens import Tokens
 
 NO_GUESSES: Mapping[int, Sequence[int]] = MappingProxyType({})
@@ -49,6 +50,10 @@ class Limits:
     """Whether what goes beyond a tile is as dear as a tile of its own. Else the end of a prompt goes along with one."""
     worth_waiting: int = 32
     """Tokens that a request can save by waiting for another one's prompt, from which on it does wait."""
+    overtaken: int = 8
+    """How many others may begin while a request waits for a prompt that it can share; then it waits no more."""
+    looked_at: int = 64
+    """Requests that are looked at to find one that need not wait so."""
 
     @sequences.validator
     def _fit(self, _attribute: Attribute[int], sequences: int) -> None:
@@ -68,6 +73,8 @@ class Request:
     boundaries: tuple[int, ...] = ()
     """Lengths of beginnings of the prompt that other prompts are likely to share, in ascending order: what snapshots
     are taken of. Each greater than 0 and less than the prompt's length."""
+    owner: int = 0
+    """Whose it is: owners take turns (``shares``)."""
 
 
 @frozen
@@ -80,6 +87,8 @@ class Running:
     """The prompt and the reply so far, the part that is not evaluated yet included."""
     served: int
     """When some of its prompt was last in a batch, on the cache's clock."""
+    reused: int = 0
+    """Tokens of its prompt that the cache held when it began."""
 
 
 @frozen
@@ -148,6 +157,10 @@ class Schedule:
     """In the order in which they came."""
     prompts_next: bool = True
     """Whether it is the prompts' turn where there are replies too."""
+    shares: Shares = field(factory=Shares)
+    """What was done for each owner."""
+    passed: Mapping[int, int] = field(factory=dict)
+    """How many began while a request waited for a prompt that it can share, by request."""
 
     def submitted(self, request: Request) -> Schedule:
         """A request came.
@@ -163,17 +176,27 @@ class Schedule:
 
     def ended(self, request: int) -> Schedule:
         """A request is over, for whatever reason. What its sequence holds stays, for others to reuse."""
-        if request in self.running:
-            return evolve(self, running={id: run for id, run in self.running.items() if id != request})
-        return evolve(self, waiting=tuple(waiting for waiting in self.waiting if waiting.id != request))
+        run = self.running.get(request)
+        if run is None:
+            return self.gone((request,))
+        running = {id: other for id, other in self.running.items() if id != request}
+        unused = max(0, run.request.most - len(run.tokens))
+        return evolve(self, running=running, shares=self.shares.given_back(run.request.owner, unused))
+
+    def gone(self, requests: Collection[int]) -> Schedule:
+        """Those of these requests that wait are not wanted any more; many at once take no longer than one."""
+        requests = set(requests)
+        waiting = tuple(one for one in self.waiting if one.id not in requests)
+        passed = {id: times for id, times in self.passed.items() if id not in requests} if self.passed else self.passed
+        return evolve(self, waiting=waiting, passed=passed)
 
     def sampled(self, tokens: Mapping[int, Sequence[int]]) -> Schedule:
         """The next tokens of these requests are known, by request: one each, and more where guesses came true."""
         running = dict(self.running)
         for request, more in tokens.items():
             run = running[request]
-            running[request] = Running(run.request, run.sequence, run.tokens.extended(more), run.served)
-        return Schedule(self.limits, self.cache, running, self.waiting, self.prompts_next)
+            running[request] = Running(run.request, run.sequence, run.tokens.extended(more), run.served, run.reused)
+        return Schedule(self.limits, self.cache, running, self.waiting, self.prompts_next, self.shares, self.passed)
 
     def evaluated(self, batch: tuple[Piece, ...]) -> Schedule:
         """The cache holds what was in the batch."""
@@ -181,7 +204,7 @@ class Schedule:
         prompts = [piece.request for piece in batch if not piece.last or len(piece.tokens) - piece.guesses > 1]
         if prompts:
             running = {**running, **{id: evolve(running[id], served=cache.clock) for id in prompts}}
-        return Schedule(self.limits, cache, running, self.waiting, not prompts)
+        return Schedule(self.limits, cache, running, self.waiting, not prompts, self.shares, self.passed)
 
     def lost(self, sequence: int) -> Schedule:
         """A sequence that is not in use turned out to be empty."""
@@ -201,16 +224,24 @@ class Schedule:
 def admit(schedule: Schedule) -> tuple[Schedule, Start] | None:
     """Let the next request begin, with the schedule after; None when none can. To be asked again until then.
 
-    Requests begin in the order in which they came. One whose prompt begins like one that is being evaluated waits until
-    it can share that, and those behind it don't wait for it. One that finds no room holds back all behind it, so that
-    it is not overtaken for ever.
+    Owners take turns: the next is the oldest request of the one for whom the least was done (``shares``). A request
+    whose prompt begins like one that is being evaluated waits until it can share that, and those behind it don't wait
+    for it; but only so many begin meanwhile (``Limits.overtaken``). A request that finds no room holds back all behind
+    it, so that it is not overtaken for ever.
     """
-    if len(schedule.running) == schedule.limits.sequences:
+    if len(schedule.running) == schedule.limits.sequences or not schedule.waiting:
         return None
-    for request in schedule.waiting:
+    limits, skipped = schedule.limits, list[int]()
+    for request in schedule.shares.in_turn(schedule.waiting)[: limits.looked_at]:
         source, shared = longest_held(schedule, request.prompt)
-        if _in_the_making(schedule, request.prompt) - shared < schedule.limits.worth_waiting:
-            return _place(schedule, request, source, shared)
+        waits = _in_the_making(schedule, request.prompt) - shared >= limits.worth_waiting
+        if not waits or schedule.passed.get(request.id, 0) >= limits.overtaken:
+            placed = _place(schedule, request, source, shared)
+            if placed is None or not skipped:
+                return placed
+            after, start = placed
+            return evolve(after, passed={**after.passed, **{id: after.passed.get(id, 0) + 1 for id in skipped}}), start
+        skipped.append(request.id)
     return None
 
 
@@ -441,7 +472,7 @@ def _place(schedule: Schedule, request: Request, source: int | None, shared: int
             changes.append(Copy(source, sequence, shared))
     # As if it had been served in the batch before the last: ahead of those of the last one, and behind all who wait
     # longer, however many come after it.
-    begun = Running(request, sequence, request.prompt, served=cache.clock - 1)
-    waiting = tuple(other for other in schedule.waiting if other.id != request.id)
-    after = evolve(schedule, cache=cache, running={**schedule.running, request.id: begun}, waiting=waiting)
-    return after, Start(request.id, sequence, shared, tuple(changes))
+    begun = Running(request, sequence, request.prompt, served=cache.clock - 1, reused=shared)
+    shares = schedule.shares.begun(request.owner, request.most - shared)
+    after = evolve(schedule, cache=cache, running={**schedule.running, request.id: begun}, shares=shares)
+    return after.gone((request.id,)), Start(request.id, sequence, shared, tuple(changes))

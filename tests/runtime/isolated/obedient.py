@@ -59,7 +59,9 @@ class ObedientEngine:
             self._do(word)
         return [0] * len(words)
 
-    def submit(self, request: ModelRequest, *, emit: Any, finish: Any, stopped: Any, submitted: float) -> None:
+    def submit(
+        self, request: ModelRequest, *, emit: Any, finish: Any, stopped: Any, submitted: float, owner: int
+    ) -> None:
         self._tellings.append(Telling(words_of(request), emit, finish, stopped, []))
 
     def step(self, wanted: Callable[[], bool]) -> bool:

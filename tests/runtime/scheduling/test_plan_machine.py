@@ -54,6 +54,7 @@ def all_limits(draw: st.DrawFn) -> Limits:
         can_cut=can_cut,
         guesses=draw(st.sampled_from([6, 2, 0])) if can_cut else 0,
         worth_waiting=draw(st.integers(1, 8)),
+        overtaken=draw(st.integers(0, 3)),
     )
 
 
@@ -78,15 +79,29 @@ class Planning(RuleBasedStateMachine):
         self.replies_waited = 0
         """Batches since replies last went on, where there are any."""
         self.submitted = 0
+        self.owners: dict[int, int] = {}
+        """Of all requests that there ever were."""
+        self.works: dict[int, int] = {}
+        """What each request that has begun takes at the most."""
+        self.waited: dict[int, list[int]] = {}
+        """Of each request that waits: which ones have begun since it came."""
+        self.alone: dict[int, int] = {}
+        """Of those whose owner had nothing else: what its last one took, 0 where there was none."""
 
     # ----------------------------------------------------------------------------------------------------- what happens
 
-    @rule(prompt=TOKENS, reply=st.integers(1, 12), boundaries=BOUNDARIES)
-    def submit(self, prompt: list[int], reply: int, boundaries: set[int]) -> None:
-        """Anything is asked."""
+    @rule(prompt=TOKENS, reply=st.integers(1, 12), boundaries=BOUNDARIES, owner=st.integers(0, 3))
+    def submit(self, prompt: list[int], reply: int, boundaries: set[int], owner: int = 0) -> None:
+        """Anything is asked, by anybody."""
         prompt = prompt[: self.limits.cells - reply]
         if prompt:
-            self._submit(prompt, reply, boundaries)
+            self._submit(prompt, reply, boundaries, owner)
+
+    @rule(prompt=TOKENS, reply=st.integers(1, 12), number=st.integers(2, 9))
+    def submit_many(self, prompt: list[int], reply: int, number: int) -> None:
+        """One of them asks for much at once."""
+        for _ in range(number):
+            self.submit(prompt, reply, set(), 0)
 
     @rule(
         choice=st.integers(0, 9), keep=st.integers(0, 60), more=TOKENS, reply=st.integers(1, 12), boundaries=BOUNDARIES
@@ -97,11 +112,17 @@ class Planning(RuleBasedStateMachine):
         beginning = self.cells.held(held[choice % len(held)])[:keep] if held else []
         self.submit((beginning + more)[: self.limits.cells - reply], reply, boundaries)
 
-    def _submit(self, prompt: list[int], reply: int, boundaries: set[int]) -> None:
+    def _submit(self, prompt: list[int], reply: int, boundaries: set[int], owner: int) -> None:
         self.submitted += 1
+        if owner not in {self.owners[request] for request in self.known}:
+            mine = [request for request in self.works if self.owners[request] == owner]
+            self.alone[self.submitted] = self.works[mine[-1]] if mine else 0
+        self.owners[self.submitted], self.waited[self.submitted] = owner, []
         self.known[self.submitted], self.left[self.submitted] = prompt, reply
         ends = self.boundaries[self.submitted] = tuple(sorted(end for end in boundaries if end < len(prompt)))
-        self.schedule = self.schedule.submitted(Request(self.submitted, Tokens(prompt), len(prompt) + reply - 1, ends))
+        self.schedule = self.schedule.submitted(
+            Request(self.submitted, Tokens(prompt), len(prompt) + reply - 1, ends, owner)
+        )
 
     @rule(tokens=TOKENS)
     def adopt(self, tokens: list[int]) -> None:
@@ -129,6 +150,7 @@ class Planning(RuleBasedStateMachine):
     def _end(self, request: int) -> None:
         del self.known[request], self.left[request]
         self.passed.pop(request, None)
+        self.waited.pop(request, None)
         self.sequences.pop(request, None)
         self.schedule = self.schedule.ended(request)
 
@@ -153,12 +175,14 @@ class Planning(RuleBasedStateMachine):
             hopes: how many tokens are guessed, for each request that runs.
             wrong: which of those guesses is wrong.
         """
-        # When nothing runs, the one that waits longest begins.
-        first = self.schedule.waiting[0].id if self.schedule.waiting and not self.schedule.running else None
+        # When nothing runs, the one whose turn it is begins.
+        idle = self.schedule.waiting and not self.schedule.running
+        first = self.schedule.shares.in_turn(self.schedule.waiting)[0].id if idle else None
         while (admitted := admit(self.schedule)) is not None:
             self.schedule, start = admitted
             assert first in (None, start.request)
             first = None
+            self._check_turn(start)
             self._check_start(start)
         assert first is None
         guesses = {
@@ -253,6 +277,29 @@ class Planning(RuleBasedStateMachine):
             self.schedule = self.schedule.lost(sequence)
 
     # ------------------------------------------------------------------------------------------------------- what holds
+
+    def _check_turn(self, start: Start) -> None:
+        """Nobody waits longer than their own work gives reason to, whatever others have asked for."""
+        request = start.request
+        owner, before = self.owners[request], self.waited.pop(request)
+        self.works[request] = len(self.known[request]) + self.left[request] - 1 - start.reused
+        waits = [one for one in self.waited if self.owners[one] == owner and one < request]
+        assert len(waits) == 0 or all(self.schedule.passed.get(one, 0) for one in waits), "one owner's come in order"
+        for one in self.waited:
+            self.waited[one].append(request)
+        if request not in self.alone:
+            return
+        # It had nothing else. Each other owner is given what it had itself last and one request more; those that began
+        # while it waited for a prompt that it can share come on top.
+        most = max(self.works.values())
+        others: dict[int, list[int]] = {}
+        for other in before:
+            others.setdefault(self.owners[other], []).append(self.works[other])
+        over = [works for works in others.values() if sum(works[:-1]) > self.alone[request] + most]
+        assert sum(len(works) for works in over) <= self.limits.overtaken * (len(over) + 1)
+        if not self.alone[request]:
+            twice = sum(len(works) - 1 for works in others.values())
+            assert twice <= self.limits.overtaken
 
     def _check_start(self, start: Start) -> None:
         """The longest beginning is reused; room is made for those only who need it, at the cost of the oldest."""
