@@ -122,7 +122,7 @@ class Owners(ScriptedModel):
 def test_each_session_is_an_owner() -> None:
     """Two agents on one model are two; what one of them asks again is the same one's."""
     model = Owners()
-    with Agent(model, owns_model=False) as first, Agent(model, keep_model=True) as second:
+    with Agent(model, owns_model=False) as first, Agent(model, owns_model=False) as second:
         first.run("Hi")
         first.run("Hi")
         second.run("Hi")
@@ -137,7 +137,7 @@ def test_each_session_under_asyncio_is_an_owner() -> None:
     model = Owners()
 
     async def converse() -> None:
-        async with AsyncAgent(model, owns_model=False) as first, AsyncAgent(model, keep_model=True) as second:
+        async with AsyncAgent(model, owns_model=False) as first, AsyncAgent(model, owns_model=False) as second:
             await first.run("Hi")
             await second.run("Hi")
 
