@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Literal
 from attrs import field, frozen
 
 from cognition.errors import ConfigError
+from cognition.strict_json import NUMBERS
 
 ResultStatus = Literal["ok", "error", "refused", "cancelled"]
 """How a tool call ended. Everything but ``ok`` is shown to the model as an error it can react to."""
@@ -63,9 +64,9 @@ class ToolCall:
         """The arguments, decoded afresh at each access.
 
         Raises:
-            ValueError: the text is no JSON object (never so for calls that an engine made).
+            ValueError: the text is no JSON object, or a number in it is none (never so for calls that an engine made).
         """
-        value = json.loads(self.arguments_json)
+        value = NUMBERS.decode(self.arguments_json)
         if not isinstance(value, dict):
             raise ValueError(f"the arguments of {self.name!r} are no JSON object")
         return value

@@ -1,7 +1,7 @@
 """JSON as the standard means it. Python's own reader also lets pass what no tool should be run with.
 
 A key that is given twice (the last one would win, while a person who approves the call may have read the first), and
-``NaN`` and ``Infinity``, which JSON does not have.
+``NaN`` and ``Infinity``, which JSON does not have, however they are written: ``1e999`` would be read as infinite.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Mapping
+from math import isfinite
 from typing import Any, NoReturn
 
 
@@ -18,6 +19,19 @@ class DuplicateKeyError(ValueError):
 
 def _refuse(word: str) -> NoReturn:
     raise ValueError(f"{word} is no JSON number")
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    if not isfinite(value):
+        raise ValueError(f"the number {text[:40]} is larger than any that can be read")
+    return value
+
+
+def _whole(text: str) -> int:
+    if len(text) > LONGEST_NUMBER:
+        raise ValueError(f"a number of {len(text)} digits is longer than any that can be read")
+    return int(text)
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -33,6 +47,14 @@ SCALARS: Mapping[Any, str] = {
 }  # fmt: skip
 """The names that JSON Schema has for Python's plain types."""
 
-DECODER = json.JSONDecoder(parse_constant=_refuse, object_pairs_hook=_unique)
-LAX_DECODER = json.JSONDecoder(parse_constant=_refuse, object_pairs_hook=_unique, strict=False)
+LONGEST_NUMBER = 4000
+"""Characters of a whole number. Python reads none of more than 4,300 digits."""
+
+DECODER = json.JSONDecoder(parse_constant=_refuse, parse_float=_finite, parse_int=_whole, object_pairs_hook=_unique)
+LAX_DECODER = json.JSONDecoder(
+    parse_constant=_refuse, parse_float=_finite, parse_int=_whole, object_pairs_hook=_unique, strict=False
+)
 """``DECODER`` for texts in whose strings line breaks may stand unescaped."""
+
+NUMBERS = json.JSONDecoder(parse_constant=_refuse, parse_float=_finite, parse_int=_whole)
+"""Strict about numbers only."""

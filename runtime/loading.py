@@ -87,8 +87,8 @@ def load_model(
     """Load a model and give back a runtime for it, ready for ``submit``. Close it, or use it in a ``with`` statement.
 
     Args:
-        spec: a ``.gguf`` file, an MLX directory, ``hf:owner/repo[/file]``, or None for the small model that ships with
-            cogstep.
+        spec: a ``.gguf`` file, an MLX directory, ``hf:owner/repo[@rev][/file]``, or None for the small model that ships
+            with cogstep.
         isolate: whether the model lives in a process of its own, which is started again where native code crashes, runs
             out of memory or hangs; an ``Isolation`` says how patient to be.
         backend: ``"llama"`` or ``"mlx"``; None takes the one that the model is made for. The shipped model is there for

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any, Generic, TypeVar
 
 from attrs import frozen
 
 from cognition import CogstepError
+from cognition.strict_json import NUMBERS
 from interpreters.agents.results import RunResult
 from interpreters.tools.schema import Schema, problems, schema_of
 from interpreters.tools.tool import reasons, structured
@@ -46,8 +46,8 @@ class StructuredResult(RunResult, Generic[T]):
         self.raise_for_failure()
         text = self.text
         try:
-            data = json.loads(text)
-        except ValueError as error:
+            data = NUMBERS.decode(text)
+        except (ValueError, RecursionError) as error:
             raise AnswerError(f"the answer is no JSON ({error}): {text[:200]!r}", text) from error
         wrong = list(problems(data, schema_of(self.returns, "returns"), "the answer"))
         if wrong:

@@ -12,8 +12,8 @@ from interpreters.cli.terminal import out
 PAGE = """\
 Show how a model writes its reasoning and its tool calls, how each part was found, and what its template can do.
 
-MODEL is a GGUF file, a directory with a model or its tokenizer, hf:owner/repo[/file], a chat template (.jinja), or
-nothing for the model that ships. Only the template is read: no weights are loaded, no backend is needed.
+MODEL is a GGUF file, a directory with a model or its tokenizer, hf:owner/repo[@rev][/file], a chat template (.jinja),
+or nothing for the model that ships. Only the template is read: no weights are loaded, no backend is needed.
 The format is found by rendering probes with the template and comparing what it writes; what does not read back right
 is not believed, and a warning says so. A sample conversation shows what the model is given.
 

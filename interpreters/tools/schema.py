@@ -13,6 +13,7 @@ import types
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from enum import Enum
+from math import isfinite
 from typing import (
     Annotated,
     Any,
@@ -31,6 +32,9 @@ import attrs
 from cognition import ConfigError
 
 Schema = dict[str, Any]
+
+EXACT = 2.0**53
+"""Up to which a float holds every whole number: what is written as ``1e30`` is none that a tool could count on."""
 
 SCALARS: dict[Any, str] = {str: "string", int: "integer", float: "number", bool: "boolean", type(None): "null"}
 ARRAYS: tuple[Any, ...] = (list, tuple, Sequence, Iterable, set, frozenset)
@@ -168,9 +172,9 @@ def _name(kind: Any) -> str:
 def _has_type(value: Any, kind: str | None) -> bool:
     match kind:
         case "integer":
-            return (type(value) is int) or (type(value) is float and value.is_integer())
+            return type(value) is int or (type(value) is float and value.is_integer() and abs(value) <= EXACT)
         case "number":
-            return type(value) in (int, float)
+            return type(value) is int or (type(value) is float and isfinite(value))
         case "array":
             return isinstance(value, list)
         case "object":

@@ -25,6 +25,7 @@ from datetime import date, datetime
 from decimal import Decimal
 from enum import Enum
 from functools import partial
+from math import isfinite
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, get_args, get_origin, overload
 from uuid import UUID
@@ -214,6 +215,7 @@ class Tool(Generic[P, R]):
             ToolError: the arguments are wrong, each problem named.
         """
         self.prepare()
+        check_finite(arguments, self.spec.name)
         found: list[str] = [] if self._full is None else self._full.problems(dict(arguments))
         values: dict[str, Any] = {}
         for name, value in arguments.items():
@@ -265,9 +267,28 @@ class SchemaTool(Tool[..., Any]):
         self.prepare()
         assert self._full is not None  # made with the tool
         given = dict(arguments)
+        check_finite(given, self.spec.name)
         if wrong := self._full.problems(given):
             raise ToolError(f"wrong arguments for {self.spec.name}: {'; '.join(wrong)}")
         return given
+
+
+def check_finite(arguments: Any, name: str) -> None:
+    """See that no number among the arguments is infinite or none, whatever type it is given for.
+
+    Raises:
+        ToolError: one is.
+    """
+    waiting = [arguments]
+    while waiting:
+        value = waiting.pop()
+        if type(value) is float:
+            if not isfinite(value):
+                raise ToolError(f"wrong arguments for {name}: {value} is no JSON number")
+        elif isinstance(value, Mapping):
+            waiting += value.values()
+        elif isinstance(value, list | tuple):
+            waiting += value
 
 
 def _check_timeout(name: str, timeout: float | None) -> None:
@@ -392,7 +413,7 @@ def text_of(value: Any, name: str) -> str:
     try:
         if not isinstance(value, int | float | bool | None):
             value = _converter().unstructure(value)
-        return json.dumps(value, ensure_ascii=False, default=_plain)
+        return json.dumps(value, ensure_ascii=False, default=_plain, allow_nan=False)
     except (TypeError, ValueError, RecursionError) as error:
         raise ToolError(f"{name} returned a value that has no form in JSON: {error}") from error
 
@@ -434,6 +455,12 @@ def _converter() -> Converter:
                 return converter.structure(value, member)
         raise TypeError(f"no member of {kind} takes {value!r}")  # the schema has let it pass, so that one does
 
+    def number(value: Any, _: Any) -> Any:
+        """A whole number that no float holds stays one: a function that takes floats takes it too."""
+        made = float(value)
+        return made if made == value else value
+
+    converter.register_structure_hook(float, number)
     converter.register_structure_hook_func(lambda kind: get_origin(kind) in UNIONS, union)
     for kind in (Any, None, type(None)):
         converter.register_structure_hook_func(partial(operator.is_, kind), lambda value, _: value)

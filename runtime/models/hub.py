@@ -12,10 +12,15 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote, unquote
 
 from runtime.errors import ExtraMissingError, LoadCancelledError, ModelLoadError, ModelNotFoundError, ModelSpecError
+from runtime.models.mlx_files import check_mlx_directory
 
-SPEC = re.compile(r"hf:(?P<repo>[\w.-]+/[\w.-]+)(?:/(?P<file>.+))?")
+SPEC = re.compile(r"hf:(?P<repo>[\w.-]+/[\w.-]+)(?:@(?P<revision>[^/@\s]+))?(?:/(?P<file>.+))?")
+
+COMMIT = re.compile(r"[0-9a-f]{40}")
+"""A revision that is always the same files: what the cache has of it is never out of date."""
 
 MLX_FILES = ["*.json", "*.jinja", "tokenizer.model", "model*.safetensors"]
 
@@ -34,7 +39,10 @@ OnDownload = Callable[[float], bool]
 
 
 def fetch(spec: str, backend: str | None, on_download: OnDownload, *, template_only: bool = False) -> Path:
-    """The local path of what ``hf:owner/repo[/file]`` names, downloaded if need be.
+    """The local path of what ``hf:owner/repo[@rev][/file]`` names, downloaded if need be.
+
+    ``rev`` is a branch, a tag or the full hash of a commit; without it the main branch is meant. A slash in its name is
+    written ``%2F``, since behind a slash stands the file. What the cache has of a commit needs no network.
 
     Args:
         spec: the text.
@@ -50,7 +58,7 @@ def fetch(spec: str, backend: str | None, on_download: OnDownload, *, template_o
     """
     match = SPEC.fullmatch(spec)
     if match is None:
-        raise ModelSpecError(f"{spec!r} is not of the form hf:owner/repo or hf:owner/repo/file.gguf", spec=spec)
+        raise ModelSpecError(f"{spec!r} is not of the form hf:owner/repo[@rev][/file.gguf]", spec=spec)
     try:
         import huggingface_hub
         from huggingface_hub import errors
@@ -60,14 +68,18 @@ def fetch(spec: str, backend: str | None, on_download: OnDownload, *, template_o
         ) from error
     logging.getLogger("huggingface_hub").setLevel(logging.ERROR)  # its retries are told as one error, if they fail
     repo, file = match["repo"], match["file"]
+    revision = None if match["revision"] is None else unquote(match["revision"])
     progress = _progress_class(on_download, spec)
 
     def snapshot(patterns: list[str]) -> Path:
-        return Path(huggingface_hub.snapshot_download(repo, allow_patterns=patterns, tqdm_class=progress))
+        made = huggingface_hub.snapshot_download(repo, revision=revision, allow_patterns=patterns, tqdm_class=progress)
+        return Path(made)
 
     try:
+        if file is None and backend != "llama" and (kept := _kept_directory(huggingface_hub, repo, revision)):
+            return kept
         if file is None:
-            names = _file_names(huggingface_hub, repo)
+            names = _file_names(huggingface_hub, repo, revision)
             if template_only and not set(names).isdisjoint(TEMPLATE_FILES):
                 return snapshot(TEMPLATE_FILES)
             file = _choose(names, backend, spec)
@@ -75,7 +87,7 @@ def fetch(spec: str, backend: str | None, on_download: OnDownload, *, template_o
             return snapshot(MLX_FILES)
         if PART.search(file):
             return snapshot([PART.sub("-*.gguf", file)]) / file
-        return Path(huggingface_hub.hf_hub_download(repo, file, tqdm_class=progress))
+        return Path(huggingface_hub.hf_hub_download(repo, file, revision=revision, tqdm_class=progress))
     except errors.GatedRepoError as error:
         raise ModelLoadError(
             f"{repo} is for those who accepted its terms: do so on https://huggingface.co/{repo}, then `hf auth login`",
@@ -85,6 +97,12 @@ def fetch(spec: str, backend: str | None, on_download: OnDownload, *, template_o
         raise ModelNotFoundError(
             f"there is no model {repo} on the Hugging Face hub; look at its name", spec=spec
         ) from error
+    except errors.RevisionNotFoundError as error:
+        raise ModelNotFoundError(
+            f"{repo} has no revision {revision!r}: name a branch, a tag or the full hash of a commit, with %2F for "
+            f"a slash in its name; see https://huggingface.co/{repo}/commits/main",
+            spec=spec,
+        ) from error
     except errors.LocalEntryNotFoundError as error:
         raise ModelNotFoundError(
             f"{spec} is not in the local cache, and the Hugging Face hub can't be reached; go online once to fetch it",
@@ -92,7 +110,8 @@ def fetch(spec: str, backend: str | None, on_download: OnDownload, *, template_o
         ) from error
     except errors.EntryNotFoundError as error:
         raise ModelNotFoundError(
-            f"{repo} has no file {file}; see https://huggingface.co/{repo}/tree/main", spec=spec
+            f"{repo} has no file {file}{_at(revision)}; see https://huggingface.co/{repo}/tree/{_quoted(revision)}",
+            spec=spec,
         ) from error
     except ModelLoadError:  # ours already: cancelled, or no one model was named
         raise
@@ -105,14 +124,36 @@ def fetch(spec: str, backend: str | None, on_download: OnDownload, *, template_o
         ) from error
 
 
-def _file_names(hub: Any, repo: str) -> list[str]:
+def _at(revision: str | None) -> str:
+    return "" if revision is None else f" at {revision}; what stands behind a slash is taken for the file"
+
+
+def _quoted(revision: str | None) -> str:
+    return quote(revision or "main", safe="")
+
+
+def _kept_directory(hub: Any, repo: str, revision: str | None) -> Path | None:
+    """The MLX directory of a commit, where the cache has all of it."""
+    if revision is None or not COMMIT.fullmatch(revision):
+        return None
+    try:
+        folder = Path(hub.snapshot_download(repo, revision=revision, local_files_only=True, allow_patterns=MLX_FILES))
+        check_mlx_directory(folder, spec="")
+    except (hub.errors.LocalEntryNotFoundError, ModelLoadError):  # it isn't there, or was broken off
+        return None
+    return folder
+
+
+def _file_names(hub: Any, repo: str, revision: str | None) -> list[str]:
     """What a repository holds; what the cache holds of it when the hub can't be reached."""
     try:
-        return list(hub.HfApi().list_repo_files(repo))
-    except (hub.errors.RepositoryNotFoundError, hub.errors.GatedRepoError):
+        return list(hub.HfApi().list_repo_files(repo, revision=revision))
+    except (hub.errors.RepositoryNotFoundError, hub.errors.RevisionNotFoundError, hub.errors.GatedRepoError):
         raise
     except Exception:  # whatever the client's HTTP library raises without a network; see fetch
-        folder = Path(hub.snapshot_download(repo, local_files_only=True, allow_patterns=["config.json"]))
+        folder = Path(
+            hub.snapshot_download(repo, revision=revision, local_files_only=True, allow_patterns=["config.json"])
+        )
         return [str(file.relative_to(folder)) for file in folder.rglob("*") if file.is_file()]
 
 

@@ -6,6 +6,7 @@
 ``path/to/directory``       an MLX model: ``config.json``, ``tokenizer.json``, ``model*.safetensors``
 ``hf:owner/repo``           an MLX model, or the GGUF file, of a repository on the Hugging Face hub
 ``hf:owner/repo/file``      one GGUF file of it
+``hf:owner/repo@rev/file``  the same as a branch, a tag or a commit has it; so ``hf:owner/repo@rev``
 ==========================  ========================================================================
 """
 
@@ -32,7 +33,7 @@ PACKAGES: dict[BackendName, str] = {"llama": "llama_cpp", "mlx": "mlx_lm"}
 """What has to be importable for a backend, in the order of preference for the shipped model: llama.cpp writes it about
 twenty times as fast as MLX does on a CPU, and loads it as fast."""
 
-FORMS = "a .gguf file, an MLX directory, hf:owner/repo[/file], or nothing for the model that ships with cogstep"
+FORMS = "a .gguf file, an MLX directory, hf:owner/repo[@rev][/file], or nothing for the model that ships with cogstep"
 
 GGUF_VERSIONS = (2, 3)
 """What llama.cpp reads. Version 1 of 2023 is gone."""

@@ -5,7 +5,7 @@
 ``path/to/model.gguf``      the template in a GGUF file
 ``path/to/directory``       that of a model in Hugging Face's layout; weights need not be there
 ``path/to/template.jinja``  a template by itself
-``hf:owner/repo[/file]``    that of a model on the Hugging Face hub
+``hf:owner/repo[@rev][/file]``    that of a model on the Hugging Face hub
 ==========================  ========================================================================
 """
 
@@ -26,7 +26,7 @@ from runtime.models.specs import SMALL_MODEL
 if TYPE_CHECKING:
     from runtime.templates.template import ChatTemplate
 
-FORMS = "a .gguf file, a directory with a model or its tokenizer, a .jinja file, or hf:owner/repo[/file]"
+FORMS = "a .gguf file, a directory with a model or its tokenizer, a .jinja file, or hf:owner/repo[@rev][/file]"
 
 LONGEST = 1 << 24
 """Bytes of a template in a file of its own, 16 MiB; the longest that are known have some 20 KiB."""

@@ -57,8 +57,8 @@ class TestForms:
         [
             ("ollama:llama3", "'ollama:llama3' names no model in a form that is known; use a .gguf file"),
             (" ", "an empty text names no model; use a .gguf file"),
-            ("hf:", "is not of the form hf:owner/repo"),
-            ("hf:only-a-name", "is not of the form hf:owner/repo"),
+            ("hf:", r"is not of the form hf:owner/repo\[@rev\]\[/file.gguf\]"),
+            ("hf:only-a-name", r"is not of the form hf:owner/repo\[@rev\]\[/file.gguf\]"),
         ],
     )
     def test_an_unknown_form(self, spec: str, message: str) -> None:

@@ -10,10 +10,12 @@ import pytest
 
 from runtime import LoadCancelledError, ModelLoadError, ModelNotFoundError, ModelSpecError
 from runtime.models.hub import _choose, _progress_class, fetch
+from runtime.models.specs import SMALL_MODEL
 
 pytest.importorskip("huggingface_hub", reason="the extra `hub` is not installed")
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
+OTHER = "fedcba9876543210fedcba9876543210fedcba98"
 
 Cached = Callable[..., Path]
 
@@ -29,12 +31,12 @@ def cached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cached:
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
     monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path))
 
-    def make(repo: str, *files: str) -> Path:
+    def make(repo: str, *files: str, ref: str = "main", commit: str = COMMIT) -> Path:
         folder = tmp_path / f"models--{repo.replace('/', '--')}"
-        (folder / "refs").mkdir(parents=True)
-        (folder / "refs" / "main").write_text(COMMIT)
-        snapshot = folder / "snapshots" / COMMIT
-        snapshot.mkdir(parents=True)
+        (folder / "refs" / ref).parent.mkdir(parents=True, exist_ok=True)
+        (folder / "refs" / ref).write_text(commit)
+        snapshot = folder / "snapshots" / commit
+        snapshot.mkdir(parents=True, exist_ok=True)
         for file in files:
             (snapshot / file).write_bytes(b"GGUF" + struct.pack("<I", 3) + bytes(16))
         return snapshot
@@ -58,7 +60,60 @@ def test_a_repository_comes_from_the_cache(cached: Cached) -> None:
     assert fetch("hf:owner/mlx", None, go_on) == mlx
 
 
-@pytest.mark.parametrize("spec", ["hf:nobody/nothing", "hf:nobody/nothing/m.gguf"])
+@pytest.mark.parametrize(
+    ("revision", "ref"), [("v1.0", "v1.0"), ("refs%2Fpr%2F1", "refs/pr/1"), ("main", "main"), (OTHER, "v1.0")]
+)
+def test_a_revision_is_taken_as_it_is_named(cached: Cached, revision: str, ref: str) -> None:
+    """A branch, a tag or a commit, of a file as of a repository; not what the main branch has."""
+    main = cached("owner/repo", "a.gguf")
+    pinned = cached("owner/repo", "a.gguf", "b.gguf", ref=ref, commit=OTHER)
+
+    assert pinned / "b.gguf" == fetch(f"hf:owner/repo@{revision}/b.gguf", None, go_on)
+    assert pinned / "a.gguf" == fetch(f"hf:owner/repo@{revision}/a.gguf", None, go_on)
+    if ref != "main":
+        assert main / "a.gguf" == fetch("hf:owner/repo", None, go_on)
+
+
+def test_a_commit_that_is_in_the_cache_needs_no_network(cached: Cached, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody is asked whether it is up to date: a commit always is. So it loads where the network is there, too."""
+    asked: list[str] = []
+    hub = importlib.import_module("huggingface_hub")
+    pinned = cached("owner/repo", "a.gguf", commit=OTHER)
+    mlx = cached("owner/mlx", commit=OTHER)
+    for file in (SMALL_MODEL / "mlx").iterdir():
+        (mlx / file.name).write_bytes(file.read_bytes())
+    monkeypatch.setattr(importlib.import_module("huggingface_hub.constants"), "HF_HUB_OFFLINE", False)
+    for name in ("list_repo_files", "repo_info", "model_info"):
+        monkeypatch.setattr(hub.HfApi, name, lambda *_, **__: asked.append("the hub"))
+
+    assert pinned / "a.gguf" == fetch(f"hf:owner/repo@{OTHER}/a.gguf", None, go_on)
+    assert mlx == fetch(f"hf:owner/mlx@{OTHER}", None, go_on)
+    assert asked == []
+
+
+@pytest.mark.parametrize("spec", ["hf:owner/repo@", "hf:owner/repo@/a.gguf", "hf:owner/repo@a@b", "hf:owner/repo@a b"])
+def test_what_is_no_revision_is_refused(cached: Cached, spec: str) -> None:
+    """Before anybody is asked for it."""
+    with pytest.raises(ModelSpecError, match=r"is not of the form hf:owner/repo\[@rev\]"):
+        fetch(spec, None, go_on)
+
+
+def test_a_revision_that_is_not_there_is_told(cached: Cached, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With what to do about a slash in its name, which would be taken for the file."""
+    hub = importlib.import_module("huggingface_hub")
+    httpx = importlib.import_module("httpx2")
+
+    def missing(*_arguments: object, **_options: object) -> list[str]:
+        response = httpx.Response(404, request=httpx.Request("GET", "https://huggingface.co"))
+        raise hub.errors.RevisionNotFoundError("no", response=response)
+
+    monkeypatch.setattr(hub.HfApi, "list_repo_files", missing)
+    cached("owner/repo", "a.gguf")
+    with pytest.raises(ModelNotFoundError, match=r"owner/repo has no revision 'dev': .* %2F for a slash in its name"):
+        fetch("hf:owner/repo@dev", None, go_on)
+
+
+@pytest.mark.parametrize("spec", ["hf:nobody/nothing", "hf:nobody/nothing/m.gguf", "hf:owner/repo@v9/a.gguf"])
 def test_what_is_not_in_the_cache(cached: Cached, spec: str) -> None:
     """Without a network it says so, and what to do."""
     with pytest.raises(ModelNotFoundError, match=re.escape(f"{spec} is not in the local cache, and the")):
