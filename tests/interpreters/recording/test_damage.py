@@ -268,11 +268,10 @@ def test_a_file_that_may_not_grow_is_a_clear_error(tmp_path: Path, limit: int) -
         assert go_on(path) == report.state
 
 
-def test_a_full_device_is_a_clear_error() -> None:
-    """What every Linux has: a device without any room. Nothing can be cut off it either."""
+def test_a_device_is_no_recording() -> None:
     if not Path("/dev/full").exists():
         pytest.skip("there is no /dev/full here")
-    with pytest.raises(JournalWriteError, match="No space left on device"):
+    with pytest.raises(JournalWriteError, match="it is a device, and only a regular file is written; name another"):
         Agent(ScriptedModel([]), journal="/dev/full")
 
 
@@ -304,7 +303,11 @@ except JournalError as error:
             "begin",
             "JournalWriteError: {path}.new: can't be opened for writing (Permission denied); choose another place",
         ),
-        ("resume", "JournalWriteError: {path}: can't be opened for writing (Permission denied); choose another place"),
+        (
+            "resume",
+            "JournalWriteError: {path}: can't be opened for writing (it belongs to another user, who could read what is "
+            "written; use a copy of it); choose another place",
+        ),
         ("replay", "same"),
     ],
 )
