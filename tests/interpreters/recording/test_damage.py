@@ -305,8 +305,8 @@ except JournalError as error:
         ),
         (
             "resume",
-            "JournalWriteError: {path}: can't be opened for writing (it belongs to another user, who could read what is "
-            "written; use a copy of it); choose another place",
+            "JournalWriteError: {path}: can't be opened for writing (it belongs to another user, who could read what "
+            "is written; use a copy of it); choose another place",
         ),
         ("replay", "same"),
     ],
