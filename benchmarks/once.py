@@ -35,6 +35,7 @@ ONCE: Mapping[str, Sequence[str]] = {
     "secrets": ("--longest", "2000"),
     "scanning": ("--length", "200", "--rounds", "1"),
     "prove": ("--states", "2000"),
+    "fairness": ("--queued", "10"),
     "constrained": ("--calls", "4", "--rounds", "1"),
     "json_grammars": ("--schemas", "4"),
     "drafting": ("--rounds", "1", "--model", str(SHIPPED)),
