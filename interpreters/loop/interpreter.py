@@ -213,7 +213,7 @@ class Interpreter(ABC):
         Raises:
             PendingError: the turn before waits for answers.
         """
-        if not isinstance(event, UserSpoke):
+        if not self.driver.in_flight or not isinstance(event, UserSpoke):
             return
         unknown = self._latest is None
         if waiting := [effect for effect in self.waiting() if unknown or effect.effect_id in self._promised]:
