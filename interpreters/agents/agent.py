@@ -6,7 +6,7 @@ from functools import partial
 from types import TracebackType
 from typing import Any, NoReturn, TypeVar, overload
 
-from cognition import ConfigError, SessionReset
+from cognition import ConfigError, Input, SessionReset
 from interpreters.agents.answers import StructuredResult
 from interpreters.agents.assembly import NO_TYPE, start_of_turn, user_input
 from interpreters.agents.base import CLOSE_SECONDS, LOG, BaseAgent, closing_after, loop_runs_here
@@ -125,7 +125,9 @@ class Agent(BaseAgent):
             CogstepError: nothing of this id is pending; and what ``run`` raises.
             ConfigError: it is no answer to that.
         """
-        event = self._answering(effect_id, answer)
+        return self._hand_in(self._answering(effect_id, answer))
+
+    def _hand_in(self, event: Input) -> RunResult:
         self._look_for_loop()
         self._interpreter.run(event)
         return self._result(start_of_turn(self.state))

@@ -27,6 +27,7 @@ from interpreters.agents.results import RunResult, Suspended
 from interpreters.driver import Driver
 from interpreters.loop.clock import Clock
 from interpreters.observing.events import Observer
+from interpreters.program.later import Postponable
 from interpreters.program.program import Program
 from interpreters.recording.journal import Journal, Origin
 from interpreters.recording.veil import Redacted, Veil
@@ -161,8 +162,14 @@ def user_input(text: str, returns: Any) -> UserSpoke:
     return UserSpoke(text) if returns is NO_TYPE else UserSpoke(text, answer_schema(returns))
 
 
-def turn_result(driver: Driver, began: int, finished: TurnFinished | None, returns: Any = NO_TYPE) -> RunResult:
-    """What a run gave; ``began`` is how many messages there were before its turn.
+def turn_result(
+    driver: Driver,
+    began: int,
+    finished: TurnFinished | None,
+    pending: tuple[Postponable, ...],
+    returns: Any = NO_TYPE,
+) -> RunResult:
+    """What a run gave; ``began`` is how many messages there were before its turn, and ``pending`` what it waits for.
 
     Raises:
         CogstepError: the engine ended the turn without saying how.
@@ -172,7 +179,7 @@ def turn_result(driver: Driver, began: int, finished: TurnFinished | None, retur
     after = driver.state
     outcome: Outcome | Suspended
     if finished is None:
-        outcome, usage = Suspended(driver.revealed(tuple(driver.in_flight.values()))), after.spent.usage
+        outcome, usage = Suspended(pending), after.spent.usage
     else:
         outcome, usage = finished.outcome, finished.usage
     parts = (outcome, usage, driver.revealed(after.history[began:]), after.counters.turn)

@@ -13,8 +13,7 @@ from typing import Annotated, Any, ClassVar, Self, Unpack
 
 from attrs import frozen
 
-from cognition import AgentState, CogstepError, EffectId, Input
-from cognition.decisions import Effect
+from cognition import AgentState, CogstepError, Input
 from cognition.features import Mode
 from interpreters.agents.assembly import NO_TYPE, Parts, assemble, start_of_turn, turn_result
 from interpreters.agents.options import AgentOptions, ProgramOptions, as_help
@@ -23,6 +22,7 @@ from interpreters.agents.resuming import fork_parts, reopen, take_up
 from interpreters.loop.errors import AgentClosedError
 from interpreters.loop.interpreter import Interpreter
 from interpreters.observing.observers import Observers
+from interpreters.program.later import Postponable, waiting_under
 from interpreters.program.program import read_answer
 from interpreters.tools.external import Usable
 from runtime.checking import checked_call
@@ -191,7 +191,7 @@ class BaseAgent:
         return bool(self._interpreter.driver.in_flight)
 
     @property
-    def pending(self) -> tuple[Effect, ...]:
+    def pending(self) -> tuple[Postponable, ...]:
         """What waits for an answer, oldest first: approvals, questions, plans, calls of external tools.
 
         Empty while a turn is under way. See ``answer``.
@@ -205,13 +205,11 @@ class BaseAgent:
             CogstepError: nothing of this id is pending.
             ConfigError: it is no answer to that.
         """
+        return read_answer(self._waiting_under(effect_id), answer)
+
+    def _waiting_under(self, effect_id: str) -> Postponable:
         self._check_open()
-        pending = {effect.effect_id: effect for effect in self._interpreter.waiting()}
-        effect: Any = pending.get(EffectId(effect_id))
-        if effect is None:
-            known = ", ".join(f"{type(one).__name__} {one.effect_id}" for one in pending.values())
-            raise CogstepError(f"nothing waits for an answer under {effect_id!r}; pending: {known or 'nothing'}")
-        return read_answer(effect, answer)
+        return waiting_under(effect_id, self._interpreter.waiting())
 
     def cancel(self, reason: str = "") -> bool:
         """Stop the turn under way, from any thread, a tool, an observer or a signal handler; False if there is none.
@@ -241,7 +239,7 @@ class BaseAgent:
 
     def _result(self, began: int, returns: Any = NO_TYPE) -> RunResult:
         """What the turn gave that has just ended; ``began`` is how many messages there were before it."""
-        return turn_result(self._interpreter.driver, began, self._interpreter.finished, returns)
+        return turn_result(self._interpreter.driver, began, self._interpreter.finished, self.pending, returns)
 
     def _check_open(self) -> None:
         self._resting = False

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from attrs import frozen
 
@@ -18,9 +18,9 @@ from cognition import (
     ToolMessage,
     Usage,
 )
-from cognition.decisions import Effect
 from cognition.messages import ResultStatus
 from interpreters.loop.errors import PendingError, TurnFailedError
+from interpreters.program.later import Postponable, told
 
 
 @frozen
@@ -45,7 +45,8 @@ class FinishedCall:
 class Suspended:
     """The turn has not ended: it waits for answers. See ``Agent.answer``."""
 
-    pending: tuple[Effect, ...]
+    tag: ClassVar[str] = "suspended"
+    pending: tuple[Postponable, ...]
     """What is waited for, oldest first: approvals, questions, plans, calls of external tools."""
 
 
@@ -61,7 +62,7 @@ class RunResult:
     turn: int
 
     @property
-    def pending(self) -> tuple[Effect, ...]:
+    def pending(self) -> tuple[Postponable, ...]:
         """What the turn waits for, oldest first; empty where it has ended."""
         return self.outcome.pending if isinstance(self.outcome, Suspended) else ()
 
@@ -96,8 +97,7 @@ class RunResult:
         """
         match self.outcome:
             case Suspended(pending=pending):
-                effects = ", ".join(f"{type(effect).__name__} {effect.effect_id}" for effect in pending)
-                raise PendingError(f"the turn waits for answers ({effects}); hand them in with answer()")
+                raise PendingError(f"the turn waits for answers ({told(pending)}); hand them in with answer()")
             case Failed(kind=kind, message=message):
                 raise TurnFailedError(f"the turn failed ({kind}): {message}", self.outcome)
             case Cancelled(reason=reason):

@@ -188,7 +188,7 @@ class AgentHost:
     """Looks whether its process lives."""
     lost = ""
     """Why its process was killed, where this side did it."""
-    _cancel_at_once: Callable[[str, int, str], object] | None = None
+    _cancel_at_once: Callable[[str, int, str, bool], object] | None = None
     """Of a host in this process: cancels a turn without waiting for a message to be read."""
 
     def _start(self, choice: ModelChoice | None, seconds: float | None) -> AgentHost:
@@ -263,7 +263,6 @@ class AgentHost:
                 self.send(say.Dispose(identity, handle.key))
             raise
         assert isinstance(ready, say.Ready)
-        handle.unfinished = ready.unfinished
         return handle
 
     def begin_turn(self, handle: AgentHandle) -> int:
@@ -345,11 +344,11 @@ class AgentHost:
     def send(self, request: say.Request) -> None:
         self._channel.send(line_of(request, say.LONGEST))
 
-    def cancel_turn(self, session: str, turn: int, reason: str) -> None:
+    def cancel_turn(self, session: str, turn: int, reason: str, keep: bool) -> None:
         """Stop this turn. Safe in a signal handler."""
         if self._cancel_at_once is not None:
-            self._cancel_at_once(session, turn, reason)
-        self.send(say.Cancel(session, turn, reason))
+            self._cancel_at_once(session, turn, reason, keep)
+        self.send(say.Cancel(session, turn, reason, keep))
 
     def request(self, make: Callable[[str], say.Request], seconds: float | None) -> say.Notice:
         """Send what has an id, and wait so long for its answer; None for as long as it takes.
@@ -409,7 +408,12 @@ class AgentHost:
                 )
 
     def _fits(self, notice: say.Notice) -> bool:
-        return not isinstance(notice, say.Ready) or notice.session in self._handles or notice.id in self._late
+        if not isinstance(notice, say.Ready) or notice.id in self._late:
+            return True
+        handle = self._handles.get(notice.session)
+        if handle is not None:
+            handle.stands(notice.unfinished, notice.pending)
+        return handle is not None
 
     def _note_fault(self, message: str) -> None:
         self.faults.append(message[:LONGEST_REASON])

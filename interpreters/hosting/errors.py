@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from cognition import CogstepError
-from interpreters.loop.errors import AgentClosedError, BusyError
+from interpreters.loop.errors import AgentClosedError, BusyError, PendingError
 from runtime.children.lines import Refusal, restored
 
 
@@ -40,6 +40,7 @@ class HostDiedError(CogstepError):
 KNOWN: dict[str, Callable[[Refusal], CogstepError]] = {
     "AgentClosedError": lambda told: AgentClosedError(told.message),
     "BusyError": lambda told: BusyError(told.message),
+    "PendingError": lambda told: PendingError(told.message),
     "": lambda told: HostError(told.message, told.error),
 }
 """How errors of the host's side are raised on the handle's."""

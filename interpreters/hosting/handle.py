@@ -14,7 +14,17 @@ import threading
 from collections.abc import Callable, Iterable
 from typing import Any, Protocol, get_args
 
-from cognition import AgentConfig, AskApproval, AskUser, CogstepError, ConfigError, ReviewPlan, ToolSpec
+from cognition import (
+    AgentConfig,
+    AskApproval,
+    AskUser,
+    CallTool,
+    CancelAsked,
+    CogstepError,
+    ConfigError,
+    EffectId,
+    ReviewPlan,
+)
 from cognition.features import Mode
 from cognition.shown import LONGEST_LINE, shown_name
 from interpreters.agents.assembly import make_program
@@ -23,13 +33,14 @@ from interpreters.agents.options import HandleOptions, configured, filled
 from interpreters.agents.results import RunResult
 from interpreters.hosting import messages as say
 from interpreters.hosting.errors import HostDiedError
-from interpreters.hosting.jobs import End
+from interpreters.hosting.jobs import End, ToolWait
+from interpreters.hosting.messages import ProtocolError
 from interpreters.hosting.turns import TurnStream
 from interpreters.loop.errors import AgentClosedError, BusyError
 from interpreters.observing.observers import Observers
-from interpreters.program.program import Program
-from interpreters.tools.external import Usable, as_tools
-from interpreters.tools.tool import Tool
+from interpreters.program.later import Postponable, waiting_under
+from interpreters.program.program import Program, read_answer
+from interpreters.tools.external import ExternalTool, Usable, as_tools
 
 IN_A_LOOP = (
     "reading a turn by `for`, as AgentHandle.run does, blocks the event loop that runs on this thread until it ends; "
@@ -54,7 +65,7 @@ class Link(Protocol):
 
     def send(self, request: say.Request) -> None: ...
     def request(self, make: Callable[[str], say.Request], seconds: float | None) -> say.Notice: ...
-    def cancel_turn(self, session: str, turn: int, reason: str) -> None: ...
+    def cancel_turn(self, session: str, turn: int, reason: str, keep: bool) -> None: ...
     def begin_turn(self, handle: AgentHandle) -> int: ...
     def end_turn(self, number: int) -> None: ...
     def forget(self, handle: AgentHandle) -> None: ...
@@ -69,16 +80,16 @@ class AgentHandle:
     def __init__(self, host: Link, key: str, tools: Iterable[Usable], system: str, given: HandleOptions) -> None:
         self.key = key
         self.unfinished = False
-        """Whether a crash interrupted a turn of this resumed session: ``go_on`` ends it."""
-        # Of a ToolSpec the calls come in the stream, and the program answers them by hand.
-        self.tools = tuple(tool if isinstance(tool, ToolSpec) else as_tools((tool,))[0] for tool in tools)
-        self.names = frozenset(tool.spec.name if isinstance(tool, Tool) else tool.name for tool in self.tools)
+        """Whether a turn is open: a crash interrupted it, which ``go_on`` ends, or it waits for answers."""
+        self._pending: tuple[Postponable, ...] = ()
+        # Of a ToolSpec the calls come in the stream, and the program answers them by hand, or later.
+        self.tools = as_tools(tools)
+        self.names = frozenset(tool.spec.name for tool in self.tools)
         """Of its tools: the calls that a host may forward."""
         full: Any = filled(given, HandleOptions)
         full["features"] = tuple(full["features"])  # of an iterator they can be taken once only
         self.given = full
-        here = [tool for tool in self.tools if isinstance(tool, Tool)]
-        self.program: Program = make_program(_ELSEWHERE, here, key, full)
+        self.program: Program = make_program(_ELSEWHERE, self.tools, key, full)
         """What carries out here what the host forwards."""
         for kind in self.program.performers:
             if kind not in get_args(say.Forwarded):
@@ -101,7 +112,7 @@ class AgentHandle:
         fields = configured(self.given)
         if self.given["context_tokens"] is None and host.model is not None and not self.given["resume"]:
             fields["context_tokens"] = host.model.context_tokens
-        tools = tuple(tool if isinstance(tool, ToolSpec) else tool.spec for tool in self.tools)
+        tools = tuple(tool.spec for tool in self.tools)
         return AgentConfig(system, tools, hooks=tuple(self.program.hooks), **fields)
 
     @property
@@ -132,27 +143,50 @@ class AgentHandle:
 
     async def run_async(self, text: str) -> RunResult:
         """``run`` in an event loop, which is not blocked; raises as ``run``. Cancelling the task cancels the turn."""
-        async with self.stream(text) as turn:
-            async for _ in turn:
-                pass
-        return turn.result
+        return await self._to_the_end_async(self.stream(text))
 
     def go_on(self) -> RunResult:
-        """Carry the turn to its end that a crash had interrupted; see ``unfinished``."""
-        self.unfinished = False
+        """Carry the open turn on, and ask again what is pending; see ``unfinished``."""
         return self._to_the_end(self._begin(lambda number: say.GoOn(self.key, number)))
 
+    @property
+    def pending(self) -> tuple[Postponable, ...]:
+        """What waits for an answer, oldest first; empty while a turn is under way. See ``answer``."""
+        return () if self._turn is not None else self._pending
+
+    def answer(self, effect_id: str, answer: Any) -> RunResult:
+        """Hand in what the open turn waits for, and go on with it, as ``Agent.answer``; raises as that and ``run``."""
+        return self._to_the_end(self.stream_answer(effect_id, answer))
+
+    def stream_answer(self, effect_id: str, answer: Any) -> TurnStream:
+        """``answer``, and read the events of what follows as they come."""
+        self._check_usable()
+        event: Any = read_answer(waiting_under(effect_id, self.pending), answer)
+        return self._begin(lambda number: say.GiveAnswer(self.key, number, EffectId(effect_id), event))
+
+    async def answer_async(self, effect_id: str, answer: Any) -> RunResult:
+        """``answer`` in an event loop, which is not blocked."""
+        return await self._to_the_end_async(self.stream_answer(effect_id, answer))
+
     def cancel(self, reason: str = "") -> bool:
-        """Stop the turn under way, from any thread; False if there is none."""
-        turn = self._turn
-        if turn is None:
+        """Stop the turn under way, from any thread; False if there is none. What is pending is given up, which is
+        waited for.
+        """
+        turn, pending = self._turn, self.pending
+        if turn is not None:
+            turn.cancel(reason)
+            return True
+        if not pending:
             return False
-        turn.cancel(reason)
+        effect_id = pending[0].effect_id
+        ending = self._begin(lambda number: say.GiveAnswer(self.key, number, effect_id, CancelAsked(reason)))
+        ending.drain(reason)
         return True
 
     def reset(self) -> None:
-        """Cancel the turn under way and forget the conversation."""
+        """Cancel the turn under way, give up what is pending, and forget the conversation."""
         self._host.request(lambda identity: say.Reset(identity, self.key), self.answer_wait)
+        self.stands(False, ())
 
     def set_mode(self, mode: Mode) -> None:
         """Let more or less happen without being asked, in the turn under way too."""
@@ -182,7 +216,7 @@ class AgentHandle:
         return self._host.branch(self, key, after, system, None if journal is None else os.fspath(journal), foreign)
 
     def dispose(self) -> None:
-        """Cancel the turn under way and end the session. A second call does nothing."""
+        """End the turn under way and the session; what is pending stays so on file. A second call does nothing."""
         if self._closed:
             return
         self._closed = True
@@ -203,10 +237,7 @@ class AgentHandle:
 
     def _begin(self, make: Callable[[int], say.Request]) -> TurnStream:
         with self._lock:
-            if self._closed:
-                raise AgentClosedError("the session was disposed of; open another one")
-            if self._host.ended is not None:
-                raise HostDiedError(self._host.ended)
+            self._check_usable()
             if self._turn is not None:
                 raise BusyError("a turn is under way; wait for its end or call cancel()")
             turn = self._turn = TurnStream(self, self._host.begin_turn(self))
@@ -215,18 +246,41 @@ class AgentHandle:
             self.lost(HostDiedError(self._host.ended))
         return turn
 
+    def _check_usable(self) -> None:
+        if self._closed:
+            raise AgentClosedError("the session was disposed of; open another one")
+        if self._host.ended is not None:
+            raise HostDiedError(self._host.ended)
+
     def _to_the_end(self, turn: TurnStream) -> RunResult:
         with turn:
-            for _ in turn:
-                pass
+            for item in turn:
+                _put_away(item)
         return turn.result
+
+    async def _to_the_end_async(self, turn: TurnStream) -> RunResult:
+        async with turn:
+            async for item in turn:
+                _put_away(item)
+        return turn.result
+
+    def stands(self, unfinished: bool, pending: tuple[Postponable, ...]) -> None:
+        """Note what the host says of the session's turn.
+
+        Raises:
+            ProtocolError: it can't be right.
+        """
+        for effect in pending:
+            if isinstance(effect, CallTool) and effect.call.name not in self.names:
+                raise ProtocolError(f"a call of {effect.call.name!r}, which the session has not, is pending")
+        self._pending, self.unfinished = pending, unfinished or bool(pending)
 
     def send(self, request: say.Request) -> None:
         self._host.send(request)
 
-    def cancel_turn(self, number: int, reason: str) -> None:
+    def cancel_turn(self, number: int, reason: str, keep: bool) -> None:
         """Tell the host: at once if it is in this process, and by a message."""
-        self._host.cancel_turn(self.key, number, reason)
+        self._host.cancel_turn(self.key, number, reason, keep)
 
     def look_for_loop(self) -> None:
         """Warn, once, that an event loop is blocked."""
@@ -248,6 +302,7 @@ class AgentHandle:
         if turn is None or turn.number != notice.turn:
             return
         if isinstance(notice, say.TurnEnded | say.TurnBroken):
+            self.stands(False, say.pending_in(notice))
             self._turn = None
             self._host.end_turn(turn.number)
         turn.arrived(notice, length)
@@ -265,14 +320,21 @@ class AgentHandle:
     def settings(self, journal: str | os.PathLike[str] | None) -> say.Settings:
         """What is said of the session beside its configuration."""
         given = self.given
-        timeouts = {tool.spec.name: tool.timeout for tool in self.tools if isinstance(tool, Tool)}
+        timeouts = {tool.spec.name: tool.timeout for tool in self.tools}
         return say.Settings(
             {name: timeout for name, timeout in timeouts.items() if timeout is not None},
             self.program.approve is not None or AskApproval in self.program.performers,
             redact=self._secrets,
+            external=tuple(tool.spec.name for tool in self.tools if isinstance(tool, ExternalTool)),
             journal=None if journal is None else os.fspath(journal),
             **{name: given[name] for name in ("worker_patience", "notes", "tool_wait", "window", "fsync")},
         )
+
+
+def _put_away(item: object) -> None:
+    """Nobody reads the stream who could answer a call of an external tool while the turn runs."""
+    if isinstance(item, ToolWait):
+        item.later()
 
 
 _ELSEWHERE: Any = None

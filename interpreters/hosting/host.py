@@ -24,7 +24,7 @@ from interpreters.agents.agent import Agent
 from interpreters.agents.options import CONFIGURED
 from interpreters.hosting import messages as say
 from interpreters.hosting.channels import Channel
-from interpreters.hosting.hosted import HostedSession, RemoteTool
+from interpreters.hosting.hosted import HostedSession, Remote, hand_in
 from interpreters.hosting.messages import ModelChoice, Notice, ProtocolError, Request, line_of, read_request
 from interpreters.loop.clock import Clock
 from runtime.children.lines import LONGEST_REASON
@@ -127,7 +127,7 @@ class Host:
     def _unreadable(self, error: ProtocolError) -> None:
         """Answer what can't be read as far as it can be: a turn that somebody waits for must end."""
         session, turn, identity = (error.data.get(name) for name in ("session", "turn", "id"))
-        starts = error.data.get("type") in ("run_turn", "go_on")
+        starts = error.data.get("type") in ("run_turn", "go_on", "answer")
         if starts and isinstance(session, str) and type(turn) is int:
             self._send(say.TurnBroken(session, turn, "ProtocolError", str(error)))
         elif isinstance(identity, str):
@@ -135,11 +135,11 @@ class Host:
         else:
             self._send(say.Faulted(str(error)))
 
-    def cancel(self, session: str, turn: int, reason: str) -> None:
+    def cancel(self, session: str, turn: int, reason: str, keep: bool = False) -> None:
         """Stop this turn, from any thread or a signal handler, even before the message that begins it was read."""
         found = self._sessions.get(session)
         if found is not None:
-            found.cancel(turn, reason, ahead=True)
+            found.cancel(turn, reason, ahead=True, keep=keep)
 
     def _handle(self, request: Request) -> None:
         match request:
@@ -153,10 +153,12 @@ class Host:
                 self._turn(request.session, turn, lambda agent: agent.run(text))
             case say.GoOn(turn=turn):
                 self._turn(request.session, turn, lambda agent: agent.go_on())
-            case say.Cancel(turn=turn, reason=reason):
+            case say.GiveAnswer(turn=turn):
+                self._turn(request.session, turn, partial(hand_in, request))
+            case say.Cancel(turn=turn, reason=reason, keep=keep):
                 if (session := self._sessions.get(request.session)) is not None:
-                    session.cancel(turn, reason)
-            case say.Performed() | say.ToolProgress() | say.Read():
+                    session.cancel(turn, reason, keep=keep)
+            case say.Performed() | say.Postponed() | say.ToolProgress() | say.Read():
                 if (session := self._sessions.get(request.session)) is not None:
                     session.take(request)
             case say.SetMode(mode=mode):
@@ -258,7 +260,7 @@ class Host:
         if session is not None:
             session.begin(request.id, partial(self._make, request, session.journal), self._forget)
 
-    def _make(self, request: say.Init, journal: str | None, given: Mapping[str, Any], tools: list[RemoteTool]) -> Agent:
+    def _make(self, request: say.Init, journal: str | None, given: Mapping[str, Any], tools: list[Remote]) -> Agent:
         model = self._the_model()
         if request.resume:
             if journal is None:
@@ -289,7 +291,7 @@ class Host:
             session.begin(request.id, make, self._forget)
 
     def _branch(
-        self, request: say.Fork, origin: str, journal: str | None, given: Mapping[str, Any], tools: list[RemoteTool]
+        self, request: say.Fork, origin: str, journal: str | None, given: Mapping[str, Any], tools: list[Remote]
     ) -> Agent:
         config: Any = {name: getattr(request.config, name) for name in CONFIGURED} if request.foreign else {}
         return Agent.fork(

@@ -24,13 +24,13 @@ from cognition import (
     CancelAsked,
     ConfigError,
     EffectId,
-    Input,
     ToolFailed,
     ToolSpec,
     to_data,
 )
 from cognition.decisions import ANSWERS
 from interpreters.agents.agent import Agent
+from interpreters.agents.assembly import start_of_turn
 from interpreters.agents.results import RunResult
 from interpreters.hosting import messages as say
 from interpreters.hosting.messages import Forwarded, Notice
@@ -39,8 +39,10 @@ from interpreters.hosting.window import Window
 from interpreters.loop.errors import AgentClosedError, BusyError
 from interpreters.loop.letters import NotBegun
 from interpreters.observing.events import Event, Inline
-from interpreters.performers import Scope, checked_answer, unanswered
+from interpreters.performers import Answered, Scope, checked_answer, unanswered
+from interpreters.program.later import LATER, Postponable
 from interpreters.tools.context import ToolContext
+from interpreters.tools.external import ExternalTool
 from interpreters.tools.tool import Tool
 from runtime.stores.memory import Notes
 
@@ -56,7 +58,7 @@ class Wait:
     """An effect that the handle's side carries out."""
 
     effect: Forwarded
-    answer: Future[Input]
+    answer: Future[Answered]
     context: ToolContext[Any] | None
     """Of a call: what the tool says of itself goes there."""
 
@@ -70,6 +72,8 @@ class HostedTurn:
     """How far it may run ahead of its reader."""
     cancelled: str | None = None
     """The reason, once it was asked for."""
+    keep: bool = False
+    """Whether what is asked then stays pending."""
     waits: dict[tuple[str, EffectId], Wait] = field(factory=dict)
     """What was asked of the handle's side, by session and effect."""
 
@@ -87,12 +91,28 @@ class RemoteTool(Tool[..., str]):
         """Nothing is checked here."""
 
 
+class RemoteExternalTool(ExternalTool):
+    """One whose calls are run outside also of the handle's program; they go on waiting when it has ended."""
+
+    def __init__(self, spec: ToolSpec) -> None:
+        self.function = _elsewhere
+        self.spec = spec
+        self.timeout = None
+        self.is_async = False
+
+    def prepare(self) -> None:
+        """Nothing is checked here."""
+
+
+Remote = RemoteTool | RemoteExternalTool
+
+
 def _elsewhere(*_: Any, **__: Any) -> Any:
     """Stands for a tool or a hook of the handle's side: its effects are forwarded before it could be called."""
     raise AssertionError("an effect of the handle's side was carried out on the host's")
 
 
-Make = Callable[[dict[str, Any], list[RemoteTool]], Agent]
+Make = Callable[[dict[str, Any], list[Remote]], Agent]
 """Makes a session's agent, of the options that all have and its tools."""
 
 
@@ -111,8 +131,8 @@ class HostedSession:
         self._gate = threading.Lock()
         """Held while the mode is set: outside of a turn, that takes the agent for an instant."""
         self._turn: HostedTurn | None = None
-        self._ahead: dict[int, str] = {}
-        """Turns that were cancelled before they were accepted, and why."""
+        self._ahead: dict[int, tuple[str, bool]] = {}
+        """Turns that were cancelled before they were accepted: why, and whether what is asked stays pending."""
         self._newest = 0
         """The highest number of a turn so far."""
         self._patience = Patience(settings.tool_wait)
@@ -135,17 +155,17 @@ class HostedSession:
             if self._turn is not None:
                 self._send(say.TurnBroken(self.name, number, "BusyError", BUSY))
                 return
-            turn = HostedTurn(number, Window(self._settings.window), self._ahead.pop(number, None))
+            turn = HostedTurn(number, Window(self._settings.window), *self._ahead.pop(number, ()))
             self._turn = turn
         self._work.put(partial(self._play, turn, run))
 
-    def take(self, message: say.Performed | say.ToolProgress | say.Read) -> None:
+    def take(self, message: say.Performed | say.Postponed | say.ToolProgress | say.Read) -> None:
         """Take what the handle's side says of the turn under way; what it says of another turn is dropped."""
         turn = self._turn
         if turn is None or turn.number != message.turn:
             return
         match message:
-            case say.Performed():
+            case say.Performed() | say.Postponed():
                 self._performed(turn, message)
             case say.ToolProgress():
                 wait = turn.waits.get((message.owner, message.effect_id))
@@ -154,28 +174,34 @@ class HostedSession:
             case say.Read():
                 turn.window.read(message.count)
 
-    def _performed(self, turn: HostedTurn, message: say.Performed) -> None:
-        """Hand over the answer to an effect; an answer that nobody waits for any more is dropped."""
+    def _performed(self, turn: HostedTurn, message: say.Performed | say.Postponed) -> None:
+        """Hand over the answer to an effect, or that it comes later; one that nobody waits for any more is dropped."""
         with self._lock:
             wait = turn.waits.pop((message.owner, message.effect_id), None)
         if wait is None or not wait.answer.set_running_or_notify_cancel():
             return
-        if _answers(wait.effect, message.input):
+        if isinstance(message, say.Postponed) and isinstance(wait.effect, Postponable):
+            wait.answer.set_result(LATER)
+        elif isinstance(message, say.Performed) and _answers(wait.effect, message.input):
             wait.answer.set_result(message.input)
         else:
-            what = f"{type(message.input).__name__} does not answer {type(wait.effect).__name__} {message.effect_id}"
-            self._send(say.Faulted(what))
+            given = type(message.input).__name__ if isinstance(message, say.Performed) else message.tag
+            self._send(say.Faulted(f"{given} does not answer {type(wait.effect).__name__} {message.effect_id}"))
             wait.answer.set_result(unanswered(wait.effect))
 
-    def cancel(self, number: int | None, reason: str, *, ahead: bool = False) -> None:
-        """Stop this turn; None for whichever is under way. ``ahead``: or as soon as it is accepted."""
+    def cancel(self, number: int | None, reason: str, *, ahead: bool = False, keep: bool = False) -> None:
+        """Stop this turn; None for whichever is under way. ``ahead``: or as soon as it is accepted.
+
+        ``keep``: what is asked in it stays pending.
+        """
         with self._lock:
             turn = self._turn
             if ahead and number is not None and number > self._newest:
-                self._ahead.setdefault(number, reason)
+                self._ahead.setdefault(number, (reason, keep))
             if turn is None or number not in (None, turn.number):
                 return
-            turn.cancelled = turn.cancelled or reason
+            if turn.cancelled is None:
+                turn.cancelled, turn.keep = reason, keep
         self._stop(turn)
 
     def queue(self, identity: str, work: Callable[[Agent], object]) -> None:
@@ -191,8 +217,8 @@ class HostedSession:
             self._report(identity, lambda agent: agent.set_mode(mode))
 
     def dispose(self, identity: str | None, reason: str) -> None:
-        """Cancel the turn under way and end the session."""
-        self.cancel(None, reason)
+        """End the turn under way and the session; what is pending stays so."""
+        self.cancel(None, reason, keep=True)
         self._work.put(partial(self._end, identity))
         self._work.put(None)
 
@@ -216,10 +242,14 @@ class HostedSession:
             self._send(say.Refused(identity, type(error).__name__, str(error)))
             return
         self._agent = agent
-        self._send(say.Ready(identity, self.name, agent.unfinished))
+        self._send(say.Ready(identity, self.name, agent.unfinished, agent.pending))
 
-    def _tools(self) -> list[RemoteTool]:
-        return [RemoteTool(spec, self._settings.timeouts.get(spec.name)) for spec in self._config.tools]
+    def _tools(self) -> list[Remote]:
+        timeouts, external = self._settings.timeouts, self._settings.external
+        return [
+            RemoteExternalTool(spec) if spec.name in external else RemoteTool(spec, timeouts.get(spec.name))
+            for spec in self._config.tools
+        ]
 
     def _options(self) -> dict[str, Any]:
         """What is given to an agent whether it is new, resumed or forked."""
@@ -249,7 +279,8 @@ class HostedSession:
                 parts = (result.outcome, result.usage, result.messages, result.turn)
                 end = say.TurnEnded(self.name, turn.number, *parts)
         except BaseException as error:  # whatever ends it, the other side must hear of it
-            end = say.TurnBroken(self.name, turn.number, type(error).__name__, str(error))
+            pending = () if self._agent is None else self._agent.pending
+            end = say.TurnBroken(self.name, turn.number, type(error).__name__, str(error), pending)
         with self._lock:
             waits = dict(turn.waits)
             turn.waits.clear()
@@ -312,13 +343,21 @@ class HostedSession:
 
     def _stop(self, turn: HostedTurn) -> None:
         turn.window.open()
-        if self._agent is not None:
-            self._agent.cancel(turn.cancelled or "")  # which cancels what it waits for
+        if self._agent is None:
+            return
+        # Its run is stopped, which cancels what that waits for. Before it has begun, what is pending is left alone.
+        interpreter, reason = self._agent._interpreter, turn.cancelled or ""
+        if turn.keep:
+            interpreter.leave(reason)
+        elif (run := interpreter.under_way) is not None:
+            interpreter.cancel_turn(run, reason)
 
-    def _forward(self, effect: Forwarded, scope: Scope) -> Future[Input]:
+    def _forward(self, effect: Forwarded, scope: Scope) -> Future[Answered]:
         """A performer: the handle's side carries the effect out. Cancelling the answer tells it that nobody waits."""
         owner = scope.program.session
         wait = Wait(effect, Future(), scope.context)
+        if (turn := self._turn) is not None and turn.cancelled is not None:  # see `_observe`
+            self._stop(turn)
         with self._lock:
             turn = self._turn
             if turn is None or scope.turn.is_over():
@@ -338,10 +377,26 @@ class HostedSession:
             late = f"{effect.call.name} gave no result within {self._settings.tool_wait:g} seconds"
             wait.answer.set_result(ToolFailed(effect.effect_id, late))
 
-    def _settled(self, turn: HostedTurn, owner: str, effect_id: EffectId, answer: Future[Input]) -> None:
+    def _settled(self, turn: HostedTurn, owner: str, effect_id: EffectId, answer: Future[Answered]) -> None:
         with self._lock:  # else the turn may end in between
             if answer.cancelled() and turn.waits.pop((owner, effect_id), None) is not None:
                 self._tell(turn, say.Dropped(self.name, turn.number, owner, effect_id))
+
+
+def hand_in(message: say.GiveAnswer, agent: Agent) -> RunResult:
+    """Go on with the turn that waits for this answer; ``CancelAsked`` gives it up.
+
+    Raises:
+        CogstepError: nothing of this id is pending, or it is no answer to that.
+    """
+    effect = agent._waiting_under(message.effect_id)
+    if isinstance(message.input, CancelAsked):
+        if not agent.cancel(message.input.reason):
+            raise BusyError(BUSY)
+        return agent._result(start_of_turn(agent.state))
+    if not _answers(effect, message.input):
+        raise ConfigError(f"{type(message.input).__name__} does not answer {type(effect).__name__} {message.effect_id}")
+    return agent._hand_in(message.input)
 
 
 def _answers(effect: Forwarded, answer: say.Answer) -> bool:

@@ -7,11 +7,13 @@ from typing import Any
 
 from attrs import define, field, frozen
 
-from cognition import CallTool, ConfigError, EffectId, Input, ToolFailed, ToolReturned
+from cognition import CallTool, ConfigError, EffectId, ToolFailed, ToolReturned
 from cognition.checking import shown
 from interpreters.agents.results import RunResult
 from interpreters.hosting import messages as say
 from interpreters.loop.letters import Turn
+from interpreters.performers import Answered
+from interpreters.program.later import LATER
 from interpreters.tools.context import ToolContext
 
 
@@ -68,7 +70,7 @@ class ToolWait:
     effect: CallTool
     session: str
     """The one that makes the call: the handle's, or that of a worker."""
-    _answer: Callable[[Input], object] = field(repr=False)
+    _answer: Callable[[Answered], object] = field(repr=False)
 
     @property
     def name(self) -> str:
@@ -89,6 +91,10 @@ class ToolWait:
     def fail(self, message: str) -> None:
         """The call failed; the model is told why. As ``give``."""
         self._answer(ToolFailed(self.effect.effect_id, _text("fail", message)))
+
+    def later(self) -> None:
+        """The result will be handed in by ``handle.answer``, after this turn. A worker's call is refused then."""
+        self._answer(LATER)
 
 
 def _text(what: str, given: object) -> str:

@@ -14,6 +14,7 @@ own are for what the core has no word for: models, sessions and turns as handles
 Rules that both sides keep:
 
 - A turn's number is given by the handle and is higher than that of any turn of the session before.
+- A turn that waits for answers is ended as ``suspended``; the ``answer`` that goes on with it has a number of its own.
 - Each turn is ended by exactly one ``turn_ended`` or ``turn_broken``, whatever happens, and nothing that carries its
   number comes after that. What comes late for a turn, from either side, is dropped.
 - What has an ``id`` is answered by exactly one ``done``, ``ready``, ``started`` or ``refused`` with that id.
@@ -51,11 +52,13 @@ from cognition import (
     from_data,
 )
 from cognition.features import Mode
+from interpreters.agents.results import Suspended
 from interpreters.hosting.settings import ModelChoice as ModelChoice, Secrets as Secrets, Settings as Settings
 from interpreters.observing.events import TAGS, Event
+from interpreters.program.later import Postponable
 from runtime.children.lines import NARROW, WIDE, ProtocolError as ProtocolError, check_usage, line_of as line_of, read
 
-VERSION = 2
+VERSION = 3
 """Of these messages. A host refuses to be started with another one."""
 
 Forwarded = CallTool | AskApproval | AskUser | ReviewPlan | RunHook
@@ -139,6 +142,19 @@ class GoOn:
 
 
 @frozen
+class GiveAnswer:
+    """Hand in what the session waits for, and go on with its turn. ``cancel_asked`` gives all of it up."""
+
+    tag: ClassVar = "answer"
+    session: str
+    turn: int
+    """A new one, as every run of the session has."""
+    effect_id: EffectId
+    """Of something that is pending."""
+    input: Answer
+
+
+@frozen
 class Performed:
     """An effect was carried out, and this came of it. Answers ``perform``."""
 
@@ -148,6 +164,19 @@ class Performed:
     owner: str
     effect_id: EffectId
     input: Answer
+
+
+@frozen
+class Postponed:
+    """What comes of an effect will be handed in by ``answer``, once the turn has ended as ``suspended``. Answers
+    ``perform``, but for a hook's and for those of workers: they are refused then.
+    """
+
+    tag: ClassVar = "postponed"
+    session: str
+    turn: int
+    owner: str
+    effect_id: EffectId
 
 
 @frozen
@@ -180,6 +209,8 @@ class Cancel:
     session: str
     turn: int
     reason: str = ""
+    keep: bool = False
+    """Whether what a person or the program outside is asked stays pending: the turn ends as ``suspended`` then."""
 
 
 @frozen
@@ -194,7 +225,7 @@ class SetMode:
 
 @frozen
 class Reset:
-    """Cancel the turn under way and forget the conversation."""
+    """Cancel the turn under way, give up what is pending, and forget the conversation."""
 
     tag: ClassVar = "reset"
     id: str
@@ -203,7 +234,7 @@ class Reset:
 
 @frozen
 class Dispose:
-    """Cancel the turn under way and end the session."""
+    """End the turn under way and the session. What is pending stays so in its journal."""
 
     tag: ClassVar = "dispose"
     id: str
@@ -220,7 +251,7 @@ class Ping:
 
 @frozen
 class Shutdown:
-    """End all sessions, free the model, and end the host. So does the end of the connection."""
+    """End all sessions as ``dispose`` does, free the model, and end the host. So does the end of the connection."""
 
     tag: ClassVar = "shutdown"
 
@@ -231,7 +262,9 @@ Request = (
     | Fork
     | RunTurn
     | GoOn
+    | GiveAnswer
     | Performed
+    | Postponed
     | ToolProgress
     | Read
     | Cancel
@@ -265,7 +298,9 @@ class Ready:
     id: str
     session: str
     unfinished: bool = False
-    """Whether a crash interrupted a turn of it: ``go_on`` ends that."""
+    """Whether a turn of it is open: a crash interrupted it, which ``go_on`` ends, or it waits for answers."""
+    pending: tuple[Postponable, ...] = ()
+    """What a resumed session waits for, oldest first."""
 
 
 @frozen
@@ -323,12 +358,12 @@ class Dropped:
 
 @frozen
 class TurnEnded:
-    """The turn is over."""
+    """The turn is over; or, where its outcome is ``suspended``, it waits for answers."""
 
     tag: ClassVar = "turn_ended"
     session: str
     turn: int
-    outcome: Outcome
+    outcome: Outcome | Suspended
     usage: Usage
     messages: tuple[Message, ...]
     """What it added to the history."""
@@ -345,6 +380,8 @@ class TurnBroken:
     turn: int
     error: str
     message: str
+    pending: tuple[Postponable, ...] = ()
+    """What the session waits for all the same, such as the turn before where a new message was refused."""
 
 
 @frozen
@@ -368,6 +405,9 @@ LONGEST = 1 << 26
 
 LONGEST_CONTEXT = 2**31
 
+MOST_PENDING = 1000
+"""Effects that a session waits for."""
+
 
 def read_request(line: str) -> Request:
     """What a handle said; raises ProtocolError."""
@@ -387,7 +427,21 @@ def read_notice(line: str) -> Notice:
                 raise ProtocolError(f"a turn {number}")
         case _:
             pass
+    pending = pending_in(notice)
+    if len({effect.effect_id for effect in pending}) < len(pending) or len(pending) > MOST_PENDING:
+        raise ProtocolError(f"{len(pending)} effects that wait, more than may or one of them twice")
+    if isinstance(notice, TurnEnded) and isinstance(notice.outcome, Suspended) and not pending:
+        raise ProtocolError("a turn that waits for nothing")
     return notice
+
+
+def pending_in(notice: Notice) -> tuple[Postponable, ...]:
+    """What a session waits for, as far as this says so."""
+    match notice:
+        case Ready(pending=pending) | TurnBroken(pending=pending) | TurnEnded(outcome=Suspended(pending=pending)):
+            return pending
+        case _:
+            return ()
 
 
 def event_of(data: Mapping[str, Any]) -> Event | None:

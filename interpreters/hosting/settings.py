@@ -60,6 +60,8 @@ class Settings:
     """Of tools that have one, as ``@tool(timeout=...)``: seconds."""
     approvals: bool = False
     """Whether the handle's side is asked for approvals; without it they are refused."""
+    external: tuple[str, ...] = ()
+    """The names of those tools whose calls are run outside, and whose results may be handed in after a restart."""
     worker_patience: float | None = WORKER_PATIENCE
     notes: str = ""
     """The file of the model's notes, on the host's side; ``":memory:"`` keeps them as long as the session."""

@@ -24,13 +24,15 @@ from interpreters.hosting.errors import HostTimeoutError, error_named
 from interpreters.hosting.jobs import End, Job, ToolWait
 from interpreters.hosting.messages import ProtocolError
 from interpreters.loop.clock import LONGEST_WAIT
-from interpreters.loop.interpreter import ASKS_THE_USER
+from interpreters.loop.interpreter import ASKS_THE_USER, NOT_FOR_WORKERS
 from interpreters.loop.letters import NotBegun, Turn
 from interpreters.observing.events import Event
 from interpreters.observing.observers import Observers
 from interpreters.performers import Scope, async_performers, sync_performers, unanswered
+from interpreters.program.later import LATER
 from interpreters.program.program import Program
 from interpreters.tools.context import ToolContext
+from interpreters.tools.external import ExternalTool
 from interpreters.tools.tool import describe, is_async
 
 if TYPE_CHECKING:
@@ -68,7 +70,7 @@ class Reader(Protocol):
     @property
     def answer_wait(self) -> float | None: ...
     def send(self, request: say.Request) -> None: ...
-    def cancel_turn(self, number: int, reason: str) -> None: ...
+    def cancel_turn(self, number: int, reason: str, keep: bool) -> None: ...
     def lost(self, error: CogstepError, of: TurnStream | None = None) -> None: ...
     def look_for_loop(self) -> None: ...
 
@@ -188,8 +190,7 @@ class TurnStream:
                 item.withdraw()
                 return None
             if self._is_by_hand(item.effect):
-                began = item.begins(item.effect.effect_id)
-                return ToolWait(item.effect, item.asked.owner, partial(self._answer, item)) if began else None
+                return self._by_hand(item, item.effect)
             self._ask(item, loop)
             return None
         self._was_read()
@@ -225,14 +226,23 @@ class TurnStream:
         When this has returned, no tool of it begins any more and nobody is asked. Nor is its model, if the host is a
         thread of this process; one in another process may still be asked until the message is there.
         """
+        self._stop(reason, keep=False)
+
+    def _stop(self, reason: str, *, keep: bool) -> None:
         self._begun.cancel()
         for job in list(self._jobs.values()):
             job.stop()
-        self._handle.cancel_turn(self.number, reason)
+        self._handle.cancel_turn(self.number, reason, keep)
         seconds = self._handle.answer_wait
         if self._deadline is None and seconds is not None:
             self._deadline = monotonic() + seconds
             self._wake_reader()
+
+    def drain(self, reason: str) -> None:
+        """Cancel the turn and wait for its end."""
+        self.cancel(reason)
+        while self._end is None:
+            next(self, None)
 
     def __enter__(self) -> TurnStream:
         return self
@@ -241,7 +251,7 @@ class TurnStream:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         if self._end is None:
-            self.cancel(LEFT)
+            self._stop(LEFT, keep=_is_interrupt(error))
             while self._end is None:  # what still comes is read by nobody
                 try:
                     next(self, None)
@@ -259,7 +269,7 @@ class TurnStream:
             return
         import asyncio
 
-        self.cancel(LEFT)
+        self._stop(LEFT, keep=_is_interrupt(error))
         cancelled: asyncio.CancelledError | None = None
         while self._end is None:
             try:
@@ -367,14 +377,25 @@ class TurnStream:
         program = self._handle.program
         if not isinstance(effect, CallTool) or CallTool in program.performers:
             return False
-        return effect.call.name not in program.tools
+        return isinstance(program.tools.get(effect.call.name), ExternalTool)
+
+    def _by_hand(self, job: Job, effect: CallTool) -> ToolWait | None:
+        """What the reader is given of a call that it answers itself, which is checked like any other."""
+        tool = self._handle.program.tools[effect.call.name]
+        assert isinstance(tool, ExternalTool)
+        if wrong := tool.problems(effect.call.arguments):
+            self._answer(job, ToolFailed(effect.effect_id, wrong))
+            return None
+        began = job.begins(effect.effect_id)
+        return ToolWait(effect, job.asked.owner, partial(self._answer, job)) if began else None
 
     def _progress(self, job: Job, text: str) -> None:
         asked = job.asked
         self._handle.send(say.ToolProgress(asked.session, asked.turn, asked.owner, asked.effect.effect_id, text))
 
     def _scope(self, job: Job) -> Scope:
-        program = evolve(self._handle.program, session=job.asked.owner)
+        owner = job.asked.owner
+        program = evolve(self._handle.program, session=owner, postpones=owner == self._handle.key)
         return Scope(program, job, self._handle.observers, context=job.context)
 
     def _run(self, job: Job) -> None:
@@ -425,10 +446,18 @@ class TurnStream:
         if self._jobs.pop(job.key, None) is job:
             asked = job.asked
             effect_id = asked.effect.effect_id
+            if answer is LATER and asked.owner != self._handle.key:
+                answer = ToolFailed(effect_id, NOT_FOR_WORKERS)  # of all others, the performer saw to it
+            parts = (asked.session, asked.turn, asked.owner, effect_id)
             try:
-                self._handle.send(say.Performed(asked.session, asked.turn, asked.owner, effect_id, answer))
+                self._handle.send(say.Postponed(*parts) if answer is LATER else say.Performed(*parts, answer))
             except CogstepError as unsaid:  # no message can hold it
                 self._broken(unsaid)
+
+
+def _is_interrupt(error: BaseException | None) -> bool:
+    """Whether it is Ctrl-C, a signal or a cancelled task that leaves a stream: what is asked stays pending then."""
+    return error is not None and not isinstance(error, Exception)
 
 
 def _is_seen_first(item: Event | Job | End) -> bool:

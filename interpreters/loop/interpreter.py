@@ -62,7 +62,7 @@ from interpreters.loop.spawning import Worker, make_worker
 from interpreters.loop.stream import ReplyStream
 from interpreters.observing.events import Inline, ToolProgress
 from interpreters.observing.observers import Observers
-from interpreters.program.later import outlives_its_run
+from interpreters.program.later import Postponable, outlives_its_run, told
 from interpreters.program.program import Program
 from interpreters.tools.context import ToolContext
 from interpreters.tools.external import ExternalTool
@@ -197,13 +197,13 @@ class Interpreter(ABC):
 
     # ------------------------------------------------------------------------------------------- what is answered later
 
-    def waiting(self) -> list[Effect]:
+    def waiting(self) -> list[Postponable]:
         """What is answered later: all that is in flight, while no run is under way, and loses nothing by that."""
         return [] if self._turn is not None else self._outliving()
 
-    def _outliving(self) -> list[Effect]:
+    def _outliving(self) -> list[Postponable]:
         pending, tools = self.driver.pending, self.program.tools
-        effects = list(self.driver.in_flight.values())
+        effects: list[Any] = list(self.driver.in_flight.values())
         return [effect for effect in effects if effect.effect_id in pending or outlives_its_run(effect, tools)]
 
     def check_nothing_waits(self, event: Input | None) -> None:
@@ -217,9 +217,8 @@ class Interpreter(ABC):
             return
         unknown = self._latest is None
         if waiting := [effect for effect in self.waiting() if unknown or effect.effect_id in self._promised]:
-            effects = ", ".join(f"{type(effect).__name__} {effect.effect_id}" for effect in waiting)
             raise PendingError(
-                f"the turn before waits for answers ({effects}); hand them in with answer(), or cancel() it"
+                f"the turn before waits for answers ({told(waiting)}); hand them in with answer(), or cancel() it"
             )
 
     def _keep_pending(self) -> bool:
@@ -236,6 +235,11 @@ class Interpreter(ABC):
         self.driver.left = True
         self._forget()
         return True
+
+    @property
+    def under_way(self) -> Turn | None:
+        """The run under way; None between runs."""
+        return self._turn
 
     def leave(self, reason: str) -> None:
         """End the run under way as ``cancel`` does, but keep what can be answered later."""

@@ -11,11 +11,11 @@ agent.answer("1.1.1", True)                # goes on, now or in a process that h
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from enum import Enum
 from typing import Final
 
-from cognition import AskApproval, AskUser, CallTool, ReviewPlan
+from cognition import AskApproval, AskUser, CallTool, CogstepError, ReviewPlan
 from cognition.decisions import Effect
 from interpreters.tools.external import ExternalTool
 from interpreters.tools.tool import Tool
@@ -49,3 +49,21 @@ def outlives_its_run(effect: Effect, tools: Mapping[str, Tool[..., object]]) -> 
     if isinstance(effect, CallTool):
         return isinstance(tools.get(effect.call.name), ExternalTool)
     return isinstance(effect, ASKED)
+
+
+def waiting_under(effect_id: str, pending: Iterable[Postponable]) -> Postponable:
+    """The effect of this id among those that wait for an answer.
+
+    Raises:
+        CogstepError: there is none.
+    """
+    known = {str(effect.effect_id): effect for effect in pending}
+    if effect_id not in known:
+        names = told(known.values()) or "nothing"
+        raise CogstepError(f"nothing waits for an answer under {effect_id!r}; pending: {names}")
+    return known[effect_id]
+
+
+def told(pending: Iterable[Postponable]) -> str:
+    """What waits, as errors name it."""
+    return ", ".join(f"{type(effect).__name__} {effect.effect_id}" for effect in pending)

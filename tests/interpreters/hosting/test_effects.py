@@ -308,11 +308,11 @@ def test_effects_of_workers_say_whose_they_are() -> None:
 
 def test_another_version_is_refused_with_both_numbers() -> None:
     """The first one did not say it."""
-    said = talk([line_of(say.Start("1")), '{"type": "start", "id": "2", "version": 3}'], ScriptedModel([]))
+    said = talk([line_of(say.Start("1")), '{"type": "start", "id": "2", "version": 2}'], ScriptedModel([]))
     assert [notice.message for notice in said] == [
-        f"these messages have version {version}; this host speaks 2" for version in (1, 3)
+        f"these messages have version {version}; this host speaks 3" for version in (1, 2)
     ]
-    assert '"version":2' in line_of(say.Start("1", say.VERSION))
+    assert '"version":3' in line_of(say.Start("1", say.VERSION))
 
 
 @pytest.mark.parametrize("option", ["tool_wait", "worker_patience"])

@@ -40,7 +40,8 @@ def ends(**orders: Any) -> str:
     host: AgentHost | None = None
     try:
         host = in_process(**orders)
-        return host.open("a", [look]).run("Hi!").text
+        result = host.open("a", [look]).run("Hi!")
+        return result.text or str(result.outcome)
     except CogstepError as error:
         return f"{type(error).__name__}: {error}"
     finally:
@@ -62,6 +63,17 @@ def event(value: Any, turn: Any = 1, session: str = "a") -> str:
 def ended(**change: Any) -> str:
     end = {"outcome": {"type": "completed", "text": "x"}, "usage": {}, "messages": [], "number": 1}
     return say(type="turn_ended", session="a", turn=1, **{**end, **change})
+
+
+APPROVAL = {"type": "ask_approval", "effect_id": "1.1.1", "call": {"id": "c", "name": "look"}, "reason": ""}
+
+
+def suspended(*pending: Any) -> str:
+    return ended(outcome={"type": "suspended", "pending": pending})
+
+
+def called(name: str) -> dict[str, Any]:
+    return {"type": "call_tool", "effect_id": "1.1.2", "call": {"id": "c", "name": name}}
 
 
 def perform(name: str = "look", effect_id: str = "1.1.1") -> str:
@@ -94,6 +106,15 @@ MESSAGES = {
     "messages that are none": ended(messages=[1]),
     "a turn's number below zero": ended(number=-1),
     "a call of a tool that there is not": perform("rm"),
+    "a turn that waits for nothing": suspended(),
+    "a turn that waits for a model": suspended({"type": "call_model", "effect_id": "1.1.1", "request": {}}),
+    "a turn that waits for a hook": suspended({"type": "run_hook", "effect_id": "1.1.1", "point": "stop"}),
+    "a turn that waits for a tool that there is not": suspended(called("rm")),
+    "a turn that waits for one effect twice": suspended(APPROVAL, APPROVAL),
+    "a turn that waits for too much": suspended(*({**APPROVAL, "effect_id": str(n)} for n in range(1001))),
+    "a broken turn that waits for a tool that there is not": say(
+        type="turn_broken", session="a", turn=1, error="E", message="m", pending=[called("rm")]
+    ),
     "the same call twice": perform() * 2,
     "what a handle says": say(type="run_turn", session="a", turn=1, text=""),
     "what nobody says": say(type="exec", code="boom"),
@@ -109,7 +130,12 @@ MESSAGES = {
     "no UTF-8": '{"type":"faulted","message":"\xff"}\n',
     "zeros": "\0" * 100 + "\n",
 }
-QUICK = ("an answer to nothing", "usage of 400 digits", "a call of a tool that there is not")
+QUICK = (
+    "an answer to nothing",
+    "usage of 400 digits",
+    "a call of a tool that there is not",
+    "a turn that waits for a tool that there is not",
+)
 
 
 def cases(table: dict[str, Any], *quick: str) -> Any:
@@ -183,6 +209,11 @@ BEGINNINGS: dict[str, dict[str, Any]] = {
         "at": "init",
         "say": say(type="started", id="ID", model="m", backend="b", context_tokens=5),
     },
+    "a session that waits for a tool that there is not": {
+        "at": "init",
+        "say": say(type="ready", id="ID", session="a", pending=[called("rm")]),
+    },
+    "a session that waits for a text": {"at": "init", "say": say(type="ready", id="ID", session="a", pending=["x"])},
     "no session": {"at": "init", "then": "mute"},
 }
 
@@ -198,6 +229,7 @@ def test_a_host_that_does_not_begin_as_it_should_is_an_error(what: str) -> None:
 HONEST = [
     event(TEXT),
     ended(),
+    suspended(APPROVAL, called("look")),
     perform(),
     say(type="dropped", session="a", turn=1, owner="a", effect_id="1.1.1"),
     say(type="turn_broken", session="a", turn=1, error="E", message="m"),

@@ -12,6 +12,7 @@ from typing import Any, get_args
 
 import attrs
 import pytest
+from attrs import evolve
 from hypothesis import given, settings, strategies as st
 
 from cognition import (
@@ -43,7 +44,7 @@ from cognition import (
     UserMessage,
     to_data,
 )
-from interpreters import events
+from interpreters import Suspended, events
 from interpreters.hosting import QueueChannel, messages as say
 from interpreters.hosting.host import Host
 from interpreters.hosting.messages import (
@@ -99,12 +100,17 @@ def built(kind: type) -> st.SearchStrategy[Any]:
                 "content": texts,
                 "call": calls,
                 "event": st.just({"type": "text_delta"}),
-                "outcome": st.sampled_from([Completed("a"), LimitReached("steps"), Failed("auth", "b")]),
+                "outcome": st.sampled_from(
+                    [Completed("a"), LimitReached("steps"), Failed("auth", "b"), Suspended(EFFECTS[2:3])]
+                ),
                 "messages": st.lists(st.builds(UserMessage, texts, texts), max_size=2).map(tuple),
+                "pending": st.sampled_from(
+                    [(), EFFECTS[:1], (evolve(EFFECTS[0], effect_id=EffectId("1.1.0")), EFFECTS[1])]
+                ),
                 "usage": st.builds(Usage, st.integers(0, 9)),
                 "questions": st.just((Question("Which?", ("a", "b")),)),
                 "plan": st.just(Plan(("look",))),
-                "settings": st.just(say.Settings({"look": 3.5}, approvals=True, window=3)),
+                "settings": st.just(say.Settings({"look": 3.5}, approvals=True, window=3, external=("order",))),
                 "config": st.just(AgentConfig("Be brief.", (ToolSpec("look"),), features=("questions",))),
                 "effect": st.sampled_from(EFFECTS),
                 "effect_id": st.just(EffectId("1.1.1")),

@@ -178,18 +178,25 @@ def test_a_command_that_is_no_host_says_so() -> None:
 
 @pytest.mark.slow
 def test_a_process_ends_with_the_one_that_started_it(tmp_path: Path) -> None:
-    """The end of its input is its end, also where nobody could say shutdown: its journal is closed in order."""
+    """The end of its input is its end, also where nobody could say shutdown: its journal is closed in order,
+    and a call that is run outside waits on in it.
+    """
     path = tmp_path / "a.jsonl"
-    host = scripted(["multiply", "{}"])
+    host = scripted(["multiply", '{"a": 2, "b": 3}'])
     with host.open("a", [multiply.spec], journal=path).stream("Go!") as stream:
         for item in stream:
             if isinstance(item, ToolWait):
                 host._channel.close()  # as the kernel does it when this process dies
-        assert Cancelled("the host was shut down") == stream.result.outcome
+        (effect,) = stream.result.pending
     host.close()
 
     assert host.process is not None
-    assert (host.process.returncode, replay(path).turns) == (0, 1)
+    assert host.process.returncode == 0
+    with scripted("It is 6.") as host:
+        handle = host.open("a", [multiply.spec], journal=path, resume=True)
+        assert (effect,) == handle.pending
+        assert handle.answer(effect.effect_id, 6).text == "It is 6."
+    assert replay(path).turns == 1
 
 
 @pytest.mark.slow
@@ -201,7 +208,7 @@ def test_messages_of_a_process_are_plain_json_lines(tmp_path: Path) -> None:
         {
             "type": "start",
             "id": "1",
-            "version": 2,
+            "version": 3,
             "model": {"factory": "script", "arguments": {"replies": ["Hello."]}},
         },
         {"type": "init", "id": "2", "session": "s"},

@@ -436,9 +436,10 @@ def test_a_call_that_gets_no_result_has_a_deadline() -> None:
     """The model is told, and the program that nobody waits any more."""
     with host_of(call("look", n=1), "Oh.") as host:
         handle = host.open("a", [ToolSpec("look")], tool_wait=0.01)
-        result = handle.run("Go!")
+        with handle.stream("Go!") as stream:
+            list(stream)
 
-    assert [(m.status, m.content) for m in result.calls] == [
+    assert [(m.status, m.content) for m in stream.result.calls] == [
         ("error", "Error: look gave no result within 0.01 seconds")
     ]
 
