@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import contextvars
 import inspect
+import os
 import threading
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Future
@@ -27,6 +28,10 @@ THREADS = ThreadPool()
 
 OBSERVER_THREADS = ThreadPool(AT_ONCE)
 """The pool for the observers of all event loops; an observer takes a thread only while it has events to be told of."""
+
+if hasattr(os, "register_at_fork"):  # else no process is ever forked
+    os.register_at_fork(after_in_child=THREADS.forget)
+    os.register_at_fork(after_in_child=OBSERVER_THREADS.forget)
 
 _gates: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = WeakKeyDictionary()
 

@@ -57,6 +57,12 @@ class ThreadPool:
         while (inbox := self._take_idle()) is not None:
             inbox.put(None)
 
+    def forget(self) -> None:
+        """In a forked process: its threads are not there, and a job for an idle one would never run."""
+        self._idle.clear()
+        self._threads.clear()
+        self._waiting.clear()
+
     def close(self, seconds: float) -> int:
         """End idle threads and wait up to ``seconds`` for busy ones. Returns how many still run after that."""
         deadline = time.monotonic() + seconds
