@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 import sys
 from collections.abc import Iterator
 
@@ -29,11 +30,16 @@ LONGEST_CALL = 2000
 
 
 def approver(options: argparse.Namespace, output: Output, interrupts: Interrupts) -> Approve | None:
-    """Who answers when a tool asks for approval; None where nobody can, and such calls are refused."""
+    """Who answers when a tool asks for approval; None where nobody can, and such calls are refused.
+
+    Ctrl-C or SIGTERM at the question keep it in the recording, where it is asked again by ``cogstep resume``. Without
+    a recording they cancel the turn, and so does Ctrl-C in a chat, which goes on.
+    """
     if options.yes:
         return lambda _request: True
     if options.json or not (sys.stdin.isatty() and err().is_terminal):
         return None
+    recording: str | None = options.file if options.command == "resume" else options.record
 
     def ask(request: ApprovalRequest) -> Approval:
         def show(longest: int | None) -> None:
@@ -55,8 +61,12 @@ def approver(options: argparse.Namespace, output: Output, interrupts: Interrupts
                         return ANSWERS[letter]
                     if cut and letter == "s":
                         show(None)
-        except (KeyboardInterrupt, Terminated):
+        except (KeyboardInterrupt, Terminated) as stop:
             err().write("\n")
+            if recording is not None and (options.command != "chat" or isinstance(stop, Terminated)):
+                told = shlex.quote(recording)
+                output.note(f"the call waits in {told} for your answer; go on with: cogstep resume {told}", "dim")
+                raise  # which leaves the turn open, and ends the command
             interrupts.cancel()
             return Approval(False, "the user asked to stop")
 

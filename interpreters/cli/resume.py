@@ -19,9 +19,8 @@ RESUME = """\
 Go on with a recorded session in its own recording, also after a crash.
 
 A turn that was interrupted is carried to its end: the model is asked again, calls of read-only tools run again, and of
-any other call that was at work the model is told that it may have happened. Then PROMPT is asked, if there is one.
-
-Only what you recorded yourself is resumed: `cogstep fork --foreign` takes the conversation of other recordings over.
+any other call that was at work the model is told that it may have happened. What waits for your answer is asked again.
+Then PROMPT is asked, if there is one.
 
 examples:
   cogstep resume session.jsonl
@@ -74,7 +73,8 @@ def resume(options: argparse.Namespace) -> int:
     with open_session(options, lambda model, given: Agent.resume(options.file, model, tools, **given)) as session:
         code, output = ANSWERED, session.output
         if session.agent.unfinished:
-            output.note("the turn that was interrupted goes on", "dim")
+            waits = "what waits for an answer is asked again" if session.agent.pending else ""
+            output.note(waits or "the turn that was interrupted goes on", "dim")
             code = exit_code(session.turn(session.agent.go_on).outcome)
         elif prompt is None:
             output.note(f"no turn of {options.file} was interrupted; give a PROMPT to go on", "dim")
