@@ -22,6 +22,8 @@ A turn that was interrupted is carried to its end: the model is asked again, cal
 any other call that was at work the model is told that it may have happened. What waits for your answer is asked again.
 Then PROMPT is asked, if there is one.
 
+Only what you recorded yourself is resumed: `cogstep fork --foreign` takes the conversation of other recordings over.
+
 examples:
   cogstep resume session.jsonl
   cogstep resume session.jsonl "And times two?"
