@@ -176,7 +176,7 @@ class AgentHandle:
         if turn is not None:
             turn.cancel(reason)
             return True
-        if not pending:
+        if not (pending and self.alive):
             return False
         effect_id = pending[0].effect_id
         ending = self._begin(lambda number: say.GiveAnswer(self.key, number, effect_id, CancelAsked(reason)))

@@ -33,7 +33,7 @@ SESSIONS = ("a", "b")
 CONFIG = AgentConfig(
     tools=(ToolSpec("look", read_only=True), ToolSpec("pay", approval=True)), features=("questions",), hooks=("stop",)
 )
-SETTINGS = [say.Settings(approvals=True, window=window) for window in (None, 1, 3, 20)]
+SETTINGS = [say.Settings(approvals=True, window=window, external=("look",)) for window in (None, 1, 3, 20)]
 
 replies = st.sampled_from(
     [
@@ -103,13 +103,20 @@ class Messages:
                 effect_id = EffectId(f"{turn}.{data.draw(few)}.{number}")
                 answer = data.draw(answers)(effect_id)
                 self.add(say.Performed(session, turn, data.draw(sessions), effect_id, answer))
+            case "postponed":
+                effect_id = EffectId(f"{turn}.{data.draw(few)}.{number}")
+                self.add(say.Postponed(session, turn, data.draw(sessions), effect_id))
+            case "answer":
+                effect_id = EffectId(f"{turn}.{data.draw(few)}.{number}")
+                answer = data.draw(answers)(effect_id)
+                self.add(say.GiveAnswer(session, self.turn(session), effect_id, answer))
             case "progress":
                 effect_id = EffectId(f"{turn}.{data.draw(few)}.{number}")
                 self.add(say.ToolProgress(session, turn, session, effect_id, "on it"))
             case "read":
                 self.add(say.Read(session, turn, number))
             case "cancel":
-                self.add(say.Cancel(session, turn, "enough"))
+                self.add(say.Cancel(session, turn, "enough", data.draw(st.booleans())))
             case "mode":
                 self.add(
                     say.SetMode(self.identity(), session, data.draw(st.sampled_from(("default", "careful", "auto"))))
@@ -128,6 +135,7 @@ class Messages:
 
 KINDS = (
     *("turn", "turn", "turn", "read", "read", "performed", "performed", "performed", "performed", "cancel", "cancel"),
+    *("postponed", "postponed", "postponed", "answer", "answer", "answer"),
     *("stale", "malformed turn", "malformed", "progress", "performed", "mode", "reset", "go on"),
     *("fork", "init", "dispose"),
 )

@@ -16,6 +16,7 @@ import pytest
 from cognition import (
     AgentConfig,
     ApprovalGiven,
+    CallTool,
     CancelAsked,
     Cancelled,
     CogstepError,
@@ -28,7 +29,7 @@ from cognition import (
     ToolReturned,
     ToolSpec,
 )
-from interpreters import LATER, PendingError, Suspended, replay, tool
+from interpreters import LATER, AgentClosedError, PendingError, Suspended, replay, tool
 from interpreters.agents.results import RunResult
 from interpreters.hosting import (
     AgentHandle,
@@ -456,6 +457,37 @@ def test_ctrl_c_at_a_question_leaves_it_pending_in_this_process_too() -> None:
         with pytest.raises(KeyboardInterrupt):
             handle.run("Go!")
         assert handle.answer("1.1.1", True).text == "Done."
+
+
+def test_a_session_that_was_disposed_of_is_answered_and_cancelled_by_nobody() -> None:
+    with host_of(call("pay", amount=1), "Done.") as host:
+        handle = waiting(host)
+        handle.run("Go!")
+        handle.dispose()
+        assert not handle.cancel()
+        with pytest.raises(AgentClosedError):
+            handle.answer("1.1.1", True)
+
+
+async def in_a_while(_request: Any) -> Any:
+    return LATER
+
+
+@pytest.mark.parametrize("window", [1, None])
+def test_an_async_function_may_say_that_the_answer_comes_later(window: int | None) -> None:
+    async def main(handle: AgentHandle) -> str:
+        (effect,) = (await handle.run_async("Go!")).pending
+        return (await handle.answer_async(effect.effect_id, True)).text
+
+    with host_of(call("pay", amount=1), "Done.") as host:
+        assert asyncio.run(main(waiting(host, approve=in_a_while, window=window))) == "Done."
+
+
+def test_a_performer_may_answer_a_call_later() -> None:
+    with host_of(call("pay", amount=1), "Done.") as host:
+        handle = waiting(host, approve=lambda request: True, performers={CallTool: lambda effect, scope: LATER})
+        (effect,) = handle.run("Go!").pending
+        assert [made.content for made in handle.answer(effect.effect_id, "paid by hand").calls] == ["paid by hand"]
 
 
 def test_go_on_asks_again() -> None:
