@@ -78,11 +78,8 @@ class Agent(BaseAgent):
             AgentClosedError: after ``close()``.
             JournalWriteError: the recording can't go on.
         """
-        self._look_for_loop()
-        return self._run(text, returns)
-
-    def _run(self, text: str, returns: Any) -> RunResult:
         self._check_open()
+        self._look_for_loop()
         self._interpreter.run(user_input(text, returns))
         return self._result(self._interpreter.began, returns)
 
@@ -109,7 +106,7 @@ class Agent(BaseAgent):
         ``events.result``.
         """
         self._check_open()
-        return TurnEvents(self._interpreter, partial(self._run, text, returns))
+        return TurnEvents(self._interpreter, partial(self.run, text, returns=returns))
 
     @checked_call
     def answer(self, effect_id: str, answer: Any) -> RunResult:

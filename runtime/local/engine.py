@@ -290,13 +290,9 @@ class LocalEngine:
         self._template.close()
         self._backend.close()
 
+    @one_allowance()  # for all renderings of a step
     def _prepare(self, reply: RunningReply) -> None:
-        """Make of the request what is evaluated and sampled: prompt, parser and guide."""
-        with one_allowance():  # for all renderings of a step
-            self._render(reply)
-
-    def _render(self, reply: RunningReply) -> None:
-        """The prompt, how its reply is read, and where it may be shared."""
+        """Make of the request what is evaluated: the prompt, how its reply is read, and where it may be shared."""
         rendered = self._template.render(reply.request)
         reply.warnings = rendered.warnings
         reply.parser = Parser(rendered.format, reply.request.tools)

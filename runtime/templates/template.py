@@ -137,6 +137,7 @@ class ChatTemplate:
         if self._plain is not None:
             self._plain.close()
 
+    @one_allowance()
     def render(self, request: ModelRequest, *, open_reply: bool = True) -> Rendered:
         """The prompt for a request, with the generation prompt at its end unless ``open_reply`` is False.
 
@@ -147,10 +148,6 @@ class ChatTemplate:
             TemplateError: it refuses every form.
             TemplateStoppedError: it was stopped.
         """
-        with one_allowance():
-            return self._render(request, open_reply=open_reply)
-
-    def _render(self, request: ModelRequest, *, open_reply: bool) -> Rendered:
         found = self._derived
         offered = () if request.options.tool_choice == "none" else request.tools
         if not offered and not self._takes(request):
@@ -175,7 +172,8 @@ class ChatTemplate:
             shield = Shield(self._markers)
             tools = tool_entries(offered, shield) or NO_TOOLS[found.no_tools or "none"]
             try:
-                wrote = self.apply(entries(request, shield, shape), tools, add_generation_prompt=open_reply, **options)
+                made = entries(request, shield, shape)
+                wrote = self._renderer.apply(made, tools, {"add_generation_prompt": open_reply, **options})
             except TemplateStoppedError:
                 raise
             except TemplateError as error:
