@@ -180,9 +180,19 @@ class LocalEngine:
             ready[owner] += self._queue(owner, reply)
 
     def _queue(self, owner: int, reply: RunningReply) -> bool:
-        """Prepare a request and give it to the plan; False where it has come to its end by that."""
+        """Prepare a request and give it to the plan; False where it has come to its end by that.
+
+        Prepared is what is evaluated: the prompt, how its reply is read, and where it may be shared.
+        """
         try:
-            self._prepare(reply)
+            with one_allowance():  # for all renderings of a step
+                rendered = self._template.render(reply.request)
+                reply.warnings = rendered.warnings
+                reply.parser = Parser(rendered.format, reply.request.tools)
+                reply.guide = self._guide(rendered.format, reply.request)
+                reply.prompt = self._tokens(rendered)
+                if not self._backend.limits.can_cut:
+                    reply.boundaries = self._boundaries.of(reply.request, reply.prompt)
         except Exception as error:
             reply.end("error", failure_of(error))
             return False
@@ -289,17 +299,6 @@ class LocalEngine:
         """Free the model."""
         self._template.close()
         self._backend.close()
-
-    @one_allowance()  # for all renderings of a step
-    def _prepare(self, reply: RunningReply) -> None:
-        """Make of the request what is evaluated: the prompt, how its reply is read, and where it may be shared."""
-        rendered = self._template.render(reply.request)
-        reply.warnings = rendered.warnings
-        reply.parser = Parser(rendered.format, reply.request.tools)
-        reply.guide = self._guide(rendered.format, reply.request)
-        reply.prompt = self._tokens(rendered)
-        if not self._backend.limits.can_cut:
-            reply.boundaries = self._boundaries.of(reply.request, reply.prompt)
 
     def _end_stopped(self) -> None:
         if stopped := [number for number, reply in self._replies.items() if reply.stopped()]:
