@@ -32,7 +32,7 @@ ONCE: Mapping[str, Sequence[str]] = {
     "idle": ("--sessions", "10"),
     "rendering": ("--lengths", "10", "--rounds", "1"),
     "parsing": ("--lengths", "200,400", "--rounds", "1"),
-    "secrets": ("--longest", "2000"),
+    "redaction": ("--longest", "2000"),
     "scanning": ("--length", "200", "--rounds", "1"),
     "prove": ("--states", "2000"),
     "fairness": ("--queued", "10"),

@@ -4,6 +4,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -60,6 +61,13 @@ def test_the_short_form_of_clean_keeps_the_environment() -> None:
 
     assert ".venv" in said_by_make("--dry-run", "clean").split()
     assert ".venv" not in removed
+
+
+def test_no_benchmark_hides_a_module_of_python() -> None:
+    """A script's own directory is the first place where Python looks for modules."""
+    names = {path.stem for path in (ROOT / "benchmarks").glob("*.py")}
+
+    assert names & sys.stdlib_module_names == set()
 
 
 def test_every_benchmark_is_run_once_by_ci() -> None:

@@ -1,6 +1,6 @@
 """What keeping secrets out of a recording costs: microseconds a text, by length and by what the text is.
 
-    python benchmarks/secrets.py
+    python benchmarks/redaction.py
 
 Texts that hold nothing are what a session mostly records; a megabyte shows that the price is linear, and texts that are
 made to be slow that it stays so. ``--tree DIR`` measures another checkout, for a before and after in one run.
