@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, Final, Literal
 
-from attrs import frozen
+from attrs import Factory, field, frozen
 
 from cognition import AssistantMessage, Message, ModelRequest, ToolCall, ToolMessage, ToolSpec, UserMessage
 from runtime.templates.protection import Shield
@@ -22,6 +23,9 @@ class Undefined(enum.Enum):
 
 UNDEFINED: Final = Undefined.UNDEFINED
 """In the place of a variable's value: the template is not given the variable at all."""
+
+REMEMBERED_TOOLS = 8
+"""Sets of tools whose entries one template keeps: agents that share a model have few of them between them."""
 
 NoTools = Literal["none", "empty", "undefined"]
 """How a template is told that there are no tools. ``transformers`` passes None, which a template that goes through its
@@ -108,6 +112,40 @@ def tool_entries(tools: Sequence[ToolSpec], shield: Shield) -> list[Entry]:
         }
         for tool in tools
     ]
+
+
+@frozen(eq=False)
+class _Same:
+    """Tools as a key: the very same ones, since equal ones (1 and True in a schema) may be written differently."""
+
+    tools: tuple[ToolSpec, ...]
+    """Held, so that none of their ids comes to be another's."""
+    _ids: tuple[int, ...] = field(init=False, default=Factory(lambda self: tuple(map(id, self.tools)), takes_self=True))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same) and self._ids == other._ids
+
+    def __hash__(self) -> int:
+        return hash(self._ids)
+
+
+class OfferedTools:
+    """The entries of tools that were offered lately: from one step of a session to the next they stay the same.
+
+    Any thread may ask. Entries are not to be changed; the sandbox lets no template do so.
+    """
+
+    def __init__(self, shield: Shield) -> None:
+        self._entries = lru_cache(REMEMBERED_TOOLS)(lambda same: tool_entries(same.tools, shield))
+
+    def entries(self, tools: Sequence[ToolSpec]) -> list[Entry]:
+        """See ``tool_entries``."""
+        return self._entries(_Same(tuple(tools)))
+
+    @property
+    def remembered(self) -> int:
+        """Sets of tools whose entries are kept."""
+        return self._entries.cache_info().currsize
 
 
 def _entry(message: Message, shield: Shield, shape: Shape, call_id: Callable[[str], str]) -> Entry:

@@ -45,7 +45,7 @@ NAMED = frozenset({"properties", "patternProperties", "$defs", "definitions"})
 
 
 class Shield:
-    """Puts marks into the content of one request.
+    """Puts marks into the content of requests.
 
     A marker can come to hold a content's character in four ways, and in each there is a mark before one of these:
     all of it stands in the content; it begins at the content's end, or ends at its start, where another content or the

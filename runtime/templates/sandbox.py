@@ -202,13 +202,15 @@ class Sandbox(ImmutableSandboxedEnvironment):
 
 
 def _lists(value: Any) -> Iterator[list[Any]]:
-    """All lists within a value."""
-    if isinstance(value, list):
-        yield value
-    items = value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else ()
-    for item in items:
-        if isinstance(item, Mapping | list):
-            yield from _lists(item)
+    """All lists within JSON data. Every rendering looks through all that it is given, so this is plain and quick."""
+    rest = [value]
+    while rest:
+        item = rest.pop()
+        if isinstance(item, list):
+            yield item
+            rest += item
+        elif isinstance(item, dict):
+            rest += item.values()
 
 
 def _paid(items: Iterator[Any]) -> Iterator[Any]:

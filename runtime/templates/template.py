@@ -20,7 +20,7 @@ from cognition.parsing import FormatSpec
 from runtime.errors import TemplateError, TemplateStoppedError
 from runtime.templates.apart import ApartTemplate
 from runtime.templates.compiled import CompiledTemplate, Renderer
-from runtime.templates.conversation import NO_TOOLS, Entry, Shape, Undefined, entries, tool_entries
+from runtime.templates.conversation import NO_TOOLS, Entry, OfferedTools, Shape, Undefined, entries, tool_entries
 from runtime.templates.derivation import Derived
 from runtime.templates.forms import Forms, Kind, left_out
 from runtime.templates.known import is_known
@@ -116,6 +116,8 @@ class ChatTemplate:
         check_source(source, bos_token, eos_token)
         self.source = source
         self._markers = Markers() if markers is None else markers
+        self._shield = Shield(self._markers)
+        self._offered = OfferedTools(self._shield)
         self.apart = not is_known(source) if apart is None else apart
         options: Any = {"bos_token": bos_token, "eos_token": eos_token, "now": now, "steps": steps, "size": size}
         self._preparing = Allowance()
@@ -169,10 +171,9 @@ class ChatTemplate:
         refusal: TemplateError | None = None
         kind = Kind.of(request, bool(offered))
         for shape, lost in self._forms.shapes(kind):
-            shield = Shield(self._markers)
-            tools = tool_entries(offered, shield) or NO_TOOLS[found.no_tools or "none"]
+            tools = self._offered.entries(offered) or NO_TOOLS[found.no_tools or "none"]
             try:
-                made = entries(request, shield, shape)
+                made = entries(request, self._shield, shape)
                 wrote = self._renderer.apply(made, tools, {"add_generation_prompt": open_reply, **options})
             except TemplateStoppedError:
                 raise

@@ -4,8 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from cognition import AssistantMessage, GenerationOptions, History, ModelRequest, ToolCall, ToolMessage, UserMessage
-from runtime.templates.conversation import Shape, entries
+from cognition import (
+    AssistantMessage,
+    GenerationOptions,
+    History,
+    ModelRequest,
+    ToolCall,
+    ToolMessage,
+    ToolSpec,
+    UserMessage,
+)
+from runtime.templates.conversation import REMEMBERED_TOOLS, OfferedTools, Shape, entries, tool_entries
 from runtime.templates.markers import Markers
 from runtime.templates.protection import Shield
 
@@ -36,3 +45,35 @@ def test_with_a_text_protocol_calls_stand_in_the_text_and_results_are_the_users(
 
     assert assistant == {"role": "assistant", "content": '{"a": "ls"}'}
     assert result == {"role": "user", "content": "Result of ls:\na.txt"}
+
+
+def offering(value: Any) -> tuple[ToolSpec, ...]:
+    return (ToolSpec("ls", "Lists.", {"type": "object", "properties": {"all": {"enum": [value]}}}),)
+
+
+def test_entries_of_tools_are_made_once_for_all_steps_of_a_session() -> None:
+    offered = OfferedTools(Shield(Markers(["<end>"])))
+    tools = offering("<end>")
+
+    assert offered.entries(tools) is offered.entries(tuple(tools))
+    assert offered.entries(tools) == tool_entries(tools, Shield(Markers(["<end>"])))
+
+
+def test_entries_of_tools_are_never_those_of_others_that_are_only_equal_to_them() -> None:
+    offered = OfferedTools(Shield(Markers()))
+
+    for value in (1, True, 1.0):
+        entry = offered.entries(offering(value))[0]
+        assert repr(entry["function"]["parameters"]["properties"]["all"]["enum"]) == f"[{value!r}]"
+
+
+def test_entries_are_kept_of_a_bounded_number_of_sets_of_tools_and_right_for_each() -> None:
+    offered = OfferedTools(Shield(Markers()))
+    kept = [offered.entries(offering(0))]
+
+    for number in range(1, 10 * REMEMBERED_TOOLS):  # each is freed at once, so that the next may have its id
+        kept.append(offered.entries(offering(number)))
+
+    enums = [made[0]["function"]["parameters"]["properties"]["all"]["enum"] for made in kept]
+    assert enums == [[number] for number in range(len(kept))]
+    assert offered.remembered == REMEMBERED_TOOLS
