@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import weakref
 from collections.abc import Awaitable, Callable, Coroutine
 from functools import cached_property, partial
 from typing import Any, ClassVar
@@ -92,7 +93,8 @@ class AsyncInterpreter(Interpreter):
         """The futures that are done when its run has ended."""
         self._performers = async_performers(program)
         super().__init__(engine, program, observers=observers, recorder=recorder, state=state, clock=clock)
-        self._between = BetweenRuns(self.driver, self._mailbox, lambda: self._turn is not None)
+        here = weakref.ref(self)  # else a session would hold itself
+        self._between = BetweenRuns(self.driver, self._mailbox, lambda: (me := here()) is not None and me.at_work)
 
     # ------------------------------------------------------------------------------------------------ running a turn
 

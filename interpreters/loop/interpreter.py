@@ -116,6 +116,8 @@ class Interpreter(ABC):
         """The run under way; None between runs."""
         self._latest: Turn | None = None
         """The run under way or the one before it, whose turn may still be open; None if another process ran it."""
+        self._over = False
+        """The session is disposed of; what waits in it stays on file."""
         self._promised: set[EffectId] = set()
         """The effects that the program will answer later, as far as this process knows."""
         self._untouched: frozenset[EffectId] = frozenset()
@@ -261,7 +263,7 @@ class Interpreter(ABC):
         """
         turn = self._turn
         if turn is None:
-            return self._give_up(reason)
+            return not self._over and self._give_up(reason)
         self.cancel_turn(turn, reason)
         return True
 
@@ -295,6 +297,7 @@ class Interpreter(ABC):
     def dispose(self) -> None:
         """Break the reference circles of a session that is over, so that no garbage collection has to find them."""
         self._reply = None
+        self._over = True
         self.driver.dispose()
 
     def _cancellation(self, reason: str) -> CancelAsked:

@@ -150,6 +150,7 @@ def interrupted(script: str, journal: Path, at: tuple[Line, int] | None) -> Trac
         assert agent.cancel() is False, where
     agent.close()
     for thread in set(threading.enumerate()) - before:
+        thread._started.wait(PATIENCE)  # type: ignore[attr-defined]  # what was interrupted may have left it to begin
         thread.join(PATIENCE)
     assert set(threading.enumerate()) <= before, where
     assert not is_being_written(journal), where
