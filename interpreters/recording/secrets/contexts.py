@@ -13,8 +13,11 @@ from __future__ import annotations
 STOP = r"\s\"'`,;&|)}\]<>\\\x00"
 """What ends a value without quotes. A NUL stands between the texts of one input."""
 
-QUOTE = r"(?:\"\"\"|'''|\\{0,15}[\"'`])"
-"""A quotation mark, with its backslashes in JSON that stands as text in JSON."""
+QUOTE = r"(?:\"\"\"|'''|\\{0,15}[\"'`]|&(?:quot|apos|#34|#39|#x27);|%22)"
+"""A quotation mark, with its backslashes in JSON that stands as text in JSON, or as HTML and URLs write it."""
+
+BEGINS = r"(?:(?<![A-Za-z0-9])|(?<=\\[nrtbfv])|(?<=\\u[0-9A-Fa-f]{4})|(?<=%[0-9A-Fa-f]{2})|(?<=[\[;\d][mK]))"
+"""Where a word begins: also behind a letter that is the end of an escape, or of a terminal's order (``ESC [1;31m``)."""
 
 INSIDE = (
     r"(?!, ?[A-Za-z_]{1,40}=|\)|[ ]{1,8}(?:\+|in|if|else|and|or|for)[ ])"
@@ -50,7 +53,7 @@ EXPRESSION = (
 """What a program computes: a call, something indexed, an attribute."""
 
 REST = (
-    r"(?=[A-Za-z0-9_.-]{0,41}+[\s\"'`\\\]:=>])(?![A-Za-z0-9_-]{0,30}?(?i:type|name|length|count|file|path|ur[il]|endpoint|policy|ref|min|max|limit|size|ttl|expir"
+    r"(?=[A-Za-z0-9_.-]{0,41}+[\s\"'`\\\]:=>%&*|<])(?![A-Za-z0-9_-]{0,30}?(?i:type|name|length|count|file|path|ur[il]|endpoint|policy|ref|min|max|limit|size|ttl|expir"
     r"|field|label|hint|prompt|placeholder|manager|provider|require|enable|reset|strength|budget|usage|index|class|pattern"
     r"|regex|format|valid|rotat|updated|created|changed|version|helper|_id|-id)[A-Za-z0-9_]{0,20}[\"'\\\]\s:=])"
     r"(?:[-_.0-9A-Z][A-Za-z0-9_.-]{0,40}(?<!I[dD]))?"
@@ -58,8 +61,9 @@ REST = (
 """What may follow in a name: ``PASSWORD_PROD``, ``secretKeyBase``; not ``password_length``, ``secretName``."""
 
 ASSIGN = (
-    QUOTE + r"?\]?(?:[ \t]{0,3}:[ \t]{0,3}[A-Za-z_&][\w.|\[\] ]{0,40}?(?=[ \t]{0,3}=[^=]))?"
-    r"(?:[ \t]{0,8}(?:=>|:=|=(?!=)|::?)|>)(?:[ \t]{0,8}(?![ \t])|\s{1,40}(?=[\"']))"
+    QUOTE
+    + r"?\]?(?:\*\*|</[a-z]{1,10}>(?=:))?(?:[ \t]{0,3}:[ \t]{0,3}[A-Za-z_&][\w.|\[\] ]{0,40}?(?=[ \t]{0,3}=[^=]))?"
+    r"(?:[ \t]{0,8}(?:=>|:=|=(?!=)|::?)(?:\*\*)?|>|%3[ADad])(?:[ \t]{0,8}(?![ \t])|\s{1,40}(?=[\"']))"
 )
 """Between a name and its value, in JSON, YAML, TOML, INI, shells, XML and code; a type may stand in it."""
 
@@ -172,6 +176,8 @@ CONTEXTS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ),
     ("assignment", _PAIR + PASSWORD, _WORDS),  # {"name": "DB_PASSWORD", "value": "..."}
     ("assignment", _ARGUMENT + PASSWORD.replace("(?<==)", "(?<= )"), _WORDS),  # --password ...
+    ("assignment", _NAME + r"[*`]{0,3}[ \t]{0,40}\|[ \t]{0,40}" + WEAK, _WORDS),  # a table of Markdown
+    ("assignment", r"(?<=[A-Za-z0-9]_)" + _NAME + r"(?i:_[a-z0-9_]{1,20})?[ \t]" + WEAK, _WORDS),  # ENV DB_PASSWORD ...
     # ---- headers
     (  # RFC 9110, 11.6.2: any scheme; parameters of those that have some go with them to the end
         "password",
@@ -289,17 +295,18 @@ RUNS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ),
     (  # RFC 7519, RFC 7516: a JSON object as base64url, and two or four parts more
         "token",
-        r"(?<![A-Za-z0-9_-])eyJ[A-Za-z0-9_-]{8,4096}\.(?:eyJ|(?=[A-Za-z0-9_-]{0,2048}\.[A-Za-z0-9_-]{0,512}\.))[A-Za-z0-9_-]{0,8192}"
+        BEGINS
+        + r"eyJ[A-Za-z0-9_-]{8,4096}\.(?:eyJ|(?=[A-Za-z0-9_-]{0,2048}\.[A-Za-z0-9_-]{0,512}\.))[A-Za-z0-9_-]{0,8192}"
         r"\.[A-Za-z0-9_-]{8,}(?:\.[A-Za-z0-9_-]{1,8192}){0,2}",
         ("eyJ",),
     ),
     ("api_key", r"(?<=\d{8}):(?P<secret>A[A-Z][A-Za-z0-9_-]{33})(?![A-Za-z0-9_-])", (":A",)),  # Telegram
     (
         "api_key",
-        r"(?<![A-Za-z0-9_-])[MNO][A-Za-z0-9_-]{22,27}\.[A-Za-z0-9_-]{6}\.[A-Za-z0-9_-]{27,40}",  # Discord
+        BEGINS + r"(?<![A-Za-z0-9]_)[MNO][A-Za-z0-9_-]{22,27}\.[A-Za-z0-9_-]{6}\.[A-Za-z0-9_-]{27,40}",  # Discord
         ("MT", "Mj", "Mz", "ND", "NT", "Nj", "Nz", "OD", "OT"),
     ),
-    ("api_key", r"(?<![A-Za-z0-9])pat[A-Za-z0-9]{14}\.[a-f0-9]{64}", ("pat",)),  # Airtable
+    ("api_key", BEGINS + r"pat[A-Za-z0-9]{14}\.[a-f0-9]{64}", ("pat",)),  # Airtable
     (  # what stands beside the id of an AWS key in a table
         "api_key",
         r"A(?:KIA|SIA)[A-Z0-9]{16}[\"']?[\s,:;|]{1,5}[\"']?(?P<secret>[A-Za-z0-9/+]{40})(?![A-Za-z0-9/+])",
@@ -320,9 +327,9 @@ ELSEWHERE: tuple[tuple[str, str, tuple[str, ...]], ...] = (
 
 RUNS_ELSEWHERE: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     # kind, pattern, what stands somewhere in it
-    ("api_key", r"(?<![A-Za-z0-9])[a-f0-9]{32}-us\d{1,2}(?![A-Za-z0-9])", ("-us",)),  # Mailchimp
+    ("api_key", BEGINS + r"[a-f0-9]{32}-us\d{1,2}(?![A-Za-z0-9])", ("-us",)),  # Mailchimp
     ("api_key", r"(?<![A-Za-z0-9_~.-])[A-Za-z0-9_~.]{3}\dQ~[A-Za-z0-9_~.-]{31,34}", ("Q~",)),  # Microsoft Entra
-    ("api_key", r"(?<![A-Za-z0-9])[A-Za-z0-9]{14}\.atlasv1\.[A-Za-z0-9_=-]{60,}", (".atlasv1.",)),  # Terraform Cloud
+    ("api_key", BEGINS + r"[A-Za-z0-9]{14}\.atlasv1\.[A-Za-z0-9_=-]{60,}", (".atlasv1.",)),  # Terraform Cloud
     ("api_key", r"(?<![A-Za-z0-9])00D[A-Za-z0-9]{12,15}!A[A-Za-z0-9_.]{40,}", ("!A",)),  # Salesforce
     ("api_key", r"(?<![A-Za-z0-9])[A-Za-z0-9]{6}_[A-Za-z0-9]{29}_mmk(?![A-Za-z0-9])", ("_mmk",)),  # MaxMind
     (  # Microsoft's keys that name what they are for, https://github.com/microsoft/security-utilities
@@ -330,6 +337,11 @@ RUNS_ELSEWHERE: tuple[tuple[str, str, tuple[str, ...]], ...] = (
         r"(?<![A-Za-z0-9+/])[A-Za-z0-9+/]{30,76}(?:\+ASt|ACDb|AzFu|AzSe|AzCa|\+ACR|\+AEh|\+ARm|\+ASb|AIoT|APIM|AZDO)"
         r"[A-Za-z0-9+/]{4,12}={0,2}(?![A-Za-z0-9+/=])",
         ("+ASt", "ACDb", "AzFu", "AzSe", "AzCa", "+ACR", "+AEh", "+ARm", "+ASb", "AIoT", "APIM", "AZDO"),
+    ),
+    (  # and their newer ones, of 84 characters, with the mark in the middle
+        "api_key",
+        r"(?<![A-Za-z0-9+/])[A-Za-z0-9+/]{52}JQQJ99[A-Za-z0-9+/]{0,64}={0,2}",
+        ("JQQJ99",),
     ),
 )
 """What has a word somewhere in it, and is a run of characters."""

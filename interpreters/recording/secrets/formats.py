@@ -59,7 +59,7 @@ FORMATS: tuple[Format, ...] = (
     Format("Google, Gemini", "AIza", URL, 35, GITHUB),
     Format("Groq", "gsk_", ALNUM, 40, GITHUB),
     Format("Hugging Face", "hf_ api_org_", ALNUM, 30, GITHUB),
-    Format("Replicate", "r8_", URL, 30, GITHUB),
+    Format("Replicate", "r8_", URL, 30, GITHUB, alone=True),
     Format("Perplexity", "pplx-", ALNUM, 32, GITHUB),
     Format("xAI", "xai-", WORD, 40, GITHUB),
     Format("Cerebras", "csk-", ALNUM, 32, "https://inference-docs.cerebras.ai/quickstart", alone=True),

@@ -22,12 +22,16 @@ RARE = 0.4
 
 RUN = 16
 """Characters that keys have in a row at least, and few words of code and prose do."""
+LONG = 30
+"""The same of keys in base64, in which ``+`` and ``/`` break such runs."""
 BEFORE = 28
 """Characters before a run in which its prefix may stand."""
 ENDING = 10
 """Characters in a row at the end of a text that may be a key which was cut off."""
 _CLASSES = bytes(97 if chr(code).isalnum() or code in b"_-" else 32 for code in range(128)).ljust(256, b" ")
 _RUN = re.compile(b"a" * RUN + b"a*")  # a literal, which is looked for faster than a repetition
+_BASE64 = bytes(97 if chr(code).isalnum() or code in b"+/" else 32 for code in range(128)).ljust(256, b" ")
+_LONG = re.compile(b"a" * LONG + b"a*")
 _LIKELY = re.compile(r"[0-9]|[A-Za-z]{14}")
 """What stands in a run that is no name of a variable and no line of hyphens."""
 
@@ -43,6 +47,8 @@ def runs_in(text: str, codes: bytes) -> list[tuple[int, int]]:
         for start, end in map(_span, _RUN.finditer(classes))
         if _LIKELY.search(text, start, end)
     ]
+    if b"+" in codes or b"/" in codes:
+        found += [(max(start - BEFORE, 0), end) for start, end in map(_span, _LONG.finditer(codes.translate(_BASE64)))]
     end = len(text)
     while True:
         if classes[max(end - ENDING, 0) : end] == b"a" * ENDING:

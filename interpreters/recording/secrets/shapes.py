@@ -10,9 +10,9 @@ from attrs import field, frozen
 
 from cognition import ConfigError
 from cognition.checking import checked
-from interpreters.recording.secrets.contexts import CONTEXTS, ELSEWHERE, RUNS, RUNS_ELSEWHERE
+from interpreters.recording.secrets.contexts import BEGINS, CONTEXTS, ELSEWHERE, RUNS, RUNS_ELSEWHERE
 from interpreters.recording.secrets.formats import FORMATS, Format
-from interpreters.recording.secrets.scanning import Words, runs_in
+from interpreters.recording.secrets.scanning import LONG, Words, runs_in
 
 NAME = re.compile(r"[A-Za-z0-9_.-]+")
 """What a kind of secret, or a secret, can be named: it stands in the placeholder."""
@@ -49,7 +49,8 @@ class Shape:
     leading: bool = False
     """Whether each match begins with one of the anchors, so that the pattern is tried there and nowhere else."""
     run: bool = False
-    """Whether 16 letters, digits, ``_`` and ``-`` stand in a row in each match, so that it is looked for only there."""
+    """Whether 16 letters, digits, ``_`` and ``-`` (or 30 characters of base64) stand in a row in each match, so that it
+    is looked for only there."""
 
     def find(self, text: str) -> Iterator[Found]:
         """Where secrets of this shape stand."""
@@ -62,13 +63,14 @@ class Shape:
 def shape_of(row: Format) -> Shape:
     """A row of the table as a shape."""
     prefixes = tuple(row.prefixes.split())
-    before = "(?<![A-Za-z0-9])" if row.alone else ""
+    before = BEGINS if row.alone else ""
     mixed = rf"(?=[{row.alphabet}]{{0,200}}?\d)" if row.mixed else ""
     many = f"{{{row.length}}}(?![{row.alphabet}])" if row.exact else f"{{{row.length},}}"
     short = rf"|[{row.alphabet}]{{{CUT},}}(?=\x00|\Z)" if row.length > CUT and not row.exact else ""
     begins = "|".join(map(re.escape, prefixes))
     pattern = f"{before}(?:{begins}){mixed}(?:[{row.alphabet}]{many}{short})"
-    return Shape("api_key", pattern, prefixes, leading=True, run=True)
+    run = "+" not in row.alphabet or row.length >= LONG  # else a key of them may have no run
+    return Shape("api_key", pattern, prefixes, leading=True, run=run)
 
 
 SHAPES: tuple[Shape, ...] = (

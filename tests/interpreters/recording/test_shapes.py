@@ -233,6 +233,30 @@ CONTEXTS = [
     ("https://discord.com/api/webhooks/{}", "123456789012345678/" + LONG + LONG[:28]),
     ("https://h.webhook.office.com/{}", "webhookb2/" + HEXED),
     ("AKIA" + drawn(UPPER, 16) + ",{}\n", LONG),
+    # Microsoft's, in base64, in which marks break what else would be a run of letters
+    ("{}", "qhHaBp8cshtwPkhdM996G5rfDLI7jChGi4s6AKs8+xYz+ACRrpVfVI"),
+    ("{}", "CXzU6M98NdFQCyXYbTuEPP+IKBLhcuiS4hX4TnCt1RTrzJm8Iq0na0p/Yt1JoW56KTLTYXPa/W4MACDbxMs3WD=="),
+    ("{}", "f06vu1M1p9unB569abdqK5Ft6IXtINBH0HURByDwcMRwC8aReHogJQQJ99AxGzPJ7Kj4m9AFACOGzCXN"),
+    ("{}", "whsec_vMrcuVb+ADB3IaeN7dXz"),
+    # behind the letter that ends an escape, or a terminal's order
+    ("\x1b[1;31m{}\x1b[0m", "AKIA" + drawn(UPPER, 16)),
+    ("\x1b[01;31m\x1b[K{}\x1b[m", "AKIA" + drawn(UPPER, 16)),
+    ('{{"out":"x\\n{}\\n"}}', "AKIA" + drawn(UPPER, 16)),
+    ('"a\\u003d{}"', "AKIA" + drawn(UPPER, 16)),
+    ("?a=%20{}%20", "AKIA" + drawn(UPPER, 16)),
+    ("-{}\n", "eyJhbGciOiJIUzI1NiJ9." + "eyJ" + LONG + "." + LONG),
+    ("-{}\n", "MTIzNDU2Nzg5MDEyMzQ1Njc4." + "GabcDe." + LONG[:38]),
+    # as URLs, HTML and Markdown write an assignment
+    ("u=https%3A%2F%2Fh%2F%3Faccess_token%3D{}", LONG[:12]),
+    ("%22password%22%3A%22{}%22%7D", "hJ3kd93k"),
+    ("{{&quot;password&quot;:&quot;{}&quot;}}", "hJ3kd93k"),
+    ("&#34;password&#34;: &#34;{}&#34;", "hJ3kd93k"),
+    ("**Password:** {}", "hJ3kd93k"),
+    ("**Password**: `{}`", "hJ3kd93k"),
+    ("<b>Password</b>: {}", "hJ3kd93k"),
+    ("| password | {} |", "hJ3kd93k"),
+    ("ENV DB_PASSWORD {}", "hJ3kd93k"),
+    ("aws configure set aws_secret_access_key {}", LONG),
 ]  # fmt: skip
 
 
@@ -371,6 +395,11 @@ INNOCENT = [
     "lorem ipsum dolor sit amet consectetur",
     "The quick brown fox jumps over 13 lazy dogs.",
     "pip install package==1.2.3",
+    "sha256=7ASyzePr8_xuZWJsnqJjIBtyV8vhEo0wBCv1MPRRi3Q",
+    "**Password:** required",
+    "| password | string | the user's |",
+    "set DB_PASSWORD first",
+    "a redirect to %3Ftoken%3D",
 ]
 
 
@@ -425,7 +454,7 @@ def test_a_shape_of_the_programs_own_needs_no_words() -> None:
         "SECRET", "token", "password=", "password: '", 'password="', 'password=\\"', "curl ", "curl -u a:", "mysql ",
         "api_key", "machine a login b ", '{"password":', "cookie: a=", "?key=", "au", "ghp_", "sk-1", "pass=",
         "Private-Lines: 1\nA", "secret: a", "eyJa.", "AKIA", "hooks", "://", "-----BEGIN PRIVATE KEY-----",
-        "name: PASSWORD value: ",
+        "name: PASSWORD value: ", "eyJaaaaaaaa-", "a_password ", "password%3D", "password | ", "aB3/+",
     ],
 )  # fmt: skip
 def test_no_text_takes_long(fragment: str) -> None:
