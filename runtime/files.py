@@ -56,6 +56,15 @@ class UnusableFileError(CogstepError, OSError):
         return f"{self.path}: {self.reason}"
 
 
+def reason_about(error: OSError, path: StrPath) -> str:
+    """What an error says where ``path`` is named already: if it is about another file, that name stands before it.
+
+    Else "it is a link; delete it" would tell whoever reads it to delete a file with which nothing is wrong.
+    """
+    other = error.path if isinstance(error, UnusableFileError) else Path(os.fspath(path))
+    return str(error.strerror) if other == Path(os.fspath(path)) else f"{other.name}: {error.strerror}"
+
+
 def _check_name(path: StrPath) -> None:
     """Where it can't be a name, Python raises a ValueError, which nobody expects of a file."""
     try:

@@ -56,8 +56,16 @@ def _read(path: Path) -> bytes:
         key = file.read(KEY_SIZE)
     if about.st_uid != os.geteuid():
         raise UnusableFileError("belongs to another user, who could seal files with it; delete it", path)
-    if about.st_mode & 0o077 or about.st_nlink > 1:
-        raise UnusableFileError("may be read by others, who could seal files with it; delete it", path)
+    if about.st_nlink > 1:
+        raise UnusableFileError(
+            "has a second name (a hard link); delete the other one, or put a copy in its place", path
+        )
+    if about.st_mode & 0o077:
+        raise UnusableFileError(
+            "may be read by others, who could seal files with it; if nobody has read it (as where a copy of your "
+            "home lost its modes), chmod 600 it; else delete it, and all that it sealed will count as foreign",
+            path,
+        )
     if len(key) != KEY_SIZE:
         raise UnusableFileError(f"is no key, which has {KEY_SIZE} bytes; delete it", path)
     return key

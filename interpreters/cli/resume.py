@@ -130,7 +130,7 @@ def recorded_tools(path: str, root: Path) -> tuple[Tool[..., Any], ...]:
     if foreign:
         raise CommandError(
             f"{path} was recorded with tools of another program ({', '.join(foreign)}); "
-            "resume it there with Agent.resume"
+            "only that program can take it up, with Agent.resume, Agent.fork or rehearse"
         )
     return tuple(ours[name] for name in names)
 

@@ -79,7 +79,12 @@ class Wall:
     def __init__(self, root: str | os.PathLike[str]) -> None:
         if not {os.open, os.stat, os.readlink} <= os.supports_dir_fd:
             raise ConfigError("tools that read files need a system on which files are opened by their folder (openat)")
-        self.root = Path(root).resolve()
+        try:
+            self.root = Path(root).resolve()
+        except FileNotFoundError:  # of all names only the working directory's own need be there
+            raise ConfigError(
+                "tools need a directory to work in, and the current one has been deleted; go to another"
+            ) from None
         if not self.root.is_dir():
             raise ConfigError(f"tools need a directory to work in, and {os.fspath(root)} is none")
         self._names = (str(self.root), os.path.abspath(root))

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from typing import Protocol, runtime_checkable
 
 from runtime.errors import MemoryStoreError
-from runtime.files import check_private, make_private
+from runtime.files import check_private, make_private, reason_about
 
 WORD = re.compile(r"\w+")
 
@@ -123,7 +123,7 @@ class Notes:
         self.close()
 
     def _error(self, error: sqlite3.Error | OSError) -> MemoryStoreError:
-        reason = error.strerror if isinstance(error, OSError) else error
+        reason = reason_about(error, self._path) if isinstance(error, OSError) else error
         return MemoryStoreError(f"the notes in {self._path} can't be used ({reason}); give another file", self._path)
 
 

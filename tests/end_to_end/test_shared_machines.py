@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import stat
 import sys
 from collections.abc import Callable, Iterator
@@ -188,6 +189,19 @@ def test_a_link_that_leads_nowhere_makes_nothing(tmp_path: Path, name: str, use:
         use(path)
 
     assert everything_in(elsewhere) == {}
+
+
+BESIDE = {name: surface for name, surface in WRITERS.items() if surface[1] in (beside, notes_beside)}
+"""What stands beside the file that a program has named."""
+
+
+@pytest.mark.parametrize(("name", "use"), BESIDE.values(), ids=BESIDE)
+def test_an_error_names_the_file_that_is_wrong(tmp_path: Path, name: str, use: Callable[[Path], object]) -> None:
+    """Not the one beside which it is: "delete it" would cost whoever does so a recording."""
+    path = tmp_path / name
+    path.symlink_to(tmp_path / "target")
+    with pytest.raises(CogstepError, match=rf"{re.escape(name)}: it is "):
+        use(path)
 
 
 @pytest.mark.parametrize("kind", ["directory", "link to a directory"])

@@ -51,6 +51,8 @@ LOOKS = 3
 """How often a line is read that is not whole: a session may be writing it, or putting one right, at that moment."""
 
 
+CRLF = "its line ends were changed to CRLF, as git's autocrlf does; copy it byte by byte"
+
 CHANGED = "the record was changed after it was written"
 
 
@@ -218,7 +220,7 @@ class JournalReader:
         self._count_secrets(line)
         try:
             if total is None:
-                raise ValueError("it was changed after it was written")
+                raise ValueError(CRLF if line.endswith(b"\r\n") else "it was changed after it was written")
             return self._header(data, MARK in line), total, line
         except (CogstepError, KeyError, TypeError, ValueError, OverflowError, PayloadError) as error:
             what = f"the field {error} is missing" if isinstance(error, KeyError) else str(error)

@@ -35,7 +35,7 @@ from interpreters.recording.journal.locking import LockedFile
 from interpreters.recording.journal.payloads import LARGE, Payloads
 from interpreters.recording.journal.reading import JournalReader
 from interpreters.recording.journal.seals import begun, key_for_writing, said_of
-from runtime.files import PRIVATE_FILE, force_directory
+from runtime.files import PRIVATE_FILE, force_directory, reason_about
 
 if TYPE_CHECKING:
     from interpreters.recording.veil import Redacted, Veil
@@ -306,7 +306,7 @@ class Journal:
 
     def _not_written(self, error: OSError) -> JournalWriteError:
         return JournalWriteError(
-            f"the record could not be written ({error.strerror}); everything before it is kept. "
+            f"the record could not be written ({reason_about(error, self.path)}); everything before it is kept. "
             "Make room or choose another place, then go on",
             path=self.path,
         )

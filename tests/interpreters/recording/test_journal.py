@@ -174,6 +174,15 @@ def test_a_torn_header_says_that_nothing_was_recorded(tmp_path: Path) -> None:
             JournalReader(path)
 
 
+def test_line_ends_that_were_changed_are_named(tmp_path: Path) -> None:
+    """As git's ``autocrlf`` leaves a recording: whoever made it shall not look for who has forged it."""
+    path = tmp_path / "a.jsonl"
+    record_session(path, turns=1)
+    path.write_bytes(path.read_bytes().replace(b"\n", b"\r\n"))
+    with pytest.raises(JournalDamagedError, match="changed to CRLF, as git's autocrlf does"):
+        JournalReader(path)
+
+
 def damaged(path: Path, number: int, change: Any) -> None:
     lines = lines_of(path)
     lines[number - 1] = change(lines[number - 1])

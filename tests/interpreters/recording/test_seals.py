@@ -226,6 +226,17 @@ UNUSABLE: dict[str, Callable[[Path], object]] = {
 """What may become of a key that can't be relied on any more."""
 
 
+def test_a_key_whose_mode_was_lost_is_not_given_up(tmp_path: Path, home: Path) -> None:
+    """As ``cp`` and archives leave it: to delete it, as the message said once, would make all of one's own foreign."""
+    path = small(tmp_path / "s.jsonl")
+    home.chmod(0o644)
+    with pytest.raises(ForeignRecordingError, match="chmod 600 it") as refused:
+        Agent.resume(path, ScriptedModel([]))
+    assert str(home) in str(refused.value)
+    home.chmod(0o600)
+    assert not why_foreign(path, "used", allowed=True)
+
+
 @pytest.mark.parametrize("kind", UNUSABLE)
 def test_a_key_that_can_not_be_relied_on_is_refused(kind: str, tmp_path: Path, home: Path) -> None:
     """What was recorded is foreign; what is recorded then has no seals, of which one warning tells."""

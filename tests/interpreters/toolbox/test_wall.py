@@ -221,6 +221,16 @@ def test_a_system_without_openat_gets_no_wall(base: Path, monkeypatch: pytest.Mo
         Wall(base / "desk")
 
 
+def test_where_the_working_directory_is_deleted_that_is_said(base: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The command line took the error, which names no file, for one of its output: "free some space"."""
+    gone = base / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    with pytest.raises(ConfigError, match="has been deleted; go to another"):
+        Wall(".")
+
+
 def test_no_descriptor_is_left_open(base: Path) -> None:
     wall = Wall(base / "desk")
     before = set(os.listdir("/proc/self/fd"))
