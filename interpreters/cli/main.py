@@ -66,7 +66,7 @@ def _guarded(arguments: Sequence[str] | None) -> int:
         return _mute(_complain(f"cannot write the output: {reason_of(error)}; free some space or write elsewhere"))
     except CommandError as error:
         return _complain(str(error), error.code)
-    except Exception as error:
+    except BaseException as error:  # what is no Exception too, which Python would print as it is
         from cognition import CogstepError
 
         if isinstance(error, CogstepError):

@@ -159,14 +159,15 @@ def test_the_middle_of_a_long_call_is_shown_when_asked_for(on_terminal: OnTermin
     assert code == 0
 
 
-def test_a_fault_of_ours_is_told_without_its_text_being_obeyed() -> None:
-    """Tracebacks pass the gate too, and the exit code is that of a failure."""
+@pytest.mark.parametrize("error", ["ZeroDivisionError", "BaseException", "SystemExit", "GeneratorExit"])
+def test_a_fault_is_told_without_its_text_being_obeyed(error: str) -> None:
+    """Tracebacks pass the gate too, whatever was raised, and the exit code is that of a failure."""
     code = (
         "import sys\nfrom interpreters.cli import session, main\n"
-        "def fail(*_, **__): raise ZeroDivisionError('\\x1b[2J\\u202e')\n"
+        f"def fail(*_, **__): raise {error}('\\x1b[2J\\u202e')\n"
         "session.load_model = fail\nsys.exit(main.main(['run', 'Hi']))"
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, check=False)
 
     assert (done.returncode, done.stdout) == (1, b"")
-    assert done.stderr.endswith(b"ZeroDivisionError: \\x1b[2J\\u202e\n")
+    assert done.stderr.endswith(f"{error}: \\x1b[2J\\u202e\n".encode())
