@@ -223,7 +223,10 @@ CONTEXTS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("token", r"://(?P<secret>[A-Za-z0-9_.~%=-]{20,1024})(?::)?@", ("://",)),
     (
         "token",
-        r"(?<=[?&;])(?i:token|auth|jwt|ticket|assertion|sid)=" + _PARAMETER % 6,
+        r"(?:(?<=[?&])|(?<=&amp;)|(?<=;)(?![a-z]{1,10}="
+        + EXPRESSION
+        + r"))(?i:token|auth|jwt|ticket|assertion|sid)="
+        + _PARAMETER % 6,
         ("token=", "auth=", "jwt=", "ticket=", "assertion=", "sid="),
     ),
     ("token", r"(?<=[?&;])(?i:key|code|session)=(?=[^&\s]{0,200}?\d)" + _PARAMETER % 12, ("key=", "code=", "session=")),
