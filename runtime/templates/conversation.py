@@ -10,6 +10,7 @@ from typing import Any, Final, Literal
 from attrs import Factory, field, frozen
 
 from cognition import AssistantMessage, Message, ModelRequest, ToolCall, ToolMessage, ToolSpec, UserMessage
+from runtime.errors import TemplateError
 from runtime.templates.protection import Shield
 
 Entry = dict[str, Any]
@@ -190,7 +191,13 @@ def in_parts(made: Iterable[Entry]) -> list[Entry]:
 
 
 def _call(call: ToolCall, shield: Shield, shape: Shape, call_id: Callable[[str], str]) -> Entry:
-    arguments = shield.text(call.arguments_json) if shape.text_arguments else shield.data(call.arguments)
+    if shape.text_arguments:
+        arguments = shield.text(call.arguments_json)
+    else:
+        try:
+            arguments = shield.data(call.arguments)
+        except (ValueError, RecursionError) as error:  # a recording may say anything; another form tells it as text
+            raise TemplateError(f"the arguments of a call of {call.name!r} can't be read: {error}") from error
     return {
         "id": call_id(call.id),
         "type": "function",

@@ -171,10 +171,14 @@ class ChatTemplate:
         refusal: TemplateError | None = None
         kind = Kind.of(request, bool(offered))
         for shape, lost in self._forms.shapes(kind):
-            tools = self._offered.entries(offered) or NO_TOOLS[found.no_tools or "none"]
             try:
+                tools = self._offered.entries(offered) or NO_TOOLS[found.no_tools or "none"]
                 made = entries(request, self._shield, shape)
                 wrote = self._renderer.apply(made, tools, {"add_generation_prompt": open_reply, **options})
+            except RecursionError as error:
+                raise TemplateError(
+                    "a tool's parameters or a message's parts are nested too deeply for a prompt; flatten them"
+                ) from error
             except TemplateStoppedError:
                 raise
             except TemplateError as error:

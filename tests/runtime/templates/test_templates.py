@@ -237,3 +237,41 @@ class TestFallback:
             "<tool_response>\n2\n",
         ):
             assert part in text
+
+
+UNREADABLE = {
+    "no JSON": "{",
+    "nothing": "",
+    "a list": "[1]",
+    "no number": '{"a": NaN}',
+    "a number without end": '{"a": 1e999}',
+    "a number of 5,000 digits": f'{{"a": {"9" * 5_000}}}',
+    "too deep to be marked": '{"a":' * 600 + "1" + "}" * 600,
+    "too deep to be read": '{"a":' * 100_000 + "1" + "}" * 100_000,
+}
+
+
+@pytest.mark.parametrize("arguments", UNREADABLE.values(), ids=UNREADABLE)
+@pytest.mark.parametrize("apart", [False, True])
+def test_a_call_whose_arguments_can_not_be_read_is_told_as_it_stands(arguments: str, apart: bool) -> None:
+    call = ToolCall("c1", "look", arguments)
+    messages = [UserMessage("m1", "Look"), AssistantMessage("m2", calls=(call,)), ToolMessage("m3", "c1", "look", "a")]
+    template = ChatTemplate(FALLBACK_TEMPLATE, apart=apart)
+
+    rendered = template.render(ModelRequest("", History(messages), (), GenerationOptions()))
+
+    assert f"Call of look: {arguments}" in rendered.text
+    assert any("told as text" in note for note in rendered.notes)
+
+
+@pytest.mark.parametrize("apart", [False, True])
+def test_parameters_that_are_too_deep_for_a_prompt_are_an_error_in_plain_words(apart: bool) -> None:
+    deep: dict[str, object] = {"type": "object"}
+    for _ in range(300):
+        deep = {"type": "object", "properties": {"a": deep}}
+    template = ChatTemplate(FALLBACK_TEMPLATE, apart=apart)
+
+    with pytest.raises(TemplateError, match="nested too deeply"):
+        template.render(
+            ModelRequest("", History([UserMessage("m1", "Hi")]), (ToolSpec("look", "", deep),), GenerationOptions())
+        )
