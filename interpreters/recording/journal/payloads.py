@@ -54,6 +54,10 @@ class Payloads:
 
     def __init__(self, journal: Path) -> None:
         self.directory = directory_of(journal)
+        self._place = self.directory
+        with contextlib.suppress(OSError):  # the working directory is gone, and what is named from there with it
+            self._place = self.directory.absolute()
+        """Where that is, though the program goes to another working directory meanwhile; the journal itself is open."""
         self._there: set[str] = set()
         """What is known to be there, whole."""
         self._kept: dict[str, tuple[str, int]] = {}
@@ -157,8 +161,8 @@ class Payloads:
     def _put(self, name: str, content: bytes, force: bool) -> None:
         if name in self._there:
             return
-        make_directory(self.directory)
-        with closing(open_directory(self.directory)) as directory:
+        make_directory(self._place)
+        with closing(open_directory(self._place)) as directory:
             if _content(name, directory) != content:  # a crash of the machine may have left it empty
                 part = name + PART
                 with contextlib.suppress(FileNotFoundError):  # a crash has left it, or somebody has planted it
@@ -178,13 +182,13 @@ class Payloads:
                     raise
             if force:
                 os.fsync(directory)
-                force_directory(self.directory.parent)
+                force_directory(self._place.parent)
         self._there.add(name)
 
     def _get(self, name: str, room: int, look: Callable[[bytes], object]) -> tuple[str, int]:
         path = self.directory / name
         try:
-            content = read_regular(path, room, links=False)
+            content = read_regular(self._place / name, room, links=False)
         except OSError as error:
             raise PayloadError(f"the payload {path} is missing or can't be read ({error.strerror})") from error
         if sha256(content).hexdigest() != name:

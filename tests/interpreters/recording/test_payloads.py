@@ -56,6 +56,22 @@ def test_a_large_text_stands_once_in_a_file_of_its_own(tmp_path: Path) -> None:
         assert [getattr(record.input, "content", "") for record in reader][2] == PAGE
 
 
+def test_a_session_and_a_reader_may_go_to_another_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a tool does that calls ``os.chdir``: large texts came to be where the program was by then, and were lost."""
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    monkeypatch.chdir(tmp_path)
+    with Agent(ScriptedModel(["Yes."], context_tokens=10**6), journal="s.jsonl") as agent:
+        os.chdir(elsewhere)
+        agent.run(PAGE)
+    assert list(elsewhere.iterdir()) == []
+
+    os.chdir(tmp_path)
+    with JournalReader("s.jsonl") as reader:
+        os.chdir(elsewhere)
+        assert [getattr(record.input, "text", "") for record in reader] == [PAGE, "Yes."]
+
+
 def test_a_text_below_the_threshold_stands_in_the_line(tmp_path: Path) -> None:
     path = tmp_path / "s.jsonl"
     with Agent(ScriptedModel(["a" * (LARGE - 1)], context_tokens=10**6), journal=path) as agent:
