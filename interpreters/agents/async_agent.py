@@ -231,7 +231,9 @@ class EventStream:
         self._agent._interpreter.room = None
         self._events.clear()
         self._changed.set()  # the model waits for nobody any more
-        if not task.done():
+        if isinstance(error, asyncio.CancelledError):  # as where `run` is awaited: what waits for an answer is kept
+            task.cancel()
+        elif not task.done():
             self._agent.cancel("the stream was left")
         try:
             await asyncio.wait([task])

@@ -18,7 +18,7 @@ from typing import Any
 
 from attrs import frozen
 
-from cognition import AskApproval, CallTool, ConfigError, Policy, ToolCall, ToolFailed, ToolReturned
+from cognition import AskApproval, CallTool, ConfigError, Policy, ToolCall, ToolFailed, ToolReturned, ToolSpec
 from cognition.messages import ResultStatus
 from cognition.shown import LONGEST_LINE, shown_name
 from interpreters.driver import follower
@@ -79,7 +79,7 @@ class RehearsalReport:
 
 def rehearse(
     path: str | os.PathLike[str],
-    tools: Iterable[Tool[..., Any]] | Callable[[Path], Iterable[Tool[..., Any]]],
+    tools: Iterable[Tool[..., Any] | ToolSpec] | Callable[[Path], Iterable[Tool[..., Any] | ToolSpec]],
     *,
     cwd: str | os.PathLike[str] | None = None,
     deps: Any = None,
@@ -99,7 +99,8 @@ def rehearse(
 
     Args:
         path: the journal.
-        tools: what runs, or makes it for a directory; a tool that is not among them counts as failed.
+        tools: what runs, or makes it for a directory; a tool that is not among them counts as failed, and
+            calls of an external one (a ``ToolSpec``) are left out.
         cwd: that directory. None for a scratch one, which is deleted at the end.
         deps: handed to them as ``ToolContext.deps``.
         redact: as in the recording, for secrets known by name; any text may stand where another one was hidden.
@@ -113,6 +114,8 @@ def rehearse(
         ForeignRecordingError: nothing shows that this user wrote it, and ``foreign`` is not set.
         ConfigError: there is a ``cwd``, and the tools are made already.
     """
+    if not isinstance(foreign, bool):
+        raise ConfigError(f"rehearse: foreign must be True or False, not {foreign!r}")
     if callable(tools):
         with contextlib.ExitStack() as stack:
             place = stack.enter_context(TemporaryDirectory(prefix="cogstep-rehearsal-")) if cwd is None else cwd
@@ -120,7 +123,9 @@ def rehearse(
             return rehearse(path, made, deps=deps, redact=redact, foreign=foreign, policy=policy, approve=approve)
     if cwd is not None:
         raise ConfigError("cwd= is for tools that are made for it: give a function that makes them of a directory")
-    ours = {tool.spec.name: tool for tool in tools}
+    given = tuple(tools)
+    ours = {tool.spec.name: tool for tool in given if not isinstance(tool, ToolSpec)}
+    external = {tool.name for tool in given if isinstance(tool, ToolSpec)}
     differences: list[LiveDifference] = []
     calls = skipped = refused = 0
     policy = policy or Policy()
@@ -135,7 +140,9 @@ def rehearse(
             ):
                 if not reason:  # it may be another file by now; what led to the call is this record and those before it
                     reader.check_own("rehearsed as it is")
-                if veil.lacks(effect):
+                if effect.call.name in external:
+                    pass  # the program ran it and gave its result: there is nothing to compare with
+                elif veil.lacks(effect):
                     skipped += 1
                 elif reason and not _is_allowed(effect, ours, policy, approve, reader.header.session):
                     refused += 1

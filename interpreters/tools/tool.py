@@ -298,7 +298,7 @@ def check_finite(arguments: Any, name: str) -> None:
 
 
 def _check_timeout(name: str, timeout: float | None) -> None:
-    if timeout is not None and timeout <= 0:
+    if timeout is not None and not timeout > 0:  # NaN is not either
         raise ConfigError(f"tool {name!r}: timeout must be above 0 seconds, not {timeout!r}")
 
 

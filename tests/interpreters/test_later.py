@@ -178,6 +178,31 @@ def cancelled_in_asyncio(path: Path, case: Case, tools: list[Any]) -> None:
     asyncio.run(main())
 
 
+def cancelled_while_it_streams(path: Path, case: Case, tools: list[Any]) -> None:
+    """The task that reads a stream is cancelled, as a server's shutdown does it."""
+
+    async def main() -> None:
+        asked = asyncio.Event()
+
+        async def ask(_request: Any) -> Any:
+            asked.set()
+            await asyncio.sleep(PATIENCE)
+
+        async def read(agent: AsyncAgent) -> None:
+            async with agent.stream("Go!") as stream:
+                async for _event in stream:
+                    pass
+
+        async with AsyncAgent(ScriptedModel([case.call]), tools=tools, journal=path, **options(ask)) as agent:
+            reading = asyncio.create_task(read(agent))
+            await asked.wait()
+            reading.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await reading
+
+    asyncio.run(main())
+
+
 def closed_meanwhile(path: Path, case: Case, tools: list[Any]) -> None:
     """The agent is closed while the program thinks about it."""
 
@@ -203,6 +228,7 @@ LEAVING = {
     "Ctrl-C": interrupted(interrupt, KeyboardInterrupt),
     "SIGTERM": interrupted(terminate, SystemExit),
     "a cancelled task": cancelled_in_asyncio,
+    "a cancelled reader": cancelled_while_it_streams,
     "close": closed_meanwhile,
 }
 ASKED_AT_ONCE = [name for name in CASES if "external" not in name]

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from cognition import ConfigError
+from cognition import ConfigError, ToolSpec
 from interpreters import Agent, Redaction, Tool, ToolContext, rehearse, tool
 from interpreters.recording.journal import JournalError
 from interpreters.testing.fakes import ScriptedModel, call
@@ -145,3 +145,22 @@ def test_a_call_that_takes_too_long_today_is_a_difference(tmp_path: Path) -> Non
         ("error", "look took longer than 0.02 seconds"),
     ]
     assert (report.calls, told.wait(PATIENCE)) == (2, True)
+
+
+def test_calls_of_an_external_tool_are_left_out(tmp_path: Path) -> None:
+    """The program ran them: there is nothing to run them with."""
+    ship = ToolSpec("ship", "Ship it.", {"type": "object", "properties": {"to": {"type": "string"}}})
+    path = tmp_path / "s.jsonl"
+    with Agent(ScriptedModel([call("ship", to="Oslo"), "Sent."]), [ship], journal=path) as agent:
+        agent.answer(agent.run("Ship!").pending[0].effect_id, "parcel 7")
+
+    report = rehearse(path, [ship])
+
+    assert (report.same, report.calls, report.skipped) == (True, 0, 0)
+
+
+@pytest.mark.parametrize("foreign", ["no", 1, None])
+def test_only_true_lets_a_strangers_recording_run(tmp_path: Path, foreign: Any) -> None:
+    """A word is no yes, whichever word it is."""
+    with pytest.raises(ConfigError, match="foreign must be True or False"):
+        rehearse(tmp_path / "s.jsonl", [], foreign=foreign)

@@ -11,6 +11,7 @@ from cognition import (
     AgentConfig,
     AgentState,
     CallTool,
+    ConfigError,
     LLMEngine,
     ModelReplied,
     ProposedCall,
@@ -173,3 +174,11 @@ def test_an_edited_recording_brings_none_to_a_tool(number: str) -> None:
 
     with pytest.raises(ValueError, match=r"no JSON number|larger than any"):
         _ = call.arguments
+
+
+def test_a_timeout_that_is_no_number_is_refused() -> None:
+    """No deadline is ever past it, nor before it."""
+    with pytest.raises(ConfigError, match="timeout must be above 0 seconds, not nan"):
+
+        @tool(timeout=float("nan"))
+        def wait() -> None: ...
