@@ -196,6 +196,9 @@ def _config_of(header: Header, engine: EngineFactory | None) -> AgentConfig:
 
 def _check_tools(recorded: tuple[ToolSpec, ...], given: tuple[ToolSpec, ...]) -> None:
     ours = {spec.name: spec for spec in given}
+    if len(ours) < len(given):
+        twice = next(spec.name for place, spec in enumerate(given) if spec.name in [one.name for one in given[:place]])
+        raise ConfigError(f"two tools are named {twice!r}; give one of them another name")
     wrong = [spec.name for spec in recorded if not _is_recorded_as(ours.get(spec.name), spec)]
     wrong += [name for name in ours if name not in {spec.name for spec in recorded}]
     if wrong:

@@ -12,28 +12,12 @@ agent.answer("1.1.1", True)                # goes on, now or in a process that h
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from enum import Enum
-from typing import Final
 
 from cognition import AskApproval, AskUser, CallTool, CogstepError, ReviewPlan
 from cognition.decisions import Effect
 from interpreters.tools.external import ExternalTool
+from interpreters.tools.later import LATER as LATER, Later as Later
 from interpreters.tools.tool import Tool
-
-
-class Later(Enum):
-    """The type of ``LATER``, which is its only value."""
-
-    LATER = "LATER"
-
-    def __repr__(self) -> str:
-        return "LATER"
-
-
-LATER: Final = Later.LATER
-"""Returned by a program's ``approve``, ``ask`` or ``review``, or by its own performer of a tool's call: the answer will
-be handed in by ``answer``. Until then the turn waits, across ``close()``, a crash and a restart; only ``cancel`` gives
-it up."""
 
 Postponable = AskApproval | AskUser | ReviewPlan | CallTool
 """The effects that may be answered with ``LATER``."""

@@ -9,6 +9,7 @@ import inspect
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from functools import partial
+from math import inf
 from typing import Any
 
 from attrs import Attribute, evolve, field, frozen
@@ -81,7 +82,7 @@ class Program:
     session: str = ""
     engine: Callable[[AgentConfig], CognitiveEngine] = LLMEngine
     """Makes a worker's logic."""
-    worker_patience: float | None = WORKER_PATIENCE
+    worker_patience: float | None = field(default=WORKER_PATIENCE)
     reveal: Callable[[Any], Any] = _as_it_is
     """Gives a value with the texts that the recording hides: workers are not recorded, and work with the real ones."""
     postpones: bool = True
@@ -93,6 +94,11 @@ class Program:
 
     owner: int = field(factory=new_owner)
     """Under which the model takes turns between this session, with its workers, and others (``scheduling.owners``)."""
+
+    @worker_patience.validator
+    def _check_patience(self, _attribute: Attribute[Any], value: float | None) -> None:
+        if value is not None and not 0 < value < inf:  # said so that NaN is refused too
+            raise ConfigError(f"worker_patience must be above 0 seconds, or None for no end, not {value!r}")
 
     @performers.validator
     def _check_performers(self, _attribute: Attribute[Any], value: Mapping[Any, Any]) -> None:

@@ -30,6 +30,7 @@ from interpreters.recording.replaying import engine_of
 from interpreters.recording.veil import Veil, looks_like
 from interpreters.tools.context import ToolContext
 from interpreters.tools.tool import Tool, run_tool, too_late
+from runtime.checking import checked_call
 
 Result = tuple[ResultStatus, str]
 """How a call ended, and what it gave."""
@@ -77,6 +78,7 @@ class RehearsalReport:
         return not self.differences
 
 
+@checked_call
 def rehearse(
     path: str | os.PathLike[str],
     tools: Iterable[Tool[..., Any] | ToolSpec] | Callable[[Path], Iterable[Tool[..., Any] | ToolSpec]],

@@ -15,6 +15,7 @@ from cognition import AgentConfig, AgentState, CognitiveEngine, CogstepError, Ec
 from cognition.shown import LONGEST_LINE, shown_name
 from interpreters.driver import follower
 from interpreters.recording.journal import DecisionWriter, Header, JournalDamagedError, JournalReader, Record
+from runtime.checking import checked_call
 
 ABSENT = "(nothing)"
 """How a value that only the other side has is shown."""
@@ -83,6 +84,7 @@ class ReplayReport:
         return self
 
 
+@checked_call
 def replay(
     path: str | os.PathLike[str],
     engine: CognitiveEngine | Callable[[AgentConfig], CognitiveEngine] | None = None,

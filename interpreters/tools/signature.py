@@ -45,7 +45,10 @@ def parameters(
         ) from error
     parameters: dict[str, Parameter] = {}
     context_name = None
-    declarations = list(inspect.signature(function).parameters.items())
+    try:
+        declarations = list(inspect.signature(function).parameters.items())
+    except (ValueError, TypeError) as error:
+        raise ConfigError(f"tool {label!r}: its parameters can't be read ({error}); write a function for it") from error
     for name, declared in declarations[1:] if is_method(function) else declarations:
         where = f"tool {label!r}, parameter {name!r}"
         kind = hints.get(name)
@@ -62,7 +65,7 @@ def parameters(
 
 def is_method(function: Callable[..., Any]) -> bool:
     """Whether it is a function of a class that is called on its objects, seen before there is such an object."""
-    if not inspect.isfunction(function) or "self" not in inspect.signature(function).parameters:
+    if not inspect.isfunction(function) or not inspect.signature(function).parameters:
         return False
     owner = function.__qualname__.rpartition(".")[0]
     first = next(iter(inspect.signature(function).parameters))

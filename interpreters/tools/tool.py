@@ -32,6 +32,7 @@ from uuid import UUID
 
 from cognition import CallTool, ConfigError, ToolFailed, ToolReturned, ToolSpec
 from interpreters.tools.context import ToolCancelled, ToolContext
+from interpreters.tools.later import LATER
 from interpreters.tools.schema import UNIONS, Schema, accepts, problems, schema_of
 from interpreters.tools.signature import (
     context_name,
@@ -414,6 +415,8 @@ def text_of(value: Any, name: str) -> str:
     """
     if isinstance(value, str):
         return value
+    if value is LATER:
+        raise ToolError(f"{name} can't answer later; give the agent a ToolSpec in its place, and hand the result in")
     if type(value) is int:  # the commonest of the others, and three times as fast as through JSON
         return str(value)
     try:

@@ -411,6 +411,25 @@ def test_a_result_without_a_form_in_json_is_refused() -> None:
         assert agent.answer("1.1.1", "x").text == "Done."
 
 
+def test_a_tool_can_not_answer_later_and_says_what_to_do() -> None:
+    """It would be lost with the process: who runs a call elsewhere gives the agent an external tool."""
+
+    @tool
+    def ship() -> Any:
+        """Ship."""
+        return LATER
+
+    with Agent(ScriptedModel([call("ship"), "Sorry."]), [ship]) as agent:
+        result = agent.run("Go!")
+    assert "can't answer later; give the agent a ToolSpec" in result.calls[0].content
+
+    with paying(call("order", pieces=1), "Done.") as agent:
+        agent.run("Go!")
+        with pytest.raises(ConfigError, match="can't answer later"):
+            agent.answer("1.1.1", LATER)
+        assert agent.answer("1.1.1", "x").text == "Done."
+
+
 def test_a_suspended_result_has_no_answer_to_raise_for() -> None:
     with paying(call("pay", amount=1)) as agent, pytest.raises(PendingError, match="hand them in with answer"):
         agent.run("Go!").raise_for_failure()

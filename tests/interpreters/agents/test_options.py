@@ -22,7 +22,7 @@ from cognition import (
     Policy,
     Rule,
 )
-from interpreters import Agent, AsyncAgent, Tool, events, fakes, tool
+from interpreters import Agent, AsyncAgent, Tool, events, fakes, rehearse, replay, tool
 from interpreters.agents.options import AgentOptions, HandleOptions, ProgramOptions, declared
 from interpreters.hosting import AgentHost
 from interpreters.program.approvals import Approval
@@ -172,6 +172,13 @@ def test_nothing_raw_comes_of_any_value(door: Callable[..., Any], data: st.DataO
         (lambda: Agent(), "Agent needs model"),
         (lambda: Agent(model(), limits={"steps": 3}), "not a mapping; write Limits(steps=...)"),
         (lambda: Agent(model(), [5]), "tools[0] must be a Tool or a ToolSpec or a function, not 5"),
+        (lambda: Agent(model(), [int]), "tool 'int': its parameters can't be read"),
+        (lambda: Agent(model(), worker_patience=-1), "worker_patience must be above 0 seconds, or None for no end"),
+        (lambda: Agent(model(), worker_patience=float("nan")), "worker_patience must be above 0 seconds"),
+        (lambda: replay(5), "replay: path must be a text or a PathLike, not 5"),  # type: ignore[arg-type]
+        (lambda: replay("x", engine="y"), "engine must be a CognitiveEngine or a function or None"),  # type: ignore[arg-type]
+        (lambda: replay("x", foo=1), "replay has no option 'foo'"),  # type: ignore[call-arg]
+        (lambda: rehearse("x", tools=1), "tools must be a list"),  # type: ignore[arg-type]
         (lambda: Agent(model(), [], "", 5), "takes at most 3 values by their place, and got 4"),
         (lambda: Agent(model(), context_tokens=0), "context_tokens must be above 0"),
         (lambda: Agent(model(), features="plan"), "features must be a list, not 'plan'"),
