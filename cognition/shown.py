@@ -17,6 +17,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable
+from itertools import accumulate, islice
 from unicodedata import category
 
 LONGEST_NAME = 200
@@ -121,14 +122,9 @@ def _escape(char: str) -> str:
 
 def _fitting(characters: Iterable[str], room: int) -> tuple[int, list[str]]:
     """As many characters as fit, each shown by itself, and their number."""
-    found: list[str] = []
-    for char in characters:
-        shown = _shown(char)
-        room -= len(shown)
-        if room < 0:
-            break
-        found.append(shown)
-    return len(found), found
+    shown = [_shown(char) for char in islice(characters, max(room, 0))]
+    number = sum(size <= room for size in accumulate(map(len, shown)))
+    return number, shown[:number]
 
 
 def _gap(number: int) -> str:

@@ -60,7 +60,7 @@ REASONS: dict[str, tuple[FormatSpec, str, str]] = {
     "a number that JSON has not": (
         HERMES,
         '<tool_call>{"name": "f", "arguments": {"x": 1e999},}</tool_call>',
-        "the arguments can't be written as JSON",
+        "the number 1e999 is larger than any that can be read",
     ),
     "a name and nothing behind it": (MISTRAL, "[TOOL_CALLS]f", "'[ARGS]' is missing after the name"),
     "text between key and value": (
