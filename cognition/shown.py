@@ -90,9 +90,17 @@ def _shown(text: str, before: str = "", kept: str = "") -> str:
     if text.isascii() and text.isprintable():
         return text
     characters = set(text)
-    if not characters.isdisjoint(_JOINERS + _SELECTORS):
-        text = _without_strays(text, before[-2:])
-    return text.translate({ord(char): _escape(char) for char in characters if char not in kept and _steers(char)})
+    text = _without_steering(text, characters.difference(kept))
+    if not characters.isdisjoint(
+        _JOINERS + _SELECTORS
+    ):  # which mean something behind a letter, and nothing behind an escape
+        last = before[-2:]
+        text = _without_strays(text, _without_steering(last, set(last)))
+    return text
+
+
+def _without_steering(text: str, characters: set[str]) -> str:
+    return text.translate({ord(char): _escape(char) for char in characters if _steers(char)})
 
 
 def _without_strays(text: str, before: str) -> str:

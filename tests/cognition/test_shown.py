@@ -5,7 +5,7 @@ import re
 import unicodedata
 
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import example, given, strategies as st
 
 from cognition import CodecError, CogstepError
 from cognition.shown import LONGEST_LINE, LONGEST_NAME, shown_json, shown_name, shown_text
@@ -94,6 +94,7 @@ def test_whatever_the_text_nothing_unseen_gets_through(text: str) -> None:
 
 
 @given(ANY)
+@example("\u2800\u200c")
 def test_what_was_shown_once_stays_as_it_is(text: str) -> None:
     """A message may pass the gate several times."""
     for form in (shown_text, shown_name, lambda text: shown_name(text, 60)):

@@ -50,6 +50,7 @@ def test_it_may_take_its_time_to_start() -> None:
 def test_what_goes_on_is_never_killed(steps: list[tuple[str, float]]) -> None:
     """Whatever comes in less than the silence, as long as its steps go on, or it says something."""
     patience = Patience(SETTINGS)
+    patience.loading = False
     patience.hear(wire.Pulse(0))
     for number, (what, seconds) in enumerate(steps, 1):
         if what == "quiet":
