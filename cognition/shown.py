@@ -91,9 +91,8 @@ def _shown(text: str, before: str = "", kept: str = "") -> str:
         return text
     characters = set(text)
     text = _without_steering(text, characters.difference(kept))
-    if not characters.isdisjoint(
-        _JOINERS + _SELECTORS
-    ):  # which mean something behind a letter, and nothing behind an escape
+    # These mean something behind a letter, and nothing behind an escape.
+    if not characters.isdisjoint(_JOINERS + _SELECTORS):
         last = before[-2:]
         text = _without_strays(text, _without_steering(last, set(last)))
     return text
