@@ -111,7 +111,8 @@ class CompiledTemplate:
             written = json.dumps(tools, ensure_ascii=False, indent=2) if tools else ""
             variables = {"functions": written, "datetime": self._now().strftime(DATETIME), **variables}
         try:
-            return self._sandbox.run(self._template, variables)
+            with self._sandbox.metered(variables):
+                return str(self._template.render(variables))
         except MemoryError as error:
             raise stopped(TOO_MUCH_MEMORY) from error
         except (TooMuch, RecursionError) as error:

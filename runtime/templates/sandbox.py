@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from contextvars import ContextVar
 from datetime import datetime
 from functools import wraps
@@ -98,15 +99,16 @@ class Sandbox(ImmutableSandboxedEnvironment):
         del self.globals["lipsum"]
         self.globals |= {"raise_exception": _raise_exception}
 
-    def run(self, template: jinja2.Template, variables: Mapping[str, Any]) -> str:
-        """Render, with a fresh meter.
+    @contextmanager
+    def metered(self, variables: Mapping[str, Any]) -> Iterator[None]:
+        """What is rendered within has a fresh meter.
 
         Raises:
             TooMuch: the template takes more steps, or makes larger texts, than any conversation needs.
         """
         token = METER.set(_Meter(self._steps, frozenset(map(id, _lists(variables)))))
         try:
-            return str(template.render(variables))
+            yield
         finally:
             METER.reset(token)
 
