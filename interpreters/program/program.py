@@ -9,7 +9,6 @@ import inspect
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from functools import partial
-from math import inf
 from typing import Any
 
 from attrs import Attribute, evolve, field, frozen
@@ -97,7 +96,7 @@ class Program:
 
     @worker_patience.validator
     def _check_patience(self, _attribute: Attribute[Any], value: float | None) -> None:
-        if value is not None and not 0 < value < inf:  # said so that NaN is refused too
+        if value is not None and not value > 0:  # said so that NaN is refused too
             raise ConfigError(f"worker_patience must be above 0 seconds, or None for no end, not {value!r}")
 
     @performers.validator
