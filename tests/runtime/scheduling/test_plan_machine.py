@@ -289,17 +289,18 @@ class Planning(RuleBasedStateMachine):
             self.waited[one].append(request)
         if request not in self.alone:
             return
-        # It had nothing else. Each other owner is given what it had itself last and one request more; those that began
-        # while it waited for a prompt that it can share come on top.
+        # It had nothing else. Each other owner is given what it had itself last and one request more. Those come on top
+        # that began while it, or a request of one of them whose turn it was, waited for a prompt that it can share.
         most = max(self.works.values())
         others: dict[int, list[int]] = {}
         for other in before:
             others.setdefault(self.owners[other], []).append(self.works[other])
+        on_top = self.limits.overtaken * (len(others) + 1)
         over = [works for works in others.values() if sum(works[:-1]) > self.alone[request] + most]
-        assert sum(len(works) for works in over) <= self.limits.overtaken * (len(over) + 1)
+        assert sum(len(works) for works in over) <= on_top
         if not self.alone[request]:
             twice = sum(len(works) - 1 for works in others.values())
-            assert twice <= self.limits.overtaken
+            assert twice <= on_top
 
     def _check_start(self, start: Start) -> None:
         """The longest beginning is reused; room is made for those only who need it, at the cost of the oldest."""
