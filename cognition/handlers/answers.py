@@ -7,7 +7,6 @@ from cognition.draft import Draft, Setup
 from cognition.engine_tools import ASK_USER, RECALL, SPAWN_WORKER, SUBMIT_PLAN, read_plan, read_questions
 from cognition.handlers.batch import Awaiting, Found, call_found, find, settle, take_up
 from cognition.handlers.engine_calls import set_mode
-from cognition.handlers.hooks import answer_user
 from cognition.handlers.rejection import reject
 from cognition.inputs import (
     EffectAnswer,
@@ -19,7 +18,7 @@ from cognition.inputs import (
     WorkerStalled,
 )
 from cognition.messages import ToolResult
-from cognition.phases import AwaitingAnswer, Recalling, Running
+from cognition.phases import FIRST_ATTEMPT, AwaitingAnswer, Recalling, Running
 from cognition.state import AgentState
 from cognition.transition import Transition
 
@@ -65,7 +64,7 @@ def on_memory_recalled(setup: Setup, state: AgentState, event: MemoryRecalled) -
         draft = Draft(setup, state)
         if event.items:
             draft.note("From your notes:\n" + "\n".join(event.items))
-        answer_user(draft, event.at)
+        draft.next_model_call(event.at, FIRST_ATTEMPT)
         return draft.seal()
     found = _find(setup, state, Running, RECALL.name, event)
     if found is None:

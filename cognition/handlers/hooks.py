@@ -45,16 +45,7 @@ def open_turn(draft: Draft, text: str, now: float, passed: HookPoint | None = No
         draft.decide(Recall(effect_id, text))
         draft.phase = Recalling(effect_id)
         return
-    answer_user(draft, now)
-
-
-def answer_user(draft: Draft, now: float) -> None:
-    """Make the first model call of a turn."""
-    exhausted = draft.exhausted(now)
-    if exhausted is not None:
-        draft.stop_at(exhausted)
-    else:
-        draft.ask_model(FIRST_ATTEMPT, new_step=True)
+    draft.next_model_call(now, FIRST_ATTEMPT)
 
 
 def on_hook_returned(setup: Setup, state: AgentState, event: HookReturned) -> Transition:

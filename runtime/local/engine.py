@@ -169,45 +169,41 @@ class LocalEngine:
         self._take_in()
 
     def _take_in(self) -> None:
-        """Prepare what may begin soon, not too much of it between two batches."""
+        """Prepare what may begin soon, not too much of it between two batches, and give it to the plan.
+
+        Prepared is what is evaluated: the prompt, how its reply is read, and where it may be shared.
+        """
         ready = Counter(request.owner for request in self._schedule.waiting)
+        limits, context = self._backend.limits, self._backend.metadata.context_tokens
         while self._prepared < PREPARED_AT_ONCE and (taken := self._entrance.take(ready)) is not None:
             owner, reply = taken
             if reply.stopped():
                 reply.end("cancelled")
                 continue
             self._prepared += 1
-            ready[owner] += self._queue(owner, reply)
-
-    def _queue(self, owner: int, reply: RunningReply) -> bool:
-        """Prepare a request and give it to the plan; False where it has come to its end by that.
-
-        Prepared is what is evaluated: the prompt, how its reply is read, and where it may be shared.
-        """
-        try:
-            with one_allowance():  # for all renderings of a step
-                rendered = self._template.render(reply.request)
-                reply.warnings = rendered.warnings
-                reply.parser = Parser(rendered.format, reply.request.tools)
-                reply.guide = self._guide(rendered.format, reply.request)
-                reply.prompt = self._tokens(rendered)
-                if not self._backend.limits.can_cut:
-                    reply.boundaries = self._boundaries.of(reply.request, reply.prompt)
-        except Exception as error:
-            reply.end("error", failure_of(error))
-            return False
-        context = self._backend.metadata.context_tokens
-        available = context - 1  # one token at least has to be left for the reply
-        if not 0 < len(reply.prompt) <= available:
-            reply.end("error", _overflow(len(reply.prompt), available) if reply.prompt else EMPTY)
-            return False
-        reply.limit = min(reply.request.options.max_tokens, context - len(reply.prompt))
-        number = next(self._numbers)
-        self._replies[number] = reply
-        most = len(reply.prompt) + reply.limit - 1  # the last token of a reply is not evaluated
-        request = Request(number, Tokens(reply.prompt), most, reply.boundaries, owner)
-        self._schedule = self._schedule.submitted(request)
-        return True
+            try:
+                with one_allowance():  # for all renderings of a step
+                    rendered = self._template.render(reply.request)
+                    reply.warnings = rendered.warnings
+                    reply.parser = Parser(rendered.format, reply.request.tools)
+                    reply.guide = self._guide(rendered.format, reply.request)
+                    reply.prompt = self._tokens(rendered)
+                    if not limits.can_cut:
+                        reply.boundaries = self._boundaries.of(reply.request, reply.prompt)
+            except Exception as error:
+                reply.end("error", failure_of(error))
+                continue
+            length = len(reply.prompt)
+            if not 0 < length < context:  # one token at least has to be left for the reply
+                reply.end("error", _overflow(length, context - 1) if length else EMPTY)
+                continue
+            reply.limit = min(reply.request.options.max_tokens, context - length)
+            number = next(self._numbers)
+            self._replies[number] = reply
+            most = length + reply.limit - 1  # the last token of a reply is not evaluated
+            request = Request(number, Tokens(reply.prompt), most, reply.boundaries, owner)
+            self._schedule = self._schedule.submitted(request)
+            ready[owner] += 1
 
     def step(self, wanted: Callable[[], bool] = lambda: True) -> bool:
         """Evaluate a batch; False when there is nothing more to do. Never raises.

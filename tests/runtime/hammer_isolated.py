@@ -22,6 +22,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # for `python test
 
 from cognition import ModelRequest
 from runtime import Done
+from runtime.children.starting import run
 from runtime.isolated import wire
 from runtime.isolated.handles import IsolatedRuntime
 from runtime.local.handles import LocalRuntime
@@ -129,6 +130,7 @@ def from_command_line() -> int:
     options.add_argument("--backend", choices=("llama", "mlx"), default="llama")
     options.add_argument("--seed", type=int, default=0)
     chosen = options.parse_args()
+    run([sys.executable, "-c", ""]).wait()  # children are started on a thread that lives as long as the program
     before, threads = open_files(), set(threading.enumerate())
     hammer = hammer_of(chosen.backend, 16)
     runtime = cast("IsolatedRuntime", hammer.runtime)
