@@ -7,12 +7,13 @@ their default value are left out.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, MutableSequence, Sequence
 from functools import cache
 from types import GenericAlias, UnionType
 from typing import TYPE_CHECKING, Any, Literal, Union, get_args, get_origin
 
 from cognition import messages
+from cognition.checking import shown
 from cognition.errors import CodecError, ConfigError
 from cognition.history import History
 
@@ -53,12 +54,21 @@ def to_data(value: Any, kind: Any = None) -> Any:
     """Plain JSON data for a value of the core: dicts, lists, strings, numbers, booleans and None.
 
     ``kind`` is the type to write it as; for a union the member's tag is added. Without it: its class, with the tag if
-    it has one.
+    it has one. Several values in a list, tuple or dict are written one by one.
+
+    Raises:
+        ConfigError: it is no value of the core, or none of ``kind``.
     """
-    if kind is not None:
+    if kind is None:
+        own: type = type(value)
+        return _writer_of(own)(value)
+    _check_is_type(kind, "to_data(value, kind)")
+    if _has_fields(kind) and not isinstance(value, kind):
+        raise ConfigError(f"to_data: this is no {kind.__name__}, but {shown(value)}")
+    try:
         return _converter().unstructure(value, kind)
-    own: type = type(value)
-    return _writer_of(own)(value)
+    except Exception as error:
+        raise ConfigError(f"to_data: {shown(value)} can't be written as {kind}") from error
 
 
 def from_data(data: Any, kind: Any) -> Any:
@@ -66,14 +76,25 @@ def from_data(data: Any, kind: Any) -> Any:
 
     Raises:
         CodecError: unknown tags, missing or unknown fields, values of a wrong type; names each path.
+        ConfigError: ``kind`` is no type, or none that has data.
     """
-    return reader_of(kind)(data)
+    try:
+        read = reader_of(kind)
+    except TypeError as error:  # it has no hash: data stands in its place
+        raise ConfigError(NO_TYPE.format(call="from_data(data, kind)", found=shown(kind))) from error
+    return read(data)
 
 
 @cache
 def reader_of(kind: Any) -> Callable[[Any], Any]:
     """``from_data`` of one type, as a function to keep: resolving a union costs as much as a read."""
-    read = _converter(detailed=False).get_structure_hook(kind)
+    from cattrs import StructureHandlerNotFoundError
+
+    _check_is_type(kind, "from_data(data, kind)")
+    try:
+        read = _converter(detailed=False).get_structure_hook(kind)
+    except StructureHandlerNotFoundError as error:
+        raise ConfigError(f"no data can be read as {kind}; give a class or a union of the core") from error
 
     def read_one(data: Any) -> Any:
         try:
@@ -84,11 +105,48 @@ def reader_of(kind: Any) -> Callable[[Any], Any]:
     return read_one
 
 
+NO_TYPE = "{call}: the second argument has to be a type, such as AgentState or Input, not {found}"
+
+
+def _check_is_type(kind: Any, call: str) -> None:
+    """See that a type stands where a type belongs: the two arguments are easily swapped.
+
+    Raises:
+        ConfigError: it is something else.
+    """
+    if not (isinstance(kind, type) or get_origin(kind) is not None or hasattr(kind, "__supertype__") or kind is Any):
+        raise ConfigError(NO_TYPE.format(call=call, found=shown(kind)))
+
+
+def _has_fields(kind: Any) -> bool:
+    """Whether this is a class whose values are written field by field: of attrs, or a dataclass."""
+    return isinstance(kind, type) and (hasattr(kind, "__attrs_attrs__") or hasattr(kind, "__dataclass_fields__"))
+
+
 @cache
 def _writer_of(kind: type) -> Callable[[Any], Any]:
     """Writes values of a class, with its tag if it has one."""
+    if kind in PLAIN:
+        return lambda value: value
+    if kind in (list, tuple):
+        return lambda value: [to_data(one) for one in value]
+    if kind is dict:
+        return _write_dict
+    if not (_has_fields(kind) or kind is History):
+        raise ConfigError(f"to_data: {kind.__name__} is no class of the core, and so has no data")
     write, tag = _converter().get_unstructure_hook(kind), _tag_of(kind)
     return (lambda value: {"type": tag, **write(value)}) if tag else write
+
+
+PLAIN = (str, int, float, bool, type(None))
+"""What is its own data."""
+
+
+def _write_dict(value: dict[Any, Any]) -> dict[str, Any]:
+    for key in value:
+        if not isinstance(key, str):
+            raise ConfigError(f"to_data: the key {shown(key)} is no text, and so has no form in JSON")
+    return {key: to_data(one) for key, one in value.items()}
 
 
 def _read_carefully(data: Any, kind: Any) -> Any:
@@ -136,10 +194,22 @@ def _strict_tuple(converter: Converter, kind: Any) -> Callable[[Any, Any], Any]:
     if others != [...]:
         return _strict_row(converter, (item, *others))
     if converter.detailed_validation:
-        items: Any = GenericAlias(list, item)
+        items: Any = GenericAlias(MutableSequence, item)  # cattrs' own reader of lists, which notes where a problem is
         return lambda value, _: tuple(converter.structure(_array(value), items))
     read = converter.get_structure_hook(item)
     return lambda value, _: tuple([read(one, item) for one in _array(value)])
+
+
+def _is_list(kind: Any) -> bool:
+    return kind is list or get_origin(kind) in (list, Sequence)
+
+
+def _strict_list(converter: Converter, kind: Any) -> Callable[[Any, Any], Any]:
+    """As above, for a type that gives no tuple; cattrs alone would make a list of a text or of an object's keys."""
+    (item,) = get_args(kind) or (Any,)
+    items = GenericAlias(tuple, (item, ...))
+    read, make = converter.get_structure_hook(items), tuple if get_origin(kind) is Sequence else list
+    return lambda value, _: make(read(value, items))
 
 
 def _strict_row(converter: Converter, kinds: tuple[Any, ...]) -> Callable[[Any, Any], Any]:
@@ -165,7 +235,7 @@ def _strict_literal(kind: Any) -> Callable[[Any, Any], Any]:
     def check(value: Any, _type: Any) -> Any:
         if type(value) is str and value in words:
             return value
-        raise ValueError(f"{value!r} is not one of: {', '.join(words)}")
+        raise ValueError(f"{value!r} is not one of: {', '.join(map(str, words))}")
 
     return check
 
@@ -191,7 +261,18 @@ def _strict_class(converter: Converter, kind: Any) -> Callable[[Any, Any], Any]:
         _cattrs_forbid_extra_keys=True,
         _cattrs_detailed_validation=converter.detailed_validation,
     )
-    return lambda value, _: fields(_object(value, None), kind)
+    tag = _tag_of(kind)
+    if not tag:
+        return lambda value, _: fields(_object(value, None), kind)
+
+    def read_tagged(value: Any, _type: Any) -> Any:
+        if "type" in _object(value, None):  # as ``to_data`` writes it; within a union it was read already
+            found, value = value["type"], {name: inner for name, inner in value.items() if name != "type"}
+            if found != tag:
+                raise TagError(f"the type is {found!r}, and {tag!r} is expected")
+        return fields(value, kind)
+
+    return read_tagged
 
 
 def _is_tagged(kind: Any) -> bool:
@@ -232,6 +313,7 @@ def _converter(detailed: bool = True) -> Converter:
 
     converter = Converter(omit_if_default=True, forbid_extra_keys=True, detailed_validation=detailed)
     converter.register_structure_hook_factory(has, lambda kind: _strict_class(converter, kind))
+    converter.register_structure_hook_factory(_is_list, lambda kind: _strict_list(converter, kind))
     converter.register_structure_hook_factory(_is_tuple, lambda kind: _strict_tuple(converter, kind))
     converter.register_unstructure_hook_factory(_is_row, lambda kind: _row_writer(converter, kind))
     converter.register_structure_hook_factory(_is_literal, _strict_literal)
@@ -272,6 +354,8 @@ def _problems(error: BaseException, path: str) -> list[tuple[str, str]]:
             found += _problems(inner, path)
     elif isinstance(error, ForbiddenExtraKeysError):
         found += [(f"{path}.{name}", "unknown field") for name in sorted(error.extra_fields)]
+    elif isinstance(error, AttributeError):  # cattrs' reader of a dict has no other word for what is none
+        found.append((path, "expected an object"))
     elif isinstance(error, KeyError):
         found.append((path, "the field is missing"))
     else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, get_args
 
 import pytest
@@ -24,6 +25,7 @@ from cognition import (
     Limits,
     LLMEngine,
     MalformedToolCall,
+    Message,
     ModelReplied,
     Outcome,
     Policy,
@@ -123,6 +125,81 @@ def test_an_outcome_comes_back_equal(value: Outcome) -> None:
 @given(some(CallStatus))
 def test_a_call_status_comes_back_equal(value: CallStatus) -> None:
     assert value == from_data(through_json(to_data(value)), CallStatus)
+
+
+@given(INPUTS)
+def test_a_tagged_value_is_read_with_its_own_class_as_well(value: Input) -> None:
+    """Its tag says nothing else than the class, and a value without one is read as before."""
+    data = through_json(to_data(value))
+
+    assert value == from_data(data, type(value))
+    assert [value] == from_data([data], list[type(value)])  # type: ignore[misc]  # a class that is drawn
+    assert value == from_data({name: inner for name, inner in data.items() if name != "type"}, type(value))
+
+
+@given(st.lists(some(Message), max_size=3))
+def test_values_in_a_list_are_written_with_their_tags(values: list[Message]) -> None:
+    for data in (to_data(values), to_data(tuple(values)), to_data({"them": values})["them"]):
+        assert values == from_data(through_json(data), list[Message])
+    assert values == list(from_data(through_json(to_data(values)), Sequence[Message]))
+
+
+SPOKE = UserSpoke("Hi")
+
+
+@pytest.mark.parametrize(
+    ("call", "told"),
+    [
+        (lambda: from_data(UserSpoke, to_data(SPOKE)), "second argument has to be a type, such as .*not a dict"),
+        (lambda: from_data(to_data(SPOKE), SPOKE), "not an UserSpoke"),
+        (lambda: from_data(to_data(SPOKE), "UserSpoke"), "not 'UserSpoke'"),
+        (lambda: from_data(to_data(SPOKE), None), "not None"),
+        (lambda: from_data(to_data(SPOKE), [UserSpoke]), "not a list"),
+        (lambda: from_data({}, LLMEngine), "no data can be read as"),
+        (lambda: from_data({}, str | int), "no data can be read as"),
+        (lambda: to_data(UserSpoke, SPOKE), "second argument has to be a type"),
+        (lambda: to_data(SPOKE, to_data(SPOKE)), "second argument has to be a type"),
+        (lambda: to_data(SPOKE, AgentState), "no AgentState, but an UserSpoke"),
+        (lambda: to_data(SPOKE, Message), "an UserSpoke can't be written as"),
+        (lambda: to_data([SPOKE], list[Message]), "a list can't be written as"),
+        (lambda: to_data(UserSpoke), "type is no class of the core"),
+        (lambda: to_data([LLMEngine()]), "LLMEngine is no class of the core"),
+        (lambda: to_data({1: SPOKE}), "the key 1 is no text"),
+    ],
+)
+def test_a_mistaken_argument_is_told_as_one(call: Callable[[], Any], told: str) -> None:
+    with pytest.raises(ConfigError, match=told):
+        call()
+
+
+@pytest.mark.parametrize(
+    ("data", "kind", "told"),
+    [
+        (
+            {"type": "model_replied", "text": "x"},
+            UserSpoke,
+            "the type is 'model_replied', and 'user_spoke' is expected",
+        ),
+        ({"type": 5, "text": "x"}, UserSpoke, "the type is 5"),
+        (json.dumps({"text": "x"}), UserSpoke, "expected an object, got str"),
+        ({"a": 1}, list[str], "expected an array, got dict"),
+        ("ab", list[str], "expected an array, got str"),
+        ("ab", Sequence[str], "expected an array, got str"),
+        ("ab", list, "expected an array, got str"),
+        ([["a", 1]], dict[str, int], "expected an object"),
+        ([{"type": "user", "id": "m1", "text": 5}], list[Message], r"expected str, got int @ \$\[0\].text"),
+    ],
+)
+def test_data_of_another_shape_is_no_value(data: Any, kind: Any, told: str) -> None:
+    with pytest.raises(CodecError, match=told):
+        from_data(data, kind)
+
+
+def test_plain_data_is_its_own() -> None:
+    plain = [None, True, 1, 1.5, "x", {"a": [1]}]
+
+    assert plain == to_data(plain) == from_data(plain, list)
+    assert from_data([[1, "a"]], list[list[Any]]) == [[1, "a"]]
 
 
 def test_a_configuration_comes_back_equal() -> None:
