@@ -120,6 +120,8 @@ class Limits:
     """Workers that are spawned."""
     hook_continuations: int = field(default=3, validator=_positive)
     """How often a hook may ask a turn that would complete to go on."""
+    corrections: int = field(default=2, validator=_between(0, 1000))
+    """How often an answer that is not of the type asked for (``returns=``) goes back to the model; 0: never."""
 
 
 @checked

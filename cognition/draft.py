@@ -51,6 +51,8 @@ class Setup:
         options, final = config.options, purpose == "final_answer"
         free = called and options.tool_choice != "none"
         choice = "none" if final else "auto" if free else options.tool_choice
+        if config.protocol != "native":
+            returns = ""  # its replies are text of their own form, which the answer is read out of
         if choice != options.tool_choice or (returns and returns != options.response_format):
             options = _options(options, choice, returns or options.response_format)
         tools = () if final or config.protocol != "native" else self.offered
@@ -76,6 +78,7 @@ class Draft:
         "_step",
         "_turn",
         "called",
+        "corrections",
         "decisions",
         "first",
         "history",
@@ -123,6 +126,7 @@ class Draft:
         self.refusals, self.nudges, self.repairs = spent.refusals, spent.nudges, spent.repairs
         self.workers, self.hook_continuations = spent.workers, spent.hook_continuations
         self.usage, self.recent, self.called = spent.usage, spent.recent, spent.called
+        self.corrections = spent.corrections
 
     @property
     def turn(self) -> int:
@@ -278,6 +282,7 @@ class Draft:
             self.usage,
             self.recent,
             self.called,
+            self.corrections,
         )
         window = Window(self.first, self.size, self.scale)
         state = AgentState(

@@ -42,6 +42,9 @@ class ModelReplied:
     malformed: tuple[MalformedToolCall, ...] = ()
     finish_reason: FinishReason = "stop"
     usage: Usage = field(factory=Usage)
+    objection: str = ""
+    """What is wrong with the reply as the turn's answer, where one of a type was asked for; empty if nothing is, or
+    nobody looked. The model is told."""
     at: float = field(default=0.0, kw_only=True)
 
 

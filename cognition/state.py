@@ -43,6 +43,8 @@ class Spent:
     """Fingerprints of the latest calls, oldest first, by which the loop guard sees a loop."""
     called: bool = False
     """Whether a reply of this turn held a call. Where ``tool_choice`` forces a call, only the first one is forced."""
+    corrections: int = 0
+    """How often an answer that is not of the type asked for was sent back."""
 
 
 @frozen

@@ -24,6 +24,7 @@ NUDGES = 2
 """How often a reply without text and calls is answered with a reminder before the turn fails."""
 REPAIRS = 2
 """How often in a row unreadable output is sent back before the turn fails."""
+CORRECTION_NOTE = "Your answer is not what was asked for: {objection}. Give the whole answer again, with that mended."
 NUDGE_NOTE = "Your reply was empty. Answer in text, or call a tool."
 
 
@@ -53,7 +54,13 @@ def on_model_replied(setup: Setup, state: AgentState, event: ModelReplied) -> Tr
         _send_back(draft, reply, malformed)
     elif reply.text.strip():
         draft.append(AssistantMessage(draft.new_message_id(), event.text, reply.reasoning))
-        draft.complete(Completed(reply.text, event.finish_reason))
+        cut = event.finish_reason == "length"  # it would be cut again
+        if event.objection and not cut and draft.corrections < setup.config.limits.corrections:
+            draft.corrections += 1
+            draft.note(CORRECTION_NOTE.format(objection=event.objection))
+            draft.next_model_call(event.at, ModelAttempt("repair"))
+        else:
+            draft.complete(Completed(reply.text, event.finish_reason))
     else:
         _nudge(draft, reply)
     return draft.seal()

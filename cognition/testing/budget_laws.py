@@ -19,7 +19,7 @@ from cognition.inputs import HookReturned, Input, SessionReset, ShutdownAsked
 from cognition.outcomes import LimitReached
 from cognition.phases import Closed, Idle
 from cognition.testing.subject import Found, Problem, Subject
-from cognition.testing.world import Edge, Turn, count, is_rejected
+from cognition.testing.world import Edge, Turn, count, is_objected, is_rejected
 
 OF_THE_SESSION = (SessionClosed, TasksChanged, PlanChanged, ModeSet)
 """What a reset or a shutdown may decide after the turn that it ends."""
@@ -73,6 +73,8 @@ def _overdrawn(subject: Subject, turn: Turn, event: Input, decisions: tuple[Deci
                 return Problem(f"after {turn.replies} replies, the limit, the model is called with tools")
             if turn.continued > limits.hook_continuations and isinstance(event, HookReturned):
                 return Problem(f"a hook asks for the {turn.continued}th time to go on, and the turn does")
+            if turn.objected > limits.corrections and is_objected(event) and subject.config.protocol == "native":
+                return Problem(f"the {turn.objected}th answer that is not what was asked for is sent back")
         elif isinstance(decision, SpawnWorker):
             workers += 1
             if limits.workers is not None and workers > limits.workers:

@@ -73,6 +73,8 @@ class Turn:
     """The calls of the newest reply that were let run, in the order in which they were."""
     asked_at: float | None = None
     """Since when nothing goes on and a person is waited for; None where something goes on."""
+    objected: int = 0
+    """Answers that were not what was asked for."""
 
 
 @frozen
@@ -162,7 +164,8 @@ def count(world: World, event: Input) -> Turn | None:
         turn = evolve(turn, started_at=turn.started_at + max(0.0, event.at - turn.asked_at))
     match event:
         case ModelReplied(usage=usage):
-            return _with(turn, turn.usage + usage, replies=turn.replies + 1, ran=())
+            turn = _with(turn, turn.usage + usage, replies=turn.replies + 1, ran=())
+            return evolve(turn, objected=turn.objected + 1) if is_objected(event) else turn
         case ModelFailed() | ModelInterrupted() | WorkerFinished() | WorkerFailed() | WorkerStalled() | CancelAsked():
             return _with(turn, turn.usage + event.usage, replies=turn.replies, ran=turn.ran)
         case ApprovalGiven():
@@ -177,10 +180,26 @@ def count(world: World, event: Input) -> Turn | None:
             return turn
 
 
+def is_objected(event: Input) -> bool:
+    """Whether it is an answer that is not what was asked for."""
+    if not isinstance(event, ModelReplied) or not event.objection:
+        return False
+    return bool(event.text.strip()) and not event.calls and not event.malformed
+
+
 def _with(turn: Turn, usage: Usage, *, replies: int, ran: tuple[ToolCall, ...]) -> Turn:
     """``evolve`` for what happens most often; it would take a tenth of a whole exploration's time."""
     return Turn(
-        turn.started_at, replies, turn.calls, turn.refusals, turn.workers, turn.continued, usage, ran, turn.asked_at
+        turn.started_at,
+        replies,
+        turn.calls,
+        turn.refusals,
+        turn.workers,
+        turn.continued,
+        usage,
+        ran,
+        turn.asked_at,
+        turn.objected,
     )
 
 
@@ -196,6 +215,7 @@ def _with_run(turn: Turn, call: ToolCall) -> Turn:
         turn.usage,
         (*turn.ran, call),
         turn.asked_at,
+        turn.objected,
     )
 
 

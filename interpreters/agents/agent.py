@@ -80,19 +80,23 @@ class Agent(BaseAgent):
         """
         self._check_open()
         self._look_for_loop()
-        self._interpreter.run(user_input(text, returns))
+        self._interpreter.run(user_input(text, returns), self._turn(returns))
         return self._result(self._interpreter.began, returns)
 
-    def go_on(self) -> RunResult:
+    def go_on(self, *, returns: Any = NO_TYPE) -> RunResult:
         """Carry the interrupted turn to its end; raises as ``run`` does, and CogstepError if there is none.
 
         Calls that were at work run again if their tool is read-only or idempotent. Of any other the model is told that
         it may have happened.
+
+        Args:
+            returns: the type that ``run`` was given, where another process was: no recording holds it.
         """
         began = self._interrupted_at()
         self._look_for_loop()
-        self._interpreter.run(None)
-        return self._result(began)
+        returns = self._awaited(returns)
+        self._interpreter.run(None, self._turn(returns))
+        return self._result(began, returns)
 
     def stream(self, text: str, *, returns: Any = NO_TYPE) -> TurnEvents:
         """Say something and read the turn's events as they come; takes and raises what ``run`` does.
@@ -109,7 +113,7 @@ class Agent(BaseAgent):
         return TurnEvents(self._interpreter, partial(self.run, text, returns=returns))
 
     @checked_call
-    def answer(self, effect_id: str, answer: Any) -> RunResult:
+    def answer(self, effect_id: str, answer: Any, *, returns: Any = NO_TYPE) -> RunResult:
         """Hand in what the open turn waits for, and go on with it until it ends or waits again.
 
         Args:
@@ -117,17 +121,19 @@ class Agent(BaseAgent):
             answer: to an ``AskApproval`` True, False or an ``Approval``; to an ``AskUser`` what ``ask`` returns; to a
                 ``ReviewPlan`` True, False or a ``PlanAnswer``; to a ``CallTool`` the tool's result, or the exception
                 that it failed with.
+            returns: as for ``go_on``.
 
         Raises:
             CogstepError: nothing of this id is pending; and what ``run`` raises.
             ConfigError: it is no answer to that.
         """
-        return self._hand_in(self._answering(effect_id, answer))
+        return self._hand_in(self._answering(effect_id, answer), returns)
 
-    def _hand_in(self, event: Input) -> RunResult:
+    def _hand_in(self, event: Input, returns: Any = NO_TYPE) -> RunResult:
         self._look_for_loop()
-        self._interpreter.run(event)
-        return self._result(start_of_turn(self.state))
+        returns = self._awaited(returns)
+        self._interpreter.run(event, self._turn(returns))
+        return self._result(start_of_turn(self.state), returns)
 
     def _look_for_loop(self) -> None:
         if not self._warned and loop_runs_here():

@@ -78,25 +78,27 @@ class AsyncAgent(BaseAgent):
             JournalWriteError: the recording can't go on.
         """
         await self._ready()
-        await self._interpreter.run(user_input(text, returns))
+        await self._interpreter.run(user_input(text, returns), self._turn(returns))
         return self._result(self._interpreter.began, returns)
 
-    async def go_on(self) -> RunResult:
+    async def go_on(self, *, returns: Any = NO_TYPE) -> RunResult:
         """Carry the interrupted turn to its end, as ``Agent.go_on`` does."""
         await self._ready()
         began = self._interrupted_at()
-        await self._interpreter.run(None)
-        return self._result(began)
+        returns = self._awaited(returns)
+        await self._interpreter.run(None, self._turn(returns))
+        return self._result(began, returns)
 
     @checked_call
-    async def answer(self, effect_id: str, answer: Any) -> RunResult:
+    async def answer(self, effect_id: str, answer: Any, *, returns: Any = NO_TYPE) -> RunResult:
         """Hand in what the open turn waits for, as ``Agent.answer`` does."""
         await self._ready()
-        await self._interpreter.run(self._answering(effect_id, answer))
-        return self._result(start_of_turn(self.state))
+        event, returns = self._answering(effect_id, answer), self._awaited(returns)
+        await self._interpreter.run(event, self._turn(returns))
+        return self._result(start_of_turn(self.state), returns)
 
-    def stream(self, text: str) -> EventStream:
-        """Say something and read the turn's events as they come:
+    def stream(self, text: str, *, returns: Any = NO_TYPE) -> EventStream:
+        """Say something and read the turn's events as they come; takes and raises what ``run`` does:
 
             async with agent.stream("Tell me a story.") as events:
                 async for event in events:
@@ -105,7 +107,7 @@ class AsyncAgent(BaseAgent):
 
         A reader that is slow holds the model up. Leaving the block early cancels the turn and awaits its end.
         """
-        return EventStream(self, text)
+        return EventStream(self, text, returns)
 
     async def reset(self) -> None:
         """Forget the conversation. What the user allowed or refused "from now on" stays."""
@@ -190,9 +192,10 @@ class AsyncAgent(BaseAgent):
 class EventStream:
     """A turn's events as they come, and its result."""
 
-    def __init__(self, agent: AsyncAgent, text: str) -> None:
+    def __init__(self, agent: AsyncAgent, text: str, returns: Any = NO_TYPE) -> None:
         self._agent = agent
         self._text = text
+        self._returns = returns
         self._events: deque[Event] = deque()
         self._changed = asyncio.Event()
         """Something was added, or taken, or the turn has ended."""
@@ -217,7 +220,7 @@ class EventStream:
         self._taker = Inline(self._take)
         self._agent._interpreter.observers.add(self._taker)
         self._agent._interpreter.room = self._room
-        self._task = asyncio.create_task(self._agent.run(self._text))
+        self._task = asyncio.create_task(self._agent.run(self._text, returns=self._returns))
         self._task.add_done_callback(lambda _: self._changed.set())
         return self
 

@@ -13,14 +13,18 @@ from typing import Annotated, Any, ClassVar, Self, Unpack
 
 from attrs import frozen
 
-from cognition import AgentState, CogstepError, Input
+from cognition import AgentState, CogstepError, ConfigError, Input
+from cognition.checking import shown
 from cognition.features import Mode
+from cognition.messages import schema_text
+from interpreters.agents.answers import answer_schema, objection_to
 from interpreters.agents.assembly import NO_TYPE, Parts, assemble, start_of_turn, turn_result
 from interpreters.agents.options import AgentOptions, ProgramOptions, as_help
 from interpreters.agents.results import RunResult
 from interpreters.agents.resuming import fork_parts, reopen, take_up
 from interpreters.loop.errors import AgentClosedError
 from interpreters.loop.interpreter import Interpreter
+from interpreters.loop.letters import Turn
 from interpreters.observing.observers import Observers
 from interpreters.program.later import Postponable, waiting_under
 from interpreters.program.program import read_answer
@@ -143,6 +147,8 @@ class BaseAgent:
         self._weakened = parts.weakened
         self._journal = parts.journal
         self._closed = False
+        self._returns: Any = NO_TYPE
+        """The type of the answer that the open turn waits to give."""
         self._resting = False
         """Resumed, and not gone on with yet."""
         try:
@@ -237,9 +243,27 @@ class BaseAgent:
             raise CogstepError("no turn was interrupted; go on with run()")
         return start_of_turn(self.state)
 
+    def _awaited(self, returns: Any) -> Any:
+        """The type of the answer that the open turn is to give: as given now, or to ``run``.
+
+        Raises:
+            ConfigError: the turn was begun for another type.
+        """
+        if returns is NO_TYPE:
+            return self._returns
+        if schema_text(answer_schema(returns)) != self.state.returns:
+            raise ConfigError(f"the open turn was not asked for an answer of the type {shown(returns)}")
+        return returns
+
+    def _turn(self, returns: Any) -> Turn:
+        """A run whose answer has to be of a type."""
+        return Turn(objection=None if returns is NO_TYPE else objection_to(returns, self.config))
+
     def _result(self, began: int, returns: Any = NO_TYPE) -> RunResult:
         """What the turn gave that has just ended; ``began`` is how many messages there were before it."""
-        return turn_result(self._interpreter.driver, began, self._interpreter.finished, self.pending, returns)
+        result = turn_result(self._interpreter.driver, began, self._interpreter.finished, self.pending, returns)
+        self._returns = returns if result.pending else NO_TYPE
+        return result
 
     def _check_open(self) -> None:
         self._resting = False

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from attrs import frozen
 
-from cognition import EffectId, Input
+from cognition import EffectId, Input, ModelReplied
 from interpreters.observing.events import Event, ToolProgress
 
 Result = TypeVar("Result")
@@ -36,12 +36,20 @@ class Turn:
     Args:
         ended: whether it is over from the beginning.
         inherited: effects of an earlier process, of which nobody knows whether they have begun.
+        objection: what is wrong with a reply as the turn's answer; empty for nothing. None where any text will do.
     """
 
-    __slots__ = ("_cancelled", "_order", "inherited")
+    __slots__ = ("_cancelled", "_order", "inherited", "objection")
 
-    def __init__(self, *, ended: bool = False, inherited: Collection[EffectId] = ()) -> None:
+    def __init__(
+        self,
+        *,
+        ended: bool = False,
+        inherited: Collection[EffectId] = (),
+        objection: Callable[[ModelReplied], str] | None = None,
+    ) -> None:
         self.inherited = inherited
+        self.objection = objection
         self._order: dict[EffectId | _Over, None] = {OVER: None} if ended else {}
         self._cancelled = False
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from types import TracebackType
 from typing import Protocol, Self, TypeVar
 
+from attrs import evolve
+
 from cognition import CallModel, CogstepError, Failure, ModelFailed, ModelInterrupted, ModelReplied, Usage
 from cognition.parsing import Output, TextDelta
 from interpreters.loop.letters import Turn
@@ -110,9 +112,11 @@ class ReplyStream:
             return ModelFailed(effect_id, done.failure, self._read, done.usage)
         if done.finish_reason == "cancelled":
             return ModelInterrupted(effect_id, done.text, done.usage)
-        return ModelReplied(
+        reply = ModelReplied(
             effect_id, done.text, done.reasoning, done.calls, done.malformed, done.finish_reason, done.usage
         )
+        objection = self.turn.objection(reply) if self.turn.objection is not None else ""
+        return evolve(reply, objection=objection) if objection else reply
 
     @property
     def _read(self) -> str:

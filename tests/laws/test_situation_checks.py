@@ -274,6 +274,7 @@ def test_too_many_model_calls_and_continuations_are_found() -> None:
     for turn, event, expected in (
         (Turn(replies=2), ModelReplied(effect("1.1.0")), "after 3 replies; the limit is 2 and one"),
         (Turn(continued=1), HookReturned(effect("1.1.0"), "go_on"), "for the 2th time to go on"),
+        (Turn(objected=2), ModelReplied(effect("1.1.0"), "[]", objection="a list"), "the 3th answer that is not"),
     ):
         asked = take(WORKERS, World(), HELLO)
         hook = RunHook(effect("1.1.0"), "stop", "Done.")

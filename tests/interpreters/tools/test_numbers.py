@@ -12,6 +12,7 @@ from cognition import (
     AgentState,
     CallTool,
     ConfigError,
+    Limits,
     LLMEngine,
     ModelReplied,
     ProposedCall,
@@ -161,7 +162,7 @@ class Size:
 @pytest.mark.parametrize("number", ["NaN", "Infinity", "1e999"])
 def test_an_answer_that_is_no_number_is_none(number: str) -> None:
     """``returns=`` gives a value of its type or says what is wrong."""
-    with Agent(ScriptedModel([f'{{"metres": {number}}}'])) as agent:
+    with Agent(ScriptedModel([f'{{"metres": {number}}}']), limits=Limits(corrections=0)) as agent:
         result = agent.run("How long?", returns=Size)
         with pytest.raises(AnswerError, match="the answer is no JSON"):
             _ = result.value
