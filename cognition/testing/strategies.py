@@ -181,8 +181,7 @@ def _replies(names: tuple[str, ...]) -> SearchStrategy[ModelReplied]:
     hostile = st.builds(ProposedCall, known | st.sampled_from(("nowhere", "")), arguments)
     malformed = st.builds(MalformedToolCall, texts, st.just("it could not be read"))
     calling = st.builds(ModelReplied, nobody, calls=st.lists(sensible, min_size=1, max_size=3).map(tuple), usage=usages)
-    objections = st.sampled_from(("", "", "it is no JSON"))
-    answering = st.builds(ModelReplied, nobody, text=texts, usage=usages, objection=objections)
+    answering = st.builds(ModelReplied, nobody, text=texts, usage=usages)
     anything = st.builds(
         ModelReplied,
         nobody,
@@ -192,7 +191,7 @@ def _replies(names: tuple[str, ...]) -> SearchStrategy[ModelReplied]:
         malformed=st.just(()) | st.lists(malformed, max_size=2).map(tuple),
         finish_reason=st.sampled_from(("stop", "tool_calls", "length", "cancelled", "error")),
         usage=usages,
-        objection=objections,
+        objection=st.sampled_from(("", "it is no JSON")),
     )
     return st.one_of(answering, calling, calling, anything)  # the first is what counter-examples shrink to
 
