@@ -41,7 +41,7 @@ MALFORMED_NOTE = "This tool call could not be read: {reason}\n{raw}\nSend it aga
 SOFT_LIMITS: frozenset[LimitKind] = frozenset({"steps", "tool_calls", "loop", "workers"})
 """Limits that leave room for a final answer; the others end the turn at once."""
 
-AT_WORK = (Running, AwaitingHook)
+AT_WORK = frozenset((Running, AwaitingHook))
 """Where something goes on; in the other open statuses a person is waited for."""
 
 NEAREST = lru_cache(maxsize=64)(get_close_matches)
@@ -146,8 +146,8 @@ def advance(draft: Draft, phase: Acting, now: float) -> None:
     if len(results) == len(slots):
         _conclude(draft, phase, results, limit, now)
     else:
-        at_work = any(isinstance(slot.status, AT_WORK) for slot in slots)
-        draft.phase = Acting(tuple(slots), phase.malformed, limit, phase.answer, None if at_work else now)
+        rests = AT_WORK.isdisjoint([type(slot.status) for slot in slots])
+        draft.phase = Acting(tuple(slots), phase.malformed, limit, phase.answer, now if rests else None)
 
 
 def judge(draft: Draft, slots: tuple[CallSlot, ...], position: int) -> CallStatus:

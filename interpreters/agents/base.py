@@ -261,9 +261,10 @@ class BaseAgent:
 
     def _result(self, began: int, returns: Any = NO_TYPE) -> RunResult:
         """What the turn gave that has just ended; ``began`` is how many messages there were before it."""
-        result = turn_result(self._interpreter.driver, began, self._interpreter.finished, self.pending, returns)
-        self._returns = returns if result.pending else NO_TYPE
-        return result
+        finished = self._interpreter.finished
+        pending = self.pending if finished is None else ()
+        self._returns = returns if pending else NO_TYPE
+        return turn_result(self._interpreter.driver, began, finished, pending, returns)
 
     def _check_open(self) -> None:
         self._resting = False

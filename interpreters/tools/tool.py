@@ -277,13 +277,13 @@ class SchemaTool(Tool[..., Any]):
 HARMLESS = frozenset({str, int, bool, type(None)})
 
 
-def check_finite(arguments: Any, name: str) -> None:
+def check_finite(arguments: Mapping[str, Any], name: str) -> None:
     """See that no number among the arguments is infinite or none, whatever type it is given for.
 
     Raises:
         ToolError: one is.
     """
-    waiting = [arguments]
+    waiting = list(arguments.values())
     while waiting:
         value = waiting.pop()
         kind = type(value)
