@@ -18,6 +18,7 @@ if TYPE_CHECKING:
         Limits as Limits,
         RetryPolicy as RetryPolicy,
     )
+    from cognition.content import Image as Image, Part as Part, TextPart as TextPart
     from cognition.decisions import (
         AskApproval as AskApproval,
         AskUser as AskUser,
@@ -114,6 +115,7 @@ if TYPE_CHECKING:
 HOMES: dict[str, str] = {
     "codec": "PROTOCOL_VERSION from_data to_data",
     "config": "AgentConfig GenerationOptions Limits RetryPolicy",
+    "content": "Image Part TextPart",
     "decisions": (
         "AskApproval AskUser CallModel CallTool CancelEffect ContextAssembled Decision Effect LimitHit ModeSet Notice "
         "PlanChanged Recall Rejected Remember RetryPlanned ReviewPlan RunHook SessionClosed SpawnWorker StartTimer "

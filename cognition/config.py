@@ -168,7 +168,11 @@ class AgentConfig:
     @property
     def prompt(self) -> str:
         """The system prompt as the model gets it: with a text protocol, the tools are described in it."""
-        return instructions(self.protocol, self.system, self.offered)
+        return self.prompt_with(None)
+
+    def prompt_with(self, system: str | None) -> str:
+        """``prompt`` with the system prompt that the state has in place of this one, if it has one."""
+        return instructions(self.protocol, self.system if system is None else system, self.offered)
 
     def __attrs_post_init__(self) -> None:
         names = [tool.name for tool in self.offered]

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 
 from cognition.config import AgentConfig
+from cognition.content import images_of
 from cognition.history import History
 from cognition.messages import AssistantMessage, Message, ToolMessage, UserMessage
 from cognition.outcomes import Failure
@@ -19,6 +20,8 @@ CHARS_PER_TOKEN = 3.0
 """English has about 4 characters a token in common vocabularies, code and small vocabularies about 3."""
 MESSAGE_TOKENS = 8
 """Role markers and line breaks around a message."""
+IMAGE_TOKENS = 600
+"""A picture: models make some 250 to 1,500 tokens of one, whatever its bytes."""
 TRIM_TO = 0.75
 """Whole turns are left out until at most this share of the budget is in use."""
 RESULT_SHARE = 0.25
@@ -39,6 +42,8 @@ def message_size(message: Message) -> float:
             characters += len(call.name) + len(call.arguments_json) + 40  # the call's markup
     elif isinstance(message, ToolMessage):
         characters = len(message.content)
+    elif message.parts:
+        return len(message.text) / CHARS_PER_TOKEN + MESSAGE_TOKENS + IMAGE_TOKENS * len(images_of(message.parts))
     else:
         characters = len(message.text)
     return characters / CHARS_PER_TOKEN + MESSAGE_TOKENS
@@ -50,6 +55,11 @@ def fixed_size(config: AgentConfig) -> float:
     for tool in config.offered if config.protocol == "native" else ():
         characters += len(tool.name) + len(tool.description) + len(json.dumps(tool.parameters)) + 80
     return characters / CHARS_PER_TOKEN + 2 * MESSAGE_TOKENS
+
+
+def changed_size(fixed: float, config: AgentConfig, system: str | None) -> float:
+    """``fixed_size`` with the system prompt that the state has in place of the configuration's, if it has one."""
+    return fixed if system is None else fixed + (len(system) - len(config.system)) / CHARS_PER_TOKEN
 
 
 def prompt_budget(config: AgentConfig) -> int:

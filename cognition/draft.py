@@ -7,7 +7,16 @@ from functools import lru_cache
 from attrs import evolve
 
 from cognition.config import AgentConfig, GenerationOptions
-from cognition.context import fit, fixed_size, message_size, prompt_budget, result_limit, scale_trusted, shorten
+from cognition.context import (
+    changed_size,
+    fit,
+    fixed_size,
+    message_size,
+    prompt_budget,
+    result_limit,
+    scale_trusted,
+    shorten,
+)
 from cognition.decisions import CallModel, ContextAssembled, Decision, LimitHit, RunHook, TurnFinished
 from cognition.engine_tools import engine_tools
 from cognition.history import History
@@ -17,6 +26,7 @@ from cognition.outcomes import Completed, Failed, LimitKind, LimitReached, Outco
 from cognition.phases import IDLE, Hooked, ModelAttempt, Phase, Thinking
 from cognition.requests import ModelRequest, Purpose
 from cognition.state import AgentState, Counters, Spent, Window
+from cognition.text_protocol import instructed, told_tools
 from cognition.tools import ToolSpec
 from cognition.transition import Transition
 
@@ -27,7 +37,7 @@ FINAL_ANSWER_NOTE = "Stop calling tools now ({reason}). Answer with what you kno
 class Setup:
     """A configuration and what is derived from it once: shared by all steps of an engine, never changed."""
 
-    __slots__ = ("budget", "config", "engine_tools", "fixed", "offered", "prompt", "result_limit", "tools")
+    __slots__ = ("budget", "config", "engine_tools", "fixed", "offered", "prompt", "result_limit", "told", "tools")
 
     def __init__(self, config: AgentConfig) -> None:
         self.config = config
@@ -35,17 +45,25 @@ class Setup:
         self.engine_tools = tuple([tool.name for tool in engine_tools(config.features)])
         self.tools: dict[str, ToolSpec] = {tool.name: tool for tool in self.offered}
         self.prompt = config.prompt
+        self.told = told_tools(config.protocol, config.offered)
         self.fixed = fixed_size(config)
         self.budget = prompt_budget(config)
         self.result_limit = result_limit(config)
 
     def request(
-        self, history: History, first: int, purpose: Purpose, *, called: bool = False, returns: str = ""
+        self,
+        history: History,
+        first: int,
+        purpose: Purpose,
+        *,
+        called: bool = False,
+        returns: str = "",
+        system: str | None = None,
     ) -> ModelRequest:
         """The request for one model call, with the messages from ``first`` on; without tools for a final answer.
 
         ``called``: the turn has made calls already, so that ``tool_choice`` forces none any more. ``returns``: the
-        schema of the turn's answer, as in ``AgentState``.
+        schema of the turn's answer, and ``system`` the prompt in place of the configuration's, as in ``AgentState``.
         """
         config = self.config
         options, final = config.options, purpose == "final_answer"
@@ -56,7 +74,12 @@ class Setup:
         if choice != options.tool_choice or (returns and returns != options.response_format):
             options = _options(options, choice, returns or options.response_format)
         tools = () if final or config.protocol != "native" else self.offered
-        return ModelRequest(self.prompt, history.drop(first), tools, options, config.protocol)
+        prompt = self.prompt if system is None else instructed(system, self.told)
+        return ModelRequest(prompt, history.drop(first), tools, options, config.protocol)
+
+    def fixed_with(self, system: str | None) -> float:
+        """Estimated tokens of what stands before the messages, with ``system`` as in ``request``."""
+        return changed_size(self.fixed, self.config, system)
 
 
 @lru_cache(maxsize=64)
@@ -81,6 +104,7 @@ class Draft:
         "corrections",
         "decisions",
         "first",
+        "fixed",
         "history",
         "hook_continuations",
         "mode",
@@ -98,6 +122,7 @@ class Draft:
         "size",
         "started_at",
         "steps",
+        "system",
         "tasks",
         "tool_calls",
         "total",
@@ -113,6 +138,8 @@ class Draft:
         self.total = state.total
         self.mode, self.resume_mode = state.mode, state.resume_mode
         self.tasks, self.plan, self.returns = state.tasks, state.plan, state.returns
+        self.system = state.system
+        self.fixed = setup.fixed if state.system is None else setup.fixed_with(state.system)
         self.decisions: list[Decision] = []
         counters = state.counters
         self._turn, self._step = counters.turn, counters.step
@@ -139,6 +166,10 @@ class Draft:
         self._turn, self._step, self._index = self._turn + 1, 0, 0
         self._take_over(UNSPENT)
         self.started_at = now
+
+    def change_system(self, system: str) -> None:
+        """Go on with another system prompt."""
+        self.system, self.fixed = system, self.setup.fixed_with(system)
 
     def empty(self) -> None:
         """Forget the conversation and what its last turn used; ids go on counting."""
@@ -178,8 +209,8 @@ class Draft:
     def ask_model(self, attempt: ModelAttempt, *, new_step: bool) -> None:
         """Call the model, or fail the turn if what must be shown doesn't fit."""
         setup = self.setup
-        if (setup.fixed + self.size) * self.scale > setup.budget:  # otherwise the window stays where it is
-            window = fit(self.history, Window(self.first, self.size, self.scale), setup.fixed, setup.budget)
+        if (self.fixed + self.size) * self.scale > setup.budget:  # otherwise the window stays where it is
+            window = fit(self.history, Window(self.first, self.size, self.scale), self.fixed, setup.budget)
             if window is None:
                 self.finish(
                     Failed(
@@ -194,7 +225,9 @@ class Draft:
         if new_step:
             self._step, self._index = self._step + 1, 0
         effect_id = self.new_effect()
-        request = setup.request(self.history, self.first, attempt.purpose, called=self.called, returns=self.returns)
+        request = setup.request(
+            self.history, self.first, attempt.purpose, called=self.called, returns=self.returns, system=self.system
+        )
         shown = len(request.messages)
         self.decisions.append(ContextAssembled(shown, self.first, self.prompt_tokens(), setup.budget))
         self.decisions.append(CallModel(effect_id, attempt.purpose, request))
@@ -206,7 +239,7 @@ class Draft:
 
     def prompt_tokens(self) -> int:
         """Estimated tokens of a prompt that shows the whole window."""
-        return int((self.setup.fixed + self.size) * self.scale)
+        return int((self.fixed + self.size) * self.scale)
 
     def next_model_call(self, now: float, attempt: ModelAttempt, limit: LimitKind | None = None) -> None:
         """Make the next model call of this turn, unless a budget ends the turn.
@@ -298,5 +331,6 @@ class Draft:
             self.tasks,
             self.plan,
             self.returns,
+            self.system,
         )
         return Transition(state, tuple(self.decisions))

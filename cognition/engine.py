@@ -102,8 +102,11 @@ class LLMEngine:
         """The request that this state makes, or would make if the model were called now."""
         setup, phase = self._setup, state.phase
         purpose = phase.attempt.purpose if isinstance(phase, Thinking | Waiting) else "answer"
-        window = fit(state.history, state.window, setup.fixed, setup.budget) or state.window
-        return setup.request(state.history, window.first, purpose, called=state.spent.called, returns=state.returns)
+        fixed, called = setup.fixed_with(state.system), state.spent.called
+        window = fit(state.history, state.window, fixed, setup.budget) or state.window
+        return setup.request(
+            state.history, window.first, purpose, called=called, returns=state.returns, system=state.system
+        )
 
     def requires_approval(self, call: ToolCall, state: AgentState | None = None) -> bool:
         """Whether the user would be asked before this call runs."""

@@ -11,6 +11,7 @@ from typing import ClassVar, Literal, get_args
 
 from attrs import field, frozen
 
+from cognition.content import Part, check_parts, text_of
 from cognition.features import Mode
 from cognition.ids import EffectId
 from cognition.messages import MalformedToolCall, ProposedCall, Usage, schema_text
@@ -23,10 +24,20 @@ class UserSpoke:
 
     tag: ClassVar[str] = "user_spoke"
     text: str
+    """All that was said in words; of a message in parts, their texts, whatever is given here."""
     returns: str = field(default="", converter=schema_text)
     """The JSON Schema of this turn's answer, as JSON text (a mapping is encoded); empty for the configuration's
     ``GenerationOptions.response_format``, which holds for every turn."""
+    parts: tuple[Part, ...] = ()
+    """Texts and pictures in their order; empty for a message of nothing but text."""
+    system: str | None = None
+    """The system prompt from here on, where the program makes it anew; None where it stays as it is."""
     at: float = field(default=0.0, kw_only=True)
+
+    def __attrs_post_init__(self) -> None:
+        if self.parts:
+            check_parts(self.parts)
+            object.__setattr__(self, "text", text_of(self.parts))
 
 
 @frozen

@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Literal
 
 from attrs import field, frozen
 
+from cognition.content import Part, text_of
 from cognition.errors import ConfigError
 from cognition.strict_json import NUMBERS
 
@@ -107,7 +108,14 @@ class UserMessage:
     tag: ClassVar[str] = "user"
     id: str
     text: str
+    """All that was said in words; of a message in parts, their texts, whatever was given here."""
     origin: Literal["user", "engine"] = "user"
+    parts: tuple[Part, ...] = ()
+    """Texts and pictures in their order; empty for a message of nothing but text."""
+
+    def __attrs_post_init__(self) -> None:
+        if self.parts:
+            object.__setattr__(self, "text", text_of(self.parts))
 
 
 @frozen

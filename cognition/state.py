@@ -81,3 +81,5 @@ class AgentState:
     plan: Plan | None = None
     returns: str = ""
     """The JSON Schema that the answer of this turn has to follow, as text; empty for free text."""
+    system: str | None = None
+    """The system prompt that came with the newest message that had one; None for the configuration's."""

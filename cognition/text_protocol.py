@@ -99,10 +99,20 @@ class Reading:
 
 def instructions(protocol: TextProtocol, system: str, tools: tuple[ToolSpec, ...]) -> str:
     """The system prompt that tells a model the convention and the tools."""
+    return instructed(system, told_tools(protocol, tools))
+
+
+def told_tools(protocol: TextProtocol, tools: tuple[ToolSpec, ...]) -> str:
+    """What the system prompt says of the convention and the tools; empty where the template does."""
     if protocol == "native" or not tools:
-        return system
+        return ""
     described = (f"- {tool.name}: {tool.description} Input: {json.dumps(tool.parameters)}" for tool in tools)
-    return "\n\n".join(part for part in (system, "\n".join((INSTRUCTIONS[protocol], *described))) if part)
+    return "\n".join((INSTRUCTIONS[protocol], *described))
+
+
+def instructed(system: str, told: str) -> str:
+    """The system prompt with what ``told_tools`` gives behind it."""
+    return f"{system}\n\n{told}" if system and told else system or told
 
 
 def read_text(

@@ -5,8 +5,8 @@
 names is used.
 
 >>> import cogstep
->>> cogstep.UserSpoke("Hello")
-UserSpoke(text='Hello', at=0.0, returns='')
+>>> cogstep.ToolMessage("m3", "call-1-1-1", "multiply", "391")
+ToolMessage(id='m3', call_id='call-1-1-1', name='multiply', content='391', status='ok')
 """
 
 from __future__ import annotations

@@ -34,7 +34,9 @@ NOTHING_KNOWN = CancelAsked()
 def on_user_spoke(setup: Setup, state: AgentState, event: UserSpoke) -> Transition:
     draft = Draft(setup, state)
     draft.begin_turn(event.at)
-    draft.append(UserMessage(draft.new_message_id(), event.text))
+    if event.system is not None:
+        draft.change_system(event.system)
+    draft.append(UserMessage(draft.new_message_id(), event.text, "user", event.parts))
     draft.returns = event.returns or setup.config.options.response_format
     if draft.returns:
         draft.note(RETURNS_NOTE.format(schema=draft.returns))

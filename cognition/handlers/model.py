@@ -115,7 +115,7 @@ def _count_reply(draft: Draft, usage: Usage, *, calibrate: bool) -> None:
     draft.steps += 1
     draft.usage += usage
     if calibrate and usage.input_tokens > 0:
-        draft.scale = scale_measured(draft.setup.fixed + draft.size, usage.input_tokens)
+        draft.scale = scale_measured(draft.fixed + draft.size, usage.input_tokens)
 
 
 def _as_calls(draft: Draft, event: ModelReplied) -> ModelReplied:
@@ -180,8 +180,8 @@ def _trim_and_retry(draft: Draft, attempt: ModelAttempt, event: ModelFailed) -> 
     if exhausted is not None:
         draft.stop_at(exhausted)
         return
-    setup, failure = draft.setup, event.failure
-    draft.scale = scale_overflowed(draft.scale, setup.fixed + draft.size, setup.budget, failure)
+    failure = event.failure
+    draft.scale = scale_overflowed(draft.scale, draft.fixed + draft.size, draft.setup.budget, failure)
     draft.decide(RetryPlanned("context_overflow", failure.message, attempt.number + 1, 0.0))
     draft.ask_model(evolve(attempt, number=attempt.number + 1, trimmed=True), new_step=False)
 

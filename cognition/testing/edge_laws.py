@@ -10,13 +10,14 @@ from collections.abc import Sequence
 from typing import Any
 
 from cognition.codec import from_data, to_data
-from cognition.context import message_size
+from cognition.context import changed_size, message_size
 from cognition.decisions import EFFECT_TYPES, CallModel, CallTool, CancelEffect, Decision, Effect, Rejected
 from cognition.engine_tools import SPAWN_WORKER
 from cognition.history import History
 from cognition.inputs import Input
 from cognition.messages import AssistantMessage, Message, ToolCall, ToolMessage, UserMessage
 from cognition.requests import ModelRequest
+from cognition.state import AgentState
 from cognition.testing.story import contrast
 from cognition.testing.subject import UNREADABLE, Found, Problem, Subject, batch_of
 from cognition.testing.world import Edge, World, belongs, count
@@ -226,14 +227,14 @@ def fitting(subject: Subject, edge: Edge) -> Found:
     state = edge.transition.next_state
     for decision in edge.transition.decisions:
         if isinstance(decision, CallModel):
-            problem = _misfit(subject, decision.request, state.history, state.window.scale)
+            problem = _misfit(subject, decision.request, state)
             if problem is not None:
                 return Problem(f"the request of {decision.effect_id} {problem}")
     return None
 
 
-def _misfit(subject: Subject, request: ModelRequest, history: History, scale: float) -> str | None:
-    shown = tuple(request.messages)
+def _misfit(subject: Subject, request: ModelRequest, state: AgentState) -> str | None:
+    shown, history = tuple(request.messages), state.history
     newest = next((m for m in reversed(history) if isinstance(m, UserMessage) and m.origin == "user"), None)
     if newest is not None and newest not in shown:
         return f"lacks the newest user message or a part of it: {newest}"
@@ -244,9 +245,10 @@ def _misfit(subject: Subject, request: ModelRequest, history: History, scale: fl
         return "leaves out messages between those that it shows, or shows what is not in history"
     if subject.config is None:
         return None
-    if request.system != subject.config.prompt:
-        return f"has another system prompt than the configuration: {request.system!r}"
-    size = (subject.fixed + sum(map(message_size, shown))) * scale
+    if request.system != subject.config.prompt_with(state.system):
+        return f"has another system prompt than the configuration and the newest message: {request.system!r}"
+    fixed = changed_size(subject.fixed, subject.config, state.system)
+    size = (fixed + sum(map(message_size, shown))) * state.window.scale
     if int(size) > subject.budget:
         return f"has about {int(size)} tokens, and {subject.budget} fit"
     return None

@@ -9,6 +9,7 @@ from typing import Any
 import attrs
 from attrs import frozen
 
+from cognition.content import images_of
 from cognition.decisions import CallModel, Decision
 from cognition.engine import CognitiveEngine
 from cognition.history import History
@@ -161,8 +162,8 @@ def _messages(messages: History) -> str:
 
 def _message(message: Message) -> str:
     match message:
-        case UserMessage(text=text, origin=origin):
-            return f"{origin} {shortened(text, 16)}"
+        case UserMessage(text=text, origin=origin, parts=content):
+            return " ".join((origin, shortened(text, 16), *map(str, images_of(content))))
         case AssistantMessage(text=text, calls=calls):
             parts = shortened(text, 16) if text else "", ", ".join(call.id for call in calls)
             return f"assistant {' '.join(filter(None, parts)) or 'nothing'}"

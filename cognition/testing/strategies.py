@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
 
 from cognition.config import AgentConfig, GenerationOptions, Limits, RetryPolicy
+from cognition.content import Image, TextPart
 from cognition.decisions import ANSWERS, AskUser, Effect
 from cognition.engine import CognitiveEngine
 from cognition.ids import EffectId
@@ -290,7 +291,16 @@ def cancels(world: World) -> SearchStrategy[Input]:
 
 
 RARELY = st.integers(0, 9).map(lambda number: number == 9)
-MESSAGES: SearchStrategy[UserSpoke] = st.builds(UserSpoke, texts, st.sampled_from(("", "", '{"type": "integer"}')))
+A_DOT = Image.of(b"GIF89a\x01\x00\x01\x00\x00\x00\x00;")
+"""The smallest of pictures."""
+RETURNS = st.sampled_from(("", "", '{"type": "integer"}'))
+MESSAGES: SearchStrategy[UserSpoke] = st.builds(UserSpoke, texts, RETURNS) | st.builds(
+    UserSpoke,
+    texts,
+    RETURNS,
+    st.lists(st.builds(TextPart, texts) | st.just(A_DOT), max_size=3).map(tuple),
+    st.none() | texts,
+)
 OTHERS: SearchStrategy[Input] = st.sampled_from(
     [letter for kind, some in LETTERS.items() if kind not in {*ANSWERING, UserSpoke, CancelAsked} for letter in some]
 )

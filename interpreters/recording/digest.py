@@ -48,7 +48,7 @@ class RequestDigest:
             head is None
             or head.tools is not request.tools
             or (head.options is not request.options and head.options != request.options)
-            or head.system is not request.system
+            or (head.system is not request.system and head.system != request.system)
         ):
             data: Any = [request.system, to_data(request.tools, tuple[ToolSpec, ...]), to_data(request.options)]
             self._head, self._head_digest = request, _hash(b"", ENCODE(data).encode())

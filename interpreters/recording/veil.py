@@ -23,7 +23,7 @@ from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_
 
 from attrs import evolve, fields, frozen, has
 
-from cognition import CallModel, History
+from cognition import CallModel, History, Image
 from interpreters.recording.digest import continues
 from interpreters.recording.redaction import Found, Redaction, apart
 from interpreters.recording.secrets.writings import Writings, forms_of
@@ -354,7 +354,12 @@ def mapped(value: V, change: Change, place: str = "") -> V:
 
 @cache
 def text_fields(kind: type) -> tuple[str, ...]:
-    """The fields of a class in which there may be texts of anybody's."""
+    """The fields of a class in which there may be texts of anybody's.
+
+    Of a picture there are none: what looks like a secret in its bytes by chance, changed, would leave no picture.
+    """
+    if kind is Image:
+        return ()
     hints = get_type_hints(kind)
     return tuple(item.name for item in fields(kind) if item.name not in IDS and _holds_text(hints[item.name]))
 

@@ -108,9 +108,16 @@ def test_a_schema_is_written_as_the_draft_says() -> None:
     assert json_schema(History)["items"] == {
         "oneOf": [{"$ref": f"#/$defs/{name}.tagged"} for name in ("UserMessage", "AssistantMessage", "ToolMessage")]
     }
+    parts = {"oneOf": [{"$ref": "#/$defs/TextPart.tagged"}, {"$ref": "#/$defs/Image.tagged"}]}
     assert json_schema(Message)["$defs"]["UserMessage.tagged"] == {
         "type": "object",
-        "properties": {"type": {"const": "user"}, "id": text, "text": text, "origin": {"enum": ["user", "engine"]}},
+        "properties": {
+            "type": {"const": "user"},
+            "id": text,
+            "text": text,
+            "origin": {"enum": ["user", "engine"]},
+            "parts": {"type": "array", "items": parts},
+        },
         "required": ["type", "id", "text"],
         "additionalProperties": False,
     }

@@ -14,14 +14,17 @@ from cognition import (
     Decision,
     GenerationOptions,
     History,
+    Image,
     Input,
     Limits,
     Message,
     Outcome,
+    Part,
     Phase,
     ProposedCall,
     RetryPolicy,
     Rule,
+    TextPart,
     ToolCall,
     ToolSpec,
     UserSpoke,
@@ -32,7 +35,7 @@ from cognition.parsing import Output
 from cognition.phases import CallStatus
 from cognition.testing.strategies import configs
 
-UNIONS: tuple[Any, ...] = (Message, Outcome, CallStatus, Phase, Input, Decision, Output)
+UNIONS: tuple[Any, ...] = (Message, Outcome, CallStatus, Phase, Input, Decision, Output, Part)
 """The unions of the core: each of their values has its tag."""
 
 FINITE = st.floats(allow_nan=False, allow_infinity=False)
@@ -103,10 +106,19 @@ def registered() -> dict[Any, st.SearchStrategy[Any]]:
         ProposedCall: st.builds(
             ProposedCall, st.text(), st.text(), st.lists(st.text(), max_size=2).map(tuple), st.booleans()
         ),
-        UserSpoke: st.builds(UserSpoke, st.text(), schemas, at=FINITE),
+        UserSpoke: st.builds(
+            UserSpoke,
+            st.text(),
+            schemas,
+            st.lists(st.builds(TextPart, st.text(max_size=5)) | some(Image), max_size=3).map(tuple),
+            st.none() | st.text(max_size=5),
+            at=FINITE,
+        ),
     }
 
 
+# before what is made of it
+st.register_type_strategy(Image, st.builds(lambda rest: Image.of(b"GIF89a" + rest), st.binary(max_size=9)))
 for _kind, _strategy in registered().items():
     st.register_type_strategy(_kind, _strategy)
 st.register_type_strategy(EffectId, st.text(max_size=8).map(EffectId))  # type: ignore[arg-type]  # a NewType

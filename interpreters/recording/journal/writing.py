@@ -21,8 +21,10 @@ from cognition import (
     Input,
     Transition,
     TurnFinished,
+    UserSpoke,
     to_data,
 )
+from cognition.content import images_of
 from interpreters.recording.journal.errors import (
     JournalError,
     JournalExistsError,
@@ -192,7 +194,11 @@ class Journal:
         """Whether ``write`` will wait for the disk, as far as that is known beforehand."""
         if self._fsync == "never":
             return False
-        return self._forces(transition) or any(len(getattr(event, name, "")) >= LARGE for name in ("content", "text"))
+        if self._forces(transition) or any(len(getattr(event, name, "")) >= LARGE for name in ("content", "text")):
+            return True
+        return isinstance(event, UserSpoke) and (
+            len(event.system or "") >= LARGE or any(len(image.data) >= LARGE for image in images_of(event.parts))
+        )
 
     def _forces(self, transition: Transition) -> bool:
         decisions = transition.decisions

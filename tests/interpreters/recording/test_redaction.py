@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from base64 import b64encode
 from collections.abc import Iterable
 from itertools import repeat
 from pathlib import Path
@@ -13,12 +14,14 @@ from hypothesis import given, strategies as st
 
 from cognition import (
     ConfigError,
+    Image,
     LLMEngine,
     MalformedToolCall,
     ModelFailed,
     ModelReplied,
     ModelRequest,
     ProposedCall,
+    TextPart,
     ToolMessage,
     ToolReturned,
     UserSpoke,
@@ -368,3 +371,16 @@ def test_a_callable_finds_what_no_pattern_can(tmp_path: Path) -> None:
         assert agent.run("Say 7!").text == "7 it is."
 
     assert '"text":"Say [redacted:digit:1]!"' in path.read_text()
+
+
+def test_texts_between_pictures_and_prompts_are_hidden_and_the_bytes_of_a_picture_are_left_alone() -> None:
+    by_chance = Image("image/png", b64encode(b"\x89PNG\r\n\x1a\n" + bytes(1)).decode() + "AKIA" + "IOSFODNN7EXAMPLE")
+    said = UserSpoke("", parts=(TextPart(f"The key is {KEY}."), by_chance), system=f"You know {TOKEN}.")
+    veil = Veil(Redaction())
+
+    hidden, found = veil.hide(said)
+
+    assert hidden.parts == (TextPart("The key is [redacted:api_key:1]."), by_chance)
+    assert (hidden.text, hidden.system) == ("The key is [redacted:api_key:1].", "You know [redacted:api_key:2].")
+    assert {one.field for one in found} == {"text", "parts[0].text", "system"}
+    assert veil.reveal(hidden) == said

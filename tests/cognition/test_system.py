@@ -1,0 +1,98 @@
+"""A system prompt that comes with a message: from there on it stands in place of the configuration's."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from attrs import evolve
+
+from cognition import (
+    AgentConfig,
+    AgentState,
+    CallModel,
+    ContextAssembled,
+    EffectId,
+    Input,
+    LLMEngine,
+    ModelReplied,
+    SessionReset,
+    ToolReturned,
+    ToolSpec,
+    TurnFinished,
+    Usage,
+    UserSpoke,
+    fold,
+    transitions,
+)
+from cognition.messages import ProposedCall
+
+LOOK = ToolSpec("look", "Look.")
+
+
+def asked(engine: LLMEngine, inputs: list[Input]) -> list[str]:
+    """The system prompt of each model call."""
+    steps = transitions(engine, inputs)
+    return [one.request.system for step in steps for one in step.decisions if isinstance(one, CallModel)]
+
+
+def test_it_holds_for_all_calls_from_its_message_on_until_another_comes() -> None:
+    inputs: list[Input] = [
+        UserSpoke("a"),
+        ModelReplied(EffectId("1.1.0"), "A"),
+        UserSpoke("b", system="Be kind."),
+        ModelReplied(EffectId("2.1.0"), calls=(ProposedCall("look"),)),
+        ToolReturned(EffectId("2.1.1"), "seen"),
+        ModelReplied(EffectId("2.2.0"), "B"),
+        UserSpoke("c"),
+        ModelReplied(EffectId("3.1.0"), "C"),
+        UserSpoke("d", system=""),
+    ]
+    engine = LLMEngine(AgentConfig(system="Be brief.", tools=(LOOK,)))
+
+    assert asked(engine, inputs) == ["Be brief.", "Be kind.", "Be kind.", "Be kind.", ""]
+    assert engine.build_prompt(fold(engine, inputs[:3])).system == "Be kind."
+
+
+def test_it_outlives_a_reset() -> None:
+    done = ModelReplied(EffectId("1.1.0"), "A")
+    inputs: list[Input] = [UserSpoke("a", system="Be kind."), done, SessionReset(), UserSpoke("b")]
+
+    assert asked(LLMEngine(), inputs) == ["Be kind.", "Be kind."]
+
+
+@pytest.mark.parametrize("protocol", ["native", "short_keys", "tool_tags"])
+@pytest.mark.parametrize("own", ["", "Be brief."])
+@pytest.mark.parametrize("new", ["", "Be kind."])
+def test_tools_are_told_behind_it_as_behind_the_configurations_own(protocol: Any, own: str, new: str) -> None:
+    config = AgentConfig(own, (LOOK,), protocol=protocol)
+    there = evolve(config, system=new)
+
+    assert asked(LLMEngine(config), [UserSpoke("a", system=new)]) == [there.prompt] == [config.prompt_with(new)]
+
+
+def test_its_size_counts() -> None:
+    def told(config: AgentConfig, event: UserSpoke) -> ContextAssembled:
+        report, _ = LLMEngine(config).step(AgentState(), event).decisions
+        assert isinstance(report, ContextAssembled)
+        return report
+
+    long = "x" * 3000
+    assert told(AgentConfig(system="y"), UserSpoke("a", system=long)) == told(AgentConfig(system=long), UserSpoke("a"))
+
+
+def test_one_that_does_not_fit_ends_the_turn_and_the_next_message_may_bring_a_shorter_one() -> None:
+    engine = LLMEngine(AgentConfig(context_tokens=1000))
+    first = engine.step(AgentState(), UserSpoke("a", system="x" * 9000))
+    second = engine.step(first.next_state, UserSpoke("b", system="Be kind."))
+
+    assert isinstance(first.decisions[-1], TurnFinished)
+    assert isinstance(second.decisions[-1], CallModel)
+
+
+def test_what_the_runtime_counts_is_held_against_its_size() -> None:
+    engine = LLMEngine(AgentConfig(context_tokens=8000))
+    replied = ModelReplied(EffectId("1.1.0"), "A", usage=Usage(2000, 1))
+    state = fold(engine, [UserSpoke("a", system="x" * 6000), replied])
+
+    assert state.window.scale == pytest.approx(2000 / (2000 + 16 + 8 + 1 / 3))
