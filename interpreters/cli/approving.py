@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import argparse
-import shlex
-import sys
 from collections.abc import Iterator
 
 from cognition import ToolCall
 from cognition.shown import shown_name
-from interpreters.cli.errors import Terminated
-from interpreters.cli.interrupts import Interrupts
-from interpreters.cli.render import Style, call_text
-from interpreters.cli.screen import Output
+from interpreters.cli.errors import CommandError
+from interpreters.cli.modules import load_named
+from interpreters.cli.person import Person
+from interpreters.cli.pieces import Style
+from interpreters.cli.render import call_text
 from interpreters.cli.terminal import err
 from interpreters.program.approvals import Approval, ApprovalRequest, Approve
+from interpreters.program.later import LATER
 
 ANSWERS = {
     "y": Approval(True),
@@ -29,48 +28,57 @@ LONGEST_CALL = 2000
 """Characters of a call that are shown before the user asks for all of it."""
 
 
-def approver(options: argparse.Namespace, output: Output, interrupts: Interrupts) -> Approve | None:
-    """Who answers when a tool asks for approval; None where nobody can, and such calls are refused.
+def approver(chosen: str | None, person: Person) -> Approve | None:
+    """Who answers when a tool asks for approval, as ``--approve`` says it; None where nobody can, and such calls are
+    refused.
 
-    Ctrl-C or SIGTERM at the question keep it in the recording, where it is asked again by ``cogstep resume``. Without
-    a recording they cancel the turn, and so does Ctrl-C in a chat, which goes on.
+    Raises:
+        CommandError: what is chosen can't be used.
     """
-    if options.yes:
-        return lambda _request: True
-    if options.json or not (sys.stdin.isatty() and err().is_terminal):
-        return None
-    recording: str | None = options.file if options.command == "resume" else options.record
+    match chosen:
+        case "all":
+            return lambda _request: True
+        case "none":
+            return None
+        case "later" if person.recording is None:
+            raise CommandError("--approve later lets calls wait in the recording; give --record FILE too")
+        case "later":
+            return lambda _request: LATER
+        case "ask" if not person.is_here:
+            raise CommandError("--approve ask needs a terminal to ask at, and no --json; or let --approve later wait")
+        case None | "ask":
+            return (lambda request: ask_for(request, person)) if person.is_here else None
+        case name:
+            found = load_named("--approve", name)
+            if not callable(found) or isinstance(found, type):
+                raise CommandError(f"--approve {name} is no function of a request; it has to return True or False")
+            return found  # type: ignore[no-any-return]  # what it returns is checked where it is read
 
-    def ask(request: ApprovalRequest) -> Approval:
-        def show(longest: int | None) -> None:
-            lines = question_lines(request.call, request.reason, longest)
-            output.attempt(lambda: err().write_lines(lines, whole=True))
 
-        output.clear()
-        show(LONGEST_CALL)
-        cut = len(call_text(request.call, whole=True)) > LONGEST_CALL
-        try:
-            with interrupts.asking():
-                while True:
-                    err().write(QUESTION_ABOUT_A_LONG_ONE if cut else QUESTION)
-                    line = sys.stdin.readline()
-                    if not line:
-                        return Approval(False, "nobody answered")
-                    letter = line.strip().lower()[:1]
-                    if letter in ANSWERS:
-                        return ANSWERS[letter]
-                    if cut and letter == "s":
-                        show(None)
-        except (KeyboardInterrupt, Terminated) as stop:
-            err().write("\n")
-            if recording is not None and (options.command != "chat" or isinstance(stop, Terminated)):
-                told = shlex.quote(recording)
-                output.note(f"the call waits in {told} for your answer; go on with: cogstep resume {told}", "dim")
-                raise  # which leaves the turn open, and ends the command
-            interrupts.cancel()
-            return Approval(False, "the user asked to stop")
+def ask_for(request: ApprovalRequest, person: Person) -> Approval:
+    """Ask the person whether a call may run."""
+    output = person.output
 
-    return ask
+    def show(longest: int | None) -> None:
+        lines = question_lines(request.call, request.reason, longest)
+        output.attempt(lambda: err().write_lines(lines, whole=True))
+
+    def read(line: str) -> Approval | None:
+        letter = line.lower()[:1]
+        if cut and letter == "s":
+            show(None)
+        return ANSWERS.get(letter)
+
+    output.clear()
+    show(LONGEST_CALL)
+    cut = len(call_text(request.call, whole=True)) > LONGEST_CALL
+    return person.asked(
+        "the call",
+        QUESTION_ABOUT_A_LONG_ONE if cut else QUESTION,
+        read,
+        nobody=Approval(False, "nobody answered"),
+        stopped=Approval(False, "the user asked to stop"),
+    )
 
 
 def question_lines(call: ToolCall, reason: str, longest: int | None) -> Iterator[tuple[str, Style]]:

@@ -8,12 +8,16 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable, Sequence
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from interpreters.cli.errors import UNUSABLE
 from interpreters.cli.model_options import add_model_options
-from interpreters.cli.numbers import COUNT, SEED, TEMPERATURE
+from interpreters.cli.numbers import COUNT, FACTOR, PART, SEED, SHARE, TEMPERATURE, TURN
 from interpreters.cli.terminal import err, out
+
+if TYPE_CHECKING:
+    from cognition.features import Feature, Mode
+    from cognition.text_protocol import TextProtocol
 
 EXIT_CODES = """\
 exit codes:
@@ -30,6 +34,15 @@ output:
   a progress bar and a last line with usage and time. Colour only on a terminal; NO_COLOR and TERM=dumb are honoured.
   With --json stdout carries one event a line instead, and stderr only warnings and errors.
 """
+
+
+PROTOCOLS: tuple[TextProtocol, ...] = ("native", "short_keys", "tool_tags")
+"""Those of ``cognition.text_protocol``, as below: --help must not load the core."""
+FEATURES: tuple[Feature, ...] = ("questions", "tasks", "plan", "memory", "workers")
+MODES: tuple[Mode, ...] = ("default", "careful", "auto", "plan")
+"""Those of ``cognition.features``."""
+APPROVALS = ("ask", "all", "none", "later")
+"""Who answers for calls that ask for approval, beside a function of the user's."""
 
 
 class Parser(argparse.ArgumentParser):
@@ -86,6 +99,20 @@ def names(text: str) -> tuple[str, ...]:
     return found
 
 
+def features(text: str) -> tuple[str, ...]:
+    found = names(text)
+    for name in found:
+        if name not in FEATURES:
+            raise argparse.ArgumentTypeError(f"there is no feature {name!r}; there are {', '.join(FEATURES)}")
+    return found
+
+
+def _approval(text: str) -> str:
+    if text not in APPROVALS and ":" not in text:
+        raise argparse.ArgumentTypeError(f"expected {', '.join(APPROVALS)} or MODULE:NAME, not {text!r}")
+    return text
+
+
 def add_command(
     commands: Any, name: str, summary: str, page: str, act: Callable[[argparse.Namespace], int] | None, *more: str
 ) -> Parser:
@@ -108,17 +135,14 @@ def add_session_options(command: Parser) -> None:
     """Of commands that begin a session of their own."""
     model = command.add_argument_group("model")
     add_model_options(model)
-    model.add_argument(
-        "--temperature", type=TEMPERATURE, metavar="T", help="0 always takes the likeliest token (default: 0)"
-    )
-    model.add_argument("--seed", type=SEED, metavar="N", help="makes sampling repeatable on this machine")
-    model.add_argument("--max-tokens", type=COUNT, metavar="N", help="longest reply, thinking included (default: 512)")
-    model.add_argument("--no-thinking", action="store_true", help="ask the model not to reason first, where it can")
+    add_sampling_options(model)
 
     agent = command.add_argument_group("agent")
     agent.add_argument("--system", metavar="TEXT", help="a system prompt (default: none)")
     agent.add_argument("--max-steps", type=COUNT, metavar="N", help="model replies in one turn (default: 12)")
-    add_tool_options(agent, "default: all; see /tools")
+    add_tool_options(agent, "default: all of cogstep's; see /tools")
+    add_feature_options(agent, "none")
+    add_mode_option(agent, "default")
     add_place_options(agent)
 
     output = command.add_argument_group("output")
@@ -128,17 +152,71 @@ def add_session_options(command: Parser) -> None:
 
 
 def add_resumed_options(command: Parser) -> None:
-    """Of commands that begin with a recording: what it says itself can't be chosen again."""
+    """Of commands that begin with a recording."""
     add_secrets_option(command)
-    add_model_options(command.add_argument_group("model"))
     add_place_options(command.add_argument_group("agent"))
     add_output_options(command.add_argument_group("output"))
 
 
+def add_sampling_options(group: Any, usual: str = "") -> None:
+    """How the model is asked. ``usual`` stands for what holds without a word, where that is not the same for all."""
+
+    def add(name: str, kind: Callable[[str], Any], metavar: str, text: str, default: str) -> None:
+        group.add_argument(name, type=kind, metavar=metavar, help=f"{text} (default: {usual or default})")
+
+    add("--temperature", TEMPERATURE, "T", "0 always takes the likeliest token", "0")
+    add("--top-p", PART, "P", "only the likeliest tokens that reach this probability together", "1")
+    add("--top-k", TURN, "N", "only the N likeliest tokens; 0 is off", "0")
+    add("--min-p", SHARE, "P", "only tokens of this share of the likeliest one's probability", "0")
+    add("--repeat-penalty", FACTOR, "X", "makes the latest 64 tokens less likely; 1 is off", "1")
+    add("--seed", SEED, "N", "makes sampling repeatable on this machine", "drawn")
+    add("--max-tokens", COUNT, "N", "longest reply, thinking included", "512")
+    group.add_argument(
+        "--thinking",
+        action=argparse.BooleanOptionalAction,
+        help=f"have the model reason first or not, where it can (default: {usual or 'as its template says'})",
+    )
+    group.add_argument(
+        "--protocol",
+        choices=PROTOCOLS,
+        help="how the model writes calls: natively, or as text that it is told to write, for models whose template has "
+        f"no place for tools (default: {usual or 'native'})",
+    )
+
+
+def add_feature_options(group: Any, usual: str) -> None:
+    group.add_argument(
+        "--features",
+        type=features,
+        metavar="NAME,...",
+        help=f"what the model may do besides: {', '.join(FEATURES)} (default: {usual})",
+    )
+    group.add_argument("--ask", action="store_true", help="let the model ask you questions; like --features questions")
+    add_notes_option(group)
+
+
+def add_notes_option(group: Any) -> None:
+    group.add_argument("--notes", metavar="FILE", help="the file of the model's notes, for the feature memory")
+
+
+def add_mode_option(group: Any, usual: str) -> None:
+    group.add_argument(
+        "--mode",
+        choices=MODES,
+        help="careful: whatever changes something asks; auto: nothing asks; plan: only reading "
+        f"(default: {usual}; /mode changes it in a chat)",
+    )
+
+
 def add_tool_options(group: Any, default: str) -> None:
     tools = group.add_mutually_exclusive_group()
-    tools.add_argument("--tools", type=names, metavar="NAME,...", help=f"only these tools ({default})")
+    add_own_tools_option(tools, f"only these tools: names, or MODULE:NAME for your own ({default})")
     tools.add_argument("--no-tools", action="store_true", help="no tools at all")
+
+
+def add_own_tools_option(group: Any, text: str) -> None:
+    """The option of the user's own tools. The module is looked for in the working directory first."""
+    group.add_argument("--tools", type=names, action="extend", metavar="NAME,...", help=f"{text}; may be repeated")
 
 
 def add_secrets_option(group: Any) -> None:
@@ -149,7 +227,15 @@ def add_secrets_option(group: Any) -> None:
 
 def add_place_options(group: Any) -> None:
     group.add_argument("--cwd", metavar="DIR", help="the directory the file tools are kept inside (default: this one)")
-    group.add_argument("--yes", action="store_true", help="approve every call that would ask for approval")
+    asked = group.add_mutually_exclusive_group()
+    asked.add_argument(
+        "--approve",
+        type=_approval,
+        metavar="WHO",
+        help="who answers for calls that ask: ask (you, at the terminal), all or none (without asking), later (the "
+        "turn waits in the recording), or a function MODULE:NAME (default: ask, and none where there is no terminal)",
+    )
+    asked.add_argument("--yes", action="store_const", const="all", dest="approve", help="like --approve all")
 
 
 def add_output_options(group: Any) -> None:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from interpreters.cli.arguments import OUTPUT, add_command, add_session_options
-from interpreters.cli.errors import ANSWERED, INTERRUPTED
+from interpreters.cli.errors import ANSWERED, INTERRUPTED, CommandError
 from interpreters.cli.lines import line_reader, read_message
 
 if TYPE_CHECKING:
@@ -20,21 +20,24 @@ PAGE = """\
 Talk with a model; it remembers the conversation until /reset or the end.
 
 A trailing backslash continues a line, and a line of three double quotes opens and closes a block of lines.
-/help, /reset, /tools and /quit are commands; end of input leaves. Ctrl-C cancels the answer under way and keeps the
-conversation; a second one leaves at once.
+/help lists the commands of a chat; end of input leaves. Ctrl-C cancels the answer under way and keeps the conversation;
+a second one leaves at once.
 
 examples:
-  cogstep chat
+  cogstep chat --tools my_tools:TOOLS --ask
   cogstep chat --model ./qwen3-4b.gguf --temperature 0.6 --record monday.jsonl
 """
 
-HELP = '''\
-/help   this page
-/tools  the tools that the model may call
-/reset  forget the conversation
-/quit   leave (so does the end of input, Ctrl-D)
-A trailing \\ continues a line; a line of """ opens and closes a block of lines.
-Ctrl-C cancels the answer under way; a second one leaves at once.'''
+HELP = """\
+/help          this page
+/tools         the tools that the model may call
+/tasks, /plan  the model's tasks, and the plan that it carries out
+/mode [NAME]   how much may happen without asking: default, careful, auto, plan
+/answer ID ... answer what the turn waits for; /cancel gives the turn up
+/reset         forget the conversation
+/quit          leave (so does the end of input, Ctrl-D)
+A trailing \\ continues a line; a line of \"\"\" opens and closes a block of lines.
+Ctrl-C cancels the answer under way; a second one leaves at once."""
 
 
 def add(commands: Any) -> None:
@@ -72,22 +75,94 @@ def chat(options: argparse.Namespace) -> int:
 
 def answer(session: Session, message: str) -> None:
     """Answer one message of the user: a command of the chat, or a message to the model."""
-    word = message.strip()
-    match word:
-        case "/help":
-            notes(session.output, HELP.splitlines())
-        case "/tools":
-            notes(session.output, tool_lines(session.agent))
-        case "/reset":
-            session.agent.reset()
-            session.output.note("the conversation is forgotten", "dim")
-        case _ if word.startswith("/") and word[1:].isalpha():  # a path has more in it
-            session.output.note(f"! there is no command {word}; /help lists them", "warning")
-        case _:
-            try:
-                session.ask(message)
-            except KeyboardInterrupt:  # in the moment before the turn began or after it ended
-                session.output.note("! cancelled", "warning")
+    word, _, rest = message.strip().partition(" ")
+    command = COMMANDS.get(word)
+    if command is not None:
+        command(session, rest.strip())
+    elif word.startswith("/") and word[1:].isalpha() and not rest:  # a path has more in it
+        session.output.note(f"! there is no command {word}; /help lists them", "warning")
+    else:
+        _in_a_turn(session, lambda: session.ask(message))
+
+
+def _in_a_turn(session: Session, run: Callable[[], object]) -> None:
+    from interpreters.cli.answers import waiting_lines
+    from interpreters.loop.errors import PendingError
+
+    try:
+        run()
+    except KeyboardInterrupt:  # in the moment before the turn began or after it ended
+        session.output.note("! cancelled", "warning")
+    except PendingError:
+        for line in waiting_lines(session.agent.pending, session.person):
+            session.output.note(line, "warning")
+
+
+def _show_mode(session: Session, name: str) -> None:
+    from interpreters.cli.arguments import MODES
+
+    if name in MODES:
+        session.agent.set_mode(name)
+    elif name:
+        session.output.note(f"! there is no mode {name}; there are {', '.join(MODES)}", "warning")
+    else:
+        session.output.note(f"mode: {session.agent.state.mode}; there are {', '.join(MODES)}")
+
+
+def _show_tasks(session: Session, _: str) -> None:
+    from interpreters.cli.features import task_lines
+
+    notes(session.output, task_lines(session.agent.state.tasks) if session.agent.state.tasks else ["no tasks"])
+
+
+def _show_plan(session: Session, _: str) -> None:
+    from interpreters.cli.features import plan_lines
+
+    plan = session.agent.state.plan
+    notes(session.output, ["no plan"] if plan is None else plan_lines(plan))
+
+
+def _reset(session: Session, _: str) -> None:
+    session.agent.reset()
+    session.output.note("the conversation is forgotten", "dim")
+
+
+def _answer(session: Session, text: str) -> None:
+    """``/answer ID ANSWER``, or only ``/answer ANSWER`` where one thing waits."""
+    from interpreters.cli.answers import read_answer
+
+    pending = {str(effect.effect_id): effect for effect in session.agent.pending}
+    effect_id, _, value = text.partition(" ")
+    if effect_id not in pending and len(pending) == 1:
+        effect_id, value = next(iter(pending)), text
+    if effect_id not in pending or not value.strip():
+        known = f"; what waits: {', '.join(pending)}" if pending else ", and nothing waits for one"
+        session.output.note(f"! write /answer ID ANSWER{known}", "warning")
+        return
+    try:
+        given = read_answer(pending[effect_id], value.strip())
+    except CommandError as error:
+        session.output.note(f"! {error}", "warning")
+        return
+    _in_a_turn(session, lambda: session.turn(lambda: session.agent.answer(effect_id, given)))
+
+
+def _cancel(session: Session, _: str) -> None:
+    if not session.agent.cancel("the user asked to stop"):
+        session.output.note("nothing waits for an answer", "dim")
+
+
+COMMANDS: Mapping[str, Callable[[Session, str], None]] = {
+    "/help": lambda session, _: notes(session.output, HELP.splitlines()),
+    "/tools": lambda session, _: notes(session.output, tool_lines(session.agent)),
+    "/tasks": _show_tasks,
+    "/plan": _show_plan,
+    "/mode": _show_mode,
+    "/reset": _reset,
+    "/answer": _answer,
+    "/cancel": _cancel,
+}
+"""What can be typed besides messages, by its first word; each gets the rest of the line."""
 
 
 def greeting(agent: Agent) -> str:

@@ -10,7 +10,7 @@ from cognition import ConfigError
 from cognition.shown import shown_name
 from interpreters.cli.errors import ANSWERED, UNANSWERED
 from interpreters.cli.outputs import list_tools
-from interpreters.cli.render import Style
+from interpreters.cli.pieces import Style
 from interpreters.cli.terminal import out
 from interpreters.tools.listings import Listed
 from interpreters.tools.tool import Tool

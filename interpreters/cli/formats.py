@@ -11,7 +11,7 @@ from cognition import AssistantMessage, GenerationOptions, History, ModelRequest
 from cognition.codec import to_data
 from cognition.parsing import CallFormat, FormatSpec
 from cognition.tools import ToolSpec
-from interpreters.cli.render import Style
+from interpreters.cli.pieces import Style
 from runtime.errors import TemplateError, TemplateStoppedError
 from runtime.templates.files import TemplateFile
 

@@ -15,8 +15,8 @@ from pathlib import Path
 from attrs import frozen
 
 from interpreters.cli.arguments import version as own_version
+from interpreters.cli.pieces import Style
 from interpreters.cli.probe import Finding, probe
-from interpreters.cli.render import Style
 from interpreters.cli.terminal import StatusLine
 from runtime.files import state_directory
 from runtime.models.specs import PACKAGES, BackendName, installed

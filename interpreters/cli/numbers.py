@@ -25,5 +25,8 @@ def number(kind: type[int] | type[float], what: str, fits: Callable[[float], boo
 COUNT = number(int, "a whole number from 1", lambda value: value >= 1)
 REPLY = number(int, "a whole number from 2", lambda value: value >= 2)
 TEMPERATURE = number(float, "a number from 0 to 2", lambda value: 0 <= value <= 2)
+SHARE = number(float, "a number from 0 to 1", lambda value: 0 <= value <= 1)
+PART = number(float, "a number above 0 and at most 1", lambda value: 0 < value <= 1)
+FACTOR = number(float, "a number above 0 and at most 10", lambda value: 0 < value <= 10)
 TURN = number(int, "a whole number from 0", lambda value: value >= 0)
 SEED = number(int, "a whole number from 0 to 4294967295", lambda value: 0 <= value < 2**32)

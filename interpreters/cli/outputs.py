@@ -18,7 +18,7 @@ from cognition.shown import shown_json, shown_name
 from cognition.tools import ToolSpec
 from interpreters.cli.errors import CommandError, reason_of
 from interpreters.cli.lines import read_stdin
-from interpreters.cli.render import Style
+from interpreters.cli.pieces import Style
 from interpreters.tools.listings import Listed, decode_listing, read_listing
 from runtime.files import read_regular
 from runtime.templates.files import find_template, open_template

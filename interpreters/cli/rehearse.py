@@ -6,10 +6,9 @@ import argparse
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from interpreters.cli.arguments import add_command
+from interpreters.cli.arguments import add_command, add_own_tools_option
 from interpreters.cli.errors import ANSWERED, UNANSWERED
-from interpreters.cli.replay import complain
-from interpreters.cli.resume import recorded_tools
+from interpreters.cli.replay import complain, counted
 from interpreters.cli.terminal import out
 
 if TYPE_CHECKING:
@@ -18,12 +17,13 @@ if TYPE_CHECKING:
 PAGE = """\
 Run the tools of a recorded session again, live, and show each result that is another one today.
 
-The model's recorded replies lead the session on. Tools work in an empty scratch directory unless --cwd names another.
+The model's recorded replies lead the session on. Tools work in an empty scratch directory unless --cwd names another;
+those that --tools names work wherever they were made to, and really run.
 A recording that you did not write yourself is rehearsed with --foreign only, without the calls that would ask you.
 
 examples:
   cogstep rehearse session.jsonl --cwd .
-  cogstep rehearse session.jsonl --cwd . --json
+  cogstep rehearse session.jsonl --tools my_tools:TOOLS --json
 """
 
 
@@ -31,25 +31,32 @@ def add(commands: Any) -> None:
     command = add_command(commands, "rehearse", "run a recording's tools again and compare", PAGE, rehearse)
     command.add_argument("file", metavar="FILE", help="a recording made with --record")
     command.add_argument("--cwd", metavar="DIR", help="where the tools look (default: an empty scratch directory)")
+    add_own_tools_option(command, "MODULE:NAME of the tools that it was recorded with, unless they are cogstep's")
     command.add_argument("--foreign", action="store_true", help="also if somebody else recorded it")
     command.add_argument("--json", action="store_true", help="print the result as one JSON object")
 
 
 def rehearse(options: argparse.Namespace) -> int:
     """Run, compare, say what was found, and return the exit code."""
-    from interpreters.cli.session import directory
+    from interpreters.cli.modules import aside
+    from interpreters.cli.tools import directory, read_header, recorded_tools
+    from interpreters.recording.journal import why_foreign
     from interpreters.recording.rehearsing import rehearse as run_again
 
     cwd = None if options.cwd is None else directory(options)
-    report = run_again(options.file, partial(recorded_tools, options.file), cwd=cwd, foreign=options.foreign)
+    why_foreign(options.file, "rehearsed as it is", allowed=options.foreign)  # before a module is imported for it
+    tools = partial(recorded_tools, read_header(options.file), options.file, options)
+    with aside():
+        report = run_again(options.file, tools, cwd=cwd, foreign=options.foreign)
     if options.json:
         out().write_json(report_data(report))
     else:
         complain(report)
         for difference in report.differences:
             out().write(f"{difference}\n")
-        count = f"{report.calls} call{'' if report.calls == 1 else 's'}"
-        verdict = "every result is the same" if report.same else f"{len(report.differences)} results differ"
+        count, different = counted(report.calls, "call"), len(report.differences)
+        differ = f"{counted(different, 'result')} {'differs' if different == 1 else 'differ'}"
+        verdict = "every result is the same" if report.same else differ
         skipped = f"; {report.skipped} not run, for want of a secret" if report.skipped else ""
         skipped += f"; {report.refused} not run, since they would ask" if report.refused else ""
         out().write_line(f"{report.path}: {verdict} ({count}{skipped})")

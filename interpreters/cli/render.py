@@ -1,9 +1,4 @@
-"""From events to what stands on the screen: a pure fold, ``render(view, event) -> (view, pieces)``.
-
-Pieces go to one of two channels: ``answer`` is what the model says and nothing else, ``trace`` is all the rest. Which
-stream a channel is, and whether there are colours, is the business of ``screen.py``. In the trace, what stands on one
-line is written so that it can't begin another; that nothing steers the terminal is the business of ``terminal.py``.
-"""
+"""From events to what stands on the screen: a pure fold, ``render(view, event) -> (view, pieces)``."""
 
 from __future__ import annotations
 
@@ -11,82 +6,47 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
-from attrs import evolve, field, frozen
+from attrs import evolve
 
 from cognition import Cancelled, Completed, EffectId, Failed, LimitReached, ToolCall, Usage
 from cognition.inputs import INPUT_TYPES
 from cognition.messages import ResultStatus
-from cognition.shown import LONGEST_LINE, shown_json, shown_name, shown_text
+from cognition.shown import LONGEST_LINE, shown_json, shown_name
+from interpreters.cli.features import FEATURES, is_shown
+from interpreters.cli.pieces import Piece, Pieces, Rendered, Style, View, aside, block, end_line, note, result_text
 from interpreters.observing import events
 from interpreters.observing.events import Event
 
-Channel = Literal["answer", "trace"]
-Style = Literal["plain", "dim", "call", "error", "warning"]
-
 LONGEST_ARGUMENT = 120
 """Characters of one argument that are shown of a call; a file to be written may have thousands."""
-LONGEST_RESULT = (6, 400)
-"""Lines and characters that are shown of a result: enough to see what it is; -v shows all."""
-
-
-@frozen
-class Piece:
-    """Some text for one channel, in one style."""
-
-    channel: Channel
-    text: str
-    style: Style = "plain"
-
-
-Pieces = tuple[Piece, ...]
-
-
-@frozen
-class View:
-    """What has been shown so far, where what is shown next depends on it."""
-
-    thinking: bool = True
-    """Whether reasoning is shown."""
-    summary: bool = True
-    """Whether a last line tells usage and time."""
-    whole: bool = False
-    """Whether long arguments and results are shown whole."""
-
-    line: Literal["", "answer", "thinking"] = ""
-    """The writer of the line that has been begun and not ended."""
-    said: bool = False
-    """Whether the reply under way has shown any text."""
-    thought: bool = False
-    """Whether the reply under way has shown any reasoning."""
-    calls: Mapping[str, str] = field(factory=dict)
-    """The calls that run, as they were shown, by call id."""
-    running: Mapping[EffectId, str] = field(factory=dict)
-    """The ids of the calls that run, by effect id."""
-    ended: frozenset[str] = frozenset()
-    """Ids of the calls whose result was shown when their tool ended."""
-    latest: str = ""
-    """The call whose line was the last to be shown; its result needs no name beside it."""
-    replies: int = 0
-    """The replies of this turn; ``seconds`` is the time that they took."""
-    seconds: float = 0.0
-    at: float = 0.0
-    """The time of the newest input."""
-    asked: Mapping[EffectId, float] = field(factory=dict)
-    """The time at which each reply under way was asked for, by effect id."""
-    dropped: int = 0
-    """The number of messages that are left out of the requests."""
-
-
-Rendered = tuple[View, Pieces]
 
 
 def render(view: View, event: Event) -> Rendered:
     """What to show of an event, and how the view looks after it. What has no renderer shows nothing."""
     value = event.value
+    if event.session != view.session:
+        if view.session:
+            return _of_worker(view, event)
+        view = evolve(view, session=event.session)
     if isinstance(value, INPUT_TYPES):
         view = evolve(view, at=value.at)
     renderer = RENDERERS.get(type(value))
     return (view, ()) if renderer is None else renderer(view, value)
+
+
+def _of_worker(view: View, event: Event) -> Rendered:
+    """What a worker does, behind its name. What it says is told when it ends, and is no part of the answer."""
+    renderer = RENDERERS.get(type(event.value)) if isinstance(event.value, SHOWN_OF_WORKERS) else None
+    if renderer is None:
+        return view, ()
+    before = view.workers.get(event.session, View(thinking=False, whole=view.whole))
+    after, shown = renderer(before, event.value)
+    view = evolve(view, workers={**view.workers, event.session: after})
+    text = "".join(piece.text for piece in shown if piece.channel == "trace").removesuffix("\n")
+    if not text:
+        return view, ()
+    name = shown_name(view.names.get(event.session, event.session))
+    return block(view, f"  [{name}] {text}".replace("\n", "\n  "), shown[-1].style)
 
 
 def call_text(call: ToolCall, *, whole: bool = False) -> str:
@@ -113,19 +73,6 @@ def _key(text: str) -> str:
 
 def _json(value: Any) -> str:
     return shown_json(json.dumps(value, ensure_ascii=False))
-
-
-def result_text(content: str, *, whole: bool = False) -> str:
-    """A result for the screen: its first lines, with what was left out; later lines are indented under the first."""
-    text = shown_text(content.rstrip(" \t\r\n"))
-    lines = text.split("\n") if text else ["(nothing)"]
-    most_lines, most_characters = LONGEST_RESULT
-    if not whole and (len(lines) > most_lines or len(text) > most_characters):
-        shown = "\n".join(lines[:most_lines])[:most_characters].split("\n")
-        left_lines, left_characters = len(lines) - len(shown), len(text) - len("\n".join(shown))
-        left = f"{left_lines} more lines" if left_lines else f"{left_characters} more characters"
-        lines = [*shown, f"… ({left})"]
-    return "\n  ".join(lines)
 
 
 def usage_text(replies: int, usage: Usage, seconds: float) -> str:
@@ -156,32 +103,6 @@ def outcome_note(outcome: object) -> tuple[str, Style] | None:
 # --------------------------------------------------------------------------------------------------------- the parts
 
 
-def end_line(view: View) -> Rendered:
-    """End the line that is open: the answer's on its own channel, so that a file gets whole lines too."""
-    if not view.line:
-        return view, ()
-    channel: Channel = "answer" if view.line == "answer" else "trace"
-    return evolve(view, line=""), (Piece(channel, "\n"),)
-
-
-def _note(view: View, text: str, style: Style) -> Rendered:
-    """A line of its own between others."""
-    return _block(view, shown_name(text, LONGEST_LINE), style)
-
-
-def _block(view: View, text: str, style: Style) -> Rendered:
-    """Text of one line or several that is fit to be shown."""
-    view, pieces = end_line(view)
-    return evolve(view, latest=""), (*pieces, Piece("trace", f"{text}\n", style))
-
-
-def _aside(view: View, text: str, style: Style) -> Rendered:
-    """A line that may come in the middle of the answer: it must not put a line break into the answer itself."""
-    line_break = (Piece("trace", "\n"),) if view.line else ()
-    line = Piece("trace", f"{shown_name(text, LONGEST_LINE)}\n", style)
-    return evolve(view, latest=""), (*line_break, line)
-
-
 def _text(view: View, output: events.TextDelta) -> Rendered:
     text = output.text if view.said else output.text.lstrip("\n")  # the blank lines that follow the reasoning
     if not text:
@@ -205,8 +126,8 @@ def _reasoning(view: View, output: events.ReasoningDelta) -> Rendered:
 
 
 def _user_spoke(view: View, _: events.UserSpoke) -> Rendered:
-    fresh = View(view.thinking, view.summary, view.whole, view.line, at=view.at, dropped=view.dropped)
-    return fresh, ()
+    fresh = View(view.thinking, view.summary, view.whole, view.line, session=view.session)
+    return evolve(fresh, at=view.at, dropped=view.dropped), ()
 
 
 def _session_reset(view: View, _: events.SessionReset) -> Rendered:
@@ -224,7 +145,7 @@ def _call_started(view: View, _: events.CallStarted) -> Rendered:
 def _call_malformed(view: View, output: events.CallMalformed) -> Rendered:
     raw = shortened(shown_name(" ".join(output.malformed.raw.split()), None), view.whole)
     reason = shown_name(output.malformed.reason, LONGEST_LINE)
-    return _block(view, f"✗ the model wrote a call that can't be read ({reason}): {raw}", "error")
+    return block(view, f"✗ the model wrote a call that can't be read ({reason}): {raw}", "error")
 
 
 ReplyEnd = events.ModelReplied | events.ModelFailed | events.ModelInterrupted | events.CancelEffect
@@ -243,13 +164,13 @@ def _reply_ended(view: View, end: ReplyEnd) -> Rendered:
 def _tool_called(view: View, effect: events.CallTool) -> Rendered:
     call = effect.call
     text = call_text(call, whole=view.whole)
-    view, pieces = _block(view, f"→ {text}", "call")
+    view, pieces = block(view, f"→ {text}", "call")
     calls, running = {**view.calls, call.id: text}, {**view.running, effect.effect_id: call.id}
     return evolve(view, calls=calls, running=running, latest=call.id), pieces
 
 
 def _tool_progress(view: View, progress: events.ToolProgress) -> Rendered:
-    return _aside(view, f"  {shown_name(progress.call.name)}: {progress.text}", "dim")
+    return aside(view, f"  {shown_name(progress.call.name)}: {progress.text}", "dim")
 
 
 RESULT_STYLES: dict[ResultStatus, tuple[str, Style]] = {
@@ -280,9 +201,9 @@ def _tool_ended(view: View, effect_id: EffectId, status: ResultStatus, content: 
 
 def _tool_message(view: View, message: events.ToolMessage) -> Rendered:
     """What was not shown yet: a call that never ran, or one that was cancelled."""
-    if message.call_id in view.ended:
-        return view, ()
     content = message.content.removeprefix("Error: ")
+    if message.call_id in view.ended or is_shown(view, message, content):
+        return view, ()
     return _result(view, message.call_id, message.name, message.status, content)
 
 
@@ -292,33 +213,33 @@ def _result(view: View, call_id: str, name: str, status: ResultStatus, content: 
     whose = "" if call is not None and view.latest == call_id else f"{call or shown_name(name)}: "
     begin, style = RESULT_STYLES[status]
     text = result_text(content, whole=view.whole)
-    view, pieces = _block(view, f"← {whose}{begin}{text}", style)
+    view, pieces = block(view, f"← {whose}{begin}{text}", style)
     return evolve(view, calls={key: value for key, value in view.calls.items() if key != call_id}), pieces
 
 
 def _retry_planned(view: View, retry: events.RetryPlanned) -> Rendered:
     when = f"in {retry.seconds:g} s" if retry.seconds else "now"
-    return _note(view, f"! {retry.message}; trying again {when} (attempt {retry.attempt})", "warning")
+    return note(view, f"! {retry.message}; trying again {when} (attempt {retry.attempt})", "warning")
 
 
 def _limit_hit(view: View, hit: events.LimitHit) -> Rendered:
-    return _note(view, f"! {hit.detail}", "warning")
+    return note(view, f"! {hit.detail}", "warning")
 
 
 def _context_assembled(view: View, context: events.ContextAssembled) -> Rendered:
     more = context.dropped > view.dropped
     view = evolve(view, dropped=context.dropped)
     text = f"! the {context.dropped} oldest messages no longer fit and are left out"
-    return _note(view, text, "dim") if more else (view, ())
+    return note(view, text, "dim") if more else (view, ())
 
 
 def _warning_raised(view: View, warning: events.WarningRaised) -> Rendered:
-    return _aside(view, f"! {warning.message}", "warning")
+    return aside(view, f"! {warning.message}", "warning")
 
 
 def _tool_weakened(view: View, weakened: events.ToolWeakened) -> Rendered:
     keywords = ", ".join(dict.fromkeys(one.keyword for one in weakened.keywords))
-    return _aside(
+    return aside(
         view, f"! calls of {shown_name(weakened.tool)} are checked for {keywords} after they were written", "dim"
     )
 
@@ -328,9 +249,9 @@ def _turn_finished(view: View, turn: events.TurnFinished) -> Rendered:
     outcome = turn.outcome
     if isinstance(outcome, Completed | LimitReached) and outcome.text and not view.said:
         pieces = (*pieces, Piece("answer", outcome.text.rstrip("\n") + "\n"))  # a runtime that does not stream
-    note = outcome_note(outcome)
-    if note is not None:
-        pieces = (*pieces, Piece("trace", f"{shown_name(note[0], LONGEST_LINE)}\n", note[1]))
+    told = outcome_note(outcome)
+    if told is not None:
+        pieces = (*pieces, Piece("trace", f"{shown_name(told[0], LONGEST_LINE)}\n", told[1]))
     if view.summary and view.replies:
         pieces = (*pieces, Piece("trace", f"{usage_text(view.replies, turn.usage, view.seconds)}\n", "dim"))
     return evolve(view, calls={}, latest="", said=False, thought=False), pieces
@@ -359,6 +280,22 @@ RENDERERS: Mapping[type, Callable[[View, Any], Rendered]] = {
     events.WarningRaised: _warning_raised,
     events.ToolWeakened: _tool_weakened,
     events.TurnFinished: _turn_finished,
+    **FEATURES,
 }
 """What is shown, by what happened. All else shows nothing: a call is shown once it is whole and allowed to run, whoever
 asks the user something puts the question, and a call that was refused shows as its result."""
+
+SHOWN_OF_WORKERS = (
+    events.CallMalformed,
+    events.CallTool,
+    events.ToolProgress,
+    events.ToolReturned,
+    events.ToolFailed,
+    events.ToolMessage,
+    events.RetryPlanned,
+    events.LimitHit,
+    events.WarningRaised,
+    events.TasksChanged,
+    events.Remember,
+)
+"""What is shown of a worker while it is at work."""

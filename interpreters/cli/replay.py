@@ -3,28 +3,29 @@
 from __future__ import annotations
 
 import argparse
-import sys
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from interpreters.cli.arguments import add_command
+from interpreters.cli.arguments import add_command, add_sampling_options, add_tool_options, features
 from interpreters.cli.errors import ANSWERED, UNANSWERED, CommandError
-from interpreters.cli.numbers import COUNT
+from interpreters.cli.modules import load_named
+from interpreters.cli.numbers import COUNT, REPLY
 from interpreters.cli.terminal import err, out
 
 if TYPE_CHECKING:
+    from interpreters.recording.journal import Header
     from interpreters.recording.rehearsing import RehearsalReport
-    from interpreters.recording.replaying import ReplayReport
+    from interpreters.recording.replaying import ReplayDivergence, ReplayReport
 
 PAGE = """\
 Fold a recording again, without a model and without tools, and compare every decision with the recorded one.
 
---to N prints the state after record N, as JSON. --engine shows what other logic would have decided: it names a function
-that makes an engine of the recorded configuration.
+--to N prints the state after record N, as JSON. Another prompt, other tools, options or limits show which records would
+differ, and where in what the model is asked: the first one, or with --all each. --engine shows what other logic would
+have decided: it names a function that makes an engine of the configuration.
 
 examples:
   cogstep replay session.jsonl
-  cogstep replay session.jsonl --engine my_logic:make
+  cogstep replay session.jsonl --system "Be brief." --tools my_tools:TOOLS --all
 """
 
 
@@ -33,24 +34,35 @@ def add(commands: Any) -> None:
     command.add_argument("file", metavar="FILE", help="a recording made with --record")
     command.add_argument("--json", action="store_true", help="print the result as one JSON object")
     command.add_argument("--to", type=COUNT, metavar="N", help="stop after record N and print the state then, as JSON")
+    command.add_argument("--all", action="store_true", help="show every record that differs, and not only the first")
     command.add_argument(
         "--engine", metavar="MODULE:NAME", help="decide with another engine, made of the recorded configuration"
     )
+    changed = command.add_argument_group("another configuration")
+    changed.add_argument("--system", metavar="TEXT", help="another system prompt")
+    add_tool_options(changed, "default: as recorded")
+    changed.add_argument("--cwd", metavar="DIR", help="the directory that is handed to what makes tools")
+    changed.add_argument("--features", type=features, metavar="NAME,...", help="other features")
+    changed.add_argument("--max-steps", type=COUNT, metavar="N", help="another limit of model replies in one turn")
+    changed.add_argument("--context", type=REPLY, metavar="N", help="another size of prompt and reply, in tokens")
+    add_sampling_options(changed, "as recorded")
 
 
 def replay(options: argparse.Namespace) -> int:
     """Compare, say what was found, and return the exit code."""
     from cognition import to_data
+    from interpreters.cli.tools import read_header
     from interpreters.recording.replaying import replay as fold_recording
 
-    report = fold_recording(options.file, load_engine(options.engine), to=options.to)
+    engine = changed_engine(options, read_header(options.file))
+    report = fold_recording(options.file, engine, to=options.to, every=options.all)
     if options.to is not None and report.same:
         out().write_json(to_data(report.state))
     elif options.json:
-        out().write_json(report_data(report))
+        out().write_json(report_data(report, every=options.all))
     else:
         complain(report)
-        out().write(f"{report_text(report)}\n")
+        out().write(f"{report_text(report, every=options.all)}\n")
     return ANSWERED if report.same else UNANSWERED
 
 
@@ -70,34 +82,61 @@ def load_engine(name: str | None) -> Any:
     """
     if name is None:
         return None
-    module, _, attribute = name.partition(":")
-    sys.path.insert(0, "")  # as `python -m` does it: what lies here can be named
-    try:
-        engine = getattr(import_module(module), attribute)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise CommandError(f"--engine {name} can't be loaded ({error}); write it as module:name") from error
-    finally:
-        sys.path.remove("")
+    engine = load_named("--engine", name)
     if not callable(engine):
         raise CommandError(f"--engine {name} is nothing that makes an engine of a configuration")
     return engine
 
 
-def report_text(report: ReplayReport) -> str:
-    """One line where every decision is the same, else both sides of the first one that is not."""
+def changed_engine(options: argparse.Namespace, header: Header) -> Any:
+    """What decides: the recorded engine, another one, either of them of another configuration; None for the first.
+
+    Raises:
+        CommandError: what was given can't be used.
+    """
+    from attrs import evolve
+
+    from cognition import LLMEngine
+    from interpreters.cli.session import configured
+    from interpreters.cli.tools import choose_tools
+
+    make = load_engine(options.engine)
+    changes: dict[str, Any] = dict(configured(options, header.config))
+    if options.system is not None:
+        changes["system"] = options.system
+    if options.context is not None:
+        changes["context_tokens"] = options.context
+    if options.no_tools or options.tools is not None:
+        changes["tools"] = tuple(tool.spec for tool in choose_tools(options))
+    if not changes:
+        return make
+    if header.config is None:
+        raise CommandError(f"{options.file} was recorded by other logic, which has no configuration to be changed")
+    return (make or LLMEngine)(evolve(header.config, **changes))
+
+
+def report_text(report: ReplayReport, *, every: bool = False) -> str:
+    """One line where every decision is the same, else both sides of the first one that is not, or of each."""
     from cognition.shown import LONGEST_LINE, shown_name
 
     path = shown_name(str(report.path), LONGEST_LINE)
     if report.divergence is not None:
-        return f"{path}: {report.divergence}"
+        shown = [f"{path}: {divergence}" for divergence in report.divergences]
+        if every:
+            shown.append(f"{path}: {len(shown)} of {counted(report.records, 'record')} differ")
+        return "\n".join(shown)
     counts = ", ".join(
-        f"{count} {name}{'' if count == 1 else 's'}"
+        counted(count, name)
         for count, name in ((report.records, "record"), (report.turns, "turn"), (report.decisions, "decision"))
     )
     return f"{path}: every decision is the same ({counts})"
 
 
-def report_data(report: ReplayReport) -> dict[str, Any]:
+def counted(count: int, name: str) -> str:
+    return f"{count} {name}{'' if count == 1 else 's'}"
+
+
+def report_data(report: ReplayReport, *, every: bool = False) -> dict[str, Any]:
     """The report as plain data."""
     different = report.divergence
     return {
@@ -109,12 +148,19 @@ def report_data(report: ReplayReport) -> dict[str, Any]:
         "decisions": report.decisions,
         "warnings": list(report.warnings),
         "foreign": report.foreign,
-        "divergence": different
-        and {
-            "record": different.record,
-            "line": different.line,
-            "field": different.field,
-            "recorded": different.recorded,
-            "decided": different.decided,
-        },
+        "divergence": different and divergence_data(different),
+        **({"divergences": [divergence_data(one) for one in report.divergences]} if every else {}),
+    }
+
+
+def divergence_data(different: ReplayDivergence) -> dict[str, Any]:
+    return {
+        "record": different.record,
+        "line": different.line,
+        "field": different.field,
+        "recorded": different.recorded,
+        "decided": different.decided,
+        "parts": [
+            {"field": part.field, "recorded": part.recorded, "decided": part.decided} for part in different.parts
+        ],
     }

@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import Any
 
-from interpreters.cli.arguments import OUTPUT, add_command, add_resumed_options, add_tool_options
-from interpreters.cli.errors import ANSWERED, CommandError
+from interpreters.cli.arguments import (
+    OUTPUT,
+    add_command,
+    add_feature_options,
+    add_mode_option,
+    add_notes_option,
+    add_own_tools_option,
+    add_resumed_options,
+    add_sampling_options,
+    add_tool_options,
+)
+from interpreters.cli.errors import ANSWERED
+from interpreters.cli.model_options import add_model_options
 from interpreters.cli.numbers import COUNT, TURN
 from interpreters.cli.run import read_prompt
-
-if TYPE_CHECKING:
-    from interpreters.recording.journal import Header
-    from interpreters.tools.tool import Tool
 
 RESUME = """\
 Go on with a recorded session in its own recording, also after a crash.
@@ -24,13 +31,15 @@ Then PROMPT is asked, if there is one.
 
 Only what you recorded yourself is resumed: `cogstep fork --foreign` takes the conversation of other recordings over.
 
+The tools have to be those of the recording: where they are not cogstep's, --tools names the module that has them.
+
 examples:
-  cogstep resume session.jsonl
   cogstep resume session.jsonl "And times two?"
+  cogstep resume session.jsonl --tools my_tools:TOOLS --answer 1.1.1=yes
 """
 
 FORK = """\
-Begin a new session where a recorded one stood after a turn, with another model, prompt, tools or question.
+Begin a new session where a recorded one stood after a turn, with another model, sampling, prompt, tools or question.
 
 What is not given is as recorded; --turn 0 is where it began. The recording stays as it is, and a new one says where it
 comes from.
@@ -48,6 +57,19 @@ def add(commands: Any) -> None:
     command = add_command(commands, "resume", "go on with a recorded session", RESUME, resume, OUTPUT)
     command.add_argument("file", metavar="FILE", help="its recording, which goes on too")
     command.add_argument("prompt", metavar="PROMPT", nargs="?", help="what to ask then; - reads it from stdin")
+    command.add_argument(
+        "--answer",
+        action="append",
+        type=_answer,
+        metavar="ID=ANSWER",
+        help="answer what waits under this id: yes, no, always or never to a call, an option or your own words to a "
+        "question, else the result of a call; may be repeated",
+    )
+    add_model_options(command.add_argument_group("model"))
+    agent = command.add_argument_group("agent")
+    add_own_tools_option(agent, "MODULE:NAME of the tools that it was recorded with, unless they are cogstep's")
+    add_notes_option(agent)
+    add_mode_option(agent, "as recorded")
     add_resumed_options(command)
 
     new = add_command(commands, "fork", "begin a new session where a recorded one stood", FORK, fork, OUTPUT)
@@ -56,29 +78,53 @@ def add(commands: Any) -> None:
     new.add_argument("--turn", type=TURN, metavar="N", help="after which turn (default: the newest that has ended)")
     new.add_argument("--foreign", action="store_true", help="also if somebody else recorded it: its conversation only")
     new.add_argument("--record", metavar="FILE", help="record the new session; FILE must not exist")
-    new.add_argument("--system", metavar="TEXT", help="another system prompt (default: the recorded one)")
-    new.add_argument("--max-steps", type=COUNT, metavar="N", help="model replies in one turn (default: as recorded)")
-    add_tool_options(new, "default: as recorded")
+    model = new.add_argument_group("model")
+    add_model_options(model)
+    add_sampling_options(model, "as recorded")
+    agent = new.add_argument_group("agent")
+    agent.add_argument("--system", metavar="TEXT", help="another system prompt (default: the recorded one)")
+    agent.add_argument("--max-steps", type=COUNT, metavar="N", help="model replies in one turn (default: as recorded)")
+    add_tool_options(agent, "default: as recorded")
+    add_feature_options(agent, "as recorded")
+    add_mode_option(agent, "as recorded")
     add_resumed_options(new)
 
 
+def _answer(text: str) -> tuple[str, str]:
+    effect_id, found, answer = text.partition("=")
+    if not found or not effect_id.strip():
+        raise argparse.ArgumentTypeError(f"expected ID=ANSWER, such as 1.1.1=yes, not {text!r}")
+    return effect_id.strip(), answer
+
+
 def resume(options: argparse.Namespace) -> int:
-    """Carry an interrupted turn to its end, then ask what is to be asked; return the exit code."""
+    """Hand in what is answered, carry an interrupted turn to its end, then ask what is to be asked; return the exit
+    code.
+    """
     from interpreters.agents.agent import Agent
-    from interpreters.cli.session import directory, exit_code, open_session
+    from interpreters.cli.answers import read_answer
+    from interpreters.cli.session import check_notes, exit_code, open_session
+    from interpreters.cli.tools import directory, read_header, recorded_tools
+    from interpreters.program.later import waiting_under
     from interpreters.recording.journal import why_foreign
 
     prompt = None if options.prompt is None else read_prompt(options.prompt)
     why_foreign(options.file, "resumed")  # looked at before a model is loaded for it
-    tools = recorded_tools(options.file, directory(options))
+    header = read_header(options.file)
+    tools = recorded_tools(header, options.file, options, directory(options))
+    if header.config is not None:
+        check_notes(options, ("memory",) if header.config.recall_first else header.config.features)
 
     with open_session(options, lambda model, given: Agent.resume(options.file, model, tools, **given)) as session:
-        code, output = ANSWERED, session.output
-        if session.agent.unfinished:
-            waits = "what waits for an answer is asked again" if session.agent.pending else ""
+        code, agent, output = ANSWERED, session.agent, session.output
+        for effect_id, text in options.answer or ():
+            answer = read_answer(waiting_under(effect_id, agent.pending), text)
+            code = exit_code(session.turn(partial(agent.answer, effect_id, answer)).outcome)
+        if agent.unfinished and (not options.answer or session.person.is_here):
+            waits = "what waits for an answer is asked again" if agent.pending else ""
             output.note(waits or "the turn that was interrupted goes on", "dim")
-            code = exit_code(session.turn(session.agent.go_on).outcome)
-        elif prompt is None:
+            code = exit_code(session.turn(agent.go_on).outcome)
+        elif prompt is None and not options.answer:
             output.note(f"no turn of {options.file} was interrupted; give a PROMPT to go on", "dim")
         if prompt is not None and code == ANSWERED:
             code = exit_code(session.ask(prompt).outcome)
@@ -87,17 +133,18 @@ def resume(options: argparse.Namespace) -> int:
 
 def fork(options: argparse.Namespace) -> int:
     """Begin a new session where a recorded one stood, ask, and return the exit code."""
-    from cognition import Limits
     from interpreters.agents.agent import Agent
-    from interpreters.cli.session import check_recording, choose_tools, directory, exit_code, open_session
+    from interpreters.cli.session import check_recording, exit_code, new_options, open_session
+    from interpreters.cli.tools import choose_tools, directory, read_header, recorded_tools
     from interpreters.recording.journal import why_foreign
 
     prompt = read_prompt(options.prompt)
     foreign = why_foreign(options.file, "forked as it is", allowed=options.foreign)
+    header = read_header(options.file)
     chosen = options.no_tools or options.tools is not None or foreign
-    tools = choose_tools(options) if chosen else recorded_tools(options.file, directory(options))
+    tools = choose_tools(options) if chosen else recorded_tools(header, options.file, options, directory(options))
+    given = new_options(options, None if foreign else header.config)
     check_recording(options.record)
-    limits = None if options.max_steps is None else Limits(steps=options.max_steps)
 
     with open_session(
         options,
@@ -108,39 +155,8 @@ def fork(options: argparse.Namespace) -> int:
             options.system,
             turn=options.turn,
             foreign=options.foreign,
-            limits=limits,
-            journal=options.record,
+            **given,
             **more,
         ),
     ) as session:
         return exit_code(session.ask(prompt).outcome)
-
-
-def recorded_tools(path: str, root: Path) -> tuple[Tool[..., Any], ...]:
-    """The tools that the session was recorded with, in this directory.
-
-    Raises:
-        CommandError: it was recorded by a program with tools of its own.
-    """
-    from interpreters.toolbox import standard_tools
-
-    ours = {tool.spec.name: tool for tool in standard_tools(root)}
-    names = tool_names(read_header(path))
-    foreign = [name for name in names if name not in ours]
-    if foreign:
-        raise CommandError(
-            f"{path} was recorded with tools of another program ({', '.join(foreign)}); "
-            "only that program can take it up, with Agent.resume, Agent.fork or rehearse"
-        )
-    return tuple(ours[name] for name in names)
-
-
-def read_header(path: str) -> Header:
-    from interpreters.recording.journal import JournalReader
-
-    with JournalReader(path) as reader:
-        return reader.header
-
-
-def tool_names(header: Header) -> list[str]:
-    return [tool.name for tool in header.config.tools] if header.config is not None else []

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from cognition.shown import LONGEST_LINE, shown_name
 from interpreters.cli.jsonl import event_line
-from interpreters.cli.render import Piece, Style, View, end_line, render
+from interpreters.cli.pieces import Piece, Style, View, end_line
+from interpreters.cli.render import render
 from interpreters.cli.terminal import StatusLine, Terminal
 from interpreters.observing import events
 
@@ -24,8 +25,13 @@ WAITING: Mapping[type, Callable[[Any], str]] = {
     events.CallStarted: lambda output: f"the model writes a call of {shown_name(output.name, 40)}",
     events.CallTool: lambda effect: f"{shown_name(effect.call.name, 40)} runs",
     events.RetryPlanned: lambda _: "waiting to try again",
+    events.SpawnWorker: lambda effect: f"{shown_name(effect.worker.name, 40)} works",
 }
 """The label of the spinner that turns after an event until something is shown."""
+
+
+ASKS = (events.AskApproval, events.AskUser, events.ReviewPlan)
+"""What is put to the person at the terminal, whose answer no spinner may cover."""
 
 
 class Output(ABC):
@@ -92,15 +98,16 @@ class Screen(Output):
         self._view, pieces = render(self._view, event)
         self._write(pieces)
         value = event.value
-        waiting = WAITING.get(type(value))
-        if waiting is not None:
-            self._label = waiting(value)
-        elif isinstance(value, events.TextDelta | events.ReasoningDelta | events.TurnFinished):
-            self._label = ""
-            self._status.clear()
-        elif isinstance(value, events.AskApproval):
+        if isinstance(value, ASKS):
             self._status.clear()
             return
+        ours = event.session == self._view.session  # and no worker's, for whose end is waited
+        waiting = WAITING.get(type(value)) if ours else None
+        if waiting is not None:
+            self._label = waiting(value)
+        elif ours and isinstance(value, events.TextDelta | events.ReasoningDelta | events.TurnFinished):
+            self._label = ""
+            self._status.clear()
         elif not pieces:
             return
         if self._label and not self._view.line:

@@ -6,31 +6,39 @@ import argparse
 import contextlib
 import logging
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any
 
-from cognition import Cancelled, Completed, GenerationOptions, Limits, Outcome
+from attrs import evolve
+
+from cognition import AgentConfig, Cancelled, Completed, Outcome
+from cognition.features import Feature
 from interpreters.agents.agent import Agent
-from interpreters.agents.options import ProgramOptions
+from interpreters.agents.options import Configuring, ProgramOptions
 from interpreters.agents.results import RunResult, Suspended
+from interpreters.cli.answers import waiting_lines
 from interpreters.cli.approving import approver
+from interpreters.cli.arguments import FEATURES
+from interpreters.cli.asking import questioner, reviewer
 from interpreters.cli.errors import ANSWERED, INTERRUPTED, UNANSWERED, CommandError, Terminated, reason_of
 from interpreters.cli.interrupts import Interrupts
 from interpreters.cli.model_options import load_options
+from interpreters.cli.modules import aside
+from interpreters.cli.person import Person
 from interpreters.cli.screen import JsonLines, Output, Screen
 from interpreters.cli.terminal import bar, err, out
+from interpreters.cli.tools import choose_tools
 from interpreters.observing.events import Inline
-from interpreters.tools.tool import Tool
-from runtime import LoadProgress, Runtime, load_model
+from runtime import LoadProgress, Notes, Runtime, load_model
 
 
 class Session:
     """An agent with its output and its signals."""
 
-    def __init__(self, agent: Agent, output: Output, interrupts: Interrupts) -> None:
+    def __init__(self, agent: Agent, person: Person, interrupts: Interrupts) -> None:
         self.agent = agent
-        self.output = output
+        self.person = person
+        self.output = output = person.output
         self._interrupts = interrupts
         output.on_failure = lambda: agent.cancel("the output can't be written")
 
@@ -47,7 +55,7 @@ class Session:
             JournalWriteError: the recording can't go on.
         """
         try:
-            with self._interrupts.turn(lambda: self.agent.cancel("the user asked to stop")):
+            with self._interrupts.turn(lambda: self.agent.cancel("the user asked to stop")), aside():
                 result = run()
         finally:
             self.output.clear()
@@ -55,6 +63,8 @@ class Session:
             raise self.output.failure
         if self._interrupts.terminated:
             raise Terminated
+        for line in waiting_lines(result.pending, self.person):
+            self.output.note(line, "warning")
         return result
 
 
@@ -77,31 +87,85 @@ def open_session(options: argparse.Namespace, begin: Begin | None = None) -> Ite
     # Warnings reach the user as events; without a handler, Python would print them a second time.
     logging.getLogger("cogstep").addHandler(logging.NullHandler())
     begin, output = begin or new_agent(options), make_output(options)
-    with Interrupts(restore=err().is_terminal).installed() as interrupts:
+    with Interrupts(restore=err().is_terminal).installed() as interrupts, contextlib.ExitStack() as at_the_end:
+        person = Person(options, output, interrupts)
+        given: ProgramOptions = {
+            "approve": approver(options.approve, person),
+            "ask": questioner(person),
+            "review": reviewer(person),
+            "observers": [Inline(output)],
+        }
+        if options.notes is not None:
+            given["memory"] = at_the_end.enter_context(Notes(options.notes))
+        if options.keep_secrets:
+            given["redact"] = None
         model = _load(options, output)
         try:
             for warning in model.describe().warnings:
                 output.note(f"! {warning}", "warning")
-            given: ProgramOptions = {"approve": approver(options, output, interrupts), "observers": [Inline(output)]}
-            if options.keep_secrets:
-                given["redact"] = None
             agent = begin(model, given)
         except BaseException:
             model.close()
             raise
         with agent:
-            yield Session(agent, output, interrupts)
+            if options.mode is not None:
+                agent.set_mode(options.mode)
+            yield Session(agent, person, interrupts)
 
 
 def new_agent(options: argparse.Namespace) -> Begin:
     """What makes a new agent as the options say it; raises ``CommandError`` for options that can't be used."""
     tools = choose_tools(options)
-    generation = generation_options(options)
-    limits = Limits() if options.max_steps is None else Limits(steps=options.max_steps)
+    given = new_options(options)
     check_recording(options.record)
-    return lambda model, given: Agent(
-        model, tools, options.system or "", options=generation, limits=limits, journal=options.record, **given
-    )
+    return lambda model, more: Agent(model, tools, options.system or "", **given, **more)
+
+
+def new_options(options: argparse.Namespace, recorded: AgentConfig | None = None) -> Configuring:
+    """What a new session is made of as the options say it; what they don't say is as in the recording that it goes on
+    from, or as usual, and not in here.
+    """
+    given = configured(options, recorded)
+    features = _features(options, (recorded or AgentConfig()).features)
+    if options.ask or options.notes is not None:
+        given["features"] = features
+    check_notes(options, features)
+    given["journal"] = options.record
+    return given
+
+
+def configured(options: argparse.Namespace, recorded: AgentConfig | None = None) -> Configuring:
+    """The part of a configuration that the options change, beside the prompt and the tools."""
+    usual = recorded or AgentConfig()
+    given: Configuring = {}
+    chosen = {name: getattr(options, name) for name in SAMPLING if getattr(options, name) is not None}
+    if chosen:
+        given["options"] = evolve(usual.options, **chosen)
+    if options.max_steps is not None:
+        given["limits"] = evolve(usual.limits, steps=options.max_steps)
+    if options.protocol is not None:
+        given["protocol"] = options.protocol
+    if options.features is not None:
+        given["features"] = tuple(feature for feature in FEATURES if feature in options.features)
+    return given
+
+
+SAMPLING = ("temperature", "top_p", "top_k", "min_p", "repeat_penalty", "seed", "max_tokens", "thinking")
+"""The options of generation that the command line has, under the same names."""
+
+
+def _features(options: argparse.Namespace, usual: tuple[Feature, ...]) -> tuple[Feature, ...]:
+    """The features that were asked for, in their usual order."""
+    named: set[str] = set(usual if options.features is None else options.features)
+    named |= {"questions"} if options.ask else set()
+    named |= {"memory"} if options.notes is not None else set()
+    return tuple(feature for feature in FEATURES if feature in named)
+
+
+def check_notes(options: argparse.Namespace, features: Iterable[Feature]) -> None:
+    """See that there is a file for the notes of the feature memory, while nothing has been loaded."""
+    if "memory" in features and options.notes is None:
+        raise CommandError("the feature memory needs a file that keeps the model's notes; give --notes FILE")
 
 
 def exit_code(outcome: Outcome | Suspended) -> int:
@@ -113,42 +177,6 @@ def exit_code(outcome: Outcome | Suspended) -> int:
             return INTERRUPTED
         case _:
             return UNANSWERED
-
-
-def generation_options(options: argparse.Namespace) -> GenerationOptions:
-    """The options of generation; an option that was not given keeps its default."""
-    given: dict[str, Any] = {
-        "temperature": options.temperature,
-        "seed": options.seed,
-        "max_tokens": options.max_tokens,
-        "thinking": False if options.no_thinking else None,
-    }
-    return GenerationOptions(**{name: value for name, value in given.items() if value is not None})
-
-
-def directory(options: argparse.Namespace) -> Path:
-    """The directory that tools are kept inside."""
-    root = Path(options.cwd if options.cwd is not None else ".")
-    if not root.is_dir():
-        raise CommandError(f"--cwd {root} is no directory; name one that exists")
-    return root
-
-
-def choose_tools(options: argparse.Namespace) -> tuple[Tool[..., Any], ...]:
-    """The tools that were asked for, in their usual order whatever the order of their names: models learn it."""
-    root = directory(options)
-    if options.no_tools:
-        return ()
-    from interpreters.toolbox import standard_tools
-
-    tools = tuple(standard_tools(root))
-    if options.tools is None:
-        return tools
-    known = [tool.spec.name for tool in tools]
-    for name in options.tools:
-        if name not in known:
-            raise CommandError(f"--tools: there is no tool {name!r}; there are {', '.join(known)}")
-    return tuple(tool for tool in tools if tool.spec.name in options.tools)
 
 
 def check_recording(name: str | None) -> None:

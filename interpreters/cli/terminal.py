@@ -19,7 +19,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, TextIO, cast
 
 if TYPE_CHECKING:
-    from interpreters.cli.render import Style
+    from interpreters.cli.pieces import Style
 
 COLOURS: Mapping[Style, str] = {
     "plain": "",

@@ -18,7 +18,7 @@ from typing import Any
 
 from attrs import frozen
 
-from cognition import AskApproval, CallTool, ConfigError, Policy, ToolCall, ToolFailed, ToolReturned, ToolSpec
+from cognition import AskApproval, CallTool, ConfigError, Policy, ToolCall, ToolFailed, ToolReturned
 from cognition.messages import ResultStatus
 from cognition.shown import LONGEST_LINE, shown_name
 from interpreters.driver import follower
@@ -29,6 +29,7 @@ from interpreters.recording.redaction import Redaction
 from interpreters.recording.replaying import engine_of
 from interpreters.recording.veil import Veil, looks_like
 from interpreters.tools.context import ToolContext
+from interpreters.tools.external import ExternalTool, Usable, as_tools
 from interpreters.tools.tool import Tool, run_tool, too_late
 from runtime.checking import checked_call
 
@@ -81,7 +82,7 @@ class RehearsalReport:
 @checked_call
 def rehearse(
     path: str | os.PathLike[str],
-    tools: Iterable[Tool[..., Any] | ToolSpec] | Callable[[Path], Iterable[Tool[..., Any] | ToolSpec]],
+    tools: Iterable[Usable] | Callable[[Path], Iterable[Usable]],
     *,
     cwd: str | os.PathLike[str] | None = None,
     deps: Any = None,
@@ -125,9 +126,9 @@ def rehearse(
             return rehearse(path, made, deps=deps, redact=redact, foreign=foreign, policy=policy, approve=approve)
     if cwd is not None:
         raise ConfigError("cwd= is for tools that are made for it: give a function that makes them of a directory")
-    given = tuple(tools)
-    ours = {tool.spec.name: tool for tool in given if not isinstance(tool, ToolSpec)}
-    external = {tool.name for tool in given if isinstance(tool, ToolSpec)}
+    given = as_tools(tools)
+    ours = {tool.spec.name: tool for tool in given}
+    external = {name for name, tool in ours.items() if isinstance(tool, ExternalTool)}
     differences: list[LiveDifference] = []
     calls = skipped = refused = 0
     policy = policy or Policy()

@@ -2,23 +2,32 @@
 
 from __future__ import annotations
 
-import json
 import os
-from collections.abc import Callable, Iterator, Mapping
+import re
+from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from attrs import frozen
+from attrs import evolve, frozen
 
-from cognition import AgentConfig, AgentState, CognitiveEngine, CogstepError, EchoEngine, LLMEngine, TurnFinished
+from cognition import (
+    AgentConfig,
+    AgentState,
+    CallModel,
+    CognitiveEngine,
+    CogstepError,
+    Decision,
+    EchoEngine,
+    LLMEngine,
+    TurnFinished,
+)
 from cognition.shown import LONGEST_LINE, shown_name
-from interpreters.driver import follower
+from interpreters.driver import Driver, follower
+from interpreters.recording.differences import Difference, differences, request_differences
 from interpreters.recording.journal import DecisionWriter, Header, JournalDamagedError, JournalReader, Record
+from interpreters.recording.journal.format import REPORTS
 from runtime.checking import checked_call
-
-ABSENT = "(nothing)"
-"""How a value that only the other side has is shown."""
 
 
 class ReplayDivergedError(CogstepError):
@@ -41,12 +50,14 @@ class ReplayDivergence:
     """The recorded value there; None if there is none."""
     decided: Any
     """The value there now; None if there is none."""
-    _texts: tuple[str, str]
+    parts: tuple[Difference, ...]
+    """All that differs in the request to the model, if that is what differs and the recorded one is known."""
+    _first: Difference
 
     def __str__(self) -> str:
-        where = shown_name(self.field, LONGEST_LINE)
-        left, right = (shown_name(text, LONGEST_LINE) for text in self._texts)
-        return f"record {self.record} (line {self.line}) differs at {where}\n  recorded: {left}\n  decided:  {right}"
+        first, *others = self.parts or (self._first,)
+        lines = (f"record {self.record} (line {self.line}) differs at {first}", *(f"and at {one}" for one in others))
+        return "\n".join(lines)
 
 
 @frozen
@@ -62,11 +73,16 @@ class ReplayReport:
     """Turns that came to their end."""
     state: AgentState
     """After the last folded record."""
-    divergence: ReplayDivergence | None
-    """None: every decision is the same."""
+    divergences: tuple[ReplayDivergence, ...]
+    """The records whose decisions are others now: all of them, or the first one only."""
     warnings: tuple[str, ...]
     foreign: str
     """Why the folded records don't count as this user's own; empty if they do."""
+
+    @property
+    def divergence(self) -> ReplayDivergence | None:
+        """The first difference; None: every decision is the same."""
+        return self.divergences[0] if self.divergences else None
 
     @property
     def same(self) -> bool:
@@ -90,6 +106,7 @@ def replay(
     engine: CognitiveEngine | Callable[[AgentConfig], CognitiveEngine] | None = None,
     *,
     to: int | None = None,
+    every: bool = False,
 ) -> ReplayReport:
     """Fold the inputs of a journal and compare the decisions with the recorded ones, up to the first difference.
 
@@ -98,6 +115,8 @@ def replay(
         engine: decides instead of the recorded one, which is made again from the journal's header; or what makes one
             of the recorded configuration. Shows what changed agent logic would have decided otherwise.
         to: the record after which to stop; the report's ``state`` is the one then.
+        every: whether to go on after the first difference. Each record is then judged by itself: ``engine`` decides
+            what it would in the state that the session was recorded in.
 
     Raises:
         JournalError: the file is no journal, of another version, or damaged.
@@ -107,22 +126,30 @@ def replay(
         if to is not None and to < 0:
             raise CogstepError(f"{reader.path}: there is no record {to}; the first is 1")
         logic = logic_of(reader.header, engine)
-        writer = DecisionWriter()
+        writer, guide = DecisionWriter(), None if engine is None else _Guide.of(reader.header)
         driver = follower(logic, reader.header.start)
         records = decisions = turns = 0
-        divergence, warnings = None, reader.warnings
+        divergences, warnings = list[ReplayDivergence](), reader.warnings
         for record, damage in islice(_as_they_stand(reader), to):
+            if every and guide is not None:
+                driver.state = guide.state
             transition = driver.restore(record.input)
+            if guide is not None:
+                guide.follow(record)
             records = record.seq
             divergence = compare(record, writer.data(transition.decisions))
             if divergence is not None:
+                if guide is not None:
+                    divergence = guide.explained(divergence, transition.decisions)
+                divergences.append(divergence)
                 warnings = [*warnings, *([] if damage is None else [str(damage)])]
-                break
-            if damage is not None:
+                if not every:
+                    break
+            elif damage is not None:
                 raise damage
             decisions += len(record.decisions)
             turns += any(isinstance(decision, TurnFinished) for decision in transition.decisions)
-        if to is not None and records < to and divergence is None:
+        if to is not None and records < to and not divergences:
             raise CogstepError(f"{reader.path}: there is no record {to}; the newest is {records}")
         return ReplayReport(
             reader.path,
@@ -131,7 +158,7 @@ def replay(
             decisions,
             turns,
             driver.state,
-            divergence,
+            tuple(divergences),
             tuple(warnings),
             reader.foreign,
         )
@@ -176,44 +203,59 @@ def compare(record: Record, decided: list[Any]) -> ReplayDivergence | None:
     """Where a record's decisions first differ from those made now."""
     if record.decisions == decided:  # the usual case, at the speed of C
         return None
-    where, recorded, now = _first_difference(record.decisions, decided, "decisions")
+    first = next(differences(record.decisions, decided, "decisions"))
     return ReplayDivergence(
         record.seq,
         record.seq + 1,  # the header is line 1
-        where,
-        None if recorded is MISSING else recorded,
-        None if now is MISSING else now,
-        (_shown(recorded), _shown(now)),
+        first.field,
+        first.recorded,
+        first.decided,
+        (),
+        first,
     )
 
 
-MISSING = object()
+class _Guide:
+    """The engine that recorded a session, beside one that decides otherwise: it tells what a model was asked then."""
+
+    def __init__(self, driver: Driver) -> None:
+        self._driver = driver
+        self._writer = DecisionWriter()
+        self._decisions: Sequence[Decision] = ()
+        self._is_true = True
+        """Whether it decides what is recorded."""
+
+    @classmethod
+    def of(cls, header: Header) -> _Guide | None:
+        """None for an engine that can't be made from the journal."""
+        try:
+            return cls(follower(engine_of(header), header.start))
+        except CogstepError:
+            return None
+
+    @property
+    def state(self) -> AgentState:
+        return self._driver.state
+
+    def follow(self, record: Record) -> None:
+        self._decisions = self._driver.restore(record.input).decisions
+        self._is_true = compare(record, self._writer.data(self._decisions)) is None
+
+    def explained(self, divergence: ReplayDivergence, decided: Sequence[Decision]) -> ReplayDivergence:
+        """A divergence whose first difference is in a request, with what differs in it."""
+        found = REQUEST.fullmatch(divergence.field)
+        if found is None or not self._is_true:
+            return divergence
+        place = int(found[1])
+        asked = ([one for one in side if not isinstance(one, REPORTS)][place] for side in (self._decisions, decided))
+        before, after = asked
+        if not (isinstance(before, CallModel) and isinstance(after, CallModel)):
+            return divergence
+        parts = tuple(request_differences(before.request, after.request, f"decisions[{place}].request"))
+        if not parts:
+            return divergence
+        first = parts[0]
+        return evolve(divergence, field=first.field, recorded=first.recorded, decided=first.decided, parts=parts)
 
 
-def _first_difference(recorded: Any, decided: Any, path: str) -> tuple[str, Any, Any]:
-    """The path and the two values of the first leaf that differs."""
-    if isinstance(recorded, dict) and isinstance(decided, dict):
-        for name in (*recorded, *(name for name in decided if name not in recorded)):
-            left, right = recorded.get(name, MISSING), decided.get(name, MISSING)
-            if not _same(left, right):
-                return _first_difference(left, right, f"{path}.{name}")
-    elif isinstance(recorded, list) and isinstance(decided, list):
-        for index in range(max(len(recorded), len(decided))):
-            left = recorded[index] if index < len(recorded) else MISSING
-            right = decided[index] if index < len(decided) else MISSING
-            if not _same(left, right):
-                return _first_difference(left, right, f"{path}[{index}]")
-    return path, recorded, decided
-
-
-def _same(left: Any, right: Any) -> bool:
-    """Equal as JSON: ``1`` and ``true`` are not."""
-    return _type(left) is _type(right) and bool(left == right)
-
-
-def _type(value: Any) -> Any:
-    return float if type(value) is int else dict if isinstance(value, Mapping) else type(value)
-
-
-def _shown(value: Any) -> str:
-    return ABSENT if value is MISSING else json.dumps(value, ensure_ascii=False)
+REQUEST = re.compile(r"decisions\[(\d+)\]\.digest")

@@ -55,6 +55,8 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capture
     ) -> subprocess.CompletedProcess[str]:
         with monkeypatch.context() as patch:
             patch.setattr(sys, "stdin", io.StringIO(input))
+            patch.setattr(sys, "path", list(sys.path))
+            before = set(sys.modules)
             if replies is not None:
                 patch.setattr(session, "load_model", lambda *_, **__: ScriptedModel(iter(replies)))
             for name in without:
@@ -62,6 +64,9 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capture
             capsys.readouterr()
             code = main(arguments)
             printed = capsys.readouterr()
+            for name in set(sys.modules) - before:  # a module of this directory is another one in the next
+                if str(getattr(sys.modules[name], "__file__", "")).startswith(str(tmp_path)):
+                    del sys.modules[name]
             return subprocess.CompletedProcess(arguments, code, printed.out, printed.err)
 
     return run

@@ -188,7 +188,7 @@ def test_a_chat_from_a_pipe(here: Cogstep) -> None:
     assert (run.returncode, run.stdout) == (0, "1: 1 messages\n2: 3 messages\n3: 1 messages\n")
     assert "current_time" in run.stderr
     assert "there is no command /nope; /help lists them" in run.stderr
-    assert "/reset  forget the conversation" in run.stderr
+    assert "/reset         forget the conversation" in run.stderr
 
 
 # --------------------------------------------------------------------------------------------------- what can be wrong

@@ -20,14 +20,11 @@ from cognition import (
 from cognition.messages import ResultStatus
 from cognition.shown import shown_text
 from interpreters import events
+from interpreters.cli.pieces import LONGEST_RESULT, Piece, View, result_text
 from interpreters.cli.render import (
-    LONGEST_RESULT,
     RENDERERS,
-    Piece,
-    View,
     call_text,
     render,
-    result_text,
     usage_text,
 )
 from interpreters.observing.events import Event

@@ -143,7 +143,7 @@ def test_a_replay_with_other_logic_shows_what_it_decides(here: Cogstep, tmp_path
     assert done.returncode == 1
     assert "record 2" in done.stdout
     assert "call_tool" in done.stdout
-    assert (wrong.returncode, "write it as module:name" in wrong.stderr) == (2, True)
+    assert (wrong.returncode, "there is no 'nothing' in" in wrong.stderr) == (2, True)
 
 
 def test_foreign_tools_are_named(here: Cogstep, tmp_path: Path) -> None:

@@ -1,0 +1,120 @@
+"""Asking at the terminal what the model wants to know, and whether its plan is the right one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+
+from cognition import Plan, Question
+from cognition.shown import LONGEST_LINE, shown_name
+from interpreters.cli.person import Person
+from interpreters.cli.pieces import Style
+from interpreters.cli.terminal import err
+from interpreters.program.asking import Asked, AskQuestions, PlanAnswer, PlanRequest, QuestionRequest, ReviewPlans
+from interpreters.program.later import LATER, Later
+
+REVIEW = "[y]es, [n]o, or what is to change: "
+
+NOTHING: tuple[str, ...] = ()
+NOBODY = PlanAnswer(False, "nobody is here to review it")
+
+
+def questioner(person: Person) -> AskQuestions:
+    """Who answers the model's questions. Where nobody is here they wait in the recording; without one nobody answers,
+    which cancels the turn.
+    """
+    if not person.is_here:
+        return lambda _request: None if person.recording is None else LATER
+    return lambda request: ask_all(request, person)
+
+
+def reviewer(person: Person) -> ReviewPlans:
+    """Who judges the model's plans. Where nobody is here they wait in the recording; without one they are refused."""
+    if not person.is_here:
+        return lambda _request: NOBODY if person.recording is None else LATER
+    return lambda request: review(request, person)
+
+
+def ask_all(request: QuestionRequest, person: Person) -> Asked:
+    """Ask one question after the other; None if one of them gets no answer."""
+    answers: list[tuple[str, ...]] = []
+    count = len(request.questions)
+    person.output.clear()
+    for number, question in enumerate(request.questions, 1):
+        which = f"({number} of {count}) " if count > 1 else ""
+        _show(person, question_lines(question, which))
+        read = partial(read_choice, question)
+        chosen = person.asked("the question", choice_prompt(question), read, nobody=NOTHING, stopped=NOTHING)
+        if not chosen:
+            return None
+        answers.append(chosen)
+    return answers
+
+
+def review(request: PlanRequest, person: Person) -> PlanAnswer | Later:
+    """Ask whether the model may carry its plan out."""
+    person.output.clear()
+    _show(person, review_lines(request.plan))
+    return person.asked(
+        "the plan", REVIEW, read_review, nobody=NOBODY, stopped=PlanAnswer(False, "the user asked to stop")
+    )
+
+
+def question_lines(question: Question, which: str = "") -> Iterator[tuple[str, Style]]:
+    """The question with its options, one a line."""
+    yield f"? {which}{shown_name(question.text, LONGEST_LINE)}", "warning"
+    for label, option in zip(labels(question), question.options, strict=False):
+        yield f"  {label}  {shown_name(option, LONGEST_LINE)}", "plain"
+
+
+def review_lines(plan: Plan) -> Iterator[tuple[str, Style]]:
+    """The plan with the question whether it may be carried out."""
+    yield "? the model proposes a plan; may it be carried out?", "warning"
+    for number, step in enumerate(plan.steps, 1):
+        yield f"  {number}. {shown_name(step, LONGEST_LINE)}", "plain"
+
+
+def labels(question: Question) -> str:
+    """By what the options are chosen: digits, or letters where an option is a number itself."""
+    return "abcd" if any(option.strip().isdecimal() for option in question.options) else "1234"
+
+
+def choice_prompt(question: Question) -> str:
+    letters = labels(question)
+    several = ", several with commas between them," if question.multiple else ""
+    return f"{letters[0]} to {letters[len(question.options) - 1]}{several} or your own words: "
+
+
+def read_choice(question: Question, line: str) -> tuple[str, ...] | None:
+    """The options that a line names by label or word, or the line itself as an answer of the user's own; None for an
+    empty line and for a digit that is no label.
+    """
+    parts = [part.strip() for part in line.split(",")] if question.multiple else [line.strip()]
+    parts = [part for part in parts if part]
+    letters = labels(question)
+    named = {option.strip().casefold(): option for option in question.options}
+    named |= dict(zip(letters, question.options, strict=False))
+    if parts and all(part.casefold() in named for part in parts):
+        chosen = {named[part.casefold()] for part in parts}
+        return tuple(option for option in question.options if option in chosen)
+    if not parts or (letters == "1234" and all(len(part) == 1 and part.isdecimal() for part in parts)):
+        return None
+    return (line.strip(),)
+
+
+def read_review(line: str) -> PlanAnswer | None:
+    """A plan's judgement: yes, no, or else what is to change; None for an empty line."""
+    match line.strip().casefold():
+        case "":
+            return None
+        case "y" | "yes":
+            return PlanAnswer(True)
+        case "n" | "no":
+            return PlanAnswer(False)
+        case _:
+            return PlanAnswer(False, line.strip())
+
+
+def _show(person: Person, lines: Iterator[tuple[str, Style]]) -> None:
+    write: Callable[[], object] = lambda: err().write_lines(lines, whole=True)  # noqa: E731 - typed, for the checker
+    person.output.attempt(write)

@@ -1,0 +1,166 @@
+"""The tools of a session: those that come with cogstep, by name, and the user's own, by ``MODULE:NAME``."""
+
+from __future__ import annotations
+
+import argparse
+import inspect
+from collections import abc
+from collections.abc import Callable, Iterable
+from functools import partial
+from pathlib import Path
+from typing import Any, get_args, get_origin, get_type_hints
+
+from cognition import ToolSpec
+from interpreters.cli.errors import CommandError
+from interpreters.cli.modules import called, load_named
+from interpreters.recording.journal import Header, JournalReader
+from interpreters.tools.external import as_tools
+from interpreters.tools.schema import UNIONS
+from interpreters.tools.tool import Tool
+
+AnyTool = Tool[..., Any]
+
+NO_TOOLS = (str, bytes, bytearray, abc.Mapping, abc.Set, type)
+"""What can be gone through, and is no list of tools. A set has no order, which models are told tools in."""
+
+
+def directory(options: argparse.Namespace) -> Path:
+    """The directory that tools are kept inside."""
+    root = Path(options.cwd if options.cwd is not None else ".")
+    if not root.is_dir():
+        raise CommandError(f"--cwd {root} is no directory; name one that exists")
+    return root
+
+
+def choose_tools(options: argparse.Namespace) -> tuple[AnyTool, ...]:
+    """The tools that were asked for: those of cogstep in their usual order whatever the order of their names, since
+    models learn it, then the user's own in the order in which they were named.
+    """
+    root = directory(options)
+    if options.no_tools:
+        return ()
+    if options.tools is None:
+        return _standard(root)
+    ours = _standard(root)
+    known = [tool.spec.name for tool in ours]
+    for name in options.tools:
+        if ":" not in name and name not in known:
+            raise CommandError(
+                f"--tools: there is no tool {name!r}; there are {', '.join(known)}, and MODULE:NAME for your own"
+            )
+    return _unlike((*(tool for tool in ours if tool.spec.name in options.tools), *own_tools(options, root)))
+
+
+def recorded_tools(header: Header, path: str, options: argparse.Namespace, root: Path) -> tuple[AnyTool, ...]:
+    """The tools that a session was recorded with, in this directory: the user's own, and those of cogstep.
+
+    Raises:
+        CommandError: it was recorded with tools that nobody has named.
+    """
+    named = {tool.spec.name: tool for tool in own_tools(options, root)}
+    ours = {tool.spec.name: tool for tool in _standard(root)}
+    names = [tool.name for tool in header.config.tools] if header.config is not None else list(named)
+    foreign = [name for name in names if name not in named and name not in ours]
+    if foreign:
+        there = f"; in {', '.join(options.tools)} there are {', '.join(named) or 'none'}" if named else ""
+        raise CommandError(
+            f"{path} was recorded with tools of another program ({', '.join(foreign)}){there}; "
+            "name the module that has them, as in --tools my_tools:TOOLS"
+        )
+    return tuple(named.get(name) or ours[name] for name in names)
+
+
+def read_header(path: str) -> Header:
+    with JournalReader(path) as reader:
+        return reader.header
+
+
+def own_tools(options: argparse.Namespace, root: Path) -> tuple[AnyTool, ...]:
+    """The tools of the modules that ``--tools`` names."""
+    return _unlike(tool for name in options.tools or () if ":" in name for tool in _tools_of(name, root))
+
+
+def _standard(root: Path) -> tuple[AnyTool, ...]:
+    from interpreters import toolbox
+
+    return tuple(toolbox.standard_tools(root))
+
+
+def _unlike(tools: Iterable[AnyTool]) -> tuple[AnyTool, ...]:
+    """The tools, one that was named twice once; two of one name are an error."""
+    found: dict[str, AnyTool] = {}
+    for tool in tools:
+        name = tool.spec.name
+        if found.setdefault(name, tool) is not tool and found[name].function is not tool.function:
+            raise CommandError(f"--tools: two tools are named {name!r}; give one of them another name")
+    return tuple(found.values())
+
+
+def _tools_of(name: str, root: Path) -> tuple[AnyTool, ...]:
+    found = load_named("--tools", name)
+    if _is_function(found) and (arguments := _called_with(found, root)) is not None:
+        found = called("--tools", name, found, *arguments)
+    listed: tuple[Any, ...]
+    if isinstance(found, Tool | ToolSpec) or _is_function(found):
+        listed = (found,)
+    elif isinstance(found, NO_TOOLS) or not isinstance(found, Iterable):
+        if inspect.iscoroutine(found):
+            found.close()
+        raise CommandError(f"--tools {name} is {_kind(found)}; {WANTED}")
+    else:
+        listed = called("--tools", name, tuple, found)
+    for one in listed:
+        if not isinstance(one, Tool | ToolSpec) and (isinstance(one, type) or not callable(one)):
+            raise CommandError(f"--tools {name} has {_kind(one)} in it; {WANTED}")
+    return tuple(called("--tools", name, as_tools, listed))
+
+
+WANTED = "it has to be a list of functions, tools or ToolSpecs, one of these, or a function that gives them"
+
+
+def _kind(value: object) -> str:
+    if isinstance(value, type):
+        return f"the class {value.__name__}"
+    return "None" if value is None else f"of the type {type(value).__name__}"
+
+
+def _is_function(value: object) -> bool:
+    return inspect.isroutine(value) or isinstance(value, partial)
+
+
+def _called_with(function: Callable[..., Any], root: Path) -> tuple[Any, ...] | None:
+    """What a function that makes tools is called with; None for one that is a tool itself, and must not be called.
+
+    A function makes tools if it says that it returns them; it may take the directory then. One that doesn't say what it
+    returns makes tools if it takes nothing.
+    """
+    try:
+        taken = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):  # written in C, and says nothing of itself
+        return None
+    required = [
+        one for one in taken if one.default is one.empty and one.kind not in (one.VAR_POSITIONAL, one.VAR_KEYWORD)
+    ]
+    try:
+        hints = get_type_hints(function)
+    except Exception:  # it names what is imported for type checkers only
+        hints = {}
+    if "return" not in hints:
+        return None if required else ()
+    if not _may_be_tools(hints["return"]) or len(required) > 1:
+        return None
+    return (root,) if required else ()
+
+
+def _may_be_tools(hint: Any) -> bool:
+    """Whether a type is that of a tool, or of some: a list of texts is neither."""
+    kind, inner = get_origin(hint) or hint, [one for one in get_args(hint) if one is not Ellipsis]
+    if hint is Any or kind is abc.Callable:
+        return True
+    if kind in UNIONS:
+        return any(map(_may_be_tools, inner))
+    if not isinstance(kind, type) or issubclass(kind, NO_TOOLS):
+        return False
+    return issubclass(kind, Tool | ToolSpec) or (
+        issubclass(kind, abc.Iterable) and (not inner or any(map(_may_be_tools, inner)))
+    )

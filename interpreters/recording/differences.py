@@ -1,0 +1,111 @@
+"""Where two values differ that ought to be the same: plain data, and requests to a model part by part."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from attrs import fields, frozen
+
+from cognition import GenerationOptions, ModelRequest, to_data
+from cognition.shown import LONGEST_LINE, shown_name
+
+ABSENT = "(nothing)"
+"""How a value that only the other side has is shown."""
+
+BEFORE = 40
+"""Characters that are shown of two long texts before the place where they part."""
+
+MISSING = object()
+
+
+@frozen
+class Difference:
+    """One value that differs. As text: where, and two lines, side by side."""
+
+    field: str
+    """Where it is, such as ``decisions[0].request.options.temperature``."""
+    recorded: Any
+    """The recorded value; None if there is none."""
+    decided: Any
+    """The value now; None if there is none."""
+    _texts: tuple[str, str]
+
+    def __str__(self) -> str:
+        left, right = (shown_name(text, LONGEST_LINE) for text in self._texts)
+        return f"{shown_name(self.field, LONGEST_LINE)}\n  recorded: {left}\n  decided:  {right}"
+
+
+def differences(recorded: Any, decided: Any, path: str) -> Iterator[Difference]:
+    """All leaves of plain data that differ, in order."""
+    if isinstance(recorded, dict) and isinstance(decided, dict):
+        for name in (*recorded, *(name for name in decided if name not in recorded)):
+            left, right = recorded.get(name, MISSING), decided.get(name, MISSING)
+            if not _same(left, right):
+                yield from differences(left, right, f"{path}.{name}")
+    elif isinstance(recorded, list) and isinstance(decided, list):
+        for index in range(max(len(recorded), len(decided))):
+            left = recorded[index] if index < len(recorded) else MISSING
+            right = decided[index] if index < len(decided) else MISSING
+            if not _same(left, right):
+                yield from differences(left, right, f"{path}[{index}]")
+    else:
+        yield _difference(path, recorded, decided)
+
+
+def request_differences(recorded: ModelRequest, decided: ModelRequest, path: str) -> Iterator[Difference]:
+    """What differs in two requests: the system prompt, tools by name, each option, and the first message."""
+    if recorded.system != decided.system:
+        yield _difference(f"{path}.system", recorded.system, decided.system)
+    then, now = ({tool.name: to_data(tool) for tool in request.tools} for request in (recorded, decided))
+    for name in (*then, *(name for name in now if name not in then)):
+        if then.get(name) != now.get(name):
+            yield from differences(then.get(name, MISSING), now.get(name, MISSING), f"{path}.tools.{name}")
+    if then == now and list(then) != list(now):  # prompts name them in another order
+        yield _difference(f"{path}.tools", list(then), list(now))
+    for option in fields(GenerationOptions):
+        left, right = (getattr(request.options, option.name) for request in (recorded, decided))
+        if not _same(left, right):
+            yield _difference(f"{path}.options.{option.name}", left, right)
+    if recorded.protocol != decided.protocol:
+        yield _difference(f"{path}.protocol", recorded.protocol, decided.protocol)
+    if len(recorded.messages) != len(decided.messages):
+        yield _difference(f"{path}.messages.length", len(recorded.messages), len(decided.messages))
+        return
+    for index, (left, right) in enumerate(zip(recorded.messages, decided.messages, strict=True)):
+        if left is not right and left != right:
+            yield from differences(to_data(left), to_data(right), f"{path}.messages[{index}]")
+            return
+
+
+def _difference(path: str, recorded: Any, decided: Any) -> Difference:
+    return Difference(
+        path,
+        None if recorded is MISSING else recorded,
+        None if decided is MISSING else decided,
+        _shown_together(recorded, decided),
+    )
+
+
+def _same(left: Any, right: Any) -> bool:
+    """Equal as JSON: ``1`` and ``true`` are not."""
+    return _type(left) is _type(right) and bool(left == right)
+
+
+def _type(value: Any) -> Any:
+    return float if type(value) is int else dict if isinstance(value, Mapping) else type(value)
+
+
+def _shown_together(left: Any, right: Any) -> tuple[str, str]:
+    """Both as JSON; of two texts that begin alike, from a little before the place where they part."""
+    if isinstance(left, str) and isinstance(right, str):
+        alike = next((place for place, pair in enumerate(zip(left, right, strict=False)) if pair[0] != pair[1]), None)
+        begin = (min(len(left), len(right)) if alike is None else alike) - BEFORE
+        if begin > 0:
+            return f"…{_shown(left[begin:])}", f"…{_shown(right[begin:])}"
+    return _shown(left), _shown(right)
+
+
+def _shown(value: Any) -> str:
+    return ABSENT if value is MISSING else json.dumps(value, ensure_ascii=False)
