@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import lru_cache, partial
 from typing import Any
 
 from runtime.templates.markers import Markers
@@ -31,6 +32,9 @@ MARKS = re.compile(rf"({LEAD}|\\ufdef)(?:({MARKING}|\\ufded)|(?:{ITSELF}|\\ufdee
 """What ``Shield`` has put in; templates that write JSON in ASCII, or a value as Python does, write it with escapes."""
 
 VISIBLE = re.compile(r"\S")
+
+REMEMBERED_TEXTS, LONGEST_REMEMBERED = 4096, 2048
+"""How many texts one shield keeps with their marks, and the length of the longest of them, in characters."""
 
 SCHEMA_WORDS = frozenset(
     "type properties required items enum description title default const format additionalProperties anyOf oneOf allOf "
@@ -54,27 +58,15 @@ class Shield:
     """
 
     def __init__(self, markers: Markers) -> None:
+        self._known = lru_cache(REMEMBERED_TEXTS)(partial(_with_marks, markers))
         self._markers = markers
 
     def text(self, content: str) -> str:
-        """The content with its marks; the same where it can write no marker."""
-        markers = self._markers
-        marked = {start + 1 for start, _ in markers.hidden.spans(content)}
-        if (visible := VISIBLE.search(content)) is not None:
-            # Never before a space at either end: a template that trims would leave the mark to what comes next.
-            first, last = visible.start(), len(content.rstrip()) - 1
-            bare = content[first : last + 1]
-            if markers.ends_in(bare) or markers.completed_by(bare):
-                marked.add(first)
-            if markers.begins_in(bare):
-                marked.add(last)
-        if not marked and not TAKEN.search(content):
-            return content
-        made, before = list[str](), 0
-        for place in (*sorted(marked), len(content)):
-            made.append(TAKEN.sub(_as_itself, content[before:place]))
-            before = place
-        return MARK.join(made)
+        """The content with its marks; the same where it can write no marker.
+
+        Each step of a session shows what the one before has shown, so what was marked lately is known.
+        """
+        return self._known(content) if len(content) <= LONGEST_REMEMBERED else _with_marks(self._markers, content)
 
     def data(self, value: Any) -> Any:
         """The same for all texts in JSON data, keys included."""
@@ -104,6 +96,26 @@ class Shield:
                 return [self.schema(item, place) for item in value]
             case _:
                 return value
+
+
+def _with_marks(markers: Markers, content: str) -> str:
+    """See ``Shield.text``."""
+    marked = {start + 1 for start, _ in markers.hidden.spans(content)}
+    if (visible := VISIBLE.search(content)) is not None:
+        # Never before a space at either end: a template that trims would leave the mark to what comes next.
+        first, last = visible.start(), len(content.rstrip()) - 1
+        bare = content[first : last + 1]
+        if markers.ends_in(bare) or markers.completed_by(bare):
+            marked.add(first)
+        if markers.begins_in(bare):
+            marked.add(last)
+    if not marked and not TAKEN.search(content):
+        return content
+    made, before = list[str](), 0
+    for place in (*sorted(marked), len(content)):
+        made.append(TAKEN.sub(_as_itself, content[before:place]))
+        before = place
+    return MARK.join(made)
 
 
 def _as_itself(found: re.Match[str]) -> str:
