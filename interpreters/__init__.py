@@ -26,6 +26,12 @@ if TYPE_CHECKING:
     from interpreters.agents.agent import Agent as Agent
     from interpreters.agents.answers import AnswerError as AnswerError, StructuredResult as StructuredResult
     from interpreters.agents.async_agent import AsyncAgent as AsyncAgent
+    from interpreters.agents.chat_messages import (
+        ImportedMessages as ImportedMessages,
+        MessagesError as MessagesError,
+        export_messages as export_messages,
+        import_messages as import_messages,
+    )
     from interpreters.agents.options import AgentOptions as AgentOptions, ProgramOptions as ProgramOptions
     from interpreters.agents.results import RunResult as RunResult, Suspended as Suspended
     from interpreters.hosting import (
@@ -63,6 +69,7 @@ HOMES: dict[str, str] = {
     "agents.agent": "Agent",
     "agents.answers": "AnswerError StructuredResult",
     "agents.async_agent": "AsyncAgent",
+    "agents.chat_messages": "ImportedMessages MessagesError export_messages import_messages",
     "agents.options": "AgentOptions ProgramOptions",
     "agents.results": "RunResult Suspended",
     "hosting": "AgentHandle AgentHost HostDiedError HostError HostTimeoutError ModelChoice",

@@ -24,6 +24,7 @@ from cognition.checking import nearest, shown
 from interpreters.agents.answers import StructuredResult, answer_schema
 from interpreters.agents.options import AgentOptions, ProgramOptions, configured, filled
 from interpreters.agents.results import RunResult, Suspended
+from interpreters.agents.standing import check_state
 from interpreters.driver import Driver
 from interpreters.loop.clock import Clock
 from interpreters.observing.events import Observer
@@ -57,6 +58,8 @@ class Parts:
     journal: Journal | None
     owns_model: bool
     clock: Clock | None
+    start: AgentState | None
+    """Where the session begins; None for a new one."""
     weakened: Mapping[str, tuple[Weakened, ...]]
     """Of each tool whose calls are not held to all of its schema: what is left to the check after the call."""
     warnings: tuple[str, ...]
@@ -76,11 +79,14 @@ def assemble(
     """The parts of a new session; ``start``, ``origin`` and ``veil`` are those of a fork.
 
     Raises:
-        ConfigError: the configuration contradicts itself.
+        ConfigError: the configuration contradicts itself, or the given state does.
         JournalError: the recording can't begin.
     """
     tools = as_tools(tools)
     given = filled(given, AgentOptions)
+    kept = given["state"]
+    if kept is not None:
+        check_state(kept)
     fields = configured(given)
     if given["context_tokens"] is None:
         fields["context_tokens"] = model.describe().context_tokens
@@ -97,8 +103,11 @@ def assemble(
     if path is not None:  # what is recorded is what the engine works with
         veil = veil or make_veil(given, tools)
         config, redacted = veil.hide(config)
+        if kept is not None:  # a placeholder in it is a text like any other: nobody gets a secret by writing one
+            kept = veil.hide(kept)[0]
         program = evolve(program, reveal=veil.reveal)
     engine = program.engine(config)
+    start = kept if start is None else start
     journal = None
     if path is not None:
         program.check(engine)  # before the recording begins: no file is left behind by a mistake
@@ -115,7 +124,7 @@ def assemble(
             redacted=redacted,
         )
         journal.veil = veil
-    return make_parts(config, engine, program, journal, given)
+    return make_parts(config, engine, program, journal, given, start)
 
 
 def make_veil(given: ProgramOptions, tools: Iterable[Tool[..., Any]], after: int = 0) -> Veil:
@@ -131,7 +140,12 @@ def make_program(model: Runtime, tools: Iterable[Tool[..., Any]], session: str, 
 
 
 def make_parts(
-    config: AgentConfig, engine: CognitiveEngine, program: Program, journal: Journal | None, full: ProgramOptions
+    config: AgentConfig,
+    engine: CognitiveEngine,
+    program: Program,
+    journal: Journal | None,
+    full: ProgramOptions,
+    start: AgentState | None,
 ) -> Parts:
     """As ``make_program``, for all parts of the session."""
     return Parts(
@@ -142,6 +156,7 @@ def make_parts(
         journal=journal,
         owns_model=full["owns_model"],
         clock=full["clock"],
+        start=start,
         weakened=weakened_tools(config.offered, program.model.describe().format) if config.options.constrain else {},
         warnings=(*_idle_rules(config), *([journal.warning] if journal is not None and journal.warning else [])),
     )

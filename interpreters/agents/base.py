@@ -22,6 +22,7 @@ from interpreters.agents.assembly import NO_TYPE, Parts, assemble, start_of_turn
 from interpreters.agents.options import AgentOptions, ProgramOptions, as_help
 from interpreters.agents.results import RunResult
 from interpreters.agents.resuming import fork_parts, reopen, take_up
+from interpreters.agents.standing import in_flight_of
 from interpreters.loop.errors import AgentClosedError
 from interpreters.loop.interpreter import Interpreter
 from interpreters.loop.letters import Turn
@@ -96,7 +97,7 @@ class BaseAgent:
             ReplayDivergedError: it was recorded by other agent logic.
         """
         agent, reopened = cls.__new__(cls), reopen(path, model, tools, given)
-        agent._begin(reopened.parts, reopened.header.start)
+        agent._begin(reopened.parts)
         try:
             take_up(reopened, agent._interpreter.driver)
         except BaseException:
@@ -135,11 +136,10 @@ class BaseAgent:
             CogstepError: there is no such turn; and what the constructor raises.
         """
         agent = cls.__new__(cls)
-        parts, state = fork_parts(path, model, tools, system, turn, foreign, given)
-        agent._begin(parts, state)
+        agent._begin(fork_parts(path, model, tools, system, turn, foreign, given))
         return agent
 
-    def _begin(self, parts: Parts, state: AgentState | None = None) -> None:
+    def _begin(self, parts: Parts) -> None:
         self.model = parts.program.model
         self.session = parts.program.session
         self.config = parts.config
@@ -150,7 +150,7 @@ class BaseAgent:
         self._returns: Any = NO_TYPE
         """The type of the answer that the open turn waits to give."""
         self._resting = False
-        """Resumed, and not gone on with yet."""
+        """Taken up again, and not gone on with yet."""
         try:
             self._interpreter = self._kind(
                 parts.engine,
@@ -163,9 +163,12 @@ class BaseAgent:
                     **self._delivery,
                 ),
                 recorder=parts.journal,
-                state=state,
+                state=parts.start,
                 clock=parts.clock,
             )
+            if parts.start is not None:
+                self._interpreter.driver.in_flight |= in_flight_of(parts.engine, parts.start)
+                self._resting = self.unfinished
         except BaseException:
             self._let_go()
             raise

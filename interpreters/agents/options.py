@@ -17,6 +17,7 @@ from attrs import frozen
 
 from cognition import (
     AgentConfig,
+    AgentState,
     CognitiveEngine,
     GenerationOptions,
     Limits,
@@ -137,6 +138,10 @@ class AgentOptions(ProgramOptions, Configuring, total=False):
     """What `Agent`, `AsyncAgent` and their `fork` take beside the model, the tools and the system prompt."""
 
     session: Annotated[str | None, Option(None, "The name of the session. None: a new one, drawn at random.")]
+    state: Annotated[
+        AgentState | None,
+        Option(None, "Where the session stands at its beginning: what `agent.state` gave, or `import_messages`."),
+    ]
 
 
 class HandleOptions(Carrying, Configuring, total=False):

@@ -73,7 +73,8 @@ def reopen(path: str | os.PathLike[str], model: Runtime, tools: Iterable[Usable]
     except BaseException:
         journal.close()
         raise
-    return Reopened(make_parts(config, engine, program, journal, full), header, records, tuple(reader.warnings))
+    parts = make_parts(config, engine, program, journal, full, header.start)
+    return Reopened(parts, header, records, tuple(reader.warnings))
 
 
 def take_up(reopened: Reopened, driver: Driver) -> None:
@@ -122,8 +123,8 @@ def fork_parts(
     turn: int | None,
     foreign: bool,
     given: AgentOptions,
-) -> tuple[Parts, AgentState]:
-    """The parts of a new session that begins where a recorded one stood after a turn, and that state.
+) -> Parts:
+    """The parts of a new session that begins where a recorded one stood after a turn.
 
     Of a recording that somebody else wrote, the state is made of its conversation alone, and nothing is as recorded.
 
@@ -133,6 +134,8 @@ def fork_parts(
         CogstepError: there is no such turn.
     """
     tools = as_tools(tools)
+    if given.get("state") is not None:
+        raise ConfigError("fork: the session begins where the recorded one stood; state= is for a new one")
     standing = state_after(path, turn, foreign=foreign)
     state, origin = standing.state, Origin(standing.header.session, standing.turn, bool(standing.foreign))
     recorded = given.get("journal") is not None
@@ -140,7 +143,7 @@ def fork_parts(
         veil = make_veil(given, tools)
         if recorded:  # else a placeholder that somebody wrote would be shown as the secret that has its name here
             state = veil.hide(state)[0]
-        return assemble(model, tools, system or "", given, start=state, origin=origin, veil=veil), state
+        return assemble(model, tools, system or "", given, start=state, origin=origin, veil=veil)
     veil = make_veil(given, tools, standing.secrets)
     config = veil.reveal(standing.header.config or AgentConfig())
     # The context is the model's, which may be another one than then.
@@ -149,7 +152,7 @@ def fork_parts(
     if not recorded:  # then nothing is hidden from here on
         state = veil.reveal(state)
     merged: Any = defaults | {name: value for name, value in given.items() if value is not None}
-    return assemble(model, tools, text, merged, start=state, origin=origin, veil=veil), state
+    return assemble(model, tools, text, merged, start=state, origin=origin, veil=veil)
 
 
 def state_after(path: str | os.PathLike[str], turn: int | None, *, foreign: bool = False) -> Standing:

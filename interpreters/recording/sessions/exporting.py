@@ -83,12 +83,12 @@ def as_openai(transcript: Transcript, *, reasoning: bool = False) -> list[dict[s
         for tool in config.offered
     ]
     return [
-        {"messages": [*system, *_openai_messages(messages, reasoning)], **({"tools": tools} if tools else {})}
+        {"messages": [*system, *openai_messages(messages, reasoning)], **({"tools": tools} if tools else {})}
         for messages in transcript.messages()
     ]
 
 
-def _openai_messages(messages: Sequence[Message], reasoning: bool) -> Iterator[dict[str, Any]]:
+def openai_messages(messages: Sequence[Message], reasoning: bool) -> Iterator[dict[str, Any]]:
     open_calls: list[str] = []
     for message in messages:
         if not isinstance(message, ToolMessage):

@@ -166,7 +166,7 @@ def test_nothing_raw_comes_of_any_value(door: Callable[..., Any], data: st.DataO
         (lambda: Agent(model(), mode="plan"), "Agent has no option 'mode'"),
         (lambda: Agent(model(), limit=Limits()), "did you mean 'limits'?"),
         (lambda: Agent(model(), temperature=1), "write options=GenerationOptions(temperature=...)"),
-        (lambda: Agent(model(), state=None), "Agent has no option 'state'"),
+        (lambda: Agent(model(), state={}), "Agent: state must be an AgentState or None"),
         (lambda: Agent(model(), hooks={"before_tools": print}), "did you mean 'before_tool'?"),
         (lambda: Agent("gpt-4"), "model must be a Runtime, such as load_model() gives, not 'gpt-4'"),
         (lambda: Agent(), "Agent needs model"),

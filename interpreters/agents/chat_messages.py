@@ -1,0 +1,277 @@
+"""Conversations in the form of OpenAI's chat API, which many programs keep: read with care, and written.
+
+    imported = import_messages(json.loads(row))
+    agent = Agent(model, tools, imported.system, state=imported.state)
+    ...
+    row = json.dumps(export_messages(agent.state, system=imported.system))
+
+https://platform.openai.com/docs/api-reference/chat/create
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from attrs import define, field, frozen
+
+from cognition import AgentState, AssistantMessage, CodecError, ConfigError, Message, ToolCall, ToolMessage, UserMessage
+from cognition.checking import shown
+from cognition.phases import Acting, Settled
+from cognition.strict_json import DECODER
+from interpreters.agents.adopting import conversation_of
+from interpreters.recording.sessions.exporting import openai_messages
+
+ROLES = ("system", "developer", "user", "assistant", "tool")
+
+KNOWN: Mapping[str, tuple[str, ...]] = {
+    "system": (),
+    "developer": (),
+    "user": (),
+    "assistant": ("tool_calls", "reasoning_content", "refusal"),
+    "tool": ("tool_call_id",),
+}
+"""The fields of a message by its role, beside ``role`` and ``content``."""
+
+
+class MessagesError(CodecError):
+    """Messages that are no conversation: each problem with its place, such as ``$[3].tool_call_id``."""
+
+
+@frozen
+class ImportedMessages:
+    """A conversation that was read."""
+
+    state: AgentState
+    """A session at rest before its first turn, that knows what was said."""
+    system: str
+    """What stood in messages of the roles ``system`` and ``developer`` before all others; empty if there were none."""
+    left_out: tuple[str, ...]
+    """What a session has no place for, one sentence each; empty where all of it was carried over."""
+
+
+def import_messages(messages: Iterable[Mapping[str, Any]]) -> ImportedMessages:
+    """The conversation in messages of OpenAI's chat API, as a state to begin a session with.
+
+    Each call has to have one result, behind the reply that asked for it and before anybody speaks again; results may
+    stand in any order, and are put into that of their calls. Ids are given anew. A part that is no text, fields such as
+    ``name`` and ``annotations``: what has no place in a session is left out, and said in ``left_out``.
+
+    Raises:
+        MessagesError: they are no such messages: an unknown role, a result without a call or a call without a result, a
+            missing id, arguments that are no JSON object; names each place.
+    """
+    if isinstance(messages, str | bytes | Mapping) or not isinstance(messages, Iterable):
+        raise MessagesError(("$", f"expected a list of messages, got {shown(messages)}; decode it with json.loads"))
+    reader = _Reader()
+    for number, message in enumerate(messages):
+        reader.read(f"$[{number}]", message)
+    reader.close_calls()
+    if reader.problems:
+        raise MessagesError(*reader.problems)
+    return ImportedMessages(conversation_of(reader.messages), "\n\n".join(reader.system), tuple(reader.left_out))
+
+
+def export_messages(
+    state: AgentState | Iterable[Message], *, system: str = "", reasoning: bool = False
+) -> list[dict[str, Any]]:
+    """A conversation as messages of OpenAI's chat API.
+
+    Every call is answered by exactly one ``tool`` message with its id, right behind the reply that asked for it; one
+    that still waits, by a text that says so. How a call ended, whether a reply was cut, and what is not a message (the
+    plan, tasks, mode, approvals "from now on", budgets) have no place there: ``to_data(state)`` keeps all of it.
+
+    Args:
+        state: what ``agent.state`` gave; or messages, such as ``result.messages``.
+        system: the system prompt, which no state holds; empty for no such message.
+        reasoning: whether to add what the model thought, as ``reasoning_content``: several servers know that field,
+            and OpenAI's own refuses it.
+    """
+    given: Any = state.history if isinstance(state, AgentState) else state
+    if not isinstance(given, Iterable):
+        raise ConfigError(f"export_messages takes a state or messages, not {shown(given)}; give agent.state")
+    messages: list[Message] = list(given)
+    for message in messages:
+        if not isinstance(message, Message):
+            raise ConfigError(f"export_messages takes a state or messages of the core, and {shown(message)} is none")
+    if isinstance(state, AgentState) and isinstance(state.phase, Acting):  # results that wait for those of other calls
+        for slot in state.phase.slots:
+            if isinstance(slot.status, Settled):
+                result = slot.status.result
+                messages.append(ToolMessage("", slot.call.id, slot.call.name, result.content, result.status))
+    first = [{"role": "system", "content": system}] if system else []
+    return [*first, *openai_messages(messages, reasoning)]
+
+
+@define
+class _Reader:
+    """Reads messages one by one, and notes every problem with its place."""
+
+    messages: list[Message] = field(factory=list)
+    system: list[str] = field(factory=list)
+    problems: list[tuple[str, str]] = field(factory=list)
+    left_out: list[str] = field(factory=list)
+    _open: dict[str, str] = field(factory=dict)
+    """The calls of the newest reply that have no result yet: each id with its place."""
+    _answered: set[str] = field(factory=set)
+    """Those that have one."""
+    _names: dict[str, str] = field(factory=dict)
+    """The name of each of them."""
+
+    def read(self, path: str, message: Any) -> None:
+        if not isinstance(message, Mapping):
+            self._wrong(path, f"expected an object, got {shown(message)}; of an SDK's object, give model_dump()")
+            return
+        role = message.get("role")
+        if not isinstance(role, str) or role not in ROLES:
+            what = "the field is missing" if "role" not in message else f"unknown role {shown(role)}"
+            self._wrong(f"{path}.role", f"{what}; expected one of: {', '.join(ROLES)}")
+            return
+        self._note_rest(path, message, role)
+        if role == "tool":
+            self._read_result(path, message)
+            return
+        self.close_calls()
+        if role == "assistant":
+            self._read_reply(path, message)
+            return
+        text = self._text(path, message)
+        if role == "user":
+            self.messages.append(UserMessage("", text))
+        elif self.messages:
+            self.messages.append(UserMessage("", text, "engine"))
+            self._leave_out(path, "a system message amid the conversation is carried over as a note to the model")
+        else:
+            self.system.append(text)
+
+    def close_calls(self) -> None:
+        """See that the newest reply's calls all have their results: somebody else speaks, or nobody any more."""
+        for call, path in self._open.items():
+            self._wrong(path, f"the call {shown(call)} has no result; a message of the role 'tool' has to follow")
+        self._open, self._answered, self._names = {}, set(), {}
+
+    def _read_reply(self, path: str, message: Mapping[str, Any]) -> None:
+        calls = message.get("tool_calls")
+        calls = [] if calls is None else calls
+        if not isinstance(calls, list | tuple):
+            self._wrong(f"{path}.tool_calls", f"expected an array, got {shown(calls)}")
+            calls = []
+        refusal = self._optional_text(path, message, "refusal")
+        text = self._text(path, message, may_miss=bool(calls) or bool(refusal)) or refusal
+        if refusal:
+            self._leave_out(f"{path}.refusal", "a refusal is carried over as an answer" if text == refusal else "")
+        read = [self._read_call(f"{path}.tool_calls[{number}]", call) for number, call in enumerate(calls)]
+        reasoning = self._optional_text(path, message, "reasoning_content")
+        self.messages.append(AssistantMessage("", text, reasoning, tuple(call for call in read if call is not None)))
+
+    def _read_call(self, path: str, call: Any) -> ToolCall | None:
+        if not isinstance(call, Mapping):
+            self._wrong(path, f"expected an object, got {shown(call)}")
+            return None
+        function, kind = call.get("function"), call.get("type", "function")
+        if kind != "function" or not isinstance(function, Mapping):
+            self._wrong(path, "only calls of functions can be carried over: {'type': 'function', 'function': {...}}")
+            return None
+        call_id = self._required_text(path, call, "id")
+        name = self._required_text(f"{path}.function", function, "name")
+        arguments = self._arguments(f"{path}.function.arguments", function.get("arguments", ""))
+        if not call_id:
+            return None
+        if call_id in self._open:
+            self._wrong(f"{path}.id", f"two calls of this reply have the id {shown(call_id)}")
+            return None
+        self._open[call_id], self._names[call_id] = path, name
+        return ToolCall(call_id, name, arguments)
+
+    def _arguments(self, path: str, arguments: Any) -> str:
+        """As text, to the byte; of an object, as several servers give them, as JSON."""
+        if isinstance(arguments, Mapping):
+            try:
+                arguments = json.dumps(arguments, ensure_ascii=False, allow_nan=False)
+            except (TypeError, ValueError, RecursionError) as error:
+                self._wrong(path, f"the arguments have no form in JSON: {error}")
+                return "{}"
+        if not isinstance(arguments, str):
+            self._wrong(path, f"expected a text of JSON, got {shown(arguments)}")
+            return "{}"
+        if not arguments.strip():  # of a call without any
+            return "{}"
+        try:
+            if isinstance(DECODER.decode(arguments), dict):
+                return arguments
+            self._wrong(path, "the arguments are no JSON object")
+        except (ValueError, RecursionError) as error:
+            self._wrong(path, f"the arguments can't be read: {error}")
+        return "{}"
+
+    def _read_result(self, path: str, message: Mapping[str, Any]) -> None:
+        text = self._text(path, message)
+        call_id = self._required_text(path, message, "tool_call_id")
+        if not call_id:
+            return
+        if call_id in self._answered:
+            self._wrong(f"{path}.tool_call_id", f"the call {shown(call_id)} has a result already")
+        elif call_id not in self._open:
+            self._wrong(
+                f"{path}.tool_call_id", f"no call {shown(call_id)} stands open: a result follows the reply that asked"
+            )
+        else:
+            del self._open[call_id]
+            self._answered.add(call_id)
+            self.messages.append(ToolMessage("", call_id, self._names[call_id], text))
+
+    # ------------------------------------------------------------------------------------------------------- fields
+
+    def _text(self, path: str, message: Mapping[str, Any], *, may_miss: bool = False) -> str:
+        """What was said: a text, or the texts of a list of parts, an empty line between them."""
+        content, path = message.get("content"), f"{path}.content"
+        if content is None:
+            if not may_miss:
+                self._wrong(path, "the field is missing" if "content" not in message else "expected a text, got None")
+            return ""
+        if isinstance(content, str):
+            return content
+        if not isinstance(content, list | tuple):
+            self._wrong(path, f"expected a text or a list of parts, got {shown(content)}")
+            return ""
+        texts = [self._part(f"{path}[{number}]", part) for number, part in enumerate(content)]
+        return "\n\n".join(text for text in texts if text is not None)
+
+    def _part(self, path: str, part: Any) -> str | None:
+        if not isinstance(part, Mapping) or not isinstance(part.get("type"), str):
+            self._wrong(path, "expected a part: an object with a 'type', such as {'type': 'text', 'text': ...}")
+            return None
+        if part["type"] in ("text", "refusal"):
+            return self._required_text(path, part, part["type"], may_be_empty=True)
+        self._leave_out(path, f"a part of the type {shown(part['type'])} can't be carried over")
+        return None
+
+    def _required_text(self, path: str, data: Mapping[str, Any], name: str, *, may_be_empty: bool = False) -> str:
+        value = data.get(name)
+        if isinstance(value, str) and (value or may_be_empty):
+            return value
+        what = "the field is missing" if name not in data else f"expected a text, got {shown(value)}"
+        self._wrong(f"{path}.{name}", what)
+        return ""
+
+    def _optional_text(self, path: str, data: Mapping[str, Any], name: str) -> str:
+        return "" if data.get(name) is None else self._required_text(path, data, name, may_be_empty=True)
+
+    def _note_rest(self, path: str, message: Mapping[str, Any], role: str) -> None:
+        """Say of each field that a session has no place for; without a value it says nothing."""
+        for name, value in message.items():
+            if name in ("role", "content", *KNOWN[role]) or value in (None, "", [], {}):
+                continue
+            if name in ("function_call", "tool_calls", "tool_call_id"):
+                hint = "; write it as tool_calls" if name == "function_call" else ""
+                self._wrong(f"{path}.{name}", f"a message of the role {role!r} can't have this field{hint}")
+            else:
+                self._leave_out(f"{path}.{name}", f"the field {shown(name)} can't be carried over")
+
+    def _wrong(self, path: str, problem: str) -> None:
+        self.problems.append((path, problem))
+
+    def _leave_out(self, path: str, what: str) -> None:
+        if what:
+            self.left_out.append(f"{what} @ {path}")

@@ -1,0 +1,168 @@
+"""A session's state as the program kept it: whether a session can go on from it, and what is in flight in it.
+
+A state holds no effects, and need not: what a phase waits for follows from it, the history and the configuration.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from attrs import evolve
+
+from cognition import (
+    AgentState,
+    AskApproval,
+    AssistantMessage,
+    CallModel,
+    CallTool,
+    CognitiveEngine,
+    ConfigError,
+    EffectId,
+    LLMEngine,
+    Recall,
+    RunHook,
+    StartTimer,
+    ToolMessage,
+    UserMessage,
+    in_flight,
+)
+from cognition.decisions import EFFECT_TYPES, Effect
+from cognition.draft import Draft, Setup
+from cognition.engine_tools import SPAWN_WORKER
+from cognition.handlers.engine_calls import start_engine_call
+from cognition.ids import parse_effect_id
+from cognition.phases import (
+    Acting,
+    AwaitingAnswer,
+    AwaitingApproval,
+    AwaitingHook,
+    CallSlot,
+    Closed,
+    Hooked,
+    Proposed,
+    Recalling,
+    Running,
+    Settled,
+    Thinking,
+    Waiting,
+)
+
+MADE_BY_HAND = "keep what agent.state gave, or make a state of messages by import_messages"
+
+
+def check_state(state: AgentState) -> None:
+    """See that a session can go on from a state: its parts have to fit each other, whoever kept it.
+
+    Raises:
+        ConfigError: they don't, or the session has ended.
+    """
+    if isinstance(state.phase, Closed):
+        raise ConfigError("state: this session was closed for good; begin a new one")
+    for problem in _problems(state):
+        raise ConfigError(f"state: {problem}; {MADE_BY_HAND}")
+
+
+def _problems(state: AgentState) -> Iterator[str]:
+    history, counters = state.history, state.counters
+    if not 0 <= state.window.first <= len(history):
+        yield f"its window begins at message {state.window.first} of {len(history)}"
+    ids = [message.id for message in history]
+    if len(set(ids)) < len(ids):
+        yield "two of its messages have the same id"
+    numbers = [int(one[1:]) for one in ids if one[:1] == "m" and one[1:].isdecimal() and len(one) < 20]
+    if max(numbers, default=0) > counters.messages:
+        yield f"it counts {counters.messages} messages and has one with the id m{max(numbers)}"
+    open_calls: list[str] = []
+    for message in history:
+        if isinstance(message, ToolMessage):
+            if not open_calls or open_calls.pop(0) != message.call_id:
+                yield f"the result {message.id} stands behind no reply with its call, or in another order"
+        elif open_calls:
+            yield f"the call {open_calls[0]!r} has no result"
+        elif isinstance(message, AssistantMessage):
+            open_calls = [call.id for call in message.calls]
+    phase = state.phase
+    acting = [slot.call.id for slot in phase.slots] if isinstance(phase, Acting) else []
+    if open_calls != acting:
+        yield "the calls that its newest reply leaves open are not those of its phase"
+    waited = in_flight(phase)
+    if len(set(waited)) < len(waited) or not all(_was_decided(one, state) for one in waited):
+        yield "what its phase waits for has ids that it did not give"
+
+
+def _was_decided(effect_id: EffectId, state: AgentState) -> bool:
+    """Whether the counters have passed an effect's id, as they have for every effect that was decided in this turn."""
+    place, counters = parse_effect_id(effect_id), state.counters
+    return place is not None and (counters.turn, 0, 0) <= place < (counters.turn, counters.step, counters.index)
+
+
+def in_flight_of(engine: CognitiveEngine, state: AgentState) -> dict[EffectId, Effect]:
+    """The effects that a state waits for, as they were decided, oldest first. Of a timer nobody knows how long it has
+    run: it is over.
+
+    Raises:
+        ConfigError: a turn is open, and the engine's own logic has to say in what.
+    """
+    if not in_flight(state.phase):
+        return {}
+    if not isinstance(engine, LLMEngine):
+        raise ConfigError(
+            "state: a turn is open in it, and only an LLMEngine's can be gone on with; keep the state between turns, "
+            "or record the session and resume it"
+        )
+    decided = sorted(_effects(engine, state), key=lambda effect: parse_effect_id(effect.effect_id) or ())
+    return {effect.effect_id: effect for effect in decided}
+
+
+def _effects(engine: LLMEngine, state: AgentState) -> Iterator[Effect]:
+    match state.phase:
+        case Thinking(effect_id=effect_id, attempt=attempt):
+            yield CallModel(effect_id, attempt.purpose, engine.build_prompt(state))
+        case Waiting(effect_id=effect_id):
+            yield StartTimer(effect_id, 0.0)
+        case Recalling(effect_id=effect_id):
+            yield Recall(effect_id, _said(state))
+        case Hooked(effect_id=effect_id, point=point, outcome=outcome):
+            yield RunHook(effect_id, point, _said(state) if outcome is None else outcome.text)
+        case Acting(slots=slots):
+            for position, slot in enumerate(slots):
+                status = slot.status
+                if not isinstance(status, Proposed | Settled):
+                    yield _effect_of(engine, state, slots, position, status)
+        case _:  # a session that rests
+            pass
+
+
+def _effect_of(
+    engine: LLMEngine,
+    state: AgentState,
+    slots: tuple[CallSlot, ...],
+    position: int,
+    status: AwaitingHook | AwaitingApproval | AwaitingAnswer | Running,
+) -> Effect:
+    call, setup, effect_id = slots[position].call, Setup(engine.config), status.effect_id
+    match status:
+        case AwaitingApproval():
+            tool = setup.tools.get(call.name)
+            judge = engine.config.policy.judge
+            reason = "" if tool is None else judge(call, tool, state.remembered, state.mode).reason
+            return AskApproval(effect_id, call, reason)
+        case AwaitingHook(result=result):
+            if result is None:
+                return RunHook(effect_id, "before_tool", "", call)
+            of_worker = call.name == SPAWN_WORKER.name and call.name in setup.engine_tools
+            return RunHook(effect_id, "worker_stop" if of_worker else "after_tool", result.content, call)
+        case AwaitingAnswer() | Running():
+            if call.name in setup.engine_tools:  # what its own start decides, is what is in flight
+                draft = Draft(setup, state)
+                start_engine_call(draft, call, slots[:position])
+                for decision in draft.decisions:
+                    if isinstance(decision, EFFECT_TYPES):
+                        return evolve(decision, effect_id=effect_id)
+            return CallTool(effect_id, call)
+
+
+def _said(state: AgentState) -> str:
+    """The message that began the turn."""
+    said = (one.text for one in reversed(state.history) if isinstance(one, UserMessage) and one.origin == "user")
+    return next(said, "")
