@@ -73,6 +73,9 @@ class GenerationOptions:
     constrain: bool = True
     """Whether sampling holds calls to their tools' schemas, where the runtime can. Without it a call that is forced,
     and a ``response_format``, are errors."""
+    response_checked: bool = False
+    """Whether whoever asks checks replies against the ``response_format`` too. Sampling then holds what of it a grammar
+    can say and leaves the rest to that check, where it would be an error. Answers of ``returns=`` set it."""
     logit_bias: tuple[tuple[int, float], ...] = field(default=(), validator=_biases)
     """Token ids of the model's vocabulary, each with a number from -100 to 100 that is added to its logit; -100 all but
     forbids the token, and 100 all but forces it. This option and those below are applied in the order in which they

@@ -71,8 +71,9 @@ class Setup:
         choice = "none" if final else "auto" if free else options.tool_choice
         if config.protocol != "native":
             returns = ""  # its replies are text of their own form, which the answer is read out of
-        if choice != options.tool_choice or (returns and returns != options.response_format):
-            options = _options(options, choice, returns or options.response_format)
+        own = bool(returns) and returns != options.response_format
+        if choice != options.tool_choice or own:
+            options = _options(options, choice, returns if own else "")
         tools = () if final or config.protocol != "native" else self.offered
         prompt = self.prompt if system is None else instructed(system, self.told)
         return ModelRequest(prompt, history.drop(first), tools, options, config.protocol)
@@ -85,7 +86,9 @@ class Setup:
 @lru_cache(maxsize=64)
 def _options(options: GenerationOptions, choice: str, returns: str) -> GenerationOptions:
     """Options for one request. Equal options are one object, by which a journal sees that nothing changed."""
-    return evolve(options, tool_choice=choice, response_format=returns)
+    if not returns:
+        return evolve(options, tool_choice=choice)
+    return evolve(options, tool_choice=choice, response_format=returns, response_checked=True)
 
 
 class Draft:

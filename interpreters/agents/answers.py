@@ -13,7 +13,7 @@ from cognition.text_protocol import read_text
 from interpreters.agents.results import RunResult
 from interpreters.tools.schema import Schema, problems, schema_of
 from interpreters.tools.tool import reasons, structured
-from runtime.constrained.schema import read_schema
+from runtime.constrained.schema import read_checked
 
 T = TypeVar("T")
 
@@ -105,8 +105,8 @@ def answer_schema(kind: Any) -> Schema:
     """The schema that answers of this type follow.
 
     Raises:
-        ConfigError: JSON has no form for the type, or a model can't be held to it.
+        ConfigError: JSON has no form for the type.
     """
     schema = schema_of(kind, "returns")
-    read_schema(schema, f"the type {getattr(kind, '__name__', kind)}")
+    read_checked(schema, f"the type {getattr(kind, '__name__', kind)}")
     return schema

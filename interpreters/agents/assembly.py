@@ -36,7 +36,7 @@ from interpreters.tools.external import Usable, as_tools
 from interpreters.tools.tool import Tool
 from runtime.constrained.nodes import Weakened
 from runtime.constrained.replies import weakened_tools
-from runtime.constrained.schema import read_schema
+from runtime.constrained.schema import read_checked, read_schema
 from runtime.constrained.tools import read_tools
 from runtime.protocol import Runtime
 
@@ -96,7 +96,8 @@ def assemble(
     if config.options.constrain:
         read_tools(config.offered)
         if config.options.response_format:
-            read_schema(json.loads(config.options.response_format), "the response_format")
+            read = read_checked if config.options.response_checked else read_schema
+            read(json.loads(config.options.response_format), "the response_format")
     program = make_program(model, tools, given["session"] or token_hex(16), given)
     path = given["journal"]
     redacted: tuple[Redacted, ...] = ()

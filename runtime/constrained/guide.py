@@ -25,13 +25,17 @@ from cognition.parsing.typed import ParameterTypes, types_of
 from cognition.shown import LONGEST_LINE, shown_name
 from runtime.constrained.keys import KeyWatch
 from runtime.constrained.masks import Matcher, TokenMasks
+from runtime.constrained.nodes import Anything, Schema
 from runtime.constrained.replies import Entry, begun, reply
+from runtime.constrained.schema import read_checked, read_schema
 from runtime.constrained.tools import Tool, loosely, read_tools
 from runtime.constrained.watch import CallWatch
 from runtime.errors import ConstraintError
 
 KEPT_SETS = 16
 """The number of sets of tools whose grammars are kept: one for each agent that shares the model."""
+
+SUBJECT = "the schema of the answer"
 
 LOG = logging.getLogger("cogstep")
 
@@ -202,15 +206,20 @@ class Guides:
         callable_ = choice == "auto" and bool(read) and known
         if options.response_format or (choice == "none" and spec.calls is not None):
             bare = spec.calls is not None and not (spec.calls.start or spec.calls.section_start)
+            if options.response_format and callable_ and bare and options.response_checked:
+                return self._watched(grammars, spec, parallel)  # the check tells whether it was an answer
             if options.response_format and callable_ and bare:
                 raise ConstraintError(
                     "response_format beside tools: in this model's format a call can't be told from an answer in JSON; "
                     "offer no tools, or set tool_choice='none'"
                 )
             calls: Literal["may", "no"] = "may" if callable_ else "no"
-            return self._whole(grammars, spec, read, calls=calls, parallel=parallel, answer=options.response_format)
-        if not callable_:
-            return None
+            answer, checked = options.response_format, options.response_checked
+            return self._whole(grammars, spec, read, calls=calls, parallel=parallel, answer=answer, checked=checked)
+        return self._watched(grammars, spec, parallel) if callable_ else None
+
+    def _watched(self, grammars: _Grammars, spec: FormatSpec, parallel: bool) -> Guide:
+        """A guide of a reply that is free until a call begins."""
         return Guide(
             self._masks,
             lambda entry: self._begun(grammars, spec, entry, parallel),
@@ -236,19 +245,29 @@ class Guides:
         parallel: bool,
         answer: str,
         choice: str = "",
+        checked: bool = False,
     ) -> Guide:
-        key: tuple[object, ...] = (spec, calls, parallel, answer, choice)
+        key: tuple[object, ...] = (spec, calls, parallel, answer, choice, checked)
         if key not in grammars.texts:
             schema = json.loads(answer) if answer else None
 
             def written(tools: tuple[Tool, ...]) -> str:
-                return reply(spec, tools, self._masks.vocabulary, calls=calls, parallel=parallel, answer=schema)
+                return reply(spec, tools, self._masks.vocabulary, calls=calls, parallel=parallel, answer=read)
 
+            read = None if schema is None else (read_checked if checked else read_schema)(schema, SUBJECT)
+            if checked and not self._compiles(written(())):
+                LOG.warning("the schema of the answer is too much for a grammar; any value is let through to its check")
+                read = Schema(Anything(), {})
             grammars.texts[key] = self._that_compiles(tools, written)
         text = grammars.texts[key]
         keys = KeyWatch(spec, grammars.types, whole=True, may_call=calls != "no", may_answer=bool(answer))
         return Guide(
-            self._masks, lambda _: self._masks.matcher(text), None, keys, parallel=parallel, checked=not answer
+            self._masks,
+            lambda _: self._masks.matcher(text),
+            None,
+            keys,
+            parallel=parallel,
+            checked=checked or not answer,
         )
 
     def _begun(self, grammars: _Grammars, spec: FormatSpec, entry: Entry, parallel: bool) -> Matcher:

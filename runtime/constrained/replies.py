@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Literal
+from typing import Literal
 
 from attrs import frozen
 
 from cognition import ToolSpec
 from cognition.parsing import FormatSpec
 from runtime.constrained.calls import CallWriter
-from runtime.constrained.nodes import Weakened
+from runtime.constrained.nodes import Schema, Weakened
 from runtime.constrained.rules import Rules, regex, without
-from runtime.constrained.schema import read_schema
 from runtime.constrained.tools import Tool, read_tools
 from runtime.constrained.values import ValueWriter
 
@@ -61,7 +60,7 @@ def reply(
     *,
     calls: Literal["must", "may", "no"],
     parallel: bool = True,
-    answer: Any = None,
+    answer: Schema | None = None,
 ) -> str:
     """The grammar of a whole reply; reasoning is free in it.
 
@@ -72,7 +71,7 @@ def reply(
         calls: whether the reply must, may or must not be calls. With ``may``, the model may finish a name that is not
             offered; with ``must``, it may not.
         parallel: whether there may be several calls.
-        answer: the JSON Schema of a reply that is no call; None for free text.
+        answer: what a reply that is no call has to be; None for free text.
     """
     rules = Rules(vocabulary.special)
     writer = _ReplyWriter(rules, spec, vocabulary)
@@ -151,8 +150,7 @@ class _ReplyWriter:
         openings = dict.fromkeys(self._opening(marker) for marker in dropped)
         return self.rules.rule(f"({' | '.join(filter(None, openings))}) {text} {more}")
 
-    def answer(self, schema: Any) -> str:
-        tree = read_schema(schema, "the schema of the answer")
+    def answer(self, tree: Schema) -> str:
         value = ValueWriter(self.rules, tree).value(tree.root)
         lead = self._dropped().removesuffix("?") if self.spec.prompted else self._dropped()  # the marker has begun
         return self.rules.rule(f"{lead} {self._space} {value} {self._dropped(behind=True)}")

@@ -20,6 +20,9 @@ DEEPEST_SCHEMA = 100
 MOST_TEXT = 1_000_000
 """The most characters of a schema as JSON."""
 
+WHOLE = "the schema"
+"""Stands for a keyword where a schema as a whole is not held to."""
+
 ADVICE = "or set GenerationOptions.constrain=False"
 
 
@@ -71,8 +74,23 @@ def read_loosely(schema: Any, subject: str = "the schema") -> Schema:
     if problems:
         raise SchemaError(problems, subject)
     if tree.root == NOTHING:
-        return any_object(*tree.weakened, Weakened("$", "the schema", "no value fits it: every call will be refused"))
+        return any_object(*tree.weakened, Weakened("$", WHOLE, "no value fits it: every call will be refused"))
     return tree
+
+
+def read_checked(schema: Any, subject: str = "the schema") -> Schema:
+    """The tree of a schema of any value, as far as a grammar can say it, for values that are checked afterwards.
+
+    Raises:
+        SchemaError: it is no JSON Schema, or allows no value; names every place.
+    """
+    tree, problems = _read(schema, subject)
+    if not problems and tree.root == NOTHING:
+        problems = (("$", "it lets no value through"),)
+    if problems:
+        raise SchemaError(problems, subject)
+    given_up = any(one.keyword == WHOLE for one in tree.weakened)
+    return Schema(Anything(), {}, tree.weakened) if given_up else tree
 
 
 def any_object(*weakened: Weakened) -> Schema:
@@ -87,7 +105,7 @@ def _read(schema: Any, subject: str) -> tuple[Schema, tuple[tuple[str, str], ...
     try:
         root = reader.whole()
     except (TooLargeError, RecursionError):
-        return any_object(Weakened("$", "the schema", "its parts are too many for a grammar")), tuple(reader.problems)
+        return any_object(Weakened("$", WHOLE, "its parts are too many for a grammar")), tuple(reader.problems)
     if reader.problems:
         return Schema(root, reader.definitions, reader.weakened), tuple(reader.problems)
     return Schema(*pruned(root, reader.definitions), reader.weakened), ()

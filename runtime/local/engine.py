@@ -446,7 +446,9 @@ class LocalEngine:
         options = request.options
         forced = options.tool_choice not in ("auto", "none") or options.response_format
         if not options.constrain or not installed():
-            if forced:
+            if options.tool_choice not in ("auto", "none") or (
+                options.response_format and not options.response_checked
+            ):
                 what = "response_format" if options.response_format else f"tool_choice={options.tool_choice!r}"
                 why = "llguidance is not installed" if options.constrain else "GenerationOptions.constrain is False"
                 raise ConstraintError(f"{what} can't be had without constrained sampling, and {why}")

@@ -111,6 +111,14 @@ def test_an_answer_follows_its_schema(runtime: LocalRuntime) -> None:
     Draft202012Validator(schema).validate(json.loads(done.text))
 
 
+def test_a_checked_answer_is_free_where_nothing_is_constrained(runtime: LocalRuntime) -> None:
+    """Whoever asked tells what is wrong with it."""
+    options: dict[str, Any] = {"response_format": {"type": "object"}, "response_checked": True, "constrain": False}
+    done = sample(runtime, (), max_tokens=5, **options)
+
+    assert done.failure is None
+
+
 @pytest.mark.parametrize(
     ("options", "told"),
     [

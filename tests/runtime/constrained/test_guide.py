@@ -7,6 +7,7 @@ import pytest
 from cognition import GenerationOptions, ToolSpec
 from cognition.parsing import FORMATS, HERMES, FormatSpec
 from cognition.parsing.formats import LLAMA3, MISTRAL
+from runtime.constrained.schema import SchemaError
 from runtime.errors import ConstraintError
 from tests.runtime.constrained.vocabularies import Words
 
@@ -243,3 +244,38 @@ def test_a_token_that_is_not_allowed_is_an_error() -> None:
     write(guide, words, f"<tool_call>{CALL}")
     with pytest.raises(ConstraintError, match="after the end"):
         guide.accept(ord("x"), b"x")
+
+
+def test_an_answer_that_is_checked_is_held_to_what_a_grammar_can_say() -> None:
+    """The rest, an error where nobody checks, is left to whoever asked."""
+    words = Words()
+    asked = {"response_format": {"type": "array", "items": {"type": "string"}, "uniqueItems": True}}
+    with pytest.raises(SchemaError, match="uniqueItems"):
+        made(HERMES, words, (), **asked)
+
+    guide = made(HERMES, words, (), response_checked=True, **asked)
+
+    write(guide, words, '["a", "a"')
+    assert not may_come(guide, ord("}"))
+
+
+def test_a_checked_answer_beside_calls_without_markers_is_free() -> None:
+    """Nobody could tell one from the other before it ends; the check tells."""
+    words = Words()
+    guide = made(LLAMA3, words, response_format={"type": "integer"}, response_checked=True)
+
+    assert guide.allowed() is None
+
+
+def test_a_checked_answer_of_a_schema_that_no_value_fits_is_an_error() -> None:
+    """No check would ever be content."""
+    with pytest.raises(SchemaError, match="lets no value through"):
+        made(HERMES, Words(), (), response_format={"type": "integer", "enum": ["a"]}, response_checked=True)
+
+
+def test_a_checked_answer_whose_schema_is_too_large_may_be_any_value() -> None:
+    """Not only an object, which arguments would have to be."""
+    pairs = [{"anyOf": [{"minItems": number}, {"maxItems": number}]} for number in range(30)]
+    large, words = {"type": "array", "allOf": pairs}, Words()
+
+    write(made(HERMES, words, (), response_format=large, response_checked=True), words, "[1]")

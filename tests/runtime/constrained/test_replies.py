@@ -11,7 +11,7 @@ from cognition import ToolSpec
 from cognition.parsing import FORMATS, HERMES, PLAIN, FormatSpec, Reply, parse_reply
 from cognition.parsing.formats import LLAMA3
 from runtime.constrained.replies import Vocabulary, begun, reply, weakened_tools
-from runtime.constrained.schema import SchemaError
+from runtime.constrained.schema import SchemaError, read_schema
 from runtime.constrained.tools import read_tools
 
 pytest.importorskip("llguidance")
@@ -104,7 +104,9 @@ def test_whatever_the_grammar_allows_is_a_call_that_fits(spec: FormatSpec) -> No
         tools = tuple(ToolSpec(name, "", random_parameters(random)) for name in ("record", "look.up")[: 1 + number % 2])
         by_name = {tool.name: tool for tool in tools}
         for calls, answer in (("must", None), ("may", {"const": 1})):
-            grammar = reply(spec, read_tools(tools), NO_TOKENS, calls=calls, parallel=False, answer=answer)  # type: ignore[arg-type]
+            grammar = reply(
+                spec, read_tools(tools), NO_TOKENS, calls=calls, parallel=False, answer=answer and read_schema(answer)
+            )  # type: ignore[arg-type]
             text = sampled(grammar, random, limit=500)
             if text is None:
                 continue
@@ -213,7 +215,7 @@ def test_an_answer_follows_its_schema_and_may_be_calls_instead() -> None:
     schema = {"type": "object", "properties": {"ok": {"type": "boolean"}}, "required": ["ok"]}
     call = '<tool_call>\n{"name": "now", "arguments": {}}\n</tool_call>'
     only, both = (
-        reply(HERMES, read_tools(TOOLS), NO_TOKENS, calls=calls, answer=schema)  # type: ignore[arg-type]
+        reply(HERMES, read_tools(TOOLS), NO_TOKENS, calls=calls, answer=read_schema(schema))  # type: ignore[arg-type]
         for calls in ("no", "may")
     )
 
@@ -223,7 +225,7 @@ def test_an_answer_follows_its_schema_and_may_be_calls_instead() -> None:
     assert not accepts(only, call)
     assert accepts(both, call)
     assert accepts(both, '{"ok": false}')
-    assert accepts(reply(PLAIN, (), NO_TOKENS, calls="no", answer=schema), '{"ok": false}')
+    assert accepts(reply(PLAIN, (), NO_TOKENS, calls="no", answer=read_schema(schema)), '{"ok": false}')
 
 
 def test_the_grammar_of_a_call_begins_behind_its_marker() -> None:
