@@ -10,7 +10,7 @@ a token for each piece that is a sequence's last, and tells the schedule. What h
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 
@@ -54,6 +54,10 @@ class Limits:
     """How many others may begin while a request waits for a prompt that it can share; then it waits no more."""
     looked_at: int = 64
     """Requests that are looked at to find one that need not wait so."""
+
+    charged: int = 256
+    """Tokens of a reply that its owner is charged when it begins, if it may be so long; the rest as they come. So whose
+    replies have only begun don't take every sequence that comes free meanwhile: what others share would go for them."""
 
     @sequences.validator
     def _fit(self, _attribute: Attribute[int], sequences: int) -> None:
@@ -158,7 +162,7 @@ class Schedule:
     prompts_next: bool = True
     """Whether it is the prompts' turn where there are replies too."""
     shares: Shares = field(factory=Shares)
-    """What was done for each owner."""
+    """What was done for each owner while any request waited: else nobody goes without, and all are level."""
     passed: Mapping[int, int] = field(factory=dict)
     """How many began while a request waited for a prompt that it can share, by request."""
 
@@ -179,16 +183,14 @@ class Schedule:
         run = self.running.get(request)
         if run is None:
             return self.gone((request,))
-        running = {id: other for id, other in self.running.items() if id != request}
-        unused = max(0, run.request.most - len(run.tokens))
-        return evolve(self, running=running, shares=self.shares.given_back(run.request.owner, unused))
+        return evolve(self, running={id: other for id, other in self.running.items() if id != request})
 
     def gone(self, requests: Collection[int]) -> Schedule:
         """Those of these requests that wait are not wanted any more; many at once take no longer than one."""
         requests = set(requests)
         waiting = tuple(one for one in self.waiting if one.id not in requests)
         passed = {id: times for id, times in self.passed.items() if id not in requests} if self.passed else self.passed
-        return evolve(self, waiting=waiting, passed=passed)
+        return evolve(self, waiting=waiting, passed=passed, shares=self.shares if waiting else Shares())
 
     def sampled(self, tokens: Mapping[int, Sequence[int]]) -> Schedule:
         """The next tokens of these requests are known, by request: one each, and more where guesses came true."""
@@ -204,7 +206,22 @@ class Schedule:
         prompts = [piece.request for piece in batch if not piece.last or len(piece.tokens) - piece.guesses > 1]
         if prompts:
             running = {**running, **{id: evolve(running[id], served=cache.clock) for id in prompts}}
-        return Schedule(self.limits, cache, running, self.waiting, not prompts, self.shares, self.passed)
+        shares = self.shares.given(self._beyond(batch)) if self.waiting else self.shares
+        return Schedule(self.limits, cache, running, self.waiting, not prompts, shares, self.passed)
+
+    def charged(self, request: Request) -> int:
+        """How many of a request's tokens its owner is charged when it begins, less those that the cache holds."""
+        return min(request.most, len(request.prompt) + self.limits.charged)
+
+    def _beyond(self, batch: tuple[Piece, ...]) -> Counter[int]:
+        """How many tokens a batch holds for each owner beyond what was charged when their requests began."""
+        works = Counter[int]()
+        for piece in batch:
+            request = self.running[piece.request].request
+            more = piece.start + len(piece.tokens) - max(piece.start, self.charged(request))
+            if more > 0:
+                works[request.owner] += more
+        return works
 
     def lost(self, sequence: int) -> Schedule:
         """A sequence that is not in use turned out to be empty."""
@@ -226,17 +243,18 @@ def admit(schedule: Schedule) -> tuple[Schedule, Start] | None:
 
     Owners take turns: the next is the oldest request of the one for whom the least was done (``shares``). A request
     whose prompt begins like one that is being evaluated waits until it can share that, and those behind it don't wait
-    for it; but only so many begin meanwhile (``Limits.overtaken``). A request that finds no room holds back all behind
-    it, so that it is not overtaken for ever.
+    for it; but only so many begin meanwhile (``Limits.overtaken``), and it keeps its turn. A request that finds no room
+    holds back all behind it, so that it is not overtaken for ever.
     """
     if len(schedule.running) == schedule.limits.sequences or not schedule.waiting:
         return None
     limits, skipped = schedule.limits, list[int]()
-    for request in schedule.shares.in_turn(schedule.waiting)[: limits.looked_at]:
+    in_turn = schedule.shares.in_turn(schedule.waiting)[: limits.looked_at]
+    for request in in_turn:
         source, shared = longest_held(schedule, request.prompt)
         waits = _in_the_making(schedule, request.prompt) - shared >= limits.worth_waiting
         if not waits or schedule.passed.get(request.id, 0) >= limits.overtaken:
-            placed = _place(schedule, request, source, shared)
+            placed = _place(schedule, request, source, shared, turn=in_turn[0].owner)
             if placed is None or not skipped:
                 return placed
             after, start = placed
@@ -434,8 +452,10 @@ def _in_the_making(schedule: Schedule, prompt: Tokens) -> int:
     return longest
 
 
-def _place(schedule: Schedule, request: Request, source: int | None, shared: int) -> tuple[Schedule, Start] | None:
-    """Give a request a sequence; None where there is no room for it beside what runs.
+def _place(
+    schedule: Schedule, request: Request, source: int | None, shared: int, *, turn: int
+) -> tuple[Schedule, Start] | None:
+    """Give a request a sequence, when it is this owner's turn; None where there is no room for it beside what runs.
 
     It goes on in the source where it continues all that it holds and nobody uses it, and it is no snapshot; else in a
     sequence of its own, which costs nothing for what both share, if copies share cells. To make room, idle sequences
@@ -473,6 +493,6 @@ def _place(schedule: Schedule, request: Request, source: int | None, shared: int
     # As if it had been served in the batch before the last: ahead of those of the last one, and behind all who wait
     # longer, however many come after it.
     begun = Running(request, sequence, request.prompt, served=cache.clock - 1, reused=shared)
-    shares = schedule.shares.begun(request.owner, request.most - shared)
+    shares = schedule.shares.begun(request.owner, schedule.charged(request) - shared, turn=turn)
     after = evolve(schedule, cache=cache, running={**schedule.running, request.id: begun}, shares=shares)
     return after.gone((request.id,)), Start(request.id, sequence, shared, tuple(changes))

@@ -1,8 +1,10 @@
-"""Whose turn it is: owners of requests share a model by the work that it does for them, as a value.
+"""Whose turn it is: owners of requests share a model by the work that is done for them, as a value.
 
-Work is counted in tokens: those of a prompt that no cache holds, and those of its reply. The next to begin is a request
-of the owner for whom the least was done. Who asks for nothing saves nothing up: an owner that comes, or comes back, is
-put level with the one whose turn it is (start-time fair queueing: Goyal, Vin and Cheng, 1996).
+Each owner has an account of tokens: those of a prompt that no cache held and the first of a reply, when its request
+begins; and the rest of a reply as it comes. The next to begin is a request of the owner with the least on its account.
+Who asks for nothing saves nothing up: no account counts as less than the *level*, the least among those who waited when
+a request last began. This is start-time fair queueing (Goyal, Vin and Cheng, 1996); what it guarantees, and why, is in
+``docs/scheduler.md``.
 """
 
 from __future__ import annotations
@@ -11,6 +13,10 @@ from collections.abc import Iterable, Mapping
 from typing import Protocol, TypeVar
 
 from attrs import field, frozen
+
+ACCOUNTS = 1024
+"""Owners that may be ahead of the level at once: past that all are level again. So a stream of new owners without end,
+each of which is level, neither fills the memory nor keeps somebody waiting for ever who was given something before."""
 
 
 class Owned(Protocol):
@@ -25,32 +31,37 @@ Request = TypeVar("Request", bound=Owned)
 
 @frozen
 class Shares:
-    """What was done for whom."""
+    """What was done for whom, in tokens."""
 
     level: int = 0
-    """Where the owner stood whose request began last."""
+    """The least account of those who waited when a request last began."""
     ahead: Mapping[int, int] = field(factory=dict)
-    """Where those stand for whom more was done than that."""
+    """The accounts that have more than that."""
 
     def of(self, owner: int) -> int:
-        """Where an owner stands."""
+        """What an owner's account counts as."""
         return max(self.ahead.get(owner, 0), self.level)
 
-    def begun(self, owner: int, work: int) -> Shares:
-        """After a request of this owner has begun, which takes so much work at the most."""
-        level = self.of(owner)
-        ahead = {other: place for other, place in self.ahead.items() if place > level}
-        return Shares(level, {**ahead, owner: level + work})
+    def given(self, works: Mapping[int, int]) -> Shares:
+        """After these owners were charged so many tokens."""
+        return Shares(self.level, {**self.ahead, **{owner: self.of(owner) + work for owner, work in works.items()}})
 
-    def given_back(self, owner: int, work: int) -> Shares:
-        """After so much of the work that a request of this owner was to take was not done."""
-        place = self.ahead.get(owner)
-        return self if place is None or not work else Shares(self.level, {**self.ahead, owner: place - work})
+    def begun(self, owner: int, work: int, *, turn: int) -> Shares:
+        """After a request has begun.
+
+        Args:
+            owner: whose request it is.
+            work: what its owner is charged.
+            turn: whose turn it was: the owner itself, or one that waits for a prompt that it can share.
+        """
+        level = self.of(turn)
+        ahead = {other: account for other, account in self.ahead.items() if account > level}
+        return Shares(level, ahead if len(ahead) < ACCOUNTS else {}).given({owner: work})
 
     def in_turn(self, waiting: Iterable[Request]) -> list[Request]:
         """Requests in the order in which they may begin: of one owner, and of owners that are level, as they came."""
-        places: dict[int, int] = {}
+        accounts: dict[int, int] = {}
         for request in waiting:
-            if request.owner not in places:
-                places[request.owner] = self.of(request.owner)
-        return sorted(waiting, key=lambda request: places[request.owner])
+            if request.owner not in accounts:
+                accounts[request.owner] = self.of(request.owner)
+        return sorted(waiting, key=lambda request: accounts[request.owner])

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 import pytest
+from attrs import define
 from hypothesis import settings, strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
@@ -55,7 +57,21 @@ def all_limits(draw: st.DrawFn) -> Limits:
         guesses=draw(st.sampled_from([6, 2, 0])) if can_cut else 0,
         worth_waiting=draw(st.integers(1, 8)),
         overtaken=draw(st.integers(0, 3)),
+        charged=draw(st.sampled_from([0, 2, 256])),
     )
+
+
+@define
+class Oldest:
+    """The oldest request of an owner that waits, since it was that."""
+
+    request: int
+    lead: int
+    """How much its owner was ahead of the one whose turn it was."""
+    given: Counter[int]
+    """How much each owner had been given."""
+    overtaken: int = 0
+    """How many began before it though their owners had been given more since."""
 
 
 class Planning(RuleBasedStateMachine):
@@ -81,12 +97,14 @@ class Planning(RuleBasedStateMachine):
         self.submitted = 0
         self.owners: dict[int, int] = {}
         """Of all requests that there ever were."""
-        self.works: dict[int, int] = {}
-        """What each request that has begun takes at the most."""
-        self.waited: dict[int, list[int]] = {}
-        """Of each request that waits: which ones have begun since it came."""
-        self.alone: dict[int, int] = {}
-        """Of those whose owner had nothing else: what its last one took, 0 where there was none."""
+        self.given = Counter[int]()
+        """What each owner was charged: tokens of prompts and a few of each reply beforehand, then what is more."""
+        self.prepaid: dict[int, int] = {}
+        """Up to which place the tokens of each request were charged when it began."""
+        self.given_at_turn = Counter[int]()
+        """How many that were when a request of it last began in its turn."""
+        self.oldest: dict[int, Oldest] = {}
+        """The oldest request of each owner that waits."""
 
     # ----------------------------------------------------------------------------------------------------- what happens
 
@@ -114,15 +132,13 @@ class Planning(RuleBasedStateMachine):
 
     def _submit(self, prompt: list[int], reply: int, boundaries: set[int], owner: int) -> None:
         self.submitted += 1
-        if owner not in {self.owners[request] for request in self.known}:
-            mine = [request for request in self.works if self.owners[request] == owner]
-            self.alone[self.submitted] = self.works[mine[-1]] if mine else 0
-        self.owners[self.submitted], self.waited[self.submitted] = owner, []
+        self.owners[self.submitted] = owner
         self.known[self.submitted], self.left[self.submitted] = prompt, reply
         ends = self.boundaries[self.submitted] = tuple(sorted(end for end in boundaries if end < len(prompt)))
         self.schedule = self.schedule.submitted(
             Request(self.submitted, Tokens(prompt), len(prompt) + reply - 1, ends, owner)
         )
+        self._note_oldest()
 
     @rule(tokens=TOKENS)
     def adopt(self, tokens: list[int]) -> None:
@@ -150,9 +166,9 @@ class Planning(RuleBasedStateMachine):
     def _end(self, request: int) -> None:
         del self.known[request], self.left[request]
         self.passed.pop(request, None)
-        self.waited.pop(request, None)
         self.sequences.pop(request, None)
         self.schedule = self.schedule.ended(request)
+        self._note_oldest()
 
     @rule(
         aborted=st.booleans(),
@@ -179,10 +195,11 @@ class Planning(RuleBasedStateMachine):
         idle = self.schedule.waiting and not self.schedule.running
         first = self.schedule.shares.in_turn(self.schedule.waiting)[0].id if idle else None
         while (admitted := admit(self.schedule)) is not None:
+            before = self.schedule
             self.schedule, start = admitted
             assert first in (None, start.request)
             first = None
-            self._check_turn(start)
+            self._check_turn(start, before)
             self._check_start(start)
         assert first is None
         guesses = {
@@ -194,6 +211,9 @@ class Planning(RuleBasedStateMachine):
         if aborted or not batch:
             return
         self._note_turns(batch)
+        for piece in batch:
+            places = range(piece.start, piece.start + len(piece.tokens))
+            self.given[self.owners[piece.request]] += sum(place >= self.prepaid[piece.request] for place in places)
         self.cells.evaluate(batch)
         self.schedule = self.schedule.evaluated(batch)
         self._keep()
@@ -278,30 +298,36 @@ class Planning(RuleBasedStateMachine):
 
     # ------------------------------------------------------------------------------------------------------- what holds
 
-    def _check_turn(self, start: Start) -> None:
-        """Nobody waits longer than their own work gives reason to, whatever others have asked for."""
-        request = start.request
-        owner, before = self.owners[request], self.waited.pop(request)
-        self.works[request] = len(self.known[request]) + self.left[request] - 1 - start.reused
-        waits = [one for one in self.waited if self.owners[one] == owner and one < request]
-        assert len(waits) == 0 or all(self.schedule.passed.get(one, 0) for one in waits), "one owner's come in order"
-        for one in self.waited:
-            self.waited[one].append(request)
-        if request not in self.alone:
-            return
-        # It had nothing else. Each other owner is given what it had itself last and one request more; those that began
-        # while it waited for a prompt that it can share come on top. That these are `overtaken` at the most was found
-        # not to hold (5 instead of 4, 3 instead of 2); why is not known, and this wider bound is not derived.
-        most = max(self.works.values())
-        others: dict[int, list[int]] = {}
-        for other in before:
-            others.setdefault(self.owners[other], []).append(self.works[other])
-        on_top = self.limits.overtaken * (len(others) + 1)
-        over = [works for works in others.values() if sum(works[:-1]) > self.alone[request] + most]
-        assert sum(len(works) for works in over) <= on_top
-        if not self.alone[request]:
-            twice = sum(len(works) - 1 for works in others.values())
-            assert twice <= on_top
+    def _note_oldest(self) -> None:
+        """Who waits, and how much their owners are ahead, from when nobody of their own is before them."""
+        shares, oldest = self.schedule.shares, dict[int, Oldest]()
+        for request in self.schedule.waiting:
+            if (owner := request.owner) not in oldest:
+                noted = self.oldest.get(owner)
+                if noted is None or noted.request != request.id:
+                    noted = Oldest(request.id, shares.of(owner) - shares.level, Counter(self.given))
+                    # Nobody is more ahead than by what they were given since it was last their turn.
+                    assert 0 <= noted.lead <= self.given[owner] - self.given_at_turn[owner]
+                oldest[owner] = noted
+        self.oldest = oldest
+
+    def _check_turn(self, start: Start, before: Schedule) -> None:
+        """Nobody begins before somebody to whom less was given, but for a few while that one waits to share."""
+        owner = self.owners[start.request]
+        waits = [one.id for one in before.waiting if one.owner == owner and one.id < start.request]
+        assert all(self.schedule.passed.get(one, 0) for one in waits), "one owner's come in order"
+        for other, oldest in self.oldest.items():
+            given = self.given[owner] - oldest.given[owner]
+            own = oldest.lead + self.given[other] - oldest.given[other]
+            if other != owner and (given, start.request) > (own, oldest.request):
+                oldest.overtaken += 1
+                assert oldest.overtaken <= self.limits.overtaken
+        if before.shares.of(owner) == min(before.shares.of(one.owner) for one in before.waiting):
+            self.given_at_turn[owner] = self.given[owner]
+        prepaid = min(self.left[start.request] - 1, self.limits.charged)
+        self.prepaid[start.request] = len(self.known[start.request]) + prepaid
+        self.given[owner] += self.prepaid[start.request] - start.reused
+        self._note_oldest()
 
     def _check_start(self, start: Start) -> None:
         """The longest beginning is reused; room is made for those only who need it, at the cost of the oldest."""
