@@ -22,10 +22,12 @@ def _positive(instance: object, attribute: Attribute[Any], value: float | None) 
         raise ConfigError(f"{type(instance).__name__}.{attribute.name} must be above 0, not {value!r}")
 
 
-def _between(low: float, high: float, *, above: bool = False) -> Callable[[object, Attribute[Any], float], None]:
+def _between(low: float, high: float, *, above: bool = False) -> Callable[[object, Attribute[Any], float | None], None]:
     """A validator for numbers from ``low`` to ``high``; with ``above``, ``low`` itself is refused."""
 
-    def check(_instance: object, attribute: Attribute[Any], value: float) -> None:
+    def check(_instance: object, attribute: Attribute[Any], value: float | None) -> None:
+        if value is None:
+            return
         if not low <= value <= high or (above and value == low):  # written so that NaN is refused too
             less = f"above {low:g} and at most {high:g}" if above else f"between {low:g} and {high:g}"
             raise ConfigError(f"{attribute.name} must be {less}, not {value!r}")
@@ -48,16 +50,22 @@ TOOL_CHOICES = ("auto", "none", "required")
 @checked
 @frozen
 class GenerationOptions:
-    """How a reply is sampled. Runtimes honour what they support and say what they do not."""
+    """How a reply is sampled. Runtimes honour what they support and say what they do not.
 
-    temperature: float = field(default=0.0, validator=_between(0, 2))
-    """0 is greedy: always the likeliest token, after biases and penalties. 0 to 2."""
+    ``temperature``, ``repeat_penalty``, ``top_k``, ``typical_p``, ``top_p`` and ``min_p`` are None by default: then
+    they are what the model's own files say, and where these say nothing, what is said here.
+    """
+
+    temperature: float | None = field(default=None, validator=_between(0, 2))
+    """0 is greedy: always the likeliest token, after biases and penalties. 0 to 2. None: as the model's files say, else
+    0."""
     seed: int | None = None
     """Makes sampling repeatable; None draws a new seed for each reply. On one machine and build a reply comes out the
     same if its logits do. These are rounded differently by what is evaluated with them: other replies, and the part of
     the prompt that no cache held."""
-    max_tokens: int = field(default=512, validator=_positive)
-    """The most tokens that a reply may have, its reasoning included."""
+    max_tokens: int | None = field(default=None, validator=_positive)
+    """The most tokens that a reply may have, its reasoning included. A reply that is cut there ends the turn as
+    ``LimitReached("max_tokens")``. None: what the prompt leaves of the context."""
     stop: tuple[str, ...] = ()
     """Texts that end the reply; they are no part of it."""
     thinking: bool | None = None
@@ -80,23 +88,24 @@ class GenerationOptions:
     """Token ids of the model's vocabulary, each with a number from -100 to 100 that is added to its logit; -100 all but
     forbids the token, and 100 all but forces it. This option and those below are applied in the order in which they
     stand here, and then the temperature."""
-    repeat_penalty: float = field(default=1.0, validator=_between(0, 10, above=True))
+    repeat_penalty: float | None = field(default=None, validator=_between(0, 10, above=True))
     """Divides the logits of the reply's last 64 tokens where they are positive, and multiplies them where they are
-    negative; 1 is off. (CTRL, https://arxiv.org/abs/1909.05858)"""
+    negative; 1 is off. None: as the model's files say, else 1. (CTRL, https://arxiv.org/abs/1909.05858)"""
     frequency_penalty: float = field(default=0.0, validator=_between(-2, 2))
     """Subtracted from a token's logit for each time that it stands among those 64; -2 to 2, as in OpenAI's API."""
     presence_penalty: float = field(default=0.0, validator=_between(-2, 2))
     """Subtracted once from the logit of each token among those 64; -2 to 2, as in OpenAI's API."""
-    top_k: int = field(default=0, validator=_between(0, 2**31 - 1))
-    """Only the likeliest ``top_k`` tokens; 0 is off."""
-    typical_p: float = field(default=1.0, validator=_between(0, 1, above=True))
+    top_k: int | None = field(default=None, validator=_between(0, 2**31 - 1))
+    """Only the likeliest ``top_k`` tokens; 0 is off. None: as the model's files say, else 0."""
+    typical_p: float | None = field(default=None, validator=_between(0, 1, above=True))
     """Only the tokens whose information is nearest to the expected one, until their probabilities exceed this; 1 is
-    off. (https://arxiv.org/abs/2202.00666)"""
-    top_p: float = field(default=1.0, validator=_between(0, 1, above=True))
-    """Only the likeliest tokens whose probabilities reach this together; 1 is off. (https://arxiv.org/abs/1904.09751)"""
-    min_p: float = field(default=0.0, validator=_between(0, 1))
-    """Only tokens whose probability is at least this share of the likeliest one's; 0 is off.
-    (https://arxiv.org/abs/2407.01082)"""
+    off. None: as the model's files say, else 1. (https://arxiv.org/abs/2202.00666)"""
+    top_p: float | None = field(default=None, validator=_between(0, 1, above=True))
+    """Only the likeliest tokens whose probabilities reach this together; 1 is off. None: as the model's files say, else
+    1. (https://arxiv.org/abs/1904.09751)"""
+    min_p: float | None = field(default=None, validator=_between(0, 1))
+    """Only tokens whose probability is at least this share of the likeliest one's; 0 is off. None: as the model's files
+    say, else 0. (https://arxiv.org/abs/2407.01082)"""
 
 
 @checked
@@ -118,7 +127,8 @@ class Limits:
     """What the model calls cost together, in the unit of ``Usage.cost``."""
     seconds: float | None = field(default=None, validator=_positive)
     """Wall time from the user's message, by the inputs' ``at``, without the time in which nothing goes on and a person
-    is waited for: an approval, an answer, a plan's review."""
+    is waited for: an approval, an answer, a plan's review. A model call that takes longer is cancelled, and what it had
+    said is kept."""
     workers: int | None = field(default=8, validator=_positive)
     """Workers that are spawned."""
     hook_continuations: int = field(default=3, validator=_positive)
@@ -154,6 +164,9 @@ class AgentConfig:
     retry: RetryPolicy = field(factory=RetryPolicy)
     context_tokens: int = field(default=4096, validator=_positive)
     """The model's context length: prompt and reply together."""
+    reply_tokens: int = field(default=512, validator=_positive)
+    """Where ``options.max_tokens`` is None: how much of the context prompts leave free for the reply, and half of it at
+    most. A reply may have more where its prompt is short."""
     features: tuple[Feature, ...] = ()
     """What the agent may do beside calling ``tools``; each adds tools that the engine carries out itself."""
     protocol: TextProtocol = "native"
@@ -194,7 +207,7 @@ class AgentConfig:
                 f"with the text protocol {self.protocol!r} replies are text of their own form: leave tool_choice and "
                 "response_format alone, or use protocol='native'"
             )
-        if self.options.max_tokens >= self.context_tokens:
+        if self.options.max_tokens is not None and self.options.max_tokens >= self.context_tokens:
             raise ConfigError(
                 f"options.max_tokens ({self.options.max_tokens}) leaves no room for a prompt in a context of "
                 f"{self.context_tokens} tokens; lower it or use a longer context"

@@ -64,7 +64,8 @@ def changed_size(fixed: float, config: AgentConfig, system: str | None) -> float
 
 def prompt_budget(config: AgentConfig) -> int:
     """Tokens that a prompt may have, the reply's room set aside."""
-    return config.context_tokens - config.options.max_tokens
+    most = config.options.max_tokens
+    return config.context_tokens - (min(config.reply_tokens, config.context_tokens // 2) if most is None else most)
 
 
 def result_limit(config: AgentConfig) -> int:

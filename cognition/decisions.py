@@ -25,6 +25,9 @@ class CallModel:
     effect_id: EffectId
     purpose: Purpose
     request: ModelRequest
+    seconds: float | None = None
+    """How long it may take: what is left of ``Limits.seconds``. Whoever carries it out cancels it then, and answers
+    with ``ModelInterrupted(late=True)``."""
 
 
 @frozen

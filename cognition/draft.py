@@ -111,6 +111,7 @@ class Draft:
         "history",
         "hook_continuations",
         "mode",
+        "now",
         "nudges",
         "phase",
         "plan",
@@ -135,6 +136,8 @@ class Draft:
 
     def __init__(self, setup: Setup, state: AgentState) -> None:
         self.setup = setup
+        self.now = 0.0
+        """The time of the input, where a call may begin; else the beginning of all time."""
         self.history = state.history
         self.phase: Phase = state.phase
         self.remembered = state.remembered
@@ -209,7 +212,7 @@ class Draft:
         content = shorten(result.content, self.setup.result_limit)
         self.append(ToolMessage(self.new_message_id(), call.id, call.name, content, result.status))
 
-    def ask_model(self, attempt: ModelAttempt, *, new_step: bool) -> None:
+    def ask_model(self, attempt: ModelAttempt, now: float, *, new_step: bool) -> None:
         """Call the model, or fail the turn if what must be shown doesn't fit."""
         setup = self.setup
         if (self.fixed + self.size) * self.scale > setup.budget:  # otherwise the window stays where it is
@@ -233,7 +236,7 @@ class Draft:
         )
         shown = len(request.messages)
         self.decisions.append(ContextAssembled(shown, self.first, self.prompt_tokens(), setup.budget))
-        self.decisions.append(CallModel(effect_id, attempt.purpose, request))
+        self.decisions.append(CallModel(effect_id, attempt.purpose, request, self.seconds_left(now)))
         self.phase = Thinking(effect_id, attempt)
 
     def trust_estimates(self) -> None:
@@ -257,12 +260,12 @@ class Draft:
         if limit is None and self.steps >= limits.steps:
             limit = "steps"
         if limit is None:
-            self.ask_model(attempt, new_step=True)
+            self.ask_model(attempt, now, new_step=True)
             return
         detail = self.limit_detail(limit)
         self.decide(LimitHit(limit, detail))
         self.note(FINAL_ANSWER_NOTE.format(reason=detail))
-        self.ask_model(ModelAttempt("final_answer", limit=limit), new_step=True)
+        self.ask_model(ModelAttempt("final_answer", limit=limit), now, new_step=True)
 
     def exhausted(self, now: float) -> LimitKind | None:
         """The budget that leaves no room for another model call."""
@@ -279,15 +282,28 @@ class Draft:
             return "seconds"
         return None
 
+    def seconds_left(self, now: float) -> float | None:
+        """How much of the turn's time is left."""
+        seconds = self.setup.config.limits.seconds
+        if seconds is None:
+            return None
+        return min(max(0.0, seconds - (now - self.started_at)), seconds)  # whatever clocks say, NaN included
+
     def limit_detail(self, limit: LimitKind) -> str:
         if limit == "loop":
             return "the same calls were repeated"
         value = getattr(self.setup.config.limits, limit)
         return f"the limit of {value:g} {limit.replace('_', ' ')} is reached"
 
-    def stop_at(self, limit: LimitKind) -> None:
+    def stop_at(self, limit: LimitKind, text: str = "") -> None:
+        """End the turn at a limit. ``text`` is what had arrived of a reply that it cut."""
         self.decide(LimitHit(limit, self.limit_detail(limit)))
-        self.finish(LimitReached(limit))
+        self.finish(LimitReached(limit, text))
+
+    def stop_cut(self, detail: str, text: str) -> None:
+        """End the turn at a reply that was cut at its token limit. ``text`` is what had arrived of it."""
+        self.decide(LimitHit("max_tokens", detail))
+        self.finish(LimitReached("max_tokens", text))
 
     def complete(self, outcome: Completed) -> None:
         """End the turn with an answer, after the program's ``stop`` hook if there is one."""

@@ -75,13 +75,15 @@ class ModelFailed:
 
 @frozen
 class ModelInterrupted:
-    """A model call was stopped from outside without the engine asking for it, such as by a runtime that closes."""
+    """A model call was stopped from outside: its time was over, or the runtime closed."""
 
     tag: ClassVar[str] = "model_interrupted"
     settles: ClassVar[str] = "call_model"
     effect_id: EffectId
     partial_text: str = ""
     usage: Usage = field(factory=Usage)
+    late: bool = False
+    """Whether it was stopped because it took as long as ``CallModel.seconds`` says."""
     at: float = field(default=0.0, kw_only=True)
 
 

@@ -10,9 +10,19 @@ FinishReason = Literal["stop", "tool_calls", "length", "cancelled", "error"]
 """Why a model stopped writing: it ended its turn, ended with tool calls, hit the token limit, was cancelled, failed."""
 
 LimitKind = Literal[
-    "steps", "tool_calls", "refusals", "input_tokens", "output_tokens", "cost", "seconds", "loop", "workers"
+    "steps",
+    "tool_calls",
+    "refusals",
+    "input_tokens",
+    "output_tokens",
+    "cost",
+    "seconds",
+    "loop",
+    "workers",
+    "max_tokens",
 ]
-"""Which budget ended a turn; ``loop`` is the loop guard."""
+"""Which budget ended a turn; ``loop`` is the loop guard. ``max_tokens`` is ``GenerationOptions.max_tokens``, at which a
+reply was cut, or the end of the context where that is None; the others are named as in ``Limits``."""
 
 ErrorKind = Literal["rate_limit", "context_overflow", "auth", "transient", "fatal", "offline", "modality", "bad_output"]
 """What sort of failure a model call met; decides whether and when it is tried again."""
@@ -44,17 +54,18 @@ class Completed:
     tag: ClassVar[str] = "completed"
     text: str
     finish_reason: FinishReason = "stop"
-    """``length`` says that the answer was cut at the token limit."""
+    """Never ``length``: an answer that was cut is ``LimitReached("max_tokens")``."""
 
 
 @frozen
 class LimitReached:
-    """A budget was used up."""
+    """A budget was used up, or a reply was cut at its token limit."""
 
     tag: ClassVar[str] = "limit_reached"
     limit: LimitKind
     text: str = ""
-    """The final answer, if the limit left room for one."""
+    """The final answer, if the limit left room for one. With the limits ``max_tokens`` and ``seconds``, which may cut a
+    reply, what had arrived of it."""
 
 
 @frozen

@@ -160,6 +160,9 @@ class Acting:
     """An answer that the reply gave beside its calls; it holds if they all succeed."""
     asked_at: float | None = None
     """Since when nothing goes on and a person is waited for. This time does not count in ``Limits.seconds``."""
+    cut: str = ""
+    """What is said of a reply that was cut at its token limit; it ends the turn once every call has its result. Then
+    ``answer`` is what had arrived of its text."""
 
 
 @frozen

@@ -40,6 +40,8 @@ ATTEMPT = re.compile(r"""\s*(?:```(?:json)?\s*)?(?:\[\s*)?\{\s*["'][taifcr]["']\
 """A text that begins like this was meant to follow the convention."""
 NAMED = re.compile(r"""["']a["']\s*:\s*["']([^"']*)["']""")
 """The tool that an object of the convention calls."""
+BEGUN_ANSWER = re.compile(r"""["']f["']\s*:\s*"((?:[^"\\]|\\.)*)""", re.DOTALL)
+"""The text of an answer, which may not be whole."""
 MOST_OBJECTS = 64
 """The number of objects that are looked for in prose; each attempt may read to the end of the text."""
 TAGGED = re.compile(r"<tool>\s*(.*?)\s*</tool>(?:\s*<args>(.*?)</args>)?", re.DOTALL)
@@ -129,6 +131,27 @@ def read_text(
     reading = _from_objects(objects, tools)
     thoughts = "\n".join(part for part in (around, reading.reasoning) if part)
     return Reading(reading.answer, thoughts, reading.calls, (*reading.malformed, *problems), reading.remember)
+
+
+def answer_so_far(protocol: TextProtocol, text: str, tools: Mapping[str, ToolSpec]) -> str:
+    """What a user can read of a reply that was cut: the answer in it, as far as it had come."""
+    if protocol == "native":
+        return text
+    answer = read_text(protocol, text, tools, "length").answer
+    if answer or protocol != "short_keys" or NAMED.search(text):
+        return answer
+    begun = BEGUN_ANSWER.search(text)
+    return "" if begun is None else _unescaped(begun[1])
+
+
+def _unescaped(text: str) -> str:
+    """The beginning of a JSON text as what it stands for, without an escape that was cut."""
+    for part in (text, text[: text.rfind("\\")]):
+        try:
+            return str(json.loads(f'"{part}"', strict=False))
+        except ValueError:
+            continue
+    return text
 
 
 def _answer(text: str) -> str:

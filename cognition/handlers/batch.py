@@ -55,9 +55,16 @@ Awaiting = type[Running] | type[AwaitingApproval] | type[AwaitingAnswer] | type[
 
 
 def begin_calls(
-    draft: Draft, calls: tuple[ReadCall, ...], malformed: tuple[MalformedToolCall, ...], answer: str, now: float
+    draft: Draft,
+    calls: tuple[ReadCall, ...],
+    malformed: tuple[MalformedToolCall, ...],
+    answer: str,
+    now: float,
+    cut: str = "",
 ) -> None:
-    """Start the calls of a reply. ``malformed`` are its calls that can't be read, ``answer`` its text for the user."""
+    """Start the calls of a reply. ``malformed`` are its calls that can't be read, ``answer`` its text for the user;
+    ``cut`` as in ``Acting``.
+    """
     slots: list[CallSlot] = []
     limit: LimitKind | None = draft.exhausted(now)
     for call, mark, confirm in calls:
@@ -68,7 +75,7 @@ def begin_calls(
         if limit is not None:
             status = not_run(draft, limit)
         slots.append(CallSlot(call, status, confirm=confirm))
-    advance(draft, Acting(tuple(slots), malformed, limit, answer), now)
+    advance(draft, Acting(tuple(slots), malformed, limit, answer, cut=cut), now)
 
 
 Found = tuple[Acting, int]
@@ -87,6 +94,7 @@ def find(phase: Phase, status: Awaiting, effect_id: EffectId) -> Found | None:
 def take_up(setup: Setup, state: AgentState, phase: Acting, now: float) -> Draft:
     """A draft in which a person has answered: the time that nothing but persons took is no time of the turn's."""
     draft = Draft(setup, state)
+    draft.now = now
     if phase.asked_at is not None:
         draft.started_at += max(0.0, now - phase.asked_at)
     return draft
@@ -101,7 +109,7 @@ def with_slot(phase: Acting, position: int, slot: CallSlot, limit: LimitKind | N
     """The batch with another slot, and with a limit that was met now, unless it met one before."""
     slots = phase.slots
     changed = (*slots[:position], slot, *slots[position + 1 :])
-    return Acting(changed, phase.malformed, phase.limit or limit, phase.answer)
+    return Acting(changed, phase.malformed, phase.limit or limit, phase.answer, cut=phase.cut)
 
 
 def settle(draft: Draft, phase: Acting, position: int, result: ToolResult, now: float) -> None:
@@ -122,6 +130,7 @@ def advance(draft: Draft, phase: Acting, now: float) -> None:
     A call's turn has come when all calls before it are settled, or when it may run beside others and so may all open
     calls before it.
     """
+    draft.now = now
     slots = list(phase.slots)
     limit = phase.limit
     open_call: ToolCall | None = None  # the nearest one before this one
@@ -146,8 +155,8 @@ def advance(draft: Draft, phase: Acting, now: float) -> None:
     if len(results) == len(slots):
         _conclude(draft, phase, results, limit, now)
     else:
-        rests = AT_WORK.isdisjoint([type(slot.status) for slot in slots])
-        draft.phase = Acting(tuple(slots), phase.malformed, limit, phase.answer, now if rests else None)
+        asked_at = now if AT_WORK.isdisjoint([type(slot.status) for slot in slots]) else None
+        draft.phase = Acting(tuple(slots), phase.malformed, limit, phase.answer, asked_at, phase.cut)
 
 
 def judge(draft: Draft, slots: tuple[CallSlot, ...], position: int) -> CallStatus:
@@ -242,6 +251,9 @@ def _conclude(draft: Draft, phase: Acting, results: list[ToolResult], limit: Lim
             result = ToolResult(f"{result.content}\n{slot.context}", result.status)
         draft.record_result(slot.call, result)
     tell_malformed(draft, phase.malformed)
+    if phase.cut:
+        draft.stop_cut(phase.cut, phase.answer)
+        return
     if phase.answer and all(result.status == "ok" for result in results) and not phase.malformed:
         draft.append(AssistantMessage(draft.new_message_id(), phase.answer))
         draft.complete(Completed(phase.answer))

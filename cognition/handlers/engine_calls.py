@@ -147,7 +147,7 @@ def _worker_name(call: ToolCall) -> object:
 
 def _left(draft: Draft) -> Limits:
     """What is left of the turn's budgets for a worker, and at least the smallest amount of each."""
-    limits, usage = draft.setup.config.limits, draft.usage
+    limits, usage, seconds = draft.setup.config.limits, draft.usage, draft.seconds_left(draft.now)
 
     def rest(limit: int | None, used: int) -> int | None:
         return None if limit is None else max(limit - used, 1)
@@ -159,6 +159,7 @@ def _left(draft: Draft) -> Limits:
         output_tokens=rest(limits.output_tokens, usage.output_tokens),
         workers=rest(limits.workers, draft.workers),
         cost=None if limits.cost is None else max(limits.cost - usage.cost, 1e-9),
+        seconds=None if seconds is None else max(seconds, 1e-9),
     )
 
 

@@ -84,7 +84,7 @@ def _before_completion(draft: Draft, outcome: Completed, event: HookReturned) ->
 
 
 def _around_call(draft: Draft, phase: Acting, position: int, event: HookReturned) -> None:
-    slot = phase.slots[position]
+    draft.now, slot = event.at, phase.slots[position]
     before = isinstance(slot.status, AwaitingHook) and slot.status.result is None
     context = "\n".join(part for part in (slot.context, event.context) if part)
     limit: LimitKind | None = None

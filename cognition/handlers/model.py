@@ -17,7 +17,7 @@ from cognition.phases import FIRST_ATTEMPT, ModelAttempt, Thinking, Waiting
 from cognition.retry import RETRIED, classify, delay
 from cognition.state import AgentState
 from cognition.strict_json import DECODER
-from cognition.text_protocol import RETRY_NOTE, read_text
+from cognition.text_protocol import RETRY_NOTE, answer_so_far, read_text
 from cognition.transition import Transition
 
 NUDGES = 2
@@ -33,11 +33,14 @@ def on_model_replied(setup: Setup, state: AgentState, event: ModelReplied) -> Tr
     if not isinstance(phase, Thinking) or phase.effect_id != event.effect_id:
         return reject(state, event, "another model call is in flight")
     draft = Draft(setup, state)
-    attempt = phase.attempt
+    attempt, cut = phase.attempt, event.finish_reason == "length"
     _count_reply(draft, event.usage, calibrate=attempt.purpose != "final_answer")
     if attempt.limit is not None:  # the final answer: tools were not offered, so calls in it mean nothing
-        draft.append(AssistantMessage(draft.new_message_id(), event.text, event.reasoning))
-        draft.finish(LimitReached(attempt.limit, event.text))
+        draft.append(AssistantMessage(draft.new_message_id(), event.text, event.reasoning, interrupted=cut))
+        if cut:
+            draft.stop_cut(_cut_detail(draft, event), _to_read(draft, event.text))
+        else:
+            draft.finish(LimitReached(attempt.limit, event.text))
         return draft.seal()
     if setup.config.options.tool_choice == "none":  # nor do they where the program wants none
         event = evolve(event, calls=(), malformed=())
@@ -47,15 +50,16 @@ def on_model_replied(setup: Setup, state: AgentState, event: ModelReplied) -> Tr
     if calls:
         draft.repairs = 0
         asked = tuple([call for call, _, _ in calls])
-        draft.append(AssistantMessage(draft.new_message_id(), event.text, reply.reasoning, asked))
-        answer = "" if native else reply.text  # a text protocol may give one beside its calls
-        begin_calls(draft, calls, malformed, answer, event.at)
+        draft.append(AssistantMessage(draft.new_message_id(), event.text, reply.reasoning, asked, interrupted=cut))
+        answer = "" if native and not cut else reply.text  # a text protocol may give one beside its calls
+        begin_calls(draft, calls, malformed, answer, event.at, _cut_detail(draft, event) if cut else "")
+    elif cut:
+        _stop_cut(draft, event, reply, malformed)
     elif malformed:
         _send_back(draft, reply, malformed)
     elif reply.text.strip():
         draft.append(AssistantMessage(draft.new_message_id(), event.text, reply.reasoning))
-        cut = event.finish_reason == "length"  # it would be cut again
-        if event.objection and not cut and draft.corrections < setup.config.limits.corrections:
+        if event.objection and draft.corrections < setup.config.limits.corrections:
             draft.corrections += 1
             draft.note(CORRECTION_NOTE.format(objection=event.objection))
             draft.next_model_call(event.at, ModelAttempt("repair"))
@@ -94,7 +98,10 @@ def on_model_interrupted(setup: Setup, state: AgentState, event: ModelInterrupte
     draft = Draft(setup, state)
     draft.usage += event.usage
     draft.keep_partial(event.partial_text)
-    draft.finish(Cancelled("the model call was interrupted", event.partial_text))
+    if event.late and setup.config.limits.seconds is not None:
+        draft.stop_at("seconds", _to_read(draft, event.partial_text))
+    else:
+        draft.finish(Cancelled("the model call was interrupted", event.partial_text))
     return draft.seal()
 
 
@@ -107,8 +114,36 @@ def on_timer_fired(setup: Setup, state: AgentState, event: TimerFired) -> Transi
     if exhausted is not None:
         draft.stop_at(exhausted)
     else:
-        draft.ask_model(phase.attempt, new_step=False)
+        draft.ask_model(phase.attempt, event.at, new_step=False)
     return draft.seal()
+
+
+def _stop_cut(draft: Draft, event: ModelReplied, reply: ModelReplied, malformed: tuple[MalformedToolCall, ...]) -> None:
+    """End the turn with what had arrived of a reply without calls that was cut at its token limit.
+
+    The model is not asked again: it would be cut there again.
+    """
+    if event.text or reply.reasoning:
+        draft.append(AssistantMessage(draft.new_message_id(), event.text, reply.reasoning, interrupted=True))
+    tell_malformed(draft, malformed)
+    draft.stop_cut(_cut_detail(draft, event), _to_read(draft, event.text))
+
+
+def _cut_detail(draft: Draft, event: ModelReplied) -> str:
+    """What is said of a reply that was cut at its token limit: which limit it was."""
+    config = draft.setup.config
+    most = config.options.max_tokens
+    if most is not None and not 0 < event.usage.output_tokens < most:
+        return f"the reply was cut at its limit of {most} tokens; raise max_tokens, or ask for less at once"
+    return (
+        f"the reply was cut where the context of {config.context_tokens} tokens was full, whatever max_tokens says; "
+        "use a longer context, or ask for less at once"
+    )
+
+
+def _to_read(draft: Draft, text: str) -> str:
+    setup = draft.setup
+    return answer_so_far(setup.config.protocol, text, setup.tools)
 
 
 def _count_reply(draft: Draft, usage: Usage, *, calibrate: bool) -> None:
@@ -183,12 +218,15 @@ def _trim_and_retry(draft: Draft, attempt: ModelAttempt, event: ModelFailed) -> 
     failure = event.failure
     draft.scale = scale_overflowed(draft.scale, draft.fixed + draft.size, draft.setup.budget, failure)
     draft.decide(RetryPlanned("context_overflow", failure.message, attempt.number + 1, 0.0))
-    draft.ask_model(evolve(attempt, number=attempt.number + 1, trimmed=True), new_step=False)
+    draft.ask_model(evolve(attempt, number=attempt.number + 1, trimmed=True), event.at, new_step=False)
 
 
 def _plan_retry(draft: Draft, attempt: ModelAttempt, kind: ErrorKind, event: ModelFailed) -> None:
     number = attempt.number + 1
     seconds = delay(draft.setup.config.retry, kind, number, draft.turn, event.failure.retry_after)
+    left = draft.seconds_left(event.at)
+    if left is not None:
+        seconds = min(seconds, left)  # when it has passed, the turn's time has too
     draft.decide(RetryPlanned(kind, event.failure.message, number, seconds))
     effect_id = draft.new_effect()
     draft.decide(StartTimer(effect_id, seconds))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cognition.config import Limits
+from cognition.config import AgentConfig, Limits
 from cognition.decisions import (
     AskApproval,
     CallModel,
@@ -15,8 +15,8 @@ from cognition.decisions import (
     TasksChanged,
     TurnFinished,
 )
-from cognition.inputs import HookReturned, Input, SessionReset, ShutdownAsked
-from cognition.outcomes import LimitReached
+from cognition.inputs import HookReturned, Input, ModelInterrupted, SessionReset, ShutdownAsked
+from cognition.outcomes import Completed, LimitReached
 from cognition.phases import Closed, Idle
 from cognition.testing.subject import Found, Problem, Subject
 from cognition.testing.world import Edge, Turn, count, is_objected, is_rejected
@@ -52,7 +52,7 @@ def bounded(subject: Subject, edge: Edge) -> Found:
     if finished.usage != turn.usage:
         return Problem(f"the turn's usage is {turn.usage}, and {finished.usage} was reported")
     problem = _overdrawn(subject, turn, edge.input, decisions)
-    return problem or _invented(subject, turn, edge.input.at, finished)
+    return problem or _invented(subject, turn, edge.input, finished)
 
 
 def _overdrawn(subject: Subject, turn: Turn, event: Input, decisions: tuple[Decision, ...]) -> Found:
@@ -71,6 +71,9 @@ def _overdrawn(subject: Subject, turn: Turn, event: Input, decisions: tuple[Deci
                 return Problem(f"the model is called after {turn.replies} replies; the limit is {limits.steps} and one")
             if turn.replies == limits.steps and decision.request.tools:
                 return Problem(f"after {turn.replies} replies, the limit, the model is called with tools")
+            problem = _unlimited(subject.config, turn, event, decision)
+            if problem is not None:
+                return problem
             if turn.continued > limits.hook_continuations and isinstance(event, HookReturned):
                 return Problem(f"a hook asks for the {turn.continued}th time to go on, and the turn does")
             if turn.objected > limits.corrections and is_objected(event) and subject.config.protocol == "native":
@@ -89,6 +92,17 @@ def _overdrawn(subject: Subject, turn: Turn, event: Input, decisions: tuple[Deci
     return None
 
 
+def _unlimited(config: AgentConfig, turn: Turn, event: Input, call: CallModel) -> Found:
+    """A model call that may go on beyond the turn's time, or is made once more at the limit that cut the last reply."""
+    seconds = config.limits.seconds
+    left = None if seconds is None else max(seconds - (event.at - turn.started_at), 0.0)
+    if left is not None and (call.seconds is None or not call.seconds <= left):
+        return Problem(f"the model may take {call.seconds} seconds, and the turn has {left:g} left")
+    if turn.cut and call.request.options.max_tokens == config.options.max_tokens:
+        return Problem("the model is asked again at the token limit that cut its reply")
+    return None
+
+
 def _spent(limits: Limits, turn: Turn, now: float) -> list[str]:
     """The budgets of tokens, cost and time that leave no room for anything more."""
     usage = turn.usage
@@ -101,15 +115,21 @@ def _spent(limits: Limits, turn: Turn, now: float) -> list[str]:
     return [name for name, used, limit in budgets if limit is not None and used >= limit]
 
 
-def _invented(subject: Subject, turn: Turn, now: float, finished: TurnFinished) -> Found:
-    """A limit that ends a turn is one that was reached; refusals and loops can't be told from outside."""
+def _invented(subject: Subject, turn: Turn, event: Input, finished: TurnFinished) -> Found:
+    """A limit that ends a turn is one that was reached; refusals and loops can't be told from outside. And a reply that
+    was cut at its limit is no answer.
+    """
     if subject.config is None or not isinstance(finished.outcome, LimitReached):
-        return None
+        cut = turn.cut and subject.config is not None and isinstance(finished.outcome, Completed)
+        return Problem("a reply that was cut at its token limit is taken for an answer") if cut else None
     limits, limit = subject.config.limits, finished.outcome.limit
     features = subject.config.features  # what the engine does itself counts as a call, and is not seen from outside
-    spent = _spent(limits, turn, now)
+    spent = _spent(limits, turn, event.at)
+    late = isinstance(event, ModelInterrupted) and event.late and limits.seconds is not None
     reached = {
-        **{name: name in spent for name in ("input_tokens", "output_tokens", "cost", "seconds")},
+        **{name: name in spent for name in ("input_tokens", "output_tokens", "cost")},
+        "seconds": late or "seconds" in spent,
+        "max_tokens": turn.cut,
         "steps": turn.replies >= limits.steps,
         "tool_calls": limits.tool_calls is not None and (turn.calls >= limits.tool_calls or bool(features)),
         "workers": limits.workers is not None and turn.workers >= limits.workers,

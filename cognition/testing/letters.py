@@ -46,6 +46,7 @@ REPLIES = (
     ModelReplied(ANY, reasoning="Hmm."),
     ModelReplied(ANY, calls=(ProposedCall("nowhere"),)),
     ModelReplied(ANY, malformed=(MalformedToolCall("{", "cut"),)),
+    ModelReplied(ANY, "Do", finish_reason="length"),
 )
 
 LETTERS: Mapping[type[Input], tuple[Input, ...]] = {
@@ -57,7 +58,7 @@ LETTERS: Mapping[type[Input], tuple[Input, ...]] = {
         ModelFailed(ANY, Failure("no", kind="fatal")),
         ModelFailed(ANY, Failure("reset", kind="transient"), "Do"),
     ),
-    ModelInterrupted: (ModelInterrupted(ANY),),
+    ModelInterrupted: (ModelInterrupted(ANY), ModelInterrupted(ANY, "Do", late=True)),
     ToolReturned: (ToolReturned(ANY, "ok"),),
     ToolFailed: (ToolFailed(ANY, "no"),),
     ApprovalGiven: (ApprovalGiven(ANY), ApprovalGiven(ANY, always=True)),

@@ -135,6 +135,7 @@ def limits() -> SearchStrategy[Limits]:
 OPTIONS = (
     GenerationOptions(max_tokens=100),
     GenerationOptions(max_tokens=100),
+    GenerationOptions(),
     GenerationOptions(max_tokens=100, tool_choice="none"),
     GenerationOptions(max_tokens=100, response_format={"type": "object"}),
 )
@@ -218,7 +219,7 @@ def _drawn(names: tuple[str, ...]) -> dict[type[Input], SearchStrategy[Any]]:
     return {
         ModelReplied: st.one_of(replied, replied, replied),  # most model calls end with a reply
         ModelFailed: st.builds(ModelFailed, nobody, failures(), st.just("") | texts, usages),
-        ModelInterrupted: st.builds(ModelInterrupted, nobody, texts, usages),
+        ModelInterrupted: st.builds(ModelInterrupted, nobody, texts, usages, st.booleans()),
         ToolReturned: st.builds(ToolReturned, nobody, texts),
         ToolFailed: st.builds(ToolFailed, nobody, texts),
         ApprovalGiven: st.builds(ApprovalGiven, nobody, st.booleans()),

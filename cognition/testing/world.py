@@ -75,6 +75,8 @@ class Turn:
     """Since when nothing goes on and a person is waited for; None where something goes on."""
     objected: int = 0
     """Answers that were not what was asked for."""
+    cut: bool = False
+    """Whether the newest reply was cut at its token limit."""
 
 
 @frozen
@@ -165,7 +167,9 @@ def count(world: World, event: Input) -> Turn | None:
     match event:
         case ModelReplied(usage=usage):
             turn = _with(turn, turn.usage + usage, replies=turn.replies + 1, ran=())
-            return evolve(turn, objected=turn.objected + 1) if is_objected(event) else turn
+            turn = evolve(turn, objected=turn.objected + 1) if is_objected(event) else turn
+            cut = event.finish_reason == "length"
+            return turn if cut == turn.cut else evolve(turn, cut=cut)
         case ModelFailed() | ModelInterrupted() | WorkerFinished() | WorkerFailed() | WorkerStalled() | CancelAsked():
             return _with(turn, turn.usage + event.usage, replies=turn.replies, ran=turn.ran)
         case ApprovalGiven():
@@ -200,6 +204,7 @@ def _with(turn: Turn, usage: Usage, *, replies: int, ran: tuple[ToolCall, ...]) 
         ran,
         turn.asked_at,
         turn.objected,
+        turn.cut,
     )
 
 
@@ -216,6 +221,7 @@ def _with_run(turn: Turn, call: ToolCall) -> Turn:
         (*turn.ran, call),
         turn.asked_at,
         turn.objected,
+        turn.cut,
     )
 
 

@@ -9,6 +9,7 @@ import numpy
 
 from cognition import GenerationOptions
 from runtime.models.lazy_package import import_lazily
+from runtime.sampling import Sampling, chosen
 
 import_lazily("llama_cpp")
 import llama_cpp.llama_cpp as native  # noqa: E402  after the line above, which saves 0.2 s of it
@@ -32,8 +33,9 @@ class LlamaSampler:
 
     def __init__(self, options: GenerationOptions, vocabulary: int) -> None:
         biases = tuple((token, bias) for token, bias in options.logit_bias if token < vocabulary)
-        repeat, frequency, presence = options.repeat_penalty, options.frequency_penalty, options.presence_penalty
-        plain = options.temperature == 0 and (repeat, frequency, presence) == (1, 0, 0)
+        sampling = chosen(options)
+        repeat, frequency, presence = sampling.repeat_penalty, options.frequency_penalty, options.presence_penalty
+        plain = sampling.temperature == 0 and (repeat, frequency, presence) == (1, 0, 0)
         self.plain = plain
         """Whether only the likeliest token after biases is wanted, which ``likeliest`` finds. A chain would first write
         a table with 12 bytes for each token of the vocabulary, in 34 us for 32,000 tokens; the search takes 4 us."""
@@ -49,23 +51,23 @@ class LlamaSampler:
             self._add(native.llama_sampler_init_logit_bias(vocabulary, len(biases), array))
         if (repeat, frequency, presence) != (1, 0, 0):
             self._add(native.llama_sampler_init_penalties(vocabulary, PENALTY_WINDOW, repeat, frequency, presence))
-        if options.temperature == 0:
+        if sampling.temperature == 0:
             self._add(native.llama_sampler_init_greedy())
         else:
-            self._add_random(options)
+            self._add_random(sampling, options.seed)
 
-    def _add_random(self, options: GenerationOptions) -> None:
-        if options.top_k:
-            self._add(native.llama_sampler_init_top_k(options.top_k))
-        if options.typical_p < 1:
+    def _add_random(self, sampling: Sampling, seed: int | None) -> None:
+        if sampling.top_k:
+            self._add(native.llama_sampler_init_top_k(sampling.top_k))
+        if sampling.typical_p < 1:
             self._add(native.llama_sampler_init_min_p(NEXT_TO_NOTHING, 1))
-            self._add(native.llama_sampler_init_typical(options.typical_p, 1))
-        if options.top_p < 1:
-            self._add(native.llama_sampler_init_top_p(options.top_p, 1))
-        if options.min_p:
-            self._add(native.llama_sampler_init_min_p(options.min_p, 1))
-        seed = secrets.randbits(32) if options.seed is None else options.seed & 0xFFFFFFFF
-        self._add(native.llama_sampler_init_temp(options.temperature))
+            self._add(native.llama_sampler_init_typical(sampling.typical_p, 1))
+        if sampling.top_p < 1:
+            self._add(native.llama_sampler_init_top_p(sampling.top_p, 1))
+        if sampling.min_p:
+            self._add(native.llama_sampler_init_min_p(sampling.min_p, 1))
+        seed = secrets.randbits(32) if seed is None else seed & 0xFFFFFFFF
+        self._add(native.llama_sampler_init_temp(sampling.temperature))
         self._add(native.llama_sampler_init_dist(seed))
 
     def _add(self, sampler: Any) -> None:

@@ -197,7 +197,8 @@ class LocalEngine:
             if not 0 < length < context:  # one token at least has to be left for the reply
                 reply.end("error", _overflow(length, context - 1) if length else EMPTY)
                 continue
-            reply.limit = min(reply.request.options.max_tokens, context - length)
+            wanted, room = reply.request.options.max_tokens, context - length
+            reply.limit = room if wanted is None else min(wanted, room)
             number = next(self._numbers)
             self._replies[number] = reply
             most = length + reply.limit - 1  # the last token of a reply is not evaluated

@@ -12,6 +12,7 @@ from typing import Any
 import numpy
 
 from cognition import GenerationOptions
+from runtime.sampling import chosen
 
 PENALTY_WINDOW = 64
 """Tokens of the reply that penalties look back on; ``runtime.llama.sampler`` says why none of the prompt."""
@@ -31,7 +32,7 @@ class NumpySampler:
     """
 
     def __init__(self, options: GenerationOptions) -> None:
-        self._options = options
+        self._options, self._chosen = options, chosen(options)
         self._sampled: deque[int] = deque(maxlen=PENALTY_WINDOW)
         self._random = numpy.random.default_rng(secrets.randbits(64) if options.seed is None else abs(options.seed))
 
@@ -39,18 +40,18 @@ class NumpySampler:
     def plain(self) -> bool:
         """Whether the likeliest token is all that is asked for, so that the logits need not be looked at here."""
         options = self._options
-        penalties = (options.repeat_penalty, options.frequency_penalty, options.presence_penalty)
-        return options.temperature == 0 and not options.logit_bias and penalties == (1, 0, 0)
+        penalties = (self._chosen.repeat_penalty, options.frequency_penalty, options.presence_penalty)
+        return self._chosen.temperature == 0 and not options.logit_bias and penalties == (1, 0, 0)
 
     def sample(self, logits: numpy.ndarray[Any, Any]) -> int:
         """The next token, from a row of logits, of which -inf can't come. Penalties count it from now on."""
         if self.plain:
             return int(logits.argmax())
         tokens, left = self.left(logits)
-        if self._options.temperature == 0:
+        if self._chosen.temperature == 0:
             token = int(tokens[left.argmax()])
         else:
-            until = _weights(left / self._options.temperature).cumsum()
+            until = _weights(left / self._chosen.temperature).cumsum()
             token = int(tokens[until.searchsorted(self._random.random() * until[-1], side="right")])
         self._sampled.append(token)
         return token
@@ -63,22 +64,22 @@ class NumpySampler:
 
         A vocabulary of 150,000 is looked through, and never sorted: with top-k or top-p a few of it are enough.
         """
-        options, logits = self._options, numpy.array(logits, numpy.float64)
+        options, sampling, logits = self._options, self._chosen, numpy.array(logits, numpy.float64)
         for token, bias in options.logit_bias:
             if token < logits.size:
                 logits[token] += bias
         for token, count in Counter(self._sampled).items():
             value = logits[token]
-            value = value * options.repeat_penalty if value <= 0 else value / options.repeat_penalty
+            value = value * sampling.repeat_penalty if value <= 0 else value / sampling.repeat_penalty
             logits[token] = value - count * options.frequency_penalty - options.presence_penalty
         tokens: Tokens = numpy.arange(logits.size)
-        if options.temperature == 0:
+        if sampling.temperature == 0:
             return tokens, logits
         for option, narrow in (
-            (options.top_k, _top_k),
-            (options.typical_p if options.typical_p < 1 else None, _typical),
-            (options.top_p if options.top_p < 1 else None, _top_p),
-            (options.min_p, _min_p),
+            (sampling.top_k, _top_k),
+            (sampling.typical_p if sampling.typical_p < 1 else None, _typical),
+            (sampling.top_p if sampling.top_p < 1 else None, _top_p),
+            (sampling.min_p, _min_p),
         ):
             if option:
                 kept = narrow(logits, option)

@@ -98,7 +98,7 @@ def test_the_nearest_name_is_told(kind: type, data: st.DataObject) -> None:
         (lambda: AgentConfig(zzz=1), "has no option 'zzz'; there are system, tools,"),  # type: ignore[call-arg]
         (lambda: GenerationOptions(logit_bias=((1,),)), "logit_bias[0] must be 2 values, not a tuple"),  # type: ignore[arg-type]
         (lambda: GenerationOptions(logit_bias=(("x", 1.0),)), "logit_bias[0] must be a whole number, not 'x'"),  # type: ignore[arg-type]
-        (lambda: GenerationOptions(temperature=print), "temperature must be a number, not a function"),  # type: ignore[arg-type]
+        (lambda: GenerationOptions(temperature=print), "temperature must be a number or None, not a function"),  # type: ignore[arg-type]
     ],
 )  # fmt: skip
 def test_the_message_says_what_to_write(make: Callable[[], object], told: str) -> None:

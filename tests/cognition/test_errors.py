@@ -61,7 +61,7 @@ WRONG_TOOL = {"name": "a", "parameters": 5}
             "two tools are named 'a'; give one of them another name",
         ),
         (
-            lambda: AgentConfig(context_tokens=512),
+            lambda: AgentConfig(options=GenerationOptions(max_tokens=512), context_tokens=512),
             "options.max_tokens (512) leaves no room for a prompt in a context of 512 tokens; "
             "lower it or use a longer context",
         ),

@@ -17,6 +17,7 @@ from cognition import (
     Completed,
     Failed,
     HookReturned,
+    LimitHit,
     Remember,
     RunHook,
     ToolFailed,
@@ -387,13 +388,13 @@ def test_broken_json_is_no_plain_input(protocol: TextProtocol) -> None:
 
 @pytest.mark.behaviour("P13a")
 def test_a_name_in_tags_at_the_token_limit_is_no_call_of_the_turn() -> None:
-    """What it was to be called with is not known; the model is asked again, and nothing runs."""
+    """What it was to be called with is not known: nothing runs, and the turn ends there."""
     session = Session(engine_with(SHELL, protocol="tool_tags"))
     session(UserSpoke("What is here?"))
 
-    again = session(replied("1.1.0", "<tool>shell</tool>", finish_reason="length"))
+    ends = session(replied("1.1.0", "<tool>shell</tool>", finish_reason="length"))
 
-    assert [CallModel] == [type(decision) for decision in again]
+    assert [LimitHit, TurnFinished] == [type(decision) for decision in ends]
 
 
 def test_what_is_told_in_these_words() -> None:

@@ -315,15 +315,6 @@ def test_an_empty_reply_is_nudged_at_most_twice() -> None:
     assert end == TurnFinished(Failed("bad_output", "the model gave no answer in 3 replies"), Usage())
 
 
-def test_an_answer_that_was_cut_says_so() -> None:
-    session = Session(engine_with())
-    session(UserSpoke("Hello"))
-
-    (end,) = session(replied("1.1.0", "Hello, I", finish_reason="length"))
-
-    assert end == TurnFinished(Completed("Hello, I", "length"), Usage())
-
-
 def test_reset_forgets_the_conversation_and_goes_on_counting() -> None:
     session = Session(engine_with())
     session(UserSpoke("Hello"))

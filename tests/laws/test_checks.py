@@ -246,7 +246,7 @@ CASES: list[tuple[str, LLMEngine, tuple[Input, ...], Change, str]] = [
         LLMEngine(evolve(CONFIG, context_tokens=800)),
         (HELLO,),
         lambda t: state(window=evolve(t.next_state.window, scale=4.0))(t),
-        "tokens, and 288 fit",
+        "tokens, and 400 fit",
     ),
 ]
 

@@ -1,0 +1,177 @@
+"""A reply that was cut at its token limit: no answer, never asked for again, and its calls run only where whole."""
+
+from __future__ import annotations
+
+import pytest
+
+from cognition import (
+    AssistantMessage,
+    CallModel,
+    CallTool,
+    Completed,
+    GenerationOptions,
+    LimitHit,
+    LimitReached,
+    Limits,
+    MalformedToolCall,
+    ProposedCall,
+    ToolReturned,
+    ToolSpec,
+    TurnFinished,
+    Usage,
+    UserMessage,
+    UserSpoke,
+)
+from tests.cognition.session import WRITE, Session, effect, engine_with, replied
+
+LOOK = ToolSpec("look", read_only=True)
+CUT_CALL = MalformedToolCall('{"name": "write", "argum', "the reply reached the token limit inside the call")
+
+
+@pytest.mark.parametrize(
+    ("reply", "text"),
+    [
+        ({"text": "Hello, I"}, "Hello, I"),
+        ({"text": ""}, ""),
+        ({"text": " \n"}, " \n"),
+        ({"text": "", "reasoning": "Let me think"}, ""),
+        ({"text": "So", "reasoning": "Let me think"}, "So"),
+        ({"text": "", "malformed": (CUT_CALL,)}, ""),
+        ({"text": "I write", "malformed": (CUT_CALL,)}, "I write"),
+    ],
+)
+def test_a_reply_that_was_cut_ends_the_turn_at_its_limit_with_what_had_arrived(
+    reply: dict[str, object], text: str
+) -> None:
+    """Cut in its text, in its reasoning, or within a call: it is no answer, it is not empty, and it is not repeated."""
+    session = Session(engine_with(WRITE, options=GenerationOptions(max_tokens=20)))
+    session(UserSpoke("Hello"))
+
+    hit, end = session(replied("1.1.0", **reply, finish_reason="length", usage=Usage(9, 20)))  # type: ignore[arg-type]  # keywords of the table
+
+    told = "the reply was cut at its limit of 20 tokens; raise max_tokens, or ask for less at once"
+    assert hit == LimitHit("max_tokens", told)
+    assert end == TurnFinished(LimitReached("max_tokens", text), Usage(9, 20))
+    kept = [one for one in session.state.history if isinstance(one, AssistantMessage)]
+    assert all(one.interrupted and not one.calls for one in kept)
+    assert [one.text for one in kept] == ([text] if text or reply.get("reasoning") else [])
+
+
+@pytest.mark.parametrize(
+    ("most", "took", "whose"),
+    [
+        (20, 20, "its limit of 20 tokens"),
+        (20, 0, "its limit of 20 tokens"),  # a runtime that counts nothing
+        (20, 19, "the context of 4096 tokens was full"),
+        (None, 19, "the context of 4096 tokens was full"),
+        (None, 0, "the context of 4096 tokens was full"),
+    ],
+)
+def test_what_is_said_of_the_limit_is_which_one_it_was(most: int | None, took: int, whose: str) -> None:
+    """A context may be full before the limit that was given, and is where none was."""
+    session = Session(engine_with(options=GenerationOptions(max_tokens=most)))
+    session(UserSpoke("Hello"))
+
+    hit, _ = session(replied("1.1.0", "Hello, I", finish_reason="length", usage=Usage(9, took)))
+
+    assert isinstance(hit, LimitHit)
+    assert whose in hit.detail
+    assert "max_tokens" in hit.detail
+
+
+@pytest.mark.parametrize("malformed", [(), (CUT_CALL,)])
+@pytest.mark.behaviour("P13a")
+def test_whole_calls_before_the_cut_run_and_then_the_turn_ends(malformed: tuple[MalformedToolCall, ...]) -> None:
+    session = Session(engine_with(WRITE))
+    session(UserSpoke("Go"))
+    calls = ProposedCall("write"), ProposedCall("nowhere")
+
+    (run,) = session(replied("1.1.0", "Both.", *calls, malformed=malformed, finish_reason="length"))
+    hit, end = session(ToolReturned(effect("1.1.1"), "ok"))
+
+    assert isinstance(run, CallTool)
+    assert isinstance(hit, LimitHit)
+    assert end == TurnFinished(LimitReached("max_tokens", "Both."), Usage())
+    assert [status for _, status in session.results] == ["ok", "error"]
+    notes = [one.text for one in session.state.history if isinstance(one, UserMessage) and one.origin == "engine"]
+    assert len(notes) == len(malformed)
+    (again,) = session(UserSpoke("Go on"))
+    assert isinstance(again, CallModel)
+
+
+def test_a_final_answer_that_was_cut_is_named_by_the_limit_that_cut_it() -> None:
+    """The limit of steps was told before; of what is no whole answer, the one that cut it is to be known."""
+    session = Session(engine_with(WRITE, limits=Limits(steps=1)))
+    session(UserSpoke("Go"))
+    session(replied("1.1.0", "", ProposedCall("write")))
+    steps, final = session(ToolReturned(effect("1.1.1"), "ok"))
+
+    hit, end = session(replied("1.2.0", "I wro", finish_reason="length"))
+
+    assert isinstance(steps, LimitHit)
+    assert isinstance(final, CallModel)
+    assert (steps.limit, hit.limit) == ("steps", "max_tokens")  # type: ignore[union-attr]  # a LimitHit
+    assert end == TurnFinished(LimitReached("max_tokens", "I wro"), Usage())
+    assert session.state.history[-1] == AssistantMessage("m5", "I wro", interrupted=True)
+
+
+@pytest.mark.parametrize(
+    ("protocol", "text", "readable"),
+    [
+        ("short_keys", '{"f": "It is 3 k', "It is 3 k"),
+        ("short_keys", '{"t": "I need the size", "a": "look", "i": {"pa', ""),
+        ("short_keys", '{"t": "I need', ""),
+        ("short_keys", '{"t": "easy", "f": "It is\\n3 k\\u00', "It is\n3 k"),
+        ("short_keys", '{"f": "It is 3 kB\\', "It is 3 kB"),
+        ("short_keys", '{"f": "It \\q is \\u00', "It \\q is \\u00"),
+        ("short_keys", '{"a": "look", "i": {"f": "x', ""),
+        ("short_keys", '{"f": "It is 3 kB"', "It is 3 kB"),
+        ("short_keys", "It is 3 k", "It is 3 k"),
+        ("tool_tags", "<response>It is 3 k", "It is 3 k"),
+        ("tool_tags", "<tool>look</tool><args>{", ""),
+        ("tool_tags", "<tool>lo", ""),
+    ],
+)
+def test_of_a_text_protocol_the_user_gets_what_of_the_answer_had_arrived(
+    protocol: str, text: str, readable: str
+) -> None:
+    session = Session(engine_with(LOOK, protocol=protocol))
+    session(UserSpoke("How large is it?"))
+
+    _, end = session(replied("1.1.0", text, finish_reason="length"))
+
+    assert end == TurnFinished(LimitReached("max_tokens", readable), Usage())
+    assert session.state.history[1] == AssistantMessage(
+        "m2", text, getattr(session.state.history[1], "reasoning", ""), interrupted=True
+    )
+
+
+def test_calls_where_the_program_wants_none_do_not_run_before_the_cut_either() -> None:
+    session = Session(engine_with(WRITE, options=GenerationOptions(tool_choice="none")))
+    session(UserSpoke("Go"))
+
+    _, end = session(replied("1.1.0", "So", ProposedCall("write"), malformed=(CUT_CALL,), finish_reason="length"))
+
+    assert end == TurnFinished(LimitReached("max_tokens", "So"), Usage())
+    assert len(session.state.history) == 2
+
+
+def test_a_cut_reply_is_not_offered_to_the_stop_hook() -> None:
+    """The hook judges answers."""
+    session = Session(engine_with(hooks=("stop",)))
+    session(UserSpoke("Go"))
+
+    _, end = session(replied("1.1.0", "So", finish_reason="length"))
+
+    assert end == TurnFinished(LimitReached("max_tokens", "So"), Usage())
+
+
+def test_the_next_turn_is_like_any_other() -> None:
+    session = Session(engine_with())
+    session(UserSpoke("Hello"))
+    session(replied("1.1.0", "Hello, I", finish_reason="length"))
+    session(UserSpoke("Go on"))
+
+    (end,) = session(replied("2.1.0", "am well."))
+
+    assert end == TurnFinished(Completed("am well."), Usage())
