@@ -67,6 +67,11 @@ class LimitReached:
     """The final answer, if the limit left room for one. With the limits ``max_tokens`` and ``seconds``, which may cut a
     reply, what had arrived of it."""
 
+    @property
+    def cut(self) -> bool:
+        """Whether the text is no whole answer, since the limit is one that cuts replies."""
+        return self.limit in ("max_tokens", "seconds")
+
 
 @frozen
 class Cancelled:

@@ -74,7 +74,7 @@ class RunResult:
     @property
     def text(self) -> str:
         """The answer; empty while the turn waits, and when it was cancelled or failed (``outcome.text`` holds what had
-        arrived).
+        arrived). Where a limit cut the answer (``max_tokens``, ``seconds``), what had arrived of it; ``ok`` is False.
         """
         return self.outcome.text if isinstance(self.outcome, Completed | LimitReached) else ""
 
@@ -92,7 +92,7 @@ class RunResult:
         """This result, if there is an answer in it.
 
         Raises:
-            TurnFailedError: the turn failed, was cancelled, or hit a limit that left no room for an answer.
+            TurnFailedError: the turn failed, was cancelled, or hit a limit that cut the answer or left no room for one.
             PendingError: it waits for answers.
         """
         match self.outcome:
@@ -102,7 +102,14 @@ class RunResult:
                 raise TurnFailedError(f"the turn failed ({kind}): {message}", self.outcome)
             case Cancelled(reason=reason):
                 raise TurnFailedError(f"the turn was cancelled{': ' + reason if reason else ''}", self.outcome)
-            case LimitReached(limit=limit, text=""):
-                raise TurnFailedError(f"the limit of {limit} ended the turn without an answer", self.outcome)
+            case LimitReached(limit="max_tokens"):
+                raise TurnFailedError(
+                    "the reply was cut at its token limit: GenerationOptions(max_tokens=) raises it, up to the end of "
+                    "the context; outcome.text holds what had arrived",
+                    self.outcome,
+                )
+            case LimitReached(limit=limit, text=text, cut=cut) if cut or not text:
+                how = "in the midst of its answer" if text else "without an answer"
+                raise TurnFailedError(f"the limit of {limit} ended the turn {how}", self.outcome)
             case _:
                 return self

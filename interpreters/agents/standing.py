@@ -98,7 +98,7 @@ def _was_decided(effect_id: EffectId, state: AgentState) -> bool:
 
 def in_flight_of(engine: CognitiveEngine, state: AgentState) -> dict[EffectId, Effect]:
     """The effects that a state waits for, as they were decided, oldest first. Of a timer nobody knows how long it has
-    run: it is over.
+    run: it is over. A model call has the turn's whole time once more.
 
     Raises:
         ConfigError: a turn is open, and the engine's own logic has to say in what.
@@ -117,7 +117,7 @@ def in_flight_of(engine: CognitiveEngine, state: AgentState) -> dict[EffectId, E
 def _effects(engine: LLMEngine, state: AgentState) -> Iterator[Effect]:
     match state.phase:
         case Thinking(effect_id=effect_id, attempt=attempt):
-            yield CallModel(effect_id, attempt.purpose, engine.build_prompt(state))
+            yield CallModel(effect_id, attempt.purpose, engine.build_prompt(state), engine.config.limits.seconds)
         case Waiting(effect_id=effect_id):
             yield StartTimer(effect_id, 0.0)
         case Recalling(effect_id=effect_id):

@@ -158,19 +158,23 @@ def add_resumed_options(command: Parser) -> None:
     add_output_options(command.add_argument_group("output"))
 
 
+OWN = "the model's own, else "
+"""How an option is said to be what the model's files say."""
+
+
 def add_sampling_options(group: Any, usual: str = "") -> None:
     """How the model is asked. ``usual`` stands for what holds without a word, where that is not the same for all."""
 
     def add(name: str, kind: Callable[[str], Any], metavar: str, text: str, default: str) -> None:
         group.add_argument(name, type=kind, metavar=metavar, help=f"{text} (default: {usual or default})")
 
-    add("--temperature", TEMPERATURE, "T", "0 always takes the likeliest token", "0")
-    add("--top-p", PART, "P", "only the likeliest tokens that reach this probability together", "1")
-    add("--top-k", TURN, "N", "only the N likeliest tokens; 0 is off", "0")
-    add("--min-p", SHARE, "P", "only tokens of this share of the likeliest one's probability", "0")
-    add("--repeat-penalty", FACTOR, "X", "makes the latest 64 tokens less likely; 1 is off", "1")
+    add("--temperature", TEMPERATURE, "T", "0 always takes the likeliest token", OWN + "0")
+    add("--top-p", PART, "P", "only the likeliest tokens that reach this probability together", OWN + "1")
+    add("--top-k", TURN, "N", "only the N likeliest tokens; 0 is off", OWN + "0")
+    add("--min-p", SHARE, "P", "only tokens of this share of the likeliest one's probability", OWN + "0")
+    add("--repeat-penalty", FACTOR, "X", "makes the latest 64 tokens less likely; 1 is off", OWN + "1")
     add("--seed", SEED, "N", "makes sampling repeatable on this machine", "drawn")
-    add("--max-tokens", COUNT, "N", "longest reply, thinking included", "512")
+    add("--max-tokens", COUNT, "N", "longest reply, thinking included", "what the context has room for")
     group.add_argument(
         "--thinking",
         action=argparse.BooleanOptionalAction,

@@ -87,8 +87,11 @@ def usage_text(replies: int, usage: Usage, seconds: float) -> str:
 def outcome_note(outcome: object) -> tuple[str, Style] | None:
     """The line that says why there is no plain answer; None where there is one."""
     match outcome:
-        case Completed(finish_reason="length"):
-            return "! the answer was cut at the token limit; --max-tokens raises it", "warning"
+        case LimitReached(limit="max_tokens"):
+            return (
+                "! the reply was cut at its token limit; --max-tokens raises it, up to the end of the context",
+                "warning",
+            )
         case LimitReached(limit=limit):
             option = {"steps": "; --max-steps raises it"}.get(limit, "")
             return f"! the turn ended at its limit of {limit.replace('_', ' ')}{option}", "warning"

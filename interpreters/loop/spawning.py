@@ -81,8 +81,12 @@ def worker_answer(effect: SpawnWorker, finished: TurnFinished | None) -> WorkerF
         case Completed(text=text):
             return WorkerFinished(effect.effect_id, text, usage)
         case LimitReached(limit=limit, text=text):
-            if text:
+            if text and not outcome.cut:
                 return WorkerFinished(effect.effect_id, text, usage)
+            if text:
+                return WorkerFailed(
+                    effect.effect_id, f"its limit of {limit} cut its answer, which began: {text}", usage
+                )
             return WorkerFailed(effect.effect_id, f"its limit of {limit} ended it without an answer", usage)
         case Cancelled(reason=reason):
             return WorkerFailed(effect.effect_id, f"{reason or 'it was cancelled'}; {IN_PART}", usage)

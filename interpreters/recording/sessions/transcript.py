@@ -228,7 +228,7 @@ def outcome_text(outcome: Outcome | None) -> str:
     match outcome:
         case None:
             return "The turn was interrupted here."
-        case Completed(finish_reason="length"):
+        case Completed(finish_reason="length") | LimitReached(limit="max_tokens"):  # the first in earlier recordings
             return "The answer was cut at the token limit."
         case LimitReached(limit=limit):
             return f"The turn ended at its limit of {limit.replace('_', ' ')}."

@@ -16,6 +16,7 @@ from cognition import (
     AgentState,
     AskApproval,
     AssistantMessage,
+    CallModel,
     Closed,
     Completed,
     ConfigError,
@@ -53,10 +54,12 @@ def kept(state: AgentState) -> AgentState:
 
 
 def alike(effect: Any) -> Any:
-    """An effect without what a state does not hold: how long a timer runs, what was left for a worker, and why a person
-    was asked where the answer would be another by now.
+    """An effect without what a state does not hold: how long a timer runs or a model call may take, what was left for
+    a worker, and why a person was asked where the answer would be another by now.
     """
     match effect:
+        case CallModel(seconds=seconds):
+            return evolve(effect, seconds=None), seconds is None
         case StartTimer():
             return evolve(effect, seconds=0.0)
         case AskApproval():

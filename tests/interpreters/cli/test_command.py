@@ -164,7 +164,7 @@ def test_tools_come_in_their_own_order(arguments: list[str], expected: str, here
     ("replies", "code", "expected"),
     [
         (["fine"], 0, ""),
-        ([Reply("cut", finish_reason="length")], 0, "--max-tokens raises it"),
+        ([Reply("cut", finish_reason="length")], 1, "--max-tokens raises it"),
         (itertools.repeat(call("calculate", expression="1")), 1, "the turn ended at its limit"),
         ([Failure("no key", kind="auth")], 1, "the turn failed (auth): no key"),
     ],

@@ -229,7 +229,10 @@ def test_results_that_are_none_stand_out(status: ResultStatus, style: str) -> No
 @pytest.mark.parametrize(
     ("outcome", "expected"),
     [
-        (Completed("x", "length"), "! the answer was cut at the token limit; --max-tokens raises it\n"),
+        (
+            LimitReached("max_tokens", "x"),
+            "! the reply was cut at its token limit; --max-tokens raises it, up to the end of the context\n",
+        ),
         (LimitReached("steps"), "! the turn ended at its limit of steps; --max-steps raises it\n"),
         (LimitReached("tool_calls"), "! the turn ended at its limit of tool calls\n"),
         (Cancelled("the user asked to stop"), "! cancelled\n"),

@@ -22,6 +22,7 @@ from cognition import (
     Failed,
     Failure,
     Input,
+    LimitReached,
     MalformedToolCall,
     ModelRequest,
     ToolMessage,
@@ -456,7 +457,7 @@ def test_each_outcome_is_told(tmp_path: Path) -> None:
     transcript = read_transcript(path)
 
     outcomes = [turn.outcome for turn in transcript.turns]
-    assert [Cancelled, Failed, Completed, Completed] == [type(outcome) for outcome in outcomes]
+    assert [Cancelled, Failed, LimitReached, Completed] == [type(outcome) for outcome in outcomes]
     text = as_markdown(transcript)
     for expected in (
         "*The turn was cancelled: enough.*",
