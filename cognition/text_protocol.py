@@ -47,6 +47,11 @@ MOST_OBJECTS = 64
 TAGGED = re.compile(r"<tool>\s*(.*?)\s*</tool>(?:\s*<args>(.*?)</args>)?", re.DOTALL)
 CUT_INPUT = re.compile(r"\s*(?:<args>|(?:<|<a|<ar|<arg|<args)\Z)")
 """The beginning of an input behind a call that has none. It has no end, or ``TAGGED`` would have found it."""
+PART_OF_OBJECT = re.compile(r"""(?:```(?:json)?\s*)?(?:\[\s*)?\{\s*["'](?:[taifcr](?:["']\s*)?)?\Z""")
+BEGUN_NAME = re.compile(r"<tool>\s*([^\s<]*)(.?)", re.DOTALL)
+"""A call in tags whose name has no end, and whether anything follows the name."""
+PART_OF_TAG = re.compile(r"<(?:t(?:o(?:ol?)?)?|/?r(?:e(?:s(?:p(?:o(?:n(?:se?)?)?)?)?)?)?|/)\Z")
+"""A marker that a reply was cut in."""
 BEGUN_OBJECT = re.compile(r"\s*\{\s*[\"']")
 RESPONSE = re.compile(r"<response>(.*?)(?:</response>|\Z)", re.DOTALL)
 
@@ -121,13 +126,16 @@ def read_text(
     protocol: TextProtocol, text: str, tools: Mapping[str, ToolSpec], finish_reason: FinishReason = "stop"
 ) -> Reading:
     """Read a reply in a text protocol. Everything that does not begin like the convention is an answer, JSON too."""
+    cut = finish_reason in ("length", "cancelled", "error")
     if protocol == "tool_tags":
-        return _read_tags(text, tools, cut=finish_reason in ("length", "cancelled", "error"))
+        return _read_tags(text, tools, cut=cut)
     objects, around, problems = _objects(text, tools)
     if not objects:
         if not problems and ATTEMPT.match(text) and _mended(text.strip(), ended=False) is None:
             problems = [MalformedToolCall(text, NO_COMPLETE_JSON)]  # otherwise it is JSON that was meant as an answer
-        return Reading(malformed=tuple(problems)) if problems else Reading(answer=_answer(text))
+        if problems:
+            return Reading(malformed=tuple(problems))
+        return Reading(answer=_answer(PART_OF_TAG.sub("", _before_cut(text)) if cut else text))
     reading = _from_objects(objects, tools)
     thoughts = "\n".join(part for part in (around, reading.reasoning) if part)
     return Reading(reading.answer, thoughts, reading.calls, (*reading.malformed, *problems), reading.remember)
@@ -152,6 +160,23 @@ def _unescaped(text: str) -> str:
         except ValueError:
             continue
     return text
+
+
+def _before_cut(text: str) -> str:
+    """What a reply that was cut says before the object of the convention that it was cut in."""
+    position = 0
+    for _ in range(MOST_OBJECTS):
+        start = OBJECT_START.search(text, position)
+        if start is None:
+            break
+        try:
+            position = LAX_DECODER.raw_decode(text, start.start())[1]
+        except (ValueError, RecursionError) as error:
+            position = start.end()
+            rest = text[position:].strip()
+            if not rest or text[position : getattr(error, "pos", len(text))].strip() or rest.startswith('"'):
+                return text[: start.start()]
+    return PART_OF_OBJECT.sub("", text)
 
 
 def _answer(text: str) -> str:
@@ -282,11 +307,10 @@ def _read_tags(text: str, tools: Mapping[str, ToolSpec], *, cut: bool) -> Readin
         else:
             calls.append(ProposedCall(name, arguments))
     rest = TAGGED.sub("", text)
-    begun = rest.find("<tool>")
-    if not (calls or malformed) and text.lstrip().startswith("<tool>"):
-        return Reading(malformed=(MalformedToolCall(text, "<tool> is not closed"),))
-    if begun >= 0 and cut and (calls or malformed):
+    begun = _begun_call(rest, tools, cut=cut, beside=bool(calls or malformed))
+    if begun is not None:
         malformed.append(MalformedToolCall(rest[begun:], "<tool> is not closed"))
+        rest = rest[:begun]
     marked = RESPONSE.search(rest)
     if calls or malformed:
         return Reading(
@@ -295,4 +319,20 @@ def _read_tags(text: str, tools: Mapping[str, ToolSpec], *, cut: bool) -> Readin
             tuple(calls),
             tuple(malformed),
         )
-    return Reading(answer=_answer(text))
+    return Reading(answer=_answer(PART_OF_TAG.sub("", text) if cut else text))
+
+
+def _begun_call(rest: str, tools: Mapping[str, ToolSpec], *, cut: bool, beside: bool) -> int | None:
+    """Where a call begins whose name has no end, if one was meant: an answer may well speak of ``<tool>``.
+
+    One was where the reply begins with it, where it names a tool that there is, and where the reply was cut and may
+    have been about to; so too in a cut reply with calls before it (``beside``).
+    """
+    if not beside and rest.lstrip().startswith("<tool>"):
+        return 0
+    for start in BEGUN_NAME.finditer(rest):
+        name, more = start.groups()
+        about_to = cut and (beside or (not more and any(tool.startswith(name) for tool in tools)))
+        if about_to or name in tools:
+            return start.start()
+    return None

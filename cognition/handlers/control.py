@@ -11,6 +11,7 @@ from cognition.messages import ToolResult, UserMessage
 from cognition.outcomes import Cancelled
 from cognition.phases import Acting, AwaitingHook, CallSlot, Closed, Idle, Running, Settled, Thinking, in_flight
 from cognition.state import AgentState
+from cognition.text_protocol import answer_so_far
 from cognition.transition import Transition
 
 RETURNS_NOTE = "Give your answer as JSON, and as nothing else, that follows this JSON Schema: {schema}"
@@ -47,7 +48,8 @@ def on_user_spoke(setup: Setup, state: AgentState, event: UserSpoke) -> Transiti
 def on_cancel(setup: Setup, state: AgentState, event: CancelAsked) -> Transition:
     draft = Draft(setup, state)
     draft.usage += event.usage
-    _stop(draft, Cancelled(event.reason, event.partial_text), event)
+    text = answer_so_far(setup.config.protocol, event.partial_text, setup.tools)
+    _stop(draft, Cancelled(event.reason, text), event)
     return draft.seal()
 
 

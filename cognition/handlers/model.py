@@ -40,7 +40,7 @@ def on_model_replied(setup: Setup, state: AgentState, event: ModelReplied) -> Tr
         if cut:
             draft.stop_cut(_cut_detail(draft, event), _to_read(draft, event.text))
         else:
-            draft.finish(LimitReached(attempt.limit, event.text))
+            draft.finish(LimitReached(attempt.limit, _to_read(draft, event.text)))
         return draft.seal()
     if setup.config.options.tool_choice == "none":  # nor do they where the program wants none
         event = evolve(event, calls=(), malformed=())
@@ -79,7 +79,7 @@ def on_model_failed(setup: Setup, state: AgentState, event: ModelFailed) -> Tran
     kind = classify(event.failure)
     if event.partial_text:  # the user has read it; a second, different answer would contradict it
         draft.keep_partial(event.partial_text)
-        draft.finish(Failed(kind, event.failure.message, event.partial_text))
+        draft.finish(Failed(kind, event.failure.message, _to_read(draft, event.partial_text)))
     elif kind == "context_overflow" and not phase.attempt.trimmed:
         _trim_and_retry(draft, phase.attempt, event)
     elif kind in RETRIED and phase.attempt.number < setup.config.retry.attempts:
@@ -101,7 +101,7 @@ def on_model_interrupted(setup: Setup, state: AgentState, event: ModelInterrupte
     if event.late and setup.config.limits.seconds is not None:
         draft.stop_at("seconds", _to_read(draft, event.partial_text))
     else:
-        draft.finish(Cancelled("the model call was interrupted", event.partial_text))
+        draft.finish(Cancelled("the model call was interrupted", _to_read(draft, event.partial_text)))
     return draft.seal()
 
 

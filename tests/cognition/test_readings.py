@@ -21,6 +21,7 @@ ANY = ToolSpec("any", "", {"type": "object", "properties": {"x": True}})
 BARE = ToolSpec("bare", "", {"type": "object"})
 TOOLS = {tool.name: tool for tool in (SHELL, MOVE, ODD, ANY, BARE)}
 LS = ProposedCall("shell", {"command": "ls"})
+UNCLOSED = MalformedToolCall("<tool>shell", "<tool> is not closed")
 CUT = "it begins like a call and is no complete JSON"
 
 
@@ -115,8 +116,17 @@ def test_so_many_objects_are_looked_for_in_prose_and_no_more() -> None:
     ("text", "expected"),
     [
         ("  <tool>shell", malformed("  <tool>shell", "<tool> is not closed")),
-        ("Text <tool>shell", Reading("Text <tool>shell")),
-        ("x<tool>shell", Reading("x<tool>shell")),
+        ("Text <tool>shell", Reading(reasoning="Text", malformed=(UNCLOSED,))),
+        ("x<tool>shell", Reading(reasoning="x", malformed=(UNCLOSED,))),
+        ("Text <tool>none", Reading("Text <tool>none")),
+        ("Text <tool>she", Reading("Text <tool>she")),
+        ("Use <tool> so. <tool>shell", Reading(reasoning="Use <tool> so.", malformed=(UNCLOSED,))),
+        (
+            "Go: <tool>shell<args>ls</args>",
+            Reading(
+                reasoning="Go:", malformed=(MalformedToolCall("<tool>shell<args>ls</args>", "<tool> is not closed"),)
+            ),
+        ),
         ("<tool>shell</tool><args> </args>", Reading(calls=(ProposedCall("shell", {}),))),
         ("<tool>shell</tool>", Reading(calls=(ProposedCall("shell", {}),))),
         ("<tool> shell </tool> <args> ls </args>", Reading(calls=(LS,))),
@@ -137,6 +147,47 @@ def test_so_many_objects_are_looked_for_in_prose_and_no_more() -> None:
 )
 def test_tool_tags_are_read_part_by_part(text: str, expected: Reading) -> None:
     assert expected == read_text("tool_tags", text, TOOLS)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Hm. <t", Reading("Hm. ")),
+        ("Hm. <tool", Reading("Hm. ")),
+        ("Hm. <", Reading("Hm. <")),
+        ("Hm. <respons", Reading("Hm. ")),
+        ("<response>Hm.</respo", Reading("Hm.")),
+        ("Hm. <tool>", Reading(reasoning="Hm.", malformed=(MalformedToolCall("<tool>", "<tool> is not closed"),))),
+        ("Hm. <tool>sh", Reading(reasoning="Hm.", malformed=(MalformedToolCall("<tool>sh", "<tool> is not closed"),))),
+        ("Hm. <tool>none", Reading("Hm. <tool>none")),
+    ],
+)
+def test_a_reply_that_was_cut_in_the_name_of_a_call_shows_nothing_of_it(text: str, expected: Reading) -> None:
+    """A name that no tool begins with is none: an answer may speak of ``<tool>``."""
+    assert expected == read_text("tool_tags", text, TOOLS, "length")
+
+
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        ("Hm.", "Hm."),
+        ("Hm. {", "Hm. {"),
+        ('Hm. {"', "Hm. "),
+        ('Hm. {"t', "Hm. "),
+        ('Hm. {"t" ', "Hm. "),
+        ('Hm. {"t": ', "Hm. "),
+        ('Hm. {"t": "I th', "Hm. "),
+        ('Hm. {"f": "It is', "Hm. "),
+        ('Hm. {"a": "no', "Hm. "),
+        ('Hm. {"i": {"command"', "Hm. "),
+        ('```json\n[{"', ""),
+        ('Use {"a": 5} or {"a": x}, else {"f', 'Use {"a": 5} or {"a": x}, else '),
+        ('{"name": "An', '{"name": "An'),
+        ("<response>Hm.</respo", "Hm."),
+    ],
+)
+def test_a_reply_that_was_cut_in_an_object_shows_what_stands_before_it(text: str, answer: str) -> None:
+    assert read_text("short_keys", text, TOOLS, "length") == Reading(answer)
 
 
 @pytest.mark.parametrize("protocol", ["short_keys", "tool_tags"])

@@ -14,10 +14,18 @@ from cognition import (
     AssistantMessage,
     CallModel,
     CallTool,
+    CancelAsked,
+    Cancelled,
     Completed,
     Failed,
+    Failure,
     HookReturned,
+    Input,
     LimitHit,
+    LimitReached,
+    Limits,
+    ModelFailed,
+    ModelInterrupted,
     Remember,
     RunHook,
     ToolFailed,
@@ -203,6 +211,47 @@ def test_a_turn_in_a_text_protocol() -> None:
     assert run.call.arguments == {"command": "ls"}
     assert end == (TurnFinished(Completed("One file."), Usage()),)
     assert session.state.history[-1] == AssistantMessage("m4", '{"f": "One file."}')
+
+
+@pytest.mark.parametrize(
+    ("protocol", "text", "answer"),
+    [
+        ("short_keys", '{"f": "One file."}', "One file."),
+        ("short_keys", '{"a": "shell", "i": "ls"}', ""),
+        ("tool_tags", "<response>One file.</response>", "One file."),
+        ("tool_tags", "<tool>shell</tool><args>ls</args>", ""),
+        ("tool_tags", "One file.", "One file."),
+    ],
+)
+def test_the_final_answer_at_a_limit_is_read_out_of_its_protocol(protocol: str, text: str, answer: str) -> None:
+    session = Session(engine_with(SHELL, protocol=protocol, limits=Limits(steps=1)))
+    session(UserSpoke("List"))
+    call = '{"a": "shell", "i": "ls"}' if protocol == "short_keys" else "<tool>shell</tool><args>ls</args>"
+    session(replied("1.1.0", call))
+    session(ToolReturned(effect("1.1.1"), "a.txt"))
+
+    (end,) = session(replied("1.2.0", text))
+
+    assert end == TurnFinished(LimitReached("steps", answer), Usage())
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        ModelInterrupted(effect("1.1.0"), '{"f": "One fi'),
+        ModelFailed(effect("1.1.0"), Failure("broken off"), '{"f": "One fi'),
+        CancelAsked("enough", partial_text='{"f": "One fi'),
+    ],
+)
+def test_of_a_reply_that_broke_off_people_get_what_of_the_answer_had_arrived(event: Input) -> None:
+    session = Session(engine_with(SHELL, protocol="short_keys"))
+    session(UserSpoke("List"))
+
+    end = session(event)[-1]
+
+    assert isinstance(end, TurnFinished)
+    assert isinstance(end.outcome, Cancelled | Failed)
+    assert end.outcome.text == "One fi"
 
 
 @pytest.mark.behaviour("B7")
