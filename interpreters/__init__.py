@@ -58,6 +58,8 @@ if TYPE_CHECKING:
         QuestionRequest as QuestionRequest,
     )
     from interpreters.program.later import LATER as LATER
+    from interpreters.recording.journal import FileRecorder as FileRecorder
+    from interpreters.recording.recorder import Recorder as Recorder
     from interpreters.recording.redaction import Found as Found, Redaction as Redaction
     from interpreters.recording.rehearsing import rehearse as rehearse
     from interpreters.recording.replaying import ReplayDivergedError as ReplayDivergedError, replay as replay
@@ -77,6 +79,8 @@ HOMES: dict[str, str] = {
     "program.approvals": "Approval ApprovalRequest",
     "program.asking": "HookAnswer HookRequest PlanAnswer PlanRequest QuestionRequest",
     "program.later": "LATER",
+    "recording.journal": "FileRecorder",
+    "recording.recorder": "Recorder",
     "recording.redaction": "Found Redaction",
     "recording.rehearsing": "rehearse",
     "recording.replaying": "ReplayDivergedError replay",
@@ -94,6 +98,7 @@ MODULES: dict[str, str] = {
     "handles": "hosting",
     "journal": "recording.journal",
     "options": "agents.options",
+    "recorders": "testing.recorders",
     "pytest_plugin": "testing.pytest_plugin",
     "sessions": "recording.sessions",
 }

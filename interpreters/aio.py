@@ -30,7 +30,7 @@ from cognition import (
 )
 from cognition.decisions import Effect
 from cognition.features import Mode
-from interpreters.driver import Handlers, Recorder
+from interpreters.driver import Handlers, Writer
 from interpreters.loop.between import BetweenRuns
 from interpreters.loop.clock import Clock
 from interpreters.loop.errors import BusyError
@@ -67,7 +67,7 @@ class AsyncInterpreter(Interpreter):
         program: Program,
         *,
         observers: Observers | None = None,
-        recorder: Recorder | None = None,
+        recorder: Writer | None = None,
         state: AgentState | None = None,
         clock: Clock | None = None,
         room: Callable[[], Awaitable[object]] | None = None,

@@ -75,7 +75,7 @@ class Veil(Protocol):
         """Whether the value holds a placeholder whose real text nobody knows any more."""
 
 
-class Recorder(Protocol):
+class Writer(Protocol):
     """Where inputs and decisions are written, such as a ``Journal``."""
 
     @property
@@ -127,7 +127,7 @@ class Driver:
         *,
         now: Callable[[], float],
         state: AgentState | None = None,
-        recorder: Recorder | None = None,
+        recorder: Writer | None = None,
         watcher: Watcher | None = None,
     ) -> None:
         needed: tuple[type[Effect], ...] = getattr(engine, "effects", ())  # an engine need not say

@@ -35,7 +35,7 @@ from cognition import (
 )
 from cognition.decisions import Effect
 from cognition.features import Mode
-from interpreters.driver import Handlers, Recorder
+from interpreters.driver import Handlers, Writer
 from interpreters.loop.clock import LONGEST_WAIT, Clock
 from interpreters.loop.errors import BusyError
 from interpreters.loop.interpreter import ASKS_THE_USER, BUSY, Interpreter
@@ -63,7 +63,7 @@ class SyncInterpreter(Interpreter):
         program: Program,
         *,
         observers: Observers | None = None,
-        recorder: Recorder | None = None,
+        recorder: Writer | None = None,
         state: AgentState | None = None,
         clock: Clock | None = None,
         parent: Callable[[Callable[[], Any]], Future[Any]] | None = None,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import builtins
 import inspect
 import logging
-import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -29,6 +28,7 @@ from interpreters.loop.letters import Turn
 from interpreters.observing.observers import Observers
 from interpreters.program.later import Postponable, waiting_under
 from interpreters.program.program import read_answer
+from interpreters.recording.recorder import Where
 from interpreters.tools.external import Usable
 from runtime.checking import checked_call
 from runtime.constrained.nodes import Weakened
@@ -77,7 +77,7 @@ class BaseAgent:
     @checked_call
     def resume(
         cls,
-        path: str | os.PathLike[str],
+        path: Where,
         model: Model,
         tools: Iterable[Usable] = (),
         **given: Unpack[ProgramOptions],
@@ -85,7 +85,7 @@ class BaseAgent:
         """Go on with a recorded session in its own journal, also after a crash: see ``unfinished`` and ``go_on``.
 
         Args:
-            path: the journal; no other session can write it meanwhile.
+            path: the journal, a file or a ``Recorder``; no other session can write it meanwhile.
             model: may be another one than then.
             tools: those of the recording.
             given: how it is carried out from now on; see ``ProgramOptions``.
@@ -110,7 +110,7 @@ class BaseAgent:
     @checked_call
     def fork(
         cls,
-        path: str | os.PathLike[str],
+        path: Where,
         model: Model,
         tools: Iterable[Usable] = (),
         system: str | None = None,
@@ -122,7 +122,7 @@ class BaseAgent:
         """A new session that begins where a recorded one stood after a turn, and leaves that one as it is.
 
         Args:
-            path: the journal of the recorded session.
+            path: the journal of the recorded session, a file or a ``Recorder``.
             model, tools, system: of the new one; without ``system`` the recorded one.
             turn: its number; None for the newest that has ended.
             foreign: whether the recording may be one that this user did not write. Of such a one only the conversation

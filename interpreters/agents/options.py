@@ -34,6 +34,7 @@ from interpreters.program.approvals import Approve
 from interpreters.program.asking import AskQuestions, Hooks, ReviewPlans
 from interpreters.program.program import WORKER_PATIENCE
 from interpreters.recording.journal import Fsync
+from interpreters.recording.recorder import Where
 from interpreters.recording.redaction import Redaction
 from runtime.stores.memory import Memory
 
@@ -108,8 +109,14 @@ class Configuring(TypedDict, total=False):
     recall_first: Annotated[
         bool, Option(False, "Whether the notes are searched for each message of the user before the model is asked.")
     ]
+
+
+class Recording(Configuring, total=False):
+    """What a new session is made of, and where it is recorded."""
+
     journal: Annotated[
-        str | os.PathLike[str] | None, Option(None, "The file of the recording, which must not exist yet. None: none.")
+        Where | None,
+        Option(None, "The file of the recording, or a `Recorder`; nothing must be recorded there yet. None: none."),
     ]
 
 
@@ -134,7 +141,7 @@ class ProgramOptions(Carrying, total=False):
     engine: Annotated[EngineFactory, Option(LLMEngine, "Makes the agent's logic of its configuration.")]
 
 
-class AgentOptions(ProgramOptions, Configuring, total=False):
+class AgentOptions(ProgramOptions, Recording, total=False):
     """What `Agent`, `AsyncAgent` and their `fork` take beside the model, the tools and the system prompt."""
 
     session: Annotated[str | None, Option(None, "The name of the session. None: a new one, drawn at random.")]
@@ -159,12 +166,16 @@ class HandleOptions(Carrying, Configuring, total=False):
         int | None,
         Option(256, "Events of a turn that may be unread before the session waits for the reader. None: any number."),
     ]
+    journal: Annotated[
+        str | os.PathLike[str] | None,
+        Option(None, "The file of the recording, on the host's side. None: none."),
+    ]
     resume: Annotated[bool, Option(False, "Whether to go on with the session that is recorded in `journal`.")]
 
 
 Options = TypeVar("Options", ProgramOptions, AgentOptions, HandleOptions)
 
-CONFIGURED = tuple(name for name in Configuring.__annotations__ if name != "journal")
+CONFIGURED = tuple(Configuring.__annotations__)
 """The options that are fields of an ``AgentConfig`` under the same names."""
 
 USUAL = AgentConfig()

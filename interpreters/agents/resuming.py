@@ -6,7 +6,6 @@ is settled by ``settling`` once the session goes on.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable
 from typing import Any
 
@@ -31,6 +30,7 @@ from interpreters.agents.options import CONFIGURED, AgentOptions, EngineFactory,
 from interpreters.driver import Driver, follower
 from interpreters.recording.journal import DecisionWriter, Header, Journal, JournalReader, Origin, Record
 from interpreters.recording.journal.format import ENCODE
+from interpreters.recording.recorder import Where
 from interpreters.recording.replaying import ReplayDivergedError, compare, engine_of
 from interpreters.recording.veil import looks_like
 from interpreters.tools.external import Usable, as_tools
@@ -47,7 +47,7 @@ class Reopened:
     warnings: tuple[str, ...]
 
 
-def reopen(path: str | os.PathLike[str], model: Runtime, tools: Iterable[Usable], given: ProgramOptions) -> Reopened:
+def reopen(path: Where, model: Runtime, tools: Iterable[Usable], given: ProgramOptions) -> Reopened:
     """The parts of a session that goes on in its own journal, which is locked from here on.
 
     Raises:
@@ -116,7 +116,7 @@ class Standing:
 
 
 def fork_parts(
-    path: str | os.PathLike[str],
+    path: Where,
     model: Runtime,
     tools: Iterable[Usable],
     system: str | None,
@@ -155,7 +155,7 @@ def fork_parts(
     return assemble(model, tools, text, merged, start=state, origin=origin, veil=veil)
 
 
-def state_after(path: str | os.PathLike[str], turn: int | None, *, foreign: bool = False) -> Standing:
+def state_after(path: Where, turn: int | None, *, foreign: bool = False) -> Standing:
     """What a recorded session knew after a turn; None: after the newest that has ended.
 
     Of a recording that somebody else wrote, which ``foreign`` allows, only the conversation; and after the newest turn
@@ -179,7 +179,7 @@ def state_after(path: str | os.PathLike[str], turn: int | None, *, foreign: bool
         if not foreign:
             reader.check_own("forked as it is")
         if turn is not None and number != turn:
-            raise CogstepError(f"{path}: there is no turn {turn} that has ended; the newest one is {number}")
+            raise CogstepError(f"{reader.path}: there is no turn {turn} that has ended; the newest one is {number}")
         reason = reader.foreign
         if reason:
             if turn is None and not isinstance(driver.state.phase, Idle | Closed):

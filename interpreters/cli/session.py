@@ -14,7 +14,7 @@ from attrs import evolve
 from cognition import AgentConfig, Cancelled, Completed, Outcome
 from cognition.features import Feature
 from interpreters.agents.agent import Agent
-from interpreters.agents.options import Configuring, ProgramOptions
+from interpreters.agents.options import Configuring, ProgramOptions, Recording
 from interpreters.agents.results import RunResult, Suspended
 from interpreters.cli.answers import waiting_lines
 from interpreters.cli.approving import approver
@@ -121,16 +121,15 @@ def new_agent(options: argparse.Namespace) -> Begin:
     return lambda model, more: Agent(model, tools, options.system or "", **given, **more)
 
 
-def new_options(options: argparse.Namespace, recorded: AgentConfig | None = None) -> Configuring:
+def new_options(options: argparse.Namespace, recorded: AgentConfig | None = None) -> Recording:
     """What a new session is made of as the options say it; what they don't say is as in the recording that it goes on
     from, or as usual, and not in here.
     """
-    given = configured(options, recorded)
+    given: Recording = {**configured(options, recorded), "journal": options.record}
     features = _features(options, (recorded or AgentConfig()).features)
     if options.ask or options.notes is not None:
         given["features"] = features
     check_notes(options, features)
-    given["journal"] = options.record
     return given
 
 

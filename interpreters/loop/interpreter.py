@@ -42,7 +42,7 @@ from cognition import (
 )
 from cognition.decisions import Effect
 from cognition.features import Mode
-from interpreters.driver import Driver, Handlers, Recorder
+from interpreters.driver import Driver, Handlers, Writer
 from interpreters.loop.clock import SYSTEM_CLOCK, Clock
 from interpreters.loop.crew import Crew, run_errand
 from interpreters.loop.errors import PendingError
@@ -100,7 +100,7 @@ class Interpreter(ABC):
         program: Program,
         *,
         observers: Observers | None = None,
-        recorder: Recorder | None = None,
+        recorder: Writer | None = None,
         state: AgentState | None = None,
         clock: Clock | None = None,
     ) -> None:

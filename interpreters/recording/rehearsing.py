@@ -25,6 +25,7 @@ from interpreters.driver import follower
 from interpreters.program.approvals import Approve
 from interpreters.program.program import answer_at_once
 from interpreters.recording.journal import Header, JournalReader, why_foreign
+from interpreters.recording.recorder import Where
 from interpreters.recording.redaction import Redaction
 from interpreters.recording.replaying import engine_of
 from interpreters.recording.veil import Veil, looks_like
@@ -81,7 +82,7 @@ class RehearsalReport:
 
 @checked_call
 def rehearse(
-    path: str | os.PathLike[str],
+    path: Where,
     tools: Iterable[Usable] | Callable[[Path], Iterable[Usable]],
     *,
     cwd: str | os.PathLike[str] | None = None,
@@ -101,7 +102,7 @@ def rehearse(
     each call is judged anew, and secrets are not put into it.
 
     Args:
-        path: the journal.
+        path: the journal: a file, or a ``Recorder``.
         tools: what runs, or makes it for a directory; a tool that is not among them counts as failed, and
             calls of an external one (a ``ToolSpec``) are left out.
         cwd: that directory. None for a scratch one, which is deleted at the end.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
@@ -27,6 +26,7 @@ from interpreters.driver import Driver, follower
 from interpreters.recording.differences import Difference, differences, request_differences
 from interpreters.recording.journal import DecisionWriter, Header, JournalDamagedError, JournalReader, Record
 from interpreters.recording.journal.format import REPORTS
+from interpreters.recording.recorder import Where
 from runtime.checking import checked_call
 
 
@@ -102,7 +102,7 @@ class ReplayReport:
 
 @checked_call
 def replay(
-    path: str | os.PathLike[str],
+    path: Where,
     engine: CognitiveEngine | Callable[[AgentConfig], CognitiveEngine] | None = None,
     *,
     to: int | None = None,
@@ -111,7 +111,7 @@ def replay(
     """Fold the inputs of a journal and compare the decisions with the recorded ones, up to the first difference.
 
     Args:
-        path: the journal.
+        path: the journal: a file, or a ``Recorder``.
         engine: decides instead of the recorded one, which is made again from the journal's header; or what makes one
             of the recorded configuration. Shows what changed agent logic would have decided otherwise.
         to: the record after which to stop; the report's ``state`` is the one then.

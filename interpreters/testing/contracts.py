@@ -26,6 +26,7 @@ from cognition import AssistantMessage, Message, ToolMessage
 from cognition.messages import ResultStatus
 from interpreters.agents.base import BaseAgent
 from interpreters.agents.results import RunResult
+from interpreters.recording.recorder import Recorder
 from interpreters.recording.sessions import read_transcript
 from interpreters.testing.cassettes import Cassette
 from interpreters.testing.cassettes.tape import FORMAT, reply_of_data
@@ -139,9 +140,9 @@ def in_any_order(*calls: Called) -> AnyOrder:
     return AnyOrder(calls)
 
 
-Session = BaseAgent | RunResult | Cassette | str | os.PathLike[str] | Iterable[Message]
+Session = BaseAgent | RunResult | Cassette | str | os.PathLike[str] | Recorder | Iterable[Message]
 """Where calls are read from: an agent (its history), the result of a turn, a cassette, the path of a journal or of a
-cassette, or messages."""
+cassette, the recorder of a session, or messages."""
 
 
 def calls_of(session: Session) -> tuple[MadeCall, ...]:
@@ -158,6 +159,8 @@ def calls_of(session: Session) -> tuple[MadeCall, ...]:
         case Cassette():
             replies = (reply_of_data(exchange.reply)[0] for exchange in session.exchanges)
             return tuple(_made(call) for reply in replies for call in reply.calls)
+        case Recorder():
+            return tuple(_calls(chain.from_iterable(read_transcript(session).messages())))
         case str() | os.PathLike():
             path = Path(session)
             if _is_cassette(path):

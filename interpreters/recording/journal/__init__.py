@@ -31,6 +31,7 @@ from interpreters.recording.journal.errors import (
     NotAJournalError as NotAJournalError,
     UnknownTagError as UnknownTagError,
 )
+from interpreters.recording.journal.file import FileRecorder as FileRecorder
 from interpreters.recording.journal.format import (
     DecisionWriter as DecisionWriter,
     Header as Header,

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any, BinaryIO
 
 from cognition import PROTOCOL_VERSION, AgentConfig, AgentState, CodecError, CogstepError, Input, from_data
@@ -17,10 +15,13 @@ from interpreters.recording.journal.errors import (
     NotAJournalError,
     UnknownTagError,
 )
+from interpreters.recording.journal.file import FileRecorder
 from interpreters.recording.journal.format import FORMAT, Header, Origin, Place, Record, sum_of
 from interpreters.recording.journal.lines import LONGEST, decoded
 from interpreters.recording.journal.payloads import MARK, PayloadError, Payloads
 from interpreters.recording.journal.seals import SealCheck
+from interpreters.recording.journal.stream import LineStream
+from interpreters.recording.recorder import Recorder, Where, path_of
 from interpreters.recording.veil import NUMBERED, Redacted
 from runtime.files import open_regular
 
@@ -67,8 +68,11 @@ class JournalReader:
         NotAJournalError, JournalVersionError, JournalDamagedError: by the constructor, about the first line.
     """
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.path = Path(path)
+    def __init__(self, where: Where) -> None:
+        if isinstance(where, FileRecorder):
+            where = where.path
+        self.path = path_of(where)
+        self._recorder = where if isinstance(where, Recorder) else None
         self.warnings: list[str] = []
         self.on_record: Callable[[Place], object] | None = None
         """Told of each whole record: where it ends."""
@@ -181,6 +185,8 @@ class JournalReader:
         return line, None
 
     def _check_torn(self, number: int, line: bytes, before: Place) -> None:
+        if self._recorder is not None:  # which keeps a line whole or not at all
+            raise self._damaged("the line is not whole", number)
         if len(line) > LONGEST:
             raise self._damaged("the line is longer than any record", number)
         if sum_of(line[:-1] + b"\n", before.sum) is not None:  # no crash leaves a whole record and something behind it
@@ -189,7 +195,9 @@ class JournalReader:
             f"{self.path}, line {number}: the last record is torn, as a crash leaves it, and was left out"
         )
 
-    def _open(self) -> BinaryIO:
+    def _open(self) -> BinaryIO | LineStream:
+        if self._recorder is not None:
+            return LineStream(self._recorder)
         try:
             return open_regular(self.path)
         except OSError as error:
@@ -199,7 +207,9 @@ class JournalReader:
     def _read_header(self) -> tuple[Header, int, bytes]:
         line = self._line(0)  # of a huge file without line breaks not all is read
         if not line:
-            raise NotAJournalError("the file is empty", path=self.path)
+            raise NotAJournalError(
+                "the file is empty" if self._recorder is None else "nothing is recorded here", path=self.path
+            )
         total = sum_of(line, 0)
         ours = line.startswith(b'{"format":"' + FORMAT.encode())
         data = None if total is None and len(line) > SHOWN else decoded(line)
@@ -282,11 +292,11 @@ class JournalReader:
         return JournalDamagedError(message, path=self.path, line=number, record=record)
 
 
-def why_foreign(path: str | os.PathLike[str], what: str, *, allowed: bool = False) -> str:
+def why_foreign(where: Where, what: str, *, allowed: bool = False) -> str:
     """Why a recording doesn't count as this user's own; empty if it does. Found by its lines, which are not decoded.
 
     Args:
-        path: the journal.
+        where: the journal.
         what: what can't be done with it otherwise, such as "resumed".
         allowed: whether it may be somebody else's.
 
@@ -294,7 +304,7 @@ def why_foreign(path: str | os.PathLike[str], what: str, *, allowed: bool = Fals
         JournalError: it can't be read, or is damaged.
         ForeignRecordingError: it is somebody else's, which is not allowed.
     """
-    with JournalReader(path) as reader:
+    with JournalReader(where) as reader:
         for _ in reader.lines():  # each vouches for those before it
             pass
         if not allowed:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
+import gc
 import os
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from hashlib import blake2b
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from attrs import asdict, evolve
 
@@ -31,16 +31,20 @@ from interpreters.recording.journal.errors import (
     JournalLockedError,
     JournalWriteError,
 )
+from interpreters.recording.journal.file import FileRecorder
 from interpreters.recording.journal.format import ENGINES, FORMAT, DecisionWriter, Origin, Place, line_of
 from interpreters.recording.journal.lines import LONGEST, decoded
-from interpreters.recording.journal.locking import LockedFile
 from interpreters.recording.journal.payloads import LARGE, Payloads
 from interpreters.recording.journal.reading import JournalReader
 from interpreters.recording.journal.seals import begun, key_for_writing, said_of
-from runtime.files import PRIVATE_FILE, force_directory, reason_about
+from interpreters.recording.recorder import Recorder, Where, path_of
+from interpreters.tools.tool import describe
+from runtime.files import reason_about
 
 if TYPE_CHECKING:
     from interpreters.recording.veil import Redacted, Veil
+
+T = TypeVar("T")
 
 Fsync = Literal["record", "turn", "never"]
 """When what was written is forced to the disk. Without it a crash of the program loses nothing, one of the machine the
@@ -53,13 +57,18 @@ UNSEALED = (
 
 
 class Journal:
-    """The writing end. Holds a lock on the file for as long as it is open; a crash releases it, and so does whoever
+    """The writing end. Holds a lock on its place for as long as it is open; a crash releases it, and so does whoever
     drops it.
+
+    It makes the lines, and a ``Recorder`` keeps them: a file, or what the program gives.
     """
 
-    def __init__(self, path: Path, file: LockedFile, fsync: Fsync) -> None:
-        self.path = path
-        self._file = file
+    def __init__(self, where: Where, fsync: Fsync) -> None:
+        self.path = path_of(where)
+        self._recorder: Recorder = where if isinstance(where, Recorder) else FileRecorder(where)
+        self._files = self._recorder if isinstance(self._recorder, FileRecorder) else None
+        """The same where it is a file, which does more than other recorders do."""
+        self._process = os.getpid()
         self._fsync = fsync
         self._writing = threading.Lock()
         """Held while a record is written: by then the file is not closed, since its descriptor may be another's next.
@@ -67,7 +76,7 @@ class Journal:
         self._closed = False
         self._end = Place(0, -1, 0)
         """Where the last whole line ends: one value, which no interrupt halves."""
-        self._payloads = Payloads(path)
+        self._payloads = None if self._files is None else Payloads(self._files.path)
         self._decisions = DecisionWriter()
         self.veil: Veil | None = None
         """Hides what is not to be written here."""
@@ -79,7 +88,7 @@ class Journal:
     @classmethod
     def create(
         cls,
-        path: str | os.PathLike[str],
+        where: Where,
         *,
         session: str,
         engine: CognitiveEngine,
@@ -90,7 +99,7 @@ class Journal:
         origin: Origin | None = None,
         redacted: Sequence[Redacted] = (),
     ) -> Journal:
-        """Begin a journal in a file that must not hold anything yet.
+        """Begin a journal in a file, or another place, that must not hold anything yet.
 
         ``start`` and ``origin`` are for forks; ``redacted`` says what is hidden in ``config``.
 
@@ -111,8 +120,7 @@ class Journal:
             header["origin"] = asdict(origin, filter=lambda _field, value: value is not False)
         if redacted:
             header["redacted"] = [asdict(one) for one in redacted]
-        # Only now, so that the file is locked as soon as it is there, and has its first line a moment later.
-        journal = cls(Path(path), _open_for_writing(Path(path), os.O_CREAT), fsync)
+        journal = cls(where, fsync)
         try:
             journal._begin(header)
         except BaseException:
@@ -121,7 +129,7 @@ class Journal:
         return journal
 
     @classmethod
-    def reopen(cls, path: str | os.PathLike[str], *, fsync: Fsync = "turn") -> tuple[Journal, JournalReader]:
+    def reopen(cls, where: Where, *, fsync: Fsync = "turn") -> tuple[Journal, JournalReader]:
         """Go on with a journal. The records are to be read to their end before the first one is written.
 
         From here on no other session can write it; what a crash left of a torn record goes with the first new one.
@@ -129,11 +137,10 @@ class Journal:
         Raises:
             JournalError: it can't be read or written, or another session is writing it.
         """
-        path = Path(path)
-        journal = cls(path, _open_for_writing(path, 0), fsync)
+        journal = cls(where, fsync)
         try:
-            journal._lock("another session is writing this journal; wait for its end")
-            reader = JournalReader(path)
+            journal._lock("another session is writing this journal; wait for its end", new=False)
+            reader = JournalReader(where)
         except BaseException:
             journal.close()
             raise
@@ -144,46 +151,43 @@ class Journal:
     def _stands(self, place: Place) -> None:
         """A whole line is known to end here."""
         self._end = place
+        if self._files is not None:
+            self._files.stands(place.number, place.end)
 
-    def _lock(self, otherwise: str) -> None:
-        try:
-            locked = self._file.lock()
-        except OSError as error:
-            raise JournalWriteError(
-                f"can't be locked ({error.strerror}), so that nothing would keep a second session from writing it; "
-                "choose a place on another disk",
-                path=self.path,
-            ) from error
-        if not locked:
+    def _lock(self, otherwise: str, *, new: bool) -> None:
+        locked = self._asked(partial(self._recorder.lock, new), "be opened for writing")
+        if locked is False and self._files is None:  # it may be a session's that nobody holds any more
+            gc.collect()
+            locked = self._asked(partial(self._recorder.lock, new), "be opened for writing")
+        if locked is not True:
             raise JournalLockedError(otherwise, path=self.path)
-        if not os.fstat(
-            self._file.descriptor
-        ).st_nlink:  # deleted, by `cogstep sessions prune` say, while this was opened
-            raise JournalError("the file was deleted", path=self.path)
+
+    def _asked(self, ask: Callable[[], T], what: str) -> T:
+        """What the recorder says; whatever it raises, as an error of this journal."""
+        try:
+            return ask()
+        except JournalError:
+            raise
+        except Exception as error:
+            raise JournalWriteError(f"can't {what} ({describe(error)})", path=self.path) from error
 
     def _begin(self, header: dict[str, Any]) -> None:
         try:
             self._end = evolve(self._end, seal=begun(key_for_writing()))
         except OSError as error:
             self.warning = UNSEALED.format(path=self.path, reason=said_of(error))
-        self._lock("another session is being recorded here; choose another name")
-        if os.fstat(self._file.descriptor).st_size > 0:
+        self._lock("another session is being recorded here; choose another name", new=True)
+        if self._asked(self._holds_something, "be read"):
+            what = "the file exists" if self._files is not None else "something is recorded here already"
             raise JournalExistsError(
-                "the file exists, and a recording is never overwritten; choose another name or delete it",
-                path=self.path,
+                f"{what}, and a recording is never overwritten; choose another name or delete it", path=self.path
             )
-        with contextlib.suppress(OSError):  # a disk without modes
-            os.fchmod(self._file.descriptor, PRIVATE_FILE)  # an empty one was there
         self._put(header, force=self._fsync != "never")
-        if self._fsync != "never":
-            self._force_name()
 
-    def _force_name(self) -> None:
-        """Force the file's name to the disk too: else a crash of the machine may leave a file that nobody finds."""
-        try:
-            force_directory(self.path.parent)
-        except OSError as error:
-            raise self._not_written(error) from error
+    def _holds_something(self) -> bool:
+        if self._files is not None:
+            return self._files.holds_something
+        return next(iter(self._recorder.lines()), None) is not None
 
     @property
     def written(self) -> int:
@@ -221,7 +225,7 @@ class Journal:
         self._put(record, force=self._forces(transition))
 
     def close(self) -> None:
-        """Release the file; once the record is written that a thread is writing. A second call does nothing."""
+        """Release its place; once the record is written that a thread is writing. A second call does nothing."""
         self._closed = True
         self._close_if_nobody_writes()
 
@@ -229,7 +233,8 @@ class Journal:
         # Looked at, not tried: an interrupt between a lock that was taken and the line that notes it leaves it taken.
         if not self._writing.locked():
             with self._writing:
-                self._file.close()
+                if os.getpid() == self._process:  # else it is the parent's
+                    self._recorder.close()
 
     def __enter__(self) -> Journal:
         return self
@@ -238,7 +243,7 @@ class Journal:
         self.close()
 
     def _put(self, value: dict[str, Any], *, force: bool) -> None:
-        if self._file.forked:  # before the lock: a thread of the parent's may have held it
+        if os.getpid() != self._process:  # before the lock: a thread of the parent's may have held it
             raise JournalWriteError(
                 "this process was forked from the one that writes the journal, which goes on writing it; record "
                 "another session here, or fork this one",
@@ -254,36 +259,27 @@ class Journal:
                 self._close_if_nobody_writes()
 
     def _append(self, value: dict[str, Any], *, force: bool) -> None:
-        descriptor = self._file.descriptor
         if self._read is not None:  # to its end by now. What is not the user's own, is not sealed as such
             self._end, self._read = evolve(self._end, seal=self._read.seals.whole()), None
-        size, number = self._end.end, self._end.number
+        size, number = self._end.end, self._end.number + 1
         line, total, seal = self._line(value)
         try:
-            if os.fstat(descriptor).st_size > size:  # what an interrupt left behind of a record
-                os.ftruncate(descriptor, size)
-            written = 0
-            while written < len(line):
-                written += os.write(descriptor, line[written:])
-            if force:
-                os.fsync(descriptor)
-        except OSError as error:
-            self._take_back()
-            raise self._not_written(error) from error
-        self._end = Place(size + written, number + 1, total, seal)
-
-    def _take_back(self) -> None:
-        """Cut off what got through of a record, so that a reader finds whole ones only."""
-        with contextlib.suppress(OSError):  # then the next record tries again
-            os.ftruncate(self._file.descriptor, self._end.end)
+            self._recorder.append(number, line, force)
+        except JournalError:
+            raise
+        except Exception as error:
+            raise JournalWriteError(
+                f"the record could not be written ({describe(error)}); everything before it is kept", path=self.path
+            ) from error
+        self._end = Place(size + len(line), number, total, seal)
 
     def _line(self, value: dict[str, Any]) -> tuple[bytes, int, blake2b | None]:
         """The line for a value, its sum and seal; its large texts are on file when this returns."""
         before, sealed = self._end.sum, self._end.seal
         try:
             line, total, seal = line_of(value, before, sealed)
-            if len(line) >= LARGE:  # not the usual case
-                line, total, seal = line_of(self._without_large_texts(value), before, sealed)
+            if len(line) >= LARGE and self._payloads is not None:  # not the usual case
+                line, total, seal = line_of(self._without_large_texts(value, self._payloads), before, sealed)
         except (ValueError, RecursionError) as error:
             raise JournalWriteError(f"the record has no form in JSON: {error}", path=self.path) from error
         except OSError as error:
@@ -297,14 +293,14 @@ class Journal:
             )
         return line, total, seal
 
-    def _without_large_texts(self, value: dict[str, Any]) -> dict[str, Any]:
+    def _without_large_texts(self, value: dict[str, Any], payloads: Payloads) -> dict[str, Any]:
         force = self._fsync != "never"
         if "config" not in value:
-            moved: dict[str, Any] = self._payloads.moved_out(value, force=force)
+            moved: dict[str, Any] = payloads.moved_out(value, force=force)
             return moved
         config = value["config"] or {}
         # Schemas of tools may hold anything, so that they stay.
-        texts = self._payloads.moved_out({"start": value.get("start"), "system": config.get("system")}, force=force)
+        texts = payloads.moved_out({"start": value.get("start"), "system": config.get("system")}, force=force)
         header = {**value, "start": texts["start"]} if "start" in value else dict(value)
         if "system" in config:
             header["config"] = {**config, "system": texts["system"]}
@@ -316,14 +312,3 @@ class Journal:
             "Make room or choose another place, then go on",
             path=self.path,
         )
-
-
-def _open_for_writing(path: Path, flags: int) -> LockedFile:
-    try:
-        return LockedFile(path, os.O_WRONLY | flags)
-    except OSError as error:
-        if isinstance(error, FileNotFoundError) and not flags:
-            raise JournalError("can't be read: there is no such file", path=path) from error
-        raise JournalWriteError(
-            f"can't be opened for writing ({error.strerror}); choose another place", path=path
-        ) from error

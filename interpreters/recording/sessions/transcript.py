@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
@@ -47,6 +46,7 @@ from cognition.decisions import EFFECT_TYPES
 from interpreters.observing.events import Told
 from interpreters.observing.telling import told
 from interpreters.recording.journal import Header, JournalReader
+from interpreters.recording.recorder import Where
 from interpreters.recording.replaying import logic_of
 
 EngineGiven = CognitiveEngine | Callable[[AgentConfig], CognitiveEngine] | None
@@ -108,11 +108,11 @@ class Transcript:
             yield tuple(messages)
 
 
-def read_transcript(path: str | os.PathLike[str], engine: EngineGiven = None) -> Transcript:
+def read_transcript(path: Where, engine: EngineGiven = None) -> Transcript:
     """The conversation in a journal, by folding it: as the engine had it, to the message.
 
     Args:
-        path: the journal.
+        path: the journal: a file, or a ``Recorder``.
         engine: see ``replay``; needed for sessions of engines that only their program knows.
 
     Raises:

@@ -175,7 +175,7 @@ def test_nothing_raw_comes_of_any_value(door: Callable[..., Any], data: st.DataO
         (lambda: Agent(model(), [int]), "tool 'int': its parameters can't be read"),
         (lambda: Agent(model(), worker_patience=-1), "worker_patience must be above 0 seconds, or None for no end"),
         (lambda: Agent(model(), worker_patience=float("nan")), "worker_patience must be above 0 seconds"),
-        (lambda: replay(5), "replay: path must be a text or a PathLike, not 5"),  # type: ignore[arg-type]
+        (lambda: replay(5), "replay: path must be a text or a PathLike or a Recorder, not 5"),  # type: ignore[arg-type]
         (lambda: replay("x", engine="y"), "engine must be a CognitiveEngine or a function or None"),  # type: ignore[arg-type]
         (lambda: replay("x", foo=1), "replay has no option 'foo'"),  # type: ignore[call-arg]
         (lambda: rehearse("x", tools=1), "tools must be a list"),  # type: ignore[arg-type]

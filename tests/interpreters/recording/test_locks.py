@@ -126,7 +126,7 @@ def test_closing_gives_the_lock_back_though_a_child_was_forked_before(tmp_path: 
     """Also a child that knows of nothing, as one that C code forked."""
     path = tmp_path / "s.jsonl"
     agent = Agent(ScriptedModel([]), journal=path)
-    copy = os.dup(agent._journal._file.descriptor)  # type: ignore[union-attr]  # there is one
+    copy = os.dup(agent._journal._files._file.descriptor)  # type: ignore[union-attr]  # there is one
     agent.close()
     try:
         Agent.resume(path, ScriptedModel([])).close()

@@ -1,0 +1,140 @@
+"""Files as recorders: a line of the recording is a line of the file."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from interpreters.recording.journal.errors import JournalError, JournalWriteError
+from interpreters.recording.journal.lines import LONGEST
+from interpreters.recording.journal.locking import LockedFile
+from runtime.files import PRIVATE_FILE, force_directory, open_regular, reason_about
+
+
+class FileRecorder:
+    """A ``Recorder`` that keeps its lines in a file: what a path stands for wherever a session is recorded.
+
+    Beyond what every recorder does, large texts of the session stand in files beside it (``payloads``).
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = Path(path)
+        self._file: LockedFile | None = None
+        self._end = (-1, 0)
+        """The number of the newest line that was appended here, and where it ends: one value, which no interrupt
+        halves. Before the first one is appended, nobody knows."""
+
+    @property
+    def name(self) -> str:
+        """The path."""
+        return str(self.path)
+
+    def lock(self, new: bool) -> bool:
+        """See ``Recorder.lock``.
+
+        Raises:
+            JournalError: the file can't be opened or locked; says what to do.
+        """
+        self._file = file = self._opened(os.O_CREAT if new else 0)
+        try:
+            if not self._is_locked(file):
+                self.close()
+                return False
+            about = os.fstat(file.descriptor)
+            if not about.st_nlink:  # deleted, by `cogstep sessions prune` say, while this was opened
+                raise JournalError("the file was deleted", path=self.path)
+            if new and not about.st_size:
+                with contextlib.suppress(OSError):  # a disk without modes
+                    os.fchmod(file.descriptor, PRIVATE_FILE)  # an empty one was there
+        except BaseException:
+            self.close()
+            raise
+        return True
+
+    def _opened(self, flags: int) -> LockedFile:
+        try:
+            return LockedFile(self.path, os.O_WRONLY | flags)
+        except OSError as error:
+            if isinstance(error, FileNotFoundError) and not flags:
+                raise JournalError("can't be read: there is no such file", path=self.path) from error
+            raise JournalWriteError(
+                f"can't be opened for writing ({error.strerror}); choose another place", path=self.path
+            ) from error
+
+    def _is_locked(self, file: LockedFile) -> bool:
+        try:
+            return file.lock()
+        except OSError as error:
+            raise JournalWriteError(
+                f"can't be locked ({error.strerror}), so that nothing would keep a second session from writing it; "
+                "choose a place on another disk",
+                path=self.path,
+            ) from error
+
+    def append(self, number: int, line: bytes, force: bool) -> None:
+        """See ``Recorder.append``.
+
+        Raises:
+            JournalWriteError: it is not on file, and the file ends with the line before it.
+        """
+        if self._file is None:
+            raise JournalWriteError("the file is not open for writing", path=self.path)
+        descriptor = self._file.descriptor
+        try:
+            start = self._start_of(number)
+            if os.fstat(descriptor).st_size > start:  # what an interrupt or a crash left behind of a record
+                os.ftruncate(descriptor, start)
+            try:
+                written = 0
+                while written < len(line):
+                    written += os.write(descriptor, line[written:])
+                if force:
+                    os.fsync(descriptor)
+            except OSError:  # so that a reader finds whole lines only; where it fails, the next call tries again
+                with contextlib.suppress(OSError):
+                    os.ftruncate(descriptor, start)
+                raise
+            self._end = (number, start + len(line))
+            if force and number == 0:  # else a crash of the machine may leave a file that nobody finds
+                force_directory(self.path.parent)
+        except OSError as error:
+            raise JournalWriteError(
+                f"the record could not be written ({reason_about(error, self.path)}); everything before it is kept. "
+                "Make room or choose another place, then go on",
+                path=self.path,
+            ) from error
+
+    def stands(self, number: int, end: int) -> None:
+        """A whole line of this number is known to end here: whoever goes on has read the file anyway."""
+        self._end = (number, end)
+
+    @property
+    def holds_something(self) -> bool:
+        """Whether there is anything in the file that was locked."""
+        return self._file is not None and os.fstat(self._file.descriptor).st_size > 0
+
+    def _start_of(self, number: int) -> int:
+        """Where the line of this number begins, or will begin."""
+        newest, end = self._end
+        if number == newest + 1:
+            return end
+        if newest >= 0:
+            raise JournalWriteError(f"line {number} can't follow line {newest}", path=self.path)
+        start = 0
+        with open_regular(self.path) as file:
+            for _ in range(number):
+                start += len(file.readline())
+        return start
+
+    def lines(self) -> Iterator[bytes]:
+        """See ``Recorder.lines``. A last line that a crash has torn has no line break at its end."""
+        with contextlib.suppress(FileNotFoundError), open_regular(self.path) as file:
+            while line := file.readline(LONGEST + 1):
+                yield line
+
+    def close(self) -> None:
+        """Unlock the file. A second call does nothing."""
+        if self._file is not None:
+            self._file.close()

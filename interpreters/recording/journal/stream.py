@@ -1,0 +1,62 @@
+"""The lines of a recorder as a file that is read line by line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+
+from interpreters.recording.journal.errors import JournalError
+from interpreters.recording.recorder import Recorder, path_of
+from interpreters.tools.tool import describe
+
+
+class LineStream:
+    """What a reader needs of a file, of the lines that a recorder gives.
+
+    Raises:
+        JournalError: by each method, for whatever the recorder raises, and for what is no line.
+    """
+
+    def __init__(self, recorder: Recorder) -> None:
+        self._recorder = recorder
+        self._lines: Iterator[bytes] | None = None
+        self._newest = b""
+        self._end = 0
+        self._again = False
+        """Whether the newest line is read once more."""
+
+    def readline(self, _longest: int) -> bytes:
+        """The next line; empty at the end."""
+        if self._again:
+            self._again = False
+            return self._newest
+        try:
+            if self._lines is None:
+                self._lines = iter(self._recorder.lines())
+            line = next(self._lines, b"")
+        except JournalError:
+            raise
+        except Exception as error:
+            raise self._unreadable(describe(error)) from error
+        if not isinstance(line, bytes):
+            raise self._unreadable(f"its lines have to be bytes, and one is of the type {type(line).__name__}")
+        self._newest, self._end = line, self._end + len(line)
+        return line
+
+    def _unreadable(self, why: str) -> JournalError:
+        return JournalError(f"can't be read: {why}", path=path_of(self._recorder))
+
+    def tell(self) -> int:
+        """Where the newest line ends."""
+        return self._end
+
+    def seek(self, _place: int) -> None:
+        """Go back to where the newest line begins."""
+        self._again = True
+
+    def close(self) -> None:
+        """Nothing more is read."""
+        close = getattr(self._lines, "close", None)  # of a generator, which may hold something open
+        if close is not None:
+            with suppress(Exception):  # what was read was read
+                close()

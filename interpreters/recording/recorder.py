@@ -1,0 +1,58 @@
+"""What records a session: the protocol, for programs that keep sessions elsewhere than in files.
+
+A recorder keeps lines. What stands in them (the header, the records, each line's sum and seal, what was hidden) is the
+same for all recorders and none of their business; so damage, strangers' recordings and secrets are found and refused
+in the same way wherever a session is kept. ``interpreters.testing.recorders`` holds a recorder to what is said here.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Protocol, runtime_checkable
+
+
+@runtime_checkable
+class Recorder(Protocol):
+    """The place where one session is recorded, or will be. Two recorders made alike are the same place.
+
+    Whatever a method raises, is told as a ``JournalError`` with the recorder's name.
+    """
+
+    @property
+    def name(self) -> str:
+        """What errors and reports call it."""
+
+    def lock(self, new: bool) -> bool:
+        """Take the place for one writer; False if somebody else has it, and without waiting for them.
+
+        It is held until ``close``, until nobody refers to the recorder any more, or until the process ends, however it
+        does. ``new`` says whether a recording is to begin: otherwise nothing is made that is not there.
+        """
+
+    def append(self, number: int, line: bytes, force: bool) -> None:
+        """Keep a line under its number: 0, 1, 2 and so on, each time one more.
+
+        When this returns, the line is kept whole though the process is killed; with ``force``, though the machine is.
+        When it raises, or is interrupted, it may be kept or not: then the next call has the same number, and its line
+        takes the place of what was left. Called by one thread at a time, which need not be the one that locked it.
+        """
+
+    def lines(self) -> Iterable[bytes]:
+        """The lines by their numbers, each as it was given, to the byte; without any, nothing is recorded here.
+
+        Needs no lock. While somebody else writes, it gives whole lines from the first one on.
+        """
+
+    def close(self) -> None:
+        """Give the place free. A second call does nothing."""
+
+
+Where = str | os.PathLike[str] | Recorder
+"""Where a session is recorded: the path of a file, or a recorder."""
+
+
+def path_of(where: Where) -> Path:
+    """The file; of another recorder the name, by which errors and reports call it."""
+    return Path(where.name) if isinstance(where, Recorder) else Path(where)
