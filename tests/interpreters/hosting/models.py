@@ -17,8 +17,14 @@ from interpreters.testing.fakes import FunctionModel, Reply, ScriptedGeneration,
 
 
 def scripted(replies: list[Any]) -> ScriptedModel:
-    """Texts, and calls as ``[name, arguments]``."""
-    return ScriptedModel([entry if isinstance(entry, str) else ProposedCall(*entry) for entry in replies])
+    """Texts, calls as ``[name, arguments]``, and lists of calls."""
+
+    def reply(entry: Any) -> Any:
+        if isinstance(entry, str):
+            return entry
+        return [ProposedCall(*one) for one in entry] if isinstance(entry[0], list) else ProposedCall(*entry)
+
+    return ScriptedModel(list(map(reply, replies)))
 
 
 def noisy(replies: list[Any]) -> ScriptedModel:

@@ -77,7 +77,12 @@ def in_thread(*replies: Any) -> AgentHost:
 
 
 def in_process(*replies: Any) -> AgentHost:
-    script = [reply if isinstance(reply, str) else [reply.name, reply.arguments_json] for reply in replies]
+    def written(reply: Any) -> Any:
+        if isinstance(reply, str):
+            return reply
+        return [written(one) for one in reply] if isinstance(reply, list) else [reply.name, reply.arguments_json]
+
+    script = list(map(written, replies))
     factories = {"scripted": f"{MODELS}:scripted"}
     return AgentHost.in_process(ModelChoice(factory="scripted", arguments={"replies": script}), factories=factories)
 
