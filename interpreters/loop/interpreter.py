@@ -59,7 +59,7 @@ from interpreters.loop.letters import (
 )
 from interpreters.loop.settling import settle
 from interpreters.loop.spawning import Worker, make_worker
-from interpreters.loop.stream import ReplyStream
+from interpreters.loop.stream import ReplyStream, offered_by
 from interpreters.observing.events import Inline, ToolProgress
 from interpreters.observing.observers import Observers
 from interpreters.program.later import Postponable, outlives_its_run, told
@@ -431,7 +431,8 @@ class Interpreter(ABC):
 
     def _new_reply(self, effect: CallModel, turn: Turn) -> ReplyStream:
         """A stream for the reply that is asked for, which whoever cancels will find too."""
-        reply = self._reply = ReplyStream(effect, self.observers, turn)
+        tools = partial(offered_by, self.driver.engine, self.program)
+        reply = self._reply = ReplyStream(effect, self.observers, turn, tools)
         return reply
 
     def _tool(self, effect: CallTool) -> Tool[..., Any] | None:

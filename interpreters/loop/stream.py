@@ -2,15 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator
 from types import TracebackType
-from typing import Protocol, Self, TypeVar
+from typing import Final, Literal, Protocol, Self, TypeVar
 
 from attrs import evolve
 
-from cognition import CallModel, CogstepError, Failure, ModelFailed, ModelInterrupted, ModelReplied, Usage
-from cognition.parsing import Output, TextDelta
+from cognition import (
+    AgentConfig,
+    CallModel,
+    CognitiveEngine,
+    CogstepError,
+    Failure,
+    FinishReason,
+    ModelFailed,
+    ModelInterrupted,
+    ModelReplied,
+    ToolSpec,
+    Usage,
+)
+from cognition.parsing import Output, ReasoningDelta, TextDelta
 from interpreters.loop.letters import Turn
+from interpreters.loop.readable import Readable
 from interpreters.observing.observers import Observers
+from interpreters.program.program import Program
 from runtime.protocol import Done
 
 
@@ -27,6 +42,50 @@ BROKEN_OFF = Failure("the model's stream broke off without an end")
 """The failure of a stream that ends without ``Done``, which no runtime may do."""
 
 
+def offered_by(engine: CognitiveEngine, program: Program) -> Iterable[ToolSpec]:
+    """The tools that a model is told of."""
+    config = getattr(engine, "config", None)
+    return config.offered if isinstance(config, AgentConfig) else [tool.spec for tool in program.tools.values()]
+
+
+class Told:
+    """The pieces of a reply in a text protocol as observers are told of them: without the convention's syntax."""
+
+    def __init__(self, protocol: Literal["short_keys", "tool_tags"], tools: Iterable[ToolSpec]) -> None:
+        self._protocol: Final = protocol
+        self._tools = {tool.name: tool for tool in tools}
+        self._text = Readable(protocol, self._tools)
+        self._reasoning: Readable | None = None
+
+    def take(self, output: Output) -> Iterator[Output]:
+        """What a piece of the reply shows."""
+        if isinstance(output, ReasoningDelta):
+            if self._reasoning is None:
+                self._reasoning = Readable(self._protocol, self._tools, reasoning=True)
+            yield from _some(ReasoningDelta, self._reasoning.feed(output.text))
+            return
+        yield from self._end_reasoning("stop")
+        if isinstance(output, TextDelta):
+            yield from _some(TextDelta, self._text.feed(output.text))
+        else:
+            yield output
+
+    def finish(self, finish_reason: FinishReason) -> Iterator[Output]:
+        """What the reply's end shows."""
+        yield from self._end_reasoning(finish_reason)
+        yield from _some(TextDelta, self._text.finish(finish_reason))
+
+    def _end_reasoning(self, finish_reason: FinishReason) -> Iterator[Output]:
+        if self._reasoning is not None:
+            rest, self._reasoning = self._reasoning.finish(finish_reason), None
+            yield from _some(ReasoningDelta, rest)
+
+
+def _some(kind: type[TextDelta] | type[ReasoningDelta], text: str) -> Iterator[Output]:
+    if text:
+        yield kind(text)
+
+
 class ReplyStream:
     """One reply on its way: cancelled from anywhere, shown as it comes, and in the end the input that it is.
 
@@ -35,11 +94,14 @@ class ReplyStream:
 
     Args:
         effect: asks for it.
-        observers: are shown each piece.
+        observers: are shown each piece; of a text protocol, what of it is to be read.
         turn: the run that waits for it.
+        tools: those that the model was told of.
     """
 
-    def __init__(self, effect: CallModel, observers: Observers, turn: Turn) -> None:
+    def __init__(
+        self, effect: CallModel, observers: Observers, turn: Turn, tools: Callable[[], Iterable[ToolSpec]] = tuple
+    ) -> None:
         self.effect = effect
         self.turn = turn
         self.unread = Usage()
@@ -49,6 +111,7 @@ class ReplyStream:
         self._done: Done | None = None
         self._error: Exception | None = None
         self._seen: list[str] = []
+        self._told = None if effect.request.protocol == "native" else Told(effect.request.protocol, tools())
 
     @property
     def text(self) -> str:
@@ -77,12 +140,22 @@ class ReplyStream:
         """Take one piece of the stream; whether it was the last."""
         if isinstance(output, Done):
             self._done = output
+            if self._told is not None and output.failure is None and output.finish_reason != "cancelled":
+                for shown in self._told.finish(output.finish_reason):
+                    self._show(shown)
             self._observers.warn_once(output.warnings)
             return True
+        if self._told is None:
+            self._show(output)
+        else:
+            for shown in self._told.take(output):
+                self._show(shown)
+        return False
+
+    def _show(self, output: Output) -> None:
         if isinstance(output, TextDelta):
             self._seen.append(output.text)
         self._observers.emit(output)
-        return False
 
     def __enter__(self) -> Self:
         return self
@@ -111,7 +184,7 @@ class ReplyStream:
         if done.failure is not None:
             return ModelFailed(effect_id, done.failure, self._read, done.usage)
         if done.finish_reason == "cancelled":
-            return ModelInterrupted(effect_id, done.text, done.usage)
+            return ModelInterrupted(effect_id, done.text if self._told is None else self.text, done.usage)
         reply = ModelReplied(
             effect_id, done.text, done.reasoning, done.calls, done.malformed, done.finish_reason, done.usage
         )
