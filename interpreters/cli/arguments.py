@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 EXIT_CODES = """\
 exit codes:
   0    answered; the recording agrees; a backend works; every call was read
-  1    the turn failed or hit a limit; the recording disagrees; no backend works; a call can't be read
+  1    the turn failed, hit a limit or waits for answers; the recording disagrees; no backend works, or a call can't be
+       read
   2    wrong usage, or something about this machine to put right first: one line on stderr says what
   130  cancelled with Ctrl-C (141: the reader of the output has gone, 143: ended by SIGTERM)
 """

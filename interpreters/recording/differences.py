@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
+from itertools import zip_longest
 from typing import Any
 
 from attrs import fields, frozen
@@ -38,19 +39,14 @@ class Difference:
 
 
 def differences(recorded: Any, decided: Any, path: str) -> Iterator[Difference]:
-    """All leaves of plain data that differ, in order."""
+    """All leaves of plain data that differ, in order. Equal is what is so as JSON, where ``1`` and ``true`` are not."""
     if isinstance(recorded, dict) and isinstance(decided, dict):
         for name in (*recorded, *(name for name in decided if name not in recorded)):
-            left, right = recorded.get(name, MISSING), decided.get(name, MISSING)
-            if not _same(left, right):
-                yield from differences(left, right, f"{path}.{name}")
+            yield from differences(recorded.get(name, MISSING), decided.get(name, MISSING), f"{path}.{name}")
     elif isinstance(recorded, list) and isinstance(decided, list):
-        for index in range(max(len(recorded), len(decided))):
-            left = recorded[index] if index < len(recorded) else MISSING
-            right = decided[index] if index < len(decided) else MISSING
-            if not _same(left, right):
-                yield from differences(left, right, f"{path}[{index}]")
-    else:
+        for index, (left, right) in enumerate(zip_longest(recorded, decided, fillvalue=MISSING)):
+            yield from differences(left, right, f"{path}[{index}]")
+    elif _type(recorded) is not _type(decided) or recorded != decided:
         yield _difference(path, recorded, decided)
 
 
@@ -66,7 +62,7 @@ def request_differences(recorded: ModelRequest, decided: ModelRequest, path: str
         yield _difference(f"{path}.tools", list(then), list(now))
     for option in fields(GenerationOptions):
         left, right = (getattr(request.options, option.name) for request in (recorded, decided))
-        if not _same(left, right):
+        if left != right:
             yield _difference(f"{path}.options.{option.name}", left, right)
     if recorded.protocol != decided.protocol:
         yield _difference(f"{path}.protocol", recorded.protocol, decided.protocol)
@@ -88,13 +84,8 @@ def _difference(path: str, recorded: Any, decided: Any) -> Difference:
     )
 
 
-def _same(left: Any, right: Any) -> bool:
-    """Equal as JSON: ``1`` and ``true`` are not."""
-    return _type(left) is _type(right) and bool(left == right)
-
-
 def _type(value: Any) -> Any:
-    return float if type(value) is int else dict if isinstance(value, Mapping) else type(value)
+    return float if type(value) is int else type(value)
 
 
 def _shown_together(left: Any, right: Any) -> tuple[str, str]:

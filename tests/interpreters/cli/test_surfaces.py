@@ -319,6 +319,48 @@ def chat(typed: Callable[[str], str], name: Callable[[str], str] = lambda _: "m"
     return surface
 
 
+def failing_module(world: World, evil: str) -> None:
+    world.file("bad.py", f"raise ValueError({evil!r})")
+    sys.modules.pop("bad", None)
+    world.cogstep("run", "Hi", "--tools", "bad:TOOLS")
+
+
+def asks(answers: str, *, on_terminal: bool = True) -> Callable[[World, str], None]:
+    """Questions of the model with the text in them, asked on a terminal or left in a recording."""
+
+    def surface(world: World, evil: str) -> None:
+        questions = [{"question": evil, "options": [evil, "no"]}, {"question": "Sure?", "options": ["yes", evil]}]
+        feature(world, "--ask", call("ask_user", questions=questions), answers, on_terminal)
+
+    return surface
+
+
+def plans(answers: str, *, on_terminal: bool = True) -> Callable[[World, str], None]:
+    """As ``asks``, with a plan."""
+
+    def surface(world: World, evil: str) -> None:
+        feature(world, "--features=plan", call("submit_plan", steps=[evil, evil]), answers, on_terminal)
+
+    return surface
+
+
+def feature(world: World, option: str, proposed: Any, answers: str, on_terminal: bool) -> None:
+    (world.place / "new.jsonl").unlink(missing_ok=True)
+    world.model(proposed, "Done.")
+    world.on_terminal = on_terminal or world.on_terminal
+    world.cogstep("run", "Hi", option, "--no-tools", "--record", "new.jsonl", input=answers, typed=on_terminal)
+
+
+def features(world: World, evil: str) -> None:
+    """What is shown of tasks, notes and workers; a worker's reply has the text too."""
+    tasks = [{"title": evil, "status": "open"}]
+    world.model(
+        call("update_tasks", tasks=tasks), call("remember", text=evil), call("recall", query=evil),
+        call("spawn_worker", name=evil, objective=evil), f"It is {evil}", "Done.",
+    )  # fmt: skip
+    world.cogstep("run", "Hi", "--no-tools", "--features", "tasks,workers", "--notes", "notes.db")
+
+
 def crash(world: World, evil: str) -> None:
     def fail(*_: Any, **__: Any) -> Any:
         raise ZeroDivisionError(evil)
@@ -444,6 +486,14 @@ SURFACES: dict[str, Surface] = {
     "argparse: a size": Surface("line", says("sessions", "prune", "--max-size", "EVIL")),
     "argparse: an action": Surface("line", says("sessions", "EVIL")),
     "run --tools": Surface("line", says("run", "Hi", "--tools", "EVIL")),
+    "run --tools of a module": Surface("line", says("run", "Hi", "--tools", "EVIL:EVIL")),
+    "run --tools of no name": Surface("line", says("run", "Hi", "--tools", "json:EVIL")),
+    "run --tools of a module that fails": Surface("line", failing_module),
+    "run --approve": Surface("line", says("run", "Hi", "--approve", "EVIL")),
+    "run --features": Surface("line", says("run", "Hi", "--features", "EVIL")),
+    "run --mode": Surface("line", says("run", "Hi", "--mode", "EVIL")),
+    "run --notes": Surface("line", says("run", "Hi", "--notes", "EVIL/x")),
+    "resume --answer": Surface("line", about("resume", "FILE", "--answer", "EVIL=EVIL")),
     "run --cwd": Surface("line", says("run", "Hi", "--cwd", "EVIL")),
     "run --record in no directory": Surface("line", says("run", "Hi", "--record", "EVIL/x")),
     "run --record of a file that is there": Surface("line", named("run", "Hi", "--record", "FILE")),
@@ -555,6 +605,15 @@ SURFACES: dict[str, Surface] = {
     "Glob, Grep and Read": Surface("text", glob()),
     "a question": Surface("line", approval("n\n")),
     "a question in full": Surface("text", approval("s\ny\n")),
+    "questions of the model": Surface("text", asks("1\n1\n")),
+    "a plan": Surface("text", plans("y\n")),
+    "a plan that waits": Surface("line", plans("", on_terminal=False)),
+    "questions that wait": Surface("line", asks("", on_terminal=False)),
+    "tasks, notes and workers": Surface("text", features),
+    "a chat: a mode": Surface("text", chat(lambda evil: f"/mode {evil}".split("\n")[0])),
+    "a chat: an answer": Surface("text", chat(lambda evil: f"/answer {evil}".split("\n")[0])),
+    "replay of another prompt": Surface("line", about("replay", "FILE", "--system", "not EVIL", "--all")),
+    "replay --json of another prompt": Surface("line", about("replay", "FILE", "--system", "not EVIL", "--json")),
     "a chat": Surface("text", chat(lambda evil: "Hi")),
     "a chat: a command": Surface("text", chat(lambda evil: f"/{evil}".split("\n")[0])),
     "a chat: the tools": Surface("text", chat(lambda evil: "/tools", name=lambda evil: evil)),

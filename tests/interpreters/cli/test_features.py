@@ -1,0 +1,438 @@
+"""What the command line has of modes, approvals, questions, plans, tasks, notes, workers, protocols and sampling."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cognition import GenerationOptions, Limits, ModelRequest, Question
+from interpreters import Agent, fakes, replay, tool
+from interpreters.cli.asking import labels, read_choice, read_review
+from interpreters.program.asking import PlanAnswer
+from interpreters.testing.fakes import call
+from tests.interpreters.cli.processes import Cogstep, OnTerminal, scripted
+from tests.interpreters.cli.test_own_tools import MY_TOOLS
+
+QUESTIONS: Any = [
+    {"question": "How large?", "options": ["small", "large"]},
+    {"question": "Which colours?", "options": ["red", "green", "blue"], "multiple": True},
+]
+ASKS: Any = call("ask_user", questions=QUESTIONS)
+ONE: Any = call("ask_user", questions=[{"question": "How large?", "options": ["small", "large"]}])
+PLANS: Any = call("submit_plan", steps=["look", "leap"])
+ORDER: Any = call("order", item="plum")
+
+
+def heard(request: ModelRequest) -> str:
+    """A reply that repeats the newest message."""
+    newest = request.messages[-1]
+    return str(getattr(newest, "content", "") or getattr(newest, "text", ""))
+
+
+@pytest.fixture
+def my_tools(tmp_path: Path) -> tuple[str, ...]:
+    (tmp_path / "my_tools.py").write_text(MY_TOOLS)
+    return ("--tools", "my_tools:TOOLS")
+
+
+# ---------------------------------------------------------------------------------------------------------- questions
+
+SIZES = Question("How large?", ("small", "large"))
+COLOURS = Question("Which?", ("red", "green", "blue"), multiple=True)
+NUMBERS = Question("How many?", ("2", "3"))
+
+CHOICES: list[tuple[Question, str, tuple[str, ...] | None]] = [
+    (SIZES, "1", ("small",)),
+    (SIZES, " 2 ", ("large",)),
+    (SIZES, "LARGE", ("large",)),
+    (SIZES, "3", None),
+    (SIZES, "0", None),
+    (SIZES, "", None),
+    (SIZES, " ", None),
+    (SIZES, "1, 2", ("1, 2",)),
+    (SIZES, "medium, please", ("medium, please",)),
+    (SIZES, "9" * 5000, ("9" * 5000,)),
+    (SIZES, "²", ("²",)),
+    (COLOURS, "3,1", ("red", "blue")),
+    (COLOURS, "1,1", ("red",)),
+    (COLOURS, "blue, 1", ("red", "blue")),
+    (COLOURS, "1,", ("red",)),
+    (COLOURS, ",", None),
+    (COLOURS, "1,4", None),
+    (COLOURS, "pink and red", ("pink and red",)),
+    (NUMBERS, "a", ("2",)),
+    (NUMBERS, "2", ("2",)),
+    (NUMBERS, "4", ("4",)),
+    (NUMBERS, "", None),
+]
+
+
+@pytest.mark.parametrize(("question", "line", "expected"), CHOICES)
+def test_a_line_is_an_option_or_an_answer_of_ones_own(
+    question: Question, line: str, expected: tuple[str, ...] | None
+) -> None:
+    """By label or word. A digit that is no label is asked again; where options are numbers, labels are letters."""
+    assert expected == read_choice(question, line)
+    assert labels(question)[0] == ("a" if question is NUMBERS else "1")
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("y", PlanAnswer(True)),
+        ("YES", PlanAnswer(True)),
+        ("n", PlanAnswer(False)),
+        ("no", PlanAnswer(False)),
+        ("yes, but slower", PlanAnswer(False, "yes, but slower")),
+        ("not yet", PlanAnswer(False, "not yet")),
+        ("", None),
+    ],
+)
+def test_only_a_plain_yes_approves_a_plan(line: str, expected: PlanAnswer | None) -> None:
+    assert expected == read_review(line)
+
+
+def test_questions_are_answered_at_the_terminal(on_terminal: OnTerminal) -> None:
+    """One after the other, and asked again until it is an answer."""
+    script = scripted(f"replies = [call('ask_user', questions={QUESTIONS}), 'Thanks.']")
+    typed = [("words: ", "7\n"), ("words: ", "2\n"), ("words: ", "blue,1\n")]
+    screen, code = on_terminal("run", "A shirt", "--ask", "--no-tools", command=script, typed=typed)
+
+    assert (code, "Thanks." in screen) == (0, True), screen
+    assert "? (1 of 2) How large?" in screen
+    assert "  3  blue\n" in screen
+    assert "How large? large\n  Which colours? red, blue" in screen
+
+
+def test_questions_that_nobody_can_answer_wait_in_the_recording(here: Cogstep, tmp_path: Path) -> None:
+    """And are answered in another process, with words or by number."""
+    done = here("run", "A shirt", "--ask", "--no-tools", "--record", "s.jsonl", replies=[ASKS])
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "1.1.1 waits for your answer: How large? (small / large)" in done.stderr
+    before = (tmp_path / "s.jsonl").read_bytes()
+    for wrong in ("1", '["1"]', '["1", 2]', "[", '["1", "7"]'):
+        done = here("resume", "s.jsonl", "--answer", f"1.1.1={wrong}", replies=[])
+        assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
+        assert "for each of 2 questions, as a JSON list" in done.stderr
+    assert before == (tmp_path / "s.jsonl").read_bytes()
+
+    done = here("resume", "s.jsonl", "--answer", '1.1.1=["1", "pink"]', replies=[heard])
+
+    assert (done.returncode, done.stdout) == (0, "How large? small\nWhich colours? pink\n")
+    assert replay(tmp_path / "s.jsonl").same
+
+
+def test_questions_without_a_terminal_and_a_recording_cancel_the_turn(here: Cogstep) -> None:
+    done = here("run", "A shirt", "--ask", "--no-tools", replies=[ONE])
+
+    assert (done.returncode, done.stdout) == (130, "")
+    assert "! cancelled" in done.stderr
+
+
+def test_a_plan_is_reviewed_and_followed_on_a_terminal(on_terminal: OnTerminal) -> None:
+    """With what is to change; its steps and the tasks are shown at each change, and by the chat's commands."""
+    script = scripted("""
+        replies = [
+            call("enter_plan_mode"),
+            call("submit_plan", steps=["leap"]),
+            call("submit_plan", steps=["look", "leap"]),
+            call("finish_step"),
+            call("update_tasks", tasks=[{"title": "look", "status": "done"}, {"title": "rest", "status": "open"}]),
+            "All set.",
+        ]
+    """)
+    typed = [("> ", "go\n"), ("change: ", "look first\n"), ("change: ", "y\n")]
+    typed += [("All set.", "/plan\n"), ("> ", "/quit\n")]
+    command = ("chat", "--features", "plan,tasks", "--no-tools")
+    screen, code = on_terminal(*command, command=script, typed=typed, NO_COLOR="1")
+
+    assert code == 0
+    for expected in (
+        "• mode: plan\n",
+        "  1. look\n  2. leap\n[y]es",
+        "refused: The user wants another plan: look first",
+        "• plan\n  [>] 1. look\n  [ ] 2. leap\n• mode: default\n• plan\n  [x] 1. look\n  [>] 2. leap\n",
+        "• tasks\n  [x] look\n  [ ] rest\n",
+    ):
+        assert expected in screen, screen
+    assert screen.count("  [x] 1. look\n  [>] 2. leap\n") == 2
+    assert "The list of tasks is updated" not in screen
+
+
+def test_a_plan_that_nobody_can_review_is_refused_or_waits(here: Cogstep) -> None:
+    done = here("run", "?", "--features", "plan", "--no-tools", replies=[PLANS, heard])
+    assert (done.returncode, "nobody is here to review it" in done.stdout) == (0, True)
+    done = here("run", "?", "--features", "plan", "--no-tools", "--record", "s.jsonl", replies=[PLANS])
+    assert (done.returncode, "waits for your word on its plan: look / leap" in done.stderr) == (1, True)
+    done = here("resume", "s.jsonl", "--answer", "1.1.1=slower", replies=[heard])
+    assert (done.returncode, done.stdout) == (0, "The user wants another plan: slower\n")
+
+
+# ------------------------------------------------------------------------------------------------- approvals and modes
+
+APPROVALS: list[tuple[tuple[str, ...], str]] = [
+    ((), "nobody is here to approve it"),
+    (("--approve", "none"), "nobody is here to approve it"),
+    (("--approve", "all"), "plum is on its way"),
+    (("--yes",), "plum is on its way"),
+    (("--approve", "judges:cheap"), "plum is on its way"),
+    (("--approve", "judges:never"), "too dear"),
+    (("--mode", "auto"), "plum is on its way"),
+    (("--mode", "plan", "--yes"), "only read-only tools run while planning"),
+]
+JUDGES = """
+from interpreters import Approval
+def cheap(request): return request.call.arguments["item"] == "plum"
+def never(request): return Approval(False, "too dear")
+def unsure(request): return "yes"
+word = "yes"
+"""
+
+
+@pytest.mark.parametrize(("options", "expected"), APPROVALS)
+def test_who_is_asked_is_an_option(
+    options: tuple[str, ...], expected: str, here: Cogstep, my_tools: tuple[str, ...], tmp_path: Path
+) -> None:
+    (tmp_path / "judges.py").write_text(JUDGES)
+
+    done = here("run", "?", *my_tools, *options, replies=[ORDER, heard])
+
+    assert (done.returncode, expected in done.stdout) == (0, True), done.stdout
+    assert (tmp_path / "ordered").exists() == ("on its way" in expected)
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        (("--approve", "ask"), "needs a terminal"),
+        (("--approve", "later"), "give --record FILE"),
+        (("--approve", "perhaps"), "expected ask, all, none, later or MODULE:NAME"),
+        (("--approve", "judges:word"), "is no function"),
+        (("--approve", "judges:nobody"), "there is no 'nobody' in"),
+        (("--approve", "all", "--yes"), "not allowed with"),
+        (("--mode", "wild"), "invalid choice: 'wild'"),
+        (("--features", "plan,x"), "there is no feature 'x'"),
+        (("--features", "memory"), "give --notes FILE"),
+        (("--protocol", "x"), "invalid choice: 'x'"),
+        (("--top-p", "0"), "above 0 and at most 1"),
+        (("--min-p", "nan"), "from 0 to 1"),
+    ],
+)
+def test_a_wrong_word_is_refused_before_a_model_is_loaded(
+    options: tuple[str, ...], expected: str, here: Cogstep, my_tools: tuple[str, ...], tmp_path: Path
+) -> None:
+    (tmp_path / "judges.py").write_text(JUDGES)
+
+    done = here("run", "?", *my_tools, *options, replies=[])
+
+    assert (done.returncode, done.stdout, expected in done.stderr) == (2, "", True), done.stderr
+
+
+def test_a_judge_that_gives_no_answer_lets_nothing_run(
+    here: Cogstep, my_tools: tuple[str, ...], tmp_path: Path
+) -> None:
+    """A text is no approval, whatever it says."""
+    (tmp_path / "judges.py").write_text(JUDGES)
+
+    here("run", "?", *my_tools, "--approve", "judges:unsure", replies=[ORDER, heard])
+
+    assert not (tmp_path / "ordered").exists()
+
+
+def test_an_approval_can_wait_and_is_given_later(here: Cogstep, my_tools: tuple[str, ...], tmp_path: Path) -> None:
+    """The call runs once, in the process that has the answer."""
+    done = here("run", "?", *my_tools, "--approve", "later", "--record", "s.jsonl", replies=[ORDER])
+    assert (done.returncode, '1.1.1 waits for your approval of order(item="plum")' in done.stderr) == (1, True)
+    for wrong in ("maybe", "", "y es"):
+        assert here("resume", "s.jsonl", *my_tools, "--answer", f"1.1.1={wrong}", replies=[]).returncode == 2
+    assert here("resume", "s.jsonl", "--answer", "1.1.1", replies=[]).returncode == 2
+    assert not (tmp_path / "ordered").exists()
+
+    done = here("resume", "s.jsonl", *my_tools, "--answer", "1.1.1=yes", replies=[heard])
+
+    assert (done.returncode, done.stdout) == (0, "plum is on its way\n")
+    assert (tmp_path / "ordered").read_text() == "plum"
+    assert replay(tmp_path / "s.jsonl").same
+
+
+def test_a_mode_is_set_at_a_resume_and_in_a_fork(here: Cogstep, my_tools: tuple[str, ...], tmp_path: Path) -> None:
+    """And stays as recorded without a word."""
+    here("run", "Hi", *my_tools, "--record", "s.jsonl", "--mode", "careful", replies=["Hello."])
+    assert replay(tmp_path / "s.jsonl").state.mode == "careful"
+    done = here("resume", "s.jsonl", "?", *my_tools, "--mode", "auto", replies=[ORDER, heard])
+    assert done.stdout == "plum is on its way\n"
+    assert replay(tmp_path / "s.jsonl").state.mode == "auto"
+    for options, expected in (((), "plum is on its way"), (("--mode", "plan"), "read-only tools")):
+        done = here("fork", "s.jsonl", "?", *my_tools, *options, replies=[ORDER, heard])
+        assert expected in done.stdout
+
+
+def test_a_mode_is_set_before_an_interrupted_turn_goes_on(
+    here: Cogstep, my_tools: tuple[str, ...], tmp_path: Path
+) -> None:
+    """So the calls that are still to come are judged by it."""
+    path = tmp_path / "s.jsonl"
+    here("run", "?", *my_tools, "--record", "s.jsonl", replies=["Hello."])
+    path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:2]))
+
+    done = here("resume", "s.jsonl", *my_tools, "--mode", "plan", "--yes", replies=[ORDER, heard])
+
+    assert (done.returncode, "only read-only tools run" in done.stdout) == (0, True), done.stderr
+    assert not (tmp_path / "ordered").exists()
+    assert replay(path).same
+
+
+# ------------------------------------------------------------------------------------------------------------- a chat
+
+
+def test_a_chat_has_commands_for_what_the_session_holds(here: Cogstep) -> None:
+    """/tasks, /plan and /mode show and set; what is no command of one word goes to the model."""
+    typed = (
+        "/tasks\n/plan\n/mode\n/mode careful\n/mode\n/mode wild\n/answer 1.1.1 yes\n/cancel\n/usr/bin is full\n/no x\n"
+    )
+
+    done = here("chat", "--features", "tasks", replies=[heard, heard], input=typed)
+
+    assert (done.returncode, done.stdout) == (0, "/usr/bin is full\n/no x\n")
+    assert done.stderr.splitlines() == [
+        "no tasks",
+        "no plan",
+        "mode: default; there are default, careful, auto, plan",
+        "• mode: careful",
+        "mode: careful; there are default, careful, auto, plan",
+        "! there is no mode wild; there are default, careful, auto, plan",
+        "! write /answer ID ANSWER, and nothing waits for one",
+        "nothing waits for an answer",
+    ]
+
+
+def test_a_chat_that_waits_takes_the_answer(here: Cogstep, my_tools: tuple[str, ...], tmp_path: Path) -> None:
+    """A message meanwhile is not lost in an error that ends the chat: it says what waits."""
+    typed = "go\nhello?\n/answer perhaps\n/answer yes\n/answer 1.1.1 yes\nthanks\n"
+    replies = [ORDER, "On its way.", "Welcome."]
+
+    done = here("chat", *my_tools, "--approve", "later", "--record", "s.jsonl", replies=replies, input=typed)
+
+    assert (done.returncode, done.stdout) == (0, "On its way.\nWelcome.\n"), done.stderr
+    assert done.stderr.count("! 1.1.1 waits for your approval of order") == 2
+    assert "! 1.1.1 takes yes, no, always, never" in done.stderr
+    assert (tmp_path / "ordered").read_text() == "plum"
+
+
+def test_a_chat_that_waits_can_give_the_turn_up(here: Cogstep, my_tools: tuple[str, ...], tmp_path: Path) -> None:
+    typed = "go\n/cancel\nhello?\n"
+    done = here("chat", *my_tools, "--approve", "later", "--record", "s.jsonl", replies=[ORDER, "Hello."], input=typed)
+
+    assert (done.returncode, done.stdout) == (0, "Hello.\n"), done.stderr
+    assert not (tmp_path / "ordered").exists()
+
+
+# --------------------------------------------------------------------------------------------------- notes and workers
+
+
+def test_notes_are_kept_from_one_session_to_the_next(here: Cogstep, tmp_path: Path) -> None:
+    saves: Any = [call("remember", text="The cat is named Miu."), "Noted."]
+    done = here("run", "?", "--no-tools", "--notes", "n.db", "--record", "s.jsonl", replies=saves)
+    assert (done.stdout, "• noted: The cat is named Miu." in done.stderr) == ("Noted.\n", True)
+
+    done = here("run", "?", "--no-tools", "--notes", "n.db", replies=[call("recall", query="cats"), heard])
+    assert done.stdout == "The cat is named Miu.\n"
+    done = here("resume", "s.jsonl", "?", replies=[])
+    assert (done.returncode, "give --notes FILE" in done.stderr) == (2, True)
+    done = here("resume", "s.jsonl", "?", "--notes", "n.db", replies=[call("recall", query="cats"), heard])
+    assert done.stdout == "The cat is named Miu.\n"
+    done = here("fork", "s.jsonl", "?", "--notes", "n.db", replies=[call("recall", query="cats"), heard])
+    assert done.stdout == "The cat is named Miu.\n"
+
+
+def test_what_a_worker_does_is_shown_behind_its_name_and_is_no_answer(here: Cogstep, tmp_path: Path) -> None:
+    """Its text stands on stderr, once; what the agent says is stdout, as ever."""
+    (tmp_path / "mine.py").write_text("def peek(x: str) -> str:\n    'Look.'\n    return f'seen {x}\\nand more'\n")
+
+    def reply(request: ModelRequest) -> Any:
+        newest = request.messages[-1]
+        if getattr(newest, "text", "") == "Look at a":
+            return call("peek", x="a")
+        if getattr(newest, "content", "").startswith("seen"):
+            return "It is an a."
+        if getattr(newest, "name", "") == "spawn_worker":
+            return f"The scout says: {heard(request)}"
+        return call("spawn_worker", name="scout", objective="Look at a", tools=["peek"])
+
+    done = here("run", "go", "--features", "workers", "--tools", "mine:peek", replies=(reply for _ in range(9)))
+
+    assert (done.returncode, done.stdout) == (0, "The scout says: It is an a.\n")
+    assert done.stderr.splitlines() == [
+        "→ worker scout: Look at a",
+        '  [scout] → peek(x="a")',
+        "  [scout] ← seen a",
+        "    and more",
+        "← worker scout: It is an a.",
+    ]
+
+
+# ------------------------------------------------------------------------------------------------ sampling and protocol
+
+
+def asked_with(*arguments: str, here: Cogstep) -> ModelRequest:
+    """What a model is asked by a command."""
+    requests: list[ModelRequest] = []
+
+    def note(request: ModelRequest) -> str:
+        requests.append(request)
+        return '{"f": "Well."}' if request.protocol == "short_keys" else "Well."
+
+    done = here(*arguments, replies=[note])
+    assert done.returncode == 0, done.stderr
+    return requests[-1]
+
+
+SAMPLING: list[tuple[tuple[str, ...], dict[str, Any]]] = [
+    (("--temperature", "0.7"), {"temperature": 0.7}),
+    (("--top-p", "0.5", "--top-k", "40", "--min-p", "0.1"), {"top_p": 0.5, "top_k": 40, "min_p": 0.1}),
+    (("--repeat-penalty", "1.1", "--seed", "3"), {"repeat_penalty": 1.1, "seed": 3}),
+    (("--max-tokens", "99", "--no-thinking"), {"max_tokens": 99, "thinking": False}),
+    (("--thinking",), {"thinking": True}),
+]
+
+
+@pytest.mark.parametrize(("options", "expected"), SAMPLING)
+def test_sampling_is_chosen_for_a_new_session_and_for_a_fork(
+    options: tuple[str, ...], expected: dict[str, Any], here: Cogstep
+) -> None:
+    """A fork keeps what is not given."""
+    assert GenerationOptions(**expected) == asked_with("run", "Hi", *options, here=here).options
+    asked_with("run", "Hi", "--top-k", "7", "--temperature", "1.5", "--record", "s.jsonl", here=here)
+    usual = {"top_k": 7, "temperature": 1.5}
+    assert GenerationOptions(**{**usual, **expected}) == asked_with("fork", "s.jsonl", "?", *options, here=here).options
+    assert GenerationOptions(**usual) == asked_with("fork", "s.jsonl", "?", here=here).options
+
+
+def test_a_protocol_is_chosen_for_a_new_session_and_for_a_fork(here: Cogstep) -> None:
+    """Then the tools stand in the system prompt, and the calls in the text."""
+    request = asked_with("run", "Hi", "--protocol", "short_keys", "--record", "s.jsonl", here=here)
+    assert (request.protocol, "calculate" in request.system) == ("short_keys", True)
+    assert asked_with("fork", "s.jsonl", "?", here=here).protocol == "short_keys"
+    request = asked_with("fork", "s.jsonl", "?", "--protocol", "native", here=here)
+    assert (request.protocol, "calculate" in request.system) == ("native", False)
+
+
+def test_a_fork_of_a_programs_session_keeps_its_other_limits(here: Cogstep, tmp_path: Path) -> None:
+    """What is not given is as recorded, beside it too."""
+
+    @tool
+    def price(item: str) -> int:
+        """Say what something costs."""
+        return 3
+
+    limits = Limits(tool_calls=2, seconds=60.0)
+    with Agent(fakes.ScriptedModel(["Hello."]), [price], limits=limits, journal=tmp_path / "s.jsonl") as agent:
+        agent.run("Hi")
+
+    here("fork", "s.jsonl", "?", "--no-tools", "--max-steps", "3", "--record", "f.jsonl", replies=["On."])
+
+    config = replay(tmp_path / "f.jsonl").header.config
+    assert config is not None
+    assert config.limits == Limits(steps=3, tool_calls=2, seconds=60.0)
