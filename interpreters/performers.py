@@ -13,6 +13,7 @@ worker is a session in itself, and a timer is a way to wait. A program may have 
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import CancelledError, Future
@@ -51,7 +52,7 @@ from cognition import (
 from cognition.decisions import ANSWERS, Effect
 from interpreters.loop.letters import Fault, NotBegun, Turn
 from interpreters.loop.spawning import IN_PART
-from interpreters.loop.stream import BROKEN_OFF, ReplyStream
+from interpreters.loop.stream import BROKEN_OFF, ReplyStream, watched
 from interpreters.observing.observers import Observers
 from interpreters.program.approvals import NOT_ASKED
 from interpreters.program.asking import chosen_options
@@ -142,7 +143,7 @@ def call_model(effect: CallModel, scope: Scope) -> Input | None:
     """Ask the model and show what comes."""
     reply = scope.reply or _missing()
     scope.begin(effect)
-    with reply:
+    with reply, watched(reply):
         with owned_by(scope.program.owner):
             generation = scope.program.model.submit(effect.request)
         for output in reply.begin(generation):
@@ -155,7 +156,7 @@ async def call_model_async(effect: CallModel, scope: Scope) -> Input | None:
     """``call_model`` under asyncio, also for a model that blocks."""
     reply = scope.reply or _missing()
     scope.begin(effect)
-    with reply:
+    with reply, watched(reply, asyncio.get_running_loop().call_later):
         with owned_by(scope.program.owner):
             generation = reading(scope.program.model, effect.request)
         async for output in reply.begin(generation):

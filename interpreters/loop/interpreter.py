@@ -432,7 +432,7 @@ class Interpreter(ABC):
     def _new_reply(self, effect: CallModel, turn: Turn) -> ReplyStream:
         """A stream for the reply that is asked for, which whoever cancels will find too."""
         tools = partial(offered_by, self.driver.engine, self.program)
-        reply = self._reply = ReplyStream(effect, self.observers, turn, tools)
+        reply = self._reply = ReplyStream(effect, self.observers, turn, self._clock, tools)
         return reply
 
     def _tool(self, effect: CallTool) -> Tool[..., Any] | None:

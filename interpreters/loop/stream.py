@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Final, Literal, Protocol, Self, TypeVar
 
@@ -22,6 +24,7 @@ from cognition import (
     Usage,
 )
 from cognition.parsing import Output, ReasoningDelta, TextDelta
+from interpreters.loop.clock import SYSTEM_CLOCK, Clock
 from interpreters.loop.letters import Turn
 from interpreters.loop.readable import Readable
 from interpreters.observing.observers import Observers
@@ -40,6 +43,9 @@ Stream = TypeVar("Stream", bound=Cancellable)
 
 BROKEN_OFF = Failure("the model's stream broke off without an end")
 """The failure of a stream that ends without ``Done``, which no runtime may do."""
+
+PATIENCE = 5.0
+"""Seconds that a model whose time is over may take for its ``Done``, which says what the reply has used."""
 
 
 def offered_by(engine: CognitiveEngine, program: Program) -> Iterable[ToolSpec]:
@@ -96,14 +102,24 @@ class ReplyStream:
         effect: asks for it.
         observers: are shown each piece; of a text protocol, what of it is to be read.
         turn: the run that waits for it.
+        clock: says when its time is over, if the effect sets one.
         tools: those that the model was told of.
     """
 
     def __init__(
-        self, effect: CallModel, observers: Observers, turn: Turn, tools: Callable[[], Iterable[ToolSpec]] = tuple
+        self,
+        effect: CallModel,
+        observers: Observers,
+        turn: Turn,
+        clock: Clock = SYSTEM_CLOCK,
+        tools: Callable[[], Iterable[ToolSpec]] = tuple,
     ) -> None:
         self.effect = effect
         self.turn = turn
+        self.late = False
+        """Whether the reply was cancelled because its time was over."""
+        self._clock = clock
+        self._deadline = None if effect.seconds is None else clock.monotonic() + effect.seconds
         self.unread = Usage()
         """The usage of a reply that a cancellation ended, which stands in no input."""
         self._observers = observers
@@ -129,10 +145,15 @@ class ReplyStream:
         if generation is not None:
             generation.cancel()
 
+    def expire(self) -> None:
+        """Stop the model, since its time is over. From any thread."""
+        self.late = True
+        self.cancel()
+
     def begin(self, generation: Stream) -> Stream:
         """The stream to read."""
         self._generation = generation
-        if self.turn.is_over():  # asked for while it was submitted
+        if self.turn.is_over() or self.late:  # asked for while it was submitted
             generation.cancel()
         return generation
 
@@ -145,11 +166,15 @@ class ReplyStream:
                     self._show(shown)
             self._observers.warn_once(output.warnings)
             return True
+        if self.late:  # it is not shown any more, and only the end of it waited for
+            return self._clock.monotonic() >= (self._deadline or 0.0) + PATIENCE
         if self._told is None:
             self._show(output)
         else:
             for shown in self._told.take(output):
                 self._show(shown)
+        if self._deadline is not None and self._clock.monotonic() >= self._deadline:
+            self.expire()
         return False
 
     def _show(self, output: Output) -> None:
@@ -174,6 +199,10 @@ class ReplyStream:
     def answer(self) -> ModelReplied | ModelFailed | ModelInterrupted | None:
         """The input that the reply's end is; None when the turn was cancelled, which comes by the mailbox."""
         done, effect_id = self._done, self.effect.effect_id
+        if self.late and not self.turn.is_over() and (done is None or done.finish_reason in ("cancelled", "error")):
+            used = Usage() if done is None else done.usage
+            text = self.text if done is None or self._told is not None else done.text
+            return ModelInterrupted(effect_id, text, used, late=True)
         if self._error is not None:
             return ModelFailed(effect_id, Failure(f"{type(self._error).__name__}: {self._error}"), self._read)
         if done is None:
@@ -195,3 +224,33 @@ class ReplyStream:
     def _read(self) -> str:
         """The text of a reply that failed, as far as somebody read it: without observers, it may be asked for again."""
         return self.text if self._observers.shown else ""
+
+
+Later = Callable[[float, Callable[[], None]], Cancellable]
+"""Calls a function after so many seconds."""
+
+
+@contextmanager
+def watched(reply: ReplyStream, later: Later | None = None) -> Iterator[None]:
+    """Have a reply expire that takes as long as its effect says, also one of which nothing comes.
+
+    Args:
+        reply: is about to be read.
+        later: ``call_later`` of an event loop; None for a thread that waits.
+    """
+    seconds = reply.effect.seconds
+    if seconds is None:
+        yield
+        return
+    timer = _in_thread(seconds, reply.expire) if later is None else later(seconds, reply.expire)
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
+def _in_thread(seconds: float, expire: Callable[[], None]) -> threading.Timer:
+    timer = threading.Timer(min(seconds, threading.TIMEOUT_MAX), expire)
+    timer.daemon = True
+    timer.start()
+    return timer
