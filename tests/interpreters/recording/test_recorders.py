@@ -6,11 +6,12 @@ import asyncio
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pytest
 
-from cognition import ConfigError, Idle, ToolMessage
+from cognition import CogstepError, ConfigError, Idle, ToolMessage
 from interpreters import (
     LATER,
     Agent,
@@ -35,9 +36,10 @@ from interpreters.recording.journal import (
 )
 from interpreters.recording.sessions import read_transcript
 from interpreters.testing.contracts import calls_of
-from interpreters.testing.fakes import ScriptedModel, call
+from interpreters.testing.fakes import FunctionModel, ScriptedModel, call
 from interpreters.testing.recorders import PROMISES, Promise, RecorderError
 from tests.interpreters.recording.sqlite_recorder import SqliteRecorder
+from tests.interpreters.signs import PATIENCE
 from tests.interpreters.test_later import CASES, in_a_process, options, resumed, tools_of
 
 Make = Callable[[Path, str], Recorder]
@@ -381,6 +383,33 @@ class Failing(SqliteRecorder):
         if self.full:
             raise OSError(28, "No space left on device")
         super().append(number, line, force)
+
+
+@pytest.mark.behaviour("P16r")
+@each_kind
+def test_of_many_who_answer_at_once_one_does_and_the_call_runs_once(kind: Make, tmp_path: Path) -> None:
+    """As the requests of a web handler do, each with an agent of its own."""
+    tools = tools_of(tmp_path)
+    with Agent(ScriptedModel([call("pay", amount=3)]), tools, journal=kind(tmp_path, "s"), **options()) as agent:
+        agent.run("Go!")
+    told: list[str] = []
+
+    def answer() -> None:
+        try:
+            with Agent.resume(kind(tmp_path, "s"), FunctionModel(lambda request: "Done."), tools, **resumed()) as agent:
+                told.append(agent.answer("1.1.1", True).text)
+        except CogstepError as error:
+            told.append(type(error).__name__)
+
+    threads = [Thread(target=answer) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(PATIENCE)
+
+    assert (told.count("Done."), len(told)) == (1, 8)
+    assert set(told) <= {"Done.", "JournalLockedError", "CogstepError"}
+    assert (tmp_path / "paid").read_text() == "3\n"
 
 
 def test_what_can_not_be_recorded_is_not_carried_out_and_the_session_goes_on(tmp_path: Path) -> None:
