@@ -21,8 +21,10 @@ from cognition import (
     UserSpoke,
 )
 from cognition.checking import nearest, shown
+from cognition.engine_tools import engine_tools
 from interpreters.agents.answers import StructuredResult, answer_schema
 from interpreters.agents.options import AgentOptions, ProgramOptions, configured, filled
+from interpreters.agents.protocols import chosen_by_itself, left_out
 from interpreters.agents.results import RunResult, Suspended
 from interpreters.agents.standing import check_state
 from interpreters.driver import Driver
@@ -90,6 +92,10 @@ def assemble(
     fields = configured(given)
     if given["context_tokens"] is None:
         fields["context_tokens"] = model.describe().context_tokens
+    warning = ""
+    if given["protocol"] is None:
+        any_tools = bool(tools or engine_tools(fields["features"]))
+        fields["protocol"], warning = chosen_by_itself(model, any_tools, fields["options"])
     config = AgentConfig(system, tuple(tool.spec for tool in tools), hooks=tuple(given["hooks"]), **fields)
     for tool in tools:  # what can't be checked or sampled is better known now than at a call
         tool.prepare()
@@ -125,7 +131,8 @@ def assemble(
             redacted=redacted,
         )
         journal.veil = veil
-    return make_parts(config, engine, program, journal, given, start)
+    parts = make_parts(config, engine, program, journal, given, start)
+    return evolve(parts, warnings=(warning, *parts.warnings)) if warning else parts
 
 
 def make_veil(given: ProgramOptions, tools: Iterable[Tool[..., Any]], after: int = 0) -> Veil:
@@ -149,6 +156,7 @@ def make_parts(
     start: AgentState | None,
 ) -> Parts:
     """As ``make_program``, for all parts of the session."""
+    unsealed = "" if journal is None else journal.warning
     return Parts(
         config=config,
         engine=engine,
@@ -159,7 +167,7 @@ def make_parts(
         clock=full["clock"],
         start=start,
         weakened=weakened_tools(config.offered, program.model.describe().format) if config.options.constrain else {},
-        warnings=(*_idle_rules(config), *([journal.warning] if journal is not None and journal.warning else [])),
+        warnings=tuple(filter(None, (*_idle_rules(config), left_out(config, program.model), unsealed))),
     )
 
 

@@ -105,7 +105,14 @@ class Configuring(TypedDict, total=False):
         Iterable[Feature],
         Option((), "What the agent may do beside calling tools: `questions`, `tasks`, `plan`, `memory`, `workers`."),
     ]
-    protocol: Annotated[TextProtocol, Option("native", "How a model without native tool calls writes them.")]
+    protocol: Annotated[
+        TextProtocol | None,
+        Option(
+            None,
+            "How the model writes calls (`docs/protocols.md`). None: natively; where its template has no place for "
+            "tools, as `tool_tags`, with a warning.",
+        ),
+    ]
     recall_first: Annotated[
         bool, Option(False, "Whether the notes are searched for each message of the user before the model is asked.")
     ]

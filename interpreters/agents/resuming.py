@@ -148,6 +148,8 @@ def fork_parts(
     config = veil.reveal(standing.header.config or AgentConfig())
     # The context is the model's, which may be another one than then.
     defaults = {name: getattr(config, name) for name in CONFIGURED if name != "context_tokens"}
+    if defaults["protocol"] == "native":  # of which another model may not be capable
+        del defaults["protocol"]
     text = config.system if system is None else system
     if not recorded:  # then nothing is hidden from here on
         state = veil.reveal(state)

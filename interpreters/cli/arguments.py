@@ -185,7 +185,7 @@ def add_sampling_options(group: Any, usual: str = "") -> None:
         "--protocol",
         choices=PROTOCOLS,
         help="how the model writes calls: natively, or as text that it is told to write, for models whose template has "
-        f"no place for tools (default: {usual or 'native'})",
+        f"no place for tools (default: {usual or 'natively, where it has'})",
     )
 
 

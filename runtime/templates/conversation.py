@@ -170,7 +170,7 @@ def _entry(message: Message, shield: Shield, shape: Shape, call_id: Callable[[st
 def _text_entry(message: Message, shield: Shield, shape: Shape, call_id: Callable[[str], str]) -> Entry:
     """With a text protocol a reply's text holds its calls, and a result is told in the user's role."""
     if isinstance(message, AssistantMessage):
-        return {"role": "assistant", "content": shield.text(message.text)}
+        return {"role": "assistant", "content": shield.text(message.text or _told_calls(message))}
     if isinstance(message, ToolMessage):
         return {"role": "user", "content": shield.text(f"Result of {message.name}:\n{message.content}")}
     return _entry(message, shield, shape, call_id)
@@ -179,10 +179,14 @@ def _text_entry(message: Message, shield: Shield, shape: Shape, call_id: Callabl
 def _told_entry(message: Message, shield: Shield, shape: Shape, call_id: Callable[[str], str]) -> Entry:
     """Calls told in the assistant's text, a result in the user's role: nothing of the conversation is left out."""
     if isinstance(message, AssistantMessage):
-        calls = [f"Call of {call.name}: {call.arguments_json}" for call in message.calls]
-        entry: Entry = {"role": "assistant", "content": shield.text("\n".join(filter(None, (message.text, *calls))))}
+        told = "\n".join(filter(None, (message.text, _told_calls(message))))
+        entry: Entry = {"role": "assistant", "content": shield.text(told)}
         return {**entry, shape.reasoning_key: shield.text(message.reasoning)} if message.reasoning else entry
     return _text_entry(message, shield, shape, call_id)
+
+
+def _told_calls(message: AssistantMessage) -> str:
+    return "\n".join(f"Call of {call.name}: {call.arguments_json}" for call in message.calls)
 
 
 def in_parts(made: Iterable[Entry]) -> list[Entry]:
