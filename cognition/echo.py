@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from attrs import evolve
 
-from cognition.decisions import TurnFinished
-from cognition.inputs import Input, UserSpoke
+from cognition.decisions import Rejected, RejectReason, TurnFinished
+from cognition.inputs import CancelAsked, Input, UserSpoke
 from cognition.messages import AssistantMessage, Usage, UserMessage
 from cognition.outcomes import Completed
 from cognition.state import AgentState
@@ -13,12 +13,20 @@ from cognition.transition import Transition
 
 
 class EchoEngine:
-    """Answers each message with ``Echo: <message>`` and needs no model."""
+    """Answers each message with ``Echo: <message>`` and needs no model.
+
+    It keeps all ten laws. No turn is ever under way between two inputs, and no effect in flight: so there is nothing to
+    cancel and nothing that could be answered, which it says; what else a user may do leaves an echo as it is.
+    """
 
     def step(self, state: AgentState, input: Input | None) -> Transition:
-        if not isinstance(input, UserSpoke):
+        if isinstance(input, UserSpoke):
+            number, answer = len(state.history), f"Echo: {input.text}"
+            message, reply = UserMessage(f"m{number + 1}", input.text), AssistantMessage(f"m{number + 2}", answer)
+            next_state = evolve(state, history=state.history.append(message, reply))
+            return Transition(next_state, (TurnFinished(Completed(answer), Usage()),))
+        effect_id = getattr(input, "effect_id", None)
+        if effect_id is None and not isinstance(input, CancelAsked):
             return Transition(state)
-        number, answer = len(state.history), f"Echo: {input.text}"
-        message, reply = UserMessage(f"m{number + 1}", input.text), AssistantMessage(f"m{number + 2}", answer)
-        next_state = evolve(state, history=state.history.append(message, reply))
-        return Transition(next_state, (TurnFinished(Completed(answer), Usage()),))
+        reason: RejectReason = "out_of_phase" if effect_id is None else "foreign"
+        return Transition(state, (Rejected(reason, type(input).__name__, "nothing is under way", effect_id),))

@@ -30,6 +30,9 @@ CORE_DEPENDENCIES = frozenset({"attr", "attrs", "cattr", "cattrs"})
 TESTING_DEPENDENCIES = frozenset({"hypothesis"})
 """What ``cognition.testing`` may use besides: the laws are shipped to users as properties."""
 
+WATCHING = {"cognition.testing.watching": frozenset({"sys"})}
+"""What one module may use besides: the kit of the laws watches engines as they run, by the profile hook in ``sys``."""
+
 IMPURE_BUILTINS = {
     "open": "reads or writes a file",
     "print": "writes to the terminal",
@@ -243,6 +246,7 @@ def modules_after(statement: str) -> set[str]:
 def test_the_core_is_pure(path: Path) -> None:
     """A module of ``cognition`` imports and calls nothing that could make a step depend on more than its arguments."""
     extra = TESTING_DEPENDENCIES if module_name(path).startswith("cognition.testing") else frozenset()
+    extra |= WATCHING.get(module_name(path), frozenset())
 
     assert impurities(path.read_text("utf-8"), package=package_of(path), extra=extra) == []
 

@@ -5,7 +5,7 @@
 """
 
 from cognition.testing.explore import Exploration, explore
-from cognition.testing.laws import Law, LawViolation, laws
+from cognition.testing.laws import InconclusiveError, Law, LawViolation, laws
 from cognition.testing.letters import ANY
 from cognition.testing.moves import moves
 from cognition.testing.situations import default_alphabet
@@ -16,6 +16,7 @@ __all__ = [
     "ANY",
     "Edge",
     "Exploration",
+    "InconclusiveError",
     "Law",
     "LawViolation",
     "Story",

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
 
 from attrs import evolve, frozen
 
-from cognition.engine import CognitiveEngine
-from cognition.inputs import Input
-from cognition.state import AgentState
+from cognition.inputs import Input, UserSpoke
 from cognition.testing.edge_laws import recorded_decisions
 from cognition.testing.law import Law, LawViolation, violation_of
 from cognition.testing.moves import Move, Moves, copy_of
 from cognition.testing.situations import situation
 from cognition.testing.state_laws import goes_on
 from cognition.testing.subject import Problem, Subject
-from cognition.testing.world import Edge, World, is_rejected, take
+from cognition.testing.watching import Watch
+from cognition.testing.world import AnyEngine, Edge, World, is_rejected, take
 from cognition.transition import Transition
 
 CHUNK = 64
@@ -39,6 +39,18 @@ class Exploration:
     """True when there is nothing more to find: all that the alphabet can lead to was seen."""
     violation: LawViolation | None = None
     """The first broken law, with a shortest way to it. The search ends there."""
+    raised: int = 0
+    """The number of those steps in which the engine raised."""
+    spoken: bool = False
+    """Whether the engine took a message of the user without raising."""
+
+    @property
+    def inconclusive(self) -> bool:
+        """Whether nothing was seen of the laws, since the engine raised before any turn had begun.
+
+        Only L2 speaks of exceptions: where it is left out, an engine that always raises breaks no law.
+        """
+        return self.raised > 0 and not self.spoken and self.violation is None
 
 
 @frozen
@@ -49,6 +61,8 @@ class Chunk:
     transitions: int
     steps: tuple[tuple[int, int, bytes], ...]
     """Each step to a new situation: the world's place in its level, the move taken, the situation."""
+    raised: int = 0
+    spoken: bool = False
     broken: tuple[int, int, str] | None = None
     """Where a law is broken: the world's place, the move or ``THE_WORLD_ITSELF``, and the law's name."""
 
@@ -58,32 +72,35 @@ Spread = Callable[[Callable[[range], Chunk], Sequence[range]], Iterable[Chunk]]
 
 
 def spread_out(
-    engine: CognitiveEngine,
+    engine: AnyEngine,
     laws: Sequence[Law],
     alphabet: Sequence[Input],
     limit: int,
     *,
     on_progress: Callable[[Exploration], None] | None = None,
     spread: Spread = map,
+    start: Any = None,
 ) -> Exploration:
     """Go everywhere that the alphabet leads to, as ``explore`` says, and hold it to these laws."""
-    search = _Search(engine, laws, tuple(alphabet), limit)
-    level: list[_Found] = [_Found(World(), 0)]
+    search = _Search(Subject.of(engine, start), laws, tuple(alphabet), limit)
+    level: list[_Found] = [_Found(search.subject.beginning, 0)]
     search.seen.add(situation(level[0].world))
-    states = transitions = depth = 0
+    states = transitions = depth = raised = 0
+    spoken = False
     while level:
         following: list[_Found] = []
         parts = [range(start, min(start + CHUNK, len(level))) for start in range(0, len(level), CHUNK)]
         for chunk in spread(lambda part, level=level: search.expand(level, part), parts):  # type: ignore[misc]  # bound
             states, transitions = states + chunk.worlds, transitions + chunk.transitions
+            raised, spoken = raised + chunk.raised, spoken or chunk.spoken
             if chunk.broken is not None:
                 violation = search.violation(level, *chunk.broken)
-                return Exploration(states, transitions, depth, False, violation)
+                return Exploration(states, transitions, depth, False, violation, raised, spoken)
             following += search.take_up(level, chunk)
             if on_progress is not None:
-                on_progress(Exploration(states, transitions, depth, False))
+                on_progress(Exploration(states, transitions, depth, False, None, raised, spoken))
         level, depth = following, depth + bool(following)
-    return Exploration(states, transitions, depth, not search.full)
+    return Exploration(states, transitions, depth, not search.full, None, raised, spoken)
 
 
 @frozen
@@ -102,17 +119,27 @@ def _same(one: Transition, other: Transition) -> bool:
     return same_state and one.decisions == other.decisions
 
 
+def _spoke(edge: Edge) -> bool:
+    return type(edge.input) is UserSpoke and edge.error is None and not is_rejected(edge.transition)
+
+
+def _copied(state: Any) -> Any:
+    copied = copy_of(state, type(state))
+    return state if copied is None else copied
+
+
 class _Search:
     """What an exploration knows while it runs: the situations seen, and the way to each."""
 
-    def __init__(self, engine: CognitiveEngine, laws: Sequence[Law], alphabet: tuple[Input, ...], limit: int) -> None:
-        self.engine, self.subject, self.limit = engine, Subject.of(engine), limit
+    def __init__(self, subject: Subject, laws: Sequence[Law], alphabet: tuple[Input, ...], limit: int) -> None:
+        self.engine, self.subject, self.limit = subject.engine, subject, limit
         self.tried = Moves(alphabet)
         self.laws = {law.name: law for law in laws}
         # L8 is left out of the steps: it is checked once a situation, on the step by which it was found.
         self.step_checks = [(law, check) for law in laws for check in law.edges if law.name != "L8"]
         self.totality = [(law, check) for law, check in self.step_checks if law.name == "L2"]
         self.state_checks = [(law, check) for law in laws for check in law.states if law.name != "L8"]
+        self.watched: set[tuple[type[Input], str]] = set()
         self.seen: set[bytes] = set()
         self.parents: list[int] = [0]
         self.taken: list[int] = [THE_WORLD_ITSELF]
@@ -137,36 +164,41 @@ class _Search:
     def expand(self, level: Sequence[_Found], part: range) -> Chunk:
         """Hold the worlds of a part of a level to all laws, and every step from them."""
         steps: list[tuple[int, int, bytes]] = []
-        transitions = 0
+        transitions = raised = 0
+        spoken = False
         for done, place in enumerate(part, 1):
             found = level[place]
             world = found.world
-            twin = copy_of(world.state, AgentState)
+            twin = copy_of(world.state, type(world.state))
             name = self._broken_by(found, twin)
             if name is not None:
-                return Chunk(done, transitions, (), (place, THE_WORLD_ITSELF, name))
+                return Chunk(done, transitions, (), raised, spoken, (place, THE_WORLD_ITSELF, name))
             for move, tried in enumerate(self.tried(world)):
                 transitions += 1
                 edge = take(self.engine, world, tried.input)
+                raised += edge.error is not None
+                spoken = spoken or _spoke(edge)
                 name = self._broken_at(edge)
                 if name is not None:
-                    return Chunk(done, transitions, (), (place, move, name))
+                    return Chunk(done, transitions, (), raised, spoken, (place, move, name))
                 if edge.after is not world and not self.full:
                     digest = situation(edge.after)
                     if digest not in self.seen:
                         steps.append((place, move, digest))
             if twin is not None and world.state != twin and "L1" in self.laws:
-                return Chunk(done, transitions, (), (place, self._changing(world, twin), "L1"))
+                return Chunk(done, transitions, (), raised, spoken, (place, self._changing(world, twin), "L1"))
             if twin is not None and "L8" in self.laws and goes_on(self.subject, world, twin) is not None:
-                return Chunk(done, transitions, (), (place, THE_WORLD_ITSELF, "L8"))
+                return Chunk(done, transitions, (), raised, spoken, (place, THE_WORLD_ITSELF, "L8"))
         for place in part if "L1" in self.laws and self.tried.changed() else ():
             move = self._changing(level[place].world, None)
             if move != THE_WORLD_ITSELF:
-                return Chunk(len(part), transitions, (), (place, move, "L1"))
-        return Chunk(len(part), transitions, tuple(steps))
+                return Chunk(len(part), transitions, (), raised, spoken, (place, move, "L1"))
+        return Chunk(len(part), transitions, tuple(steps), raised, spoken)
 
     def _broken_at(self, edge: Edge) -> str | None:
         """The law that a step breaks. Whether arguments were changed is seen once a world."""
+        if "L1" in self.laws and self._asks(edge):
+            return "L1"
         rejected = edge.error is not None or is_rejected(edge.transition)
         for law, check in self.totality if rejected else self.step_checks:
             if check(self.subject, edge) is not None:
@@ -175,7 +207,17 @@ class _Search:
             return None if _same(self.engine.step(edge.before.state, edge.input), edge.transition) else "L1"
         return None
 
-    def _broken_by(self, found: _Found, twin: AgentState | None) -> str | None:
+    def _asks(self, edge: Edge) -> bool:
+        """Whether a step asks for anything outside; looked at once for each type of input in each phase."""
+        key = type(edge.input), edge.before.phase_name
+        if key in self.watched:
+            return False
+        self.watched.add(key)
+        with Watch() as watch:
+            take(self.engine, edge.before, edge.input)
+        return watch.asked is not None
+
+    def _broken_by(self, found: _Found, twin: Any) -> str | None:
         """The law that a situation breaks; ``twin`` is its state after it was stored and read."""
         if "L8" in self.laws and (twin is None or twin != found.world.state):
             return "L8"
@@ -187,10 +229,10 @@ class _Search:
             return None if recordable and recorded_decisions(self.subject, found.edge) is None else "L8"
         return None
 
-    def _changing(self, world: World, state: AgentState | None) -> int:
+    def _changing(self, world: World, state: Any) -> int:
         """The move whose step changes its arguments; it gets a copy of the state as it was."""
         for move, tried in enumerate(self.tried(world)):
-            fresh = world if state is None else evolve(world, state=copy_of(state, AgentState) or state)
+            fresh = world if state is None else evolve(world, state=_copied(state))
             if self.laws["L1"].before(fresh, tried.afresh()) is not None:
                 return move
         return THE_WORLD_ITSELF
@@ -198,7 +240,7 @@ class _Search:
     def violation(self, level: Sequence[_Found], place: int, move: int, name: str) -> LawViolation:
         """The error for what ``expand`` found, its way taken again from the beginning."""
         law, edges = self.laws[name], self._way(level[place].number)
-        world = edges[-1].after if edges else World()
+        world = edges[-1].after if edges else self.subject.beginning
         problem: Problem | None = None
         if move == THE_WORLD_ITSELF:
             problem = law.state(world) or (law.step(edges[-1]) if edges else None)
@@ -216,7 +258,7 @@ class _Search:
             chosen.append(self.taken[number])
             number = self.parents[number]
         edges: list[Edge] = []
-        world = World()
+        world = self.subject.beginning
         for move in reversed(chosen):
             edges.append(take(self.engine, world, self.tried(world)[move].afresh()))
             world = edges[-1].after

@@ -17,7 +17,6 @@ from cognition.decisions import (
 )
 from cognition.inputs import HookReturned, Input, ModelInterrupted, SessionReset, ShutdownAsked
 from cognition.outcomes import Completed, LimitReached
-from cognition.phases import Closed, Idle
 from cognition.testing.subject import Found, Problem, Subject
 from cognition.testing.world import Edge, Turn, count, is_objected, is_rejected
 
@@ -30,10 +29,10 @@ def bounded(subject: Subject, edge: Edge) -> Found:
     if is_rejected(edge.transition):
         return None
     turn = count(edge.before, edge.input)
-    decisions, phase = edge.transition.decisions, edge.transition.next_state.phase
+    decisions, resting = edge.transition.decisions, not edge.after.in_turn
     ends = [place for place, decision in enumerate(decisions) if type(decision) is TurnFinished]
     if not ends:
-        if turn is not None and isinstance(phase, Idle | Closed):
+        if turn is not None and resting:
             return Problem("the turn is over and no TurnFinished was decided")
         return _overdrawn(subject, turn, edge.input, decisions) if turn is not None else None
     if len(ends) > 1:
@@ -43,8 +42,8 @@ def bounded(subject: Subject, edge: Edge) -> Found:
     of_session = OF_THE_SESSION if isinstance(edge.input, SessionReset | ShutdownAsked) else ()
     if any(not isinstance(decision, of_session) for decision in decisions[ends[0] + 1 :]):
         return Problem("TurnFinished is not the turn's last decision")
-    if not isinstance(phase, Idle | Closed):
-        return Problem(f"the turn is finished and the phase is {type(phase).__name__}")
+    if not resting:
+        return Problem(f"the turn is finished and the phase is {edge.after.phase_name}")
     if edge.after.open:
         return Problem(f"the turn is finished and {edge.after.open[0].effect_id} is still in flight")
     finished = decisions[ends[0]]

@@ -20,12 +20,21 @@ from cognition.requests import ModelRequest
 from cognition.state import AgentState
 from cognition.testing.story import contrast
 from cognition.testing.subject import UNREADABLE, Found, Problem, Subject, batch_of
-from cognition.testing.world import Edge, World, belongs, count
+from cognition.testing.watching import Watch
+from cognition.testing.world import Edge, World, belongs, count, history_of
 
 
 def encoding(value: Any, kind: Any = None) -> str:
     """The JSON text of a value: two values that read the same are the same to every replay."""
     return json.dumps(to_data(value, kind))
+
+
+def _written(value: Any) -> str:
+    """As ``encoding``; what can't be recorded, which L8 will say, as Python shows it."""
+    try:
+        return encoding(value)
+    except UNREADABLE:
+        return repr(value)
 
 
 def read_back(value: Any, kind: Any) -> Any:
@@ -41,15 +50,19 @@ def read_back(value: Any, kind: Any) -> Any:
 
 
 def purity(subject: Subject, world: World, event: Input) -> Found:
-    """L1: step twice from here; both transitions are equal, and neither argument has changed."""
+    """L1: step twice from here: equal transitions, arguments as they were, and nothing asked but the arguments."""
     state = world.state
-    before = encoding(state), encoding(event)
+    before = _written(state), _written(event)
+    watch = Watch()
     try:
-        first = subject.engine.step(state, event)
+        with watch:
+            first = subject.engine.step(state, event)
         second = subject.engine.step(state, event)
     except Exception:  # L2's matter
-        return None
-    for what, old, new in zip(("state", "input"), before, (encoding(state), encoding(event)), strict=True):
+        return None if watch.asked is None else Problem(str(watch.asked))
+    if watch.asked is not None:
+        return Problem(str(watch.asked))
+    for what, old, new in zip(("state", "input"), before, (_written(state), _written(event)), strict=True):
         if old != new:
             return Problem(f"step changed its argument, the {what}:\n    before: {old:.300}\n    after:  {new:.300}")
     if first != second:
@@ -121,9 +134,10 @@ def answered(subject: Subject, edge: Edge) -> Found:
 
 def ordered(subject: Subject, edge: Edge) -> Found:
     """L4: a call runs after all calls before it, unless it and all of them back to the open one are read-only."""
-    if CallTool not in map(type, edge.transition.decisions):
-        return None
-    history = edge.transition.next_state.history
+    state = edge.transition.next_state
+    if CallTool not in map(type, edge.transition.decisions) or not isinstance(state, AgentState):
+        return None  # of a state class of its own nobody can tell in which order the calls stand
+    history = state.history
     turn = count(edge.before, edge.input)
     ran = list(turn.ran) if turn is not None else []
     answered_id = getattr(edge.input, "effect_id", None)
@@ -234,13 +248,15 @@ def fitting(subject: Subject, edge: Edge) -> Found:
 
 
 def _misfit(subject: Subject, request: ModelRequest, state: AgentState) -> str | None:
-    shown, history = tuple(request.messages), state.history
+    shown, history = tuple(request.messages), history_of(state)
     newest = next((m for m in reversed(history) if isinstance(m, UserMessage) and m.origin == "user"), None)
     if newest is not None and newest not in shown:
         return f"lacks the newest user message or a part of it: {newest}"
     first = shown[0] if shown else None
     if not isinstance(first, UserMessage) or first.origin != "user":
         return f"does not begin at a turn but with {first}"
+    if not isinstance(state, AgentState):
+        return None  # a class of its own: what it keeps, and how much of it is left out, nobody can tell
     if len(shown) > len(history) or shown != history[len(history) - len(shown) :]:
         return "leaves out messages between those that it shows, or shows what is not in history"
     if subject.config is None:

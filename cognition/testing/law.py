@@ -52,6 +52,8 @@ class Law:
 
         Raises:
             LawViolation: with the shortest such run that was found, as a story.
+            InconclusiveError: the engine raised in every run, so that nothing was seen of this law.
+            ConfigError: Hypothesis is not installed.
         """
         violation = self.search(
             self, max_examples=max_examples, max_inputs=max_inputs, derandomize=derandomize, alphabet=self.alphabet
@@ -91,6 +93,25 @@ class LawViolation(CogstepError, AssertionError):  # noqa: N818 - it is a findin
     def __init__(self, law: Law, problem: str, story: Story) -> None:
         super().__init__(f"{law.name} ({law.title}) is broken: {problem}\n\n{story}\n\nThe law: {law.statement}")
         self.law, self.problem, self.story = law, problem, story
+
+
+class InconclusiveError(CogstepError, AssertionError):
+    """A law can't be checked: the engine raises before anything comes of a run.
+
+    Attributes:
+        law: the law.
+        story: a run in which the engine raised.
+    """
+
+    lines = True
+
+    def __init__(self, law: Law, runs: int, story: Story) -> None:
+        super().__init__(
+            f"{law.name} ({law.title}) is inconclusive: step raised in each of the {runs} runs in which anything "
+            f"happened, so that nothing was seen of this law\n\n{story}\n\nMend that first (L2 is the law about it); "
+            "an engine with a state class of its own needs its first state: laws(engine, start=...)"
+        )
+        self.law, self.story = law, story
 
 
 def violation_of(law: Law, problem: Problem, edges: Sequence[Edge]) -> LawViolation:

@@ -11,17 +11,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
-from cognition.engine import CognitiveEngine
 from cognition.inputs import Input
 from cognition.testing import budget_laws, edge_laws, permission_laws, state_laws
-from cognition.testing.law import EdgeCheck, Law, LawViolation, Probe, StateCheck
+from cognition.testing.law import EdgeCheck, InconclusiveError, Law, LawViolation, Probe, StateCheck
 from cognition.testing.subject import Subject
+from cognition.testing.world import AnyEngine
 
-__all__ = ["Law", "LawViolation", "laws"]
+__all__ = ["InconclusiveError", "Law", "LawViolation", "laws"]
 
 STATEMENTS: tuple[tuple[str, str, str], ...] = (
-    ("L1", "pure", "Equal state and input give equal transitions, and arguments are never changed."),
+    (
+        "L1",
+        "pure",
+        "Equal state and input give equal transitions, arguments are never changed, and a step reads no clock, draws "
+        "no randomness and does no I/O.",
+    ),
     (
         "L2",
         "total",
@@ -92,22 +98,29 @@ CHECKS: dict[str, tuple[tuple[Probe, ...], tuple[EdgeCheck, ...], tuple[StateChe
 """How each law is checked: before a step, of a step, of a situation."""
 
 
-def laws(engine: CognitiveEngine, *, alphabet: Sequence[Input] | None = None) -> list[Law]:
+def laws(engine: AnyEngine, *, alphabet: Sequence[Input] | None = None, start: Any = None) -> list[Law]:
     """The ten laws for this engine, in order.
 
     Laws that speak of tools, policy, limits or the context (L4, L5, L6, L9) use the engine's attribute ``config`` if it
     is an ``AgentConfig``, and otherwise check what can be seen without it.
 
     ``alphabet``: the inputs to search with, as in ``explore``; without it, all that the strategies can make.
+    ``start``: the state in which a session begins; ``AgentState()`` unless the engine has a state class of its own. Of
+    a state that is no ``AgentState`` nothing is read, and the laws are checked by what inputs and decisions tell: L4
+    and L5 then say nothing, and L3, L7 and L9 only what a request shows.
     """
-    subject, letters = Subject.of(engine), None if alphabet is None else tuple(alphabet)
+    subject, letters = Subject.of(engine, start), None if alphabet is None else tuple(alphabet)
     return [Law(name, title, text, subject, search, *CHECKS[name], letters) for name, title, text in STATEMENTS]
 
 
 def search(
     law: Law, *, max_examples: int, max_inputs: int, derandomize: bool, alphabet: Sequence[Input] | None
 ) -> LawViolation | None:
-    """The search with Hypothesis, which is no dependency of the laws themselves."""
+    """The search with Hypothesis, which is no dependency of the laws themselves.
+
+    Raises:
+        ConfigError: Hypothesis is not installed; names the extra.
+    """
     from cognition.testing.search import find_violation
 
     return find_violation(

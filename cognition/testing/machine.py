@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
+import cognition.testing.needs_hypothesis  # noqa: F401  # before Hypothesis itself: it names the extra
+
+# isort: split
+from typing import Any
+
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 
-from cognition.engine import CognitiveEngine
 from cognition.inputs import Input, UserSpoke
-from cognition.phases import Closed, Idle
 from cognition.testing.laws import laws
 from cognition.testing.search import Walk
 from cognition.testing.strategies import OTHERS, answers, cancels, misplaced, texts
 from cognition.testing.subject import Subject
+from cognition.testing.world import AnyEngine
 
 
-def machine(engine: CognitiveEngine, *, leave_out: tuple[str, ...] = ()) -> type[RuleBasedStateMachine]:
+def machine(engine: AnyEngine, *, leave_out: tuple[str, ...] = (), start: Any = None) -> type[RuleBasedStateMachine]:
     """The state machine for an engine; its attribute ``TestCase`` is a test that pytest and unittest run.
 
     Each step is held to all ten laws but those named in ``leave_out`` (such as ``"L2"``), and raises ``LawViolation``
-    with the run so far where it breaks one.
+    with the run so far where it breaks one. ``start``: as in ``laws``.
     """
-    checked = [law for law in laws(engine) if law.name not in leave_out]
+    checked = [law for law in laws(engine, start=start) if law.name not in leave_out]
     config = Subject.of(engine).config
 
     class EngineMachine(RuleBasedStateMachine):
@@ -28,7 +32,7 @@ def machine(engine: CognitiveEngine, *, leave_out: tuple[str, ...] = ()) -> type
             super().__init__()
             self.walk = Walk(checked)
 
-        @precondition(lambda self: isinstance(self.walk.world.state.phase, Idle))
+        @precondition(lambda self: not (self.walk.world.in_turn or self.walk.world.is_closed))
         @rule(text=texts)
         def the_user_speaks(self, text: str) -> None:
             self.walk.take(UserSpoke(text))
@@ -43,12 +47,12 @@ def machine(engine: CognitiveEngine, *, leave_out: tuple[str, ...] = ()) -> type
         def something_comes_that_does_not_belong(self, data: st.DataObject) -> None:
             self.walk.take(data.draw(misplaced(self.walk.world, config)))
 
-        @precondition(lambda self: not isinstance(self.walk.world.state.phase, Idle | Closed))
+        @precondition(lambda self: self.walk.world.in_turn)
         @rule(data=st.data())
         def the_user_cancels(self, data: st.DataObject) -> None:
             self.walk.take(data.draw(cancels(self.walk.world)))
 
-        @precondition(lambda self: not isinstance(self.walk.world.state.phase, Closed))
+        @precondition(lambda self: not self.walk.world.is_closed)
         @rule(event=OTHERS)
         def the_user_does_anything_else(self, event: Input) -> None:
             self.walk.take(event)

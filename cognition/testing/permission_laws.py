@@ -9,6 +9,7 @@ from cognition.history import History
 from cognition.inputs import ApprovalGiven, ApprovalRefused, ModeChanged, ModelReplied
 from cognition.messages import AssistantMessage, ToolCall
 from cognition.policy import Rule
+from cognition.state import AgentState
 from cognition.testing.subject import Found, Problem, Subject, batch_of
 from cognition.testing.world import Edge, changed_by, granted_by, is_rejected
 
@@ -19,6 +20,9 @@ JUDGED: frozenset[type] = frozenset({CallTool, AskApproval, Remember, SpawnWorke
 def permitted(subject: Subject, edge: Edge) -> Found:
     """L5: what runs stands in the reply to the byte, and policy allows it or the user approved exactly this."""
     before, following = edge.before.state, edge.transition.next_state
+    states: tuple[object, object] = before, following
+    if not all(isinstance(state, AgentState) for state in states):
+        return None  # a state class of its own: nobody can tell what is remembered, or which call stands in a reply
     if following.remembered is not before.remembered:
         problem = _remembered(edge, before.remembered, following.remembered)
         if problem is not None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import cognition.testing.needs_hypothesis  # noqa: F401  # before Hypothesis itself: it names the extra
+
+# isort: split
 from collections.abc import Iterator, Sequence
 from itertools import chain
 
@@ -9,17 +12,17 @@ from attrs import evolve
 from hypothesis import HealthCheck, Phase, Verbosity, given, settings, strategies as st
 
 from cognition.ids import EffectId
-from cognition.inputs import Input, ModelReplied
+from cognition.inputs import Input, ModelReplied, UserSpoke
 from cognition.messages import ProposedCall
 from cognition.policy import Rule
 from cognition.testing.breadth import spread_out
-from cognition.testing.law import Law, LawViolation, violation_of
+from cognition.testing.law import InconclusiveError, Law, LawViolation, violation_of
 from cognition.testing.letters import ANY
 from cognition.testing.permission_laws import permitted
 from cognition.testing.situations import default_alphabet
-from cognition.testing.story import describe
+from cognition.testing.story import describe, story_of
 from cognition.testing.strategies import inputs
-from cognition.testing.world import Edge, World, addressed, take
+from cognition.testing.world import Edge, addressed, is_rejected, take
 
 NEAR = 300
 """The number of situations near the beginning that are searched for a shorter story; it takes less than a second."""
@@ -29,7 +32,7 @@ class Walk:
     """A run under way, each step of which is held to some laws."""
 
     def __init__(self, laws: Sequence[Law]) -> None:
-        self.laws, self.world, self.edges = laws, World(), list[Edge]()
+        self.laws, self.world, self.edges = laws, laws[0].subject.beginning, list[Edge]()
         self._look_around()
 
     def take(self, event: Input) -> Edge:
@@ -63,16 +66,40 @@ def find_violation(
 
     Hypothesis finds; what it found is cut down input by input; and a look at all that is near the beginning of a
     session may find something shorter yet.
+
+    Raises:
+        InconclusiveError: nothing was found, and the engine raised in every run.
     """
-    searched = variants(law)
+    searched, tally = variants(law), Tally()
     for variant in searched:
-        violation = _search(variant, max(max_examples // len(searched), 1), max_inputs, derandomize, alphabet)
+        violation = _search(variant, max(max_examples // len(searched), 1), max_inputs, derandomize, alphabet, tally)
         if violation is not None:
             found = shortest(variant, violation)
             letters = default_alphabet(variant.subject.config) if alphabet is None else alphabet
-            near = spread_out(variant.subject.engine, [variant], letters, NEAR).violation
+            start = variant.subject.start
+            near = spread_out(variant.subject.engine, [variant], letters, NEAR, start=start).violation
             return near if near is not None and len(near.story.inputs) < len(found.story.inputs) else found
+    if tally.raised and not tally.told:
+        raise InconclusiveError(law, tally.raised, story_of(tally.first))
     return None
+
+
+class Tally:
+    """How many runs say anything about a law: those in which a message was taken and the engine never raised."""
+
+    def __init__(self) -> None:
+        self.told = self.raised = 0
+        self.first: Sequence[Edge] = ()
+        """The first run in which the engine raised."""
+
+    def count(self, edges: Sequence[Edge], alphabet: Sequence[Input] | None) -> None:
+        """Count a run. Where an alphabet has no message of the user, any input that was taken will do."""
+        if any(edge.error is not None for edge in edges):
+            self.raised, self.first = self.raised + 1, self.first or edges
+            return
+        spoken = alphabet is None or any(isinstance(letter, UserSpoke) for letter in alphabet)
+        begins = UserSpoke if spoken else object
+        self.told += any(isinstance(edge.input, begins) and not is_rejected(edge.transition) for edge in edges)
 
 
 def variants(law: Law) -> list[Law]:
@@ -88,7 +115,7 @@ def variants(law: Law) -> list[Law]:
 
 
 def _search(
-    law: Law, max_examples: int, max_inputs: int, derandomize: bool, alphabet: Sequence[Input] | None
+    law: Law, max_examples: int, max_inputs: int, derandomize: bool, alphabet: Sequence[Input] | None, tally: Tally
 ) -> LawViolation | None:
     config = law.subject.config
 
@@ -110,6 +137,7 @@ def _search(
             walk = Walk([law])
             for _ in range(data.draw(st.integers(0, max_inputs))):
                 walk.take(data.draw(inputs(walk.world, config, alphabet)))
+            tally.count(walk.edges, alphabet)
         except LawViolation as violation:
             found.append(violation)
             raise
@@ -174,7 +202,7 @@ def _parts(event: Input) -> list[Input]:
 
 def _answered(violation: LawViolation) -> list[tuple[Input, int | None]]:
     """Each input of a story with the place in flight of the effect that it answers, where it answers one."""
-    engine, world = violation.law.subject.engine, World()
+    engine, world = violation.law.subject.engine, violation.law.subject.beginning
     found: list[tuple[Input, int | None]] = []
     for event in violation.story.inputs:
         effect_id = getattr(event, "effect_id", None)

@@ -109,8 +109,6 @@ def situation(world: World) -> bytes:
     each pair.
     """
     data = _data(world.state)
-    data.pop("counters", None)
-    data.pop("total", None)
     text = json.dumps([data, [_effect(effect) for effect in world.open], _account(world)], default=repr)
     names: dict[str, str] = {}
 
@@ -124,12 +122,15 @@ NAMES = re.compile(r'"(?:id|effect_id|call_id)": "((?:[^"\\]|\\.)*)"')
 """Every field with an id. Within a text quotes are escaped, so what looks like such a field there is not one."""
 
 
-def _data(state: AgentState) -> dict[str, Any]:
+def _data(state: object) -> Any:
     """The state as data; a state that can't be recorded, which L8 will say, as the text of its value."""
     try:
-        data: dict[str, Any] = to_data(state)
+        data = to_data(state)
     except UNREADABLE:
-        data = {"unreadable": repr(state)}
+        return {"unreadable": repr(state)}
+    if isinstance(state, AgentState):
+        data.pop("counters", None)
+        data.pop("total", None)
     return data
 
 
@@ -142,7 +143,7 @@ def _account(world: World) -> list[Any]:
     turn = world.turn
     granted: list[Any] = to_data((world.granted, world.changed), tuple[tuple[ToolCall, ...], tuple[ToolCall, ...]])
     if turn is None:
-        return granted
+        return [*granted, world.closed]
     ran = [{"id": call.id} for call in turn.ran]
     usage = turn.usage
     used = [usage.input_tokens, usage.output_tokens, usage.reused_tokens, usage.cost]

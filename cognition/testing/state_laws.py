@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from typing import Any
 
 from attrs import evolve
 
@@ -38,12 +39,10 @@ from cognition.inputs import (
 )
 from cognition.messages import Message, ToolCall, ToolMessage
 from cognition.outcomes import Cancelled
-from cognition.phases import Closed, Idle
-from cognition.state import AgentState
 from cognition.testing.edge_laws import answered, read_back, unpaired
 from cognition.testing.story import contrast
 from cognition.testing.subject import UNREADABLE, Found, Problem, Subject
-from cognition.testing.world import Edge, World, is_rejected, take
+from cognition.testing.world import Edge, World, history_of, is_rejected, take
 from cognition.transition import Transition
 
 MOST_STEPS = 200
@@ -76,10 +75,6 @@ def answer(effect: Effect, at: float = 0.0) -> Input:
             return TimerFired(effect.effect_id, at=at)
 
 
-def in_turn(world: World) -> bool:
-    return not isinstance(world.state.phase, Idle | Closed)
-
-
 # ------------------------------------------------------------------------------------------------------------ L2 total
 
 
@@ -105,7 +100,7 @@ def any_arrival_order(subject: Subject, world: World) -> Found:
     for place, first in enumerate(calls[:-1]):
         forward = _settle(subject, world, (first, calls[place + 1]))
         backward = _settle(subject, world, (calls[place + 1], first))
-        one, other = forward[-1].after.state.history, backward[-1].after.state.history
+        one, other = history_of(forward[-1].after.state), history_of(backward[-1].after.state)
         if one != other:
             return Problem(
                 f"history depends on whether {first.effect_id} or {calls[place + 1].effect_id} is answered first:\n"
@@ -140,7 +135,7 @@ def _results(messages: Iterable[Message]) -> str:
 def cancellable(subject: Subject, world: World) -> Found:
     """L7: cancelling ends the turn in one step, stops all that is in flight, closes every call, and talk can go on."""
     edge = take(subject.engine, world, CancelAsked("enough"))
-    if not in_turn(world) or edge.error is not None:
+    if not world.in_turn or edge.error is not None:
         return None  # not cancellable, or L2's matter
     problem = _cancelled(world, edge)
     if problem is not None:
@@ -156,11 +151,11 @@ def cancellable(subject: Subject, world: World) -> Found:
 
 
 def _cancelled(world: World, edge: Edge) -> str | None:
-    decisions, state = edge.transition.decisions, edge.transition.next_state
+    decisions, history = edge.transition.decisions, history_of(edge.transition.next_state)
     if is_rejected(edge.transition):
         return "a turn is under way and cancelling it is rejected"
-    if not isinstance(state.phase, Idle):
-        return f"after a cancellation the phase is {type(state.phase).__name__}"
+    if edge.after.in_turn or edge.after.is_closed:
+        return f"after a cancellation the phase is {edge.after.phase_name}"
     stopped = [decision.effect_id for decision in decisions if isinstance(decision, CancelEffect)]
     for effect in world.open:
         if stopped.count(effect.effect_id) != 1:
@@ -169,12 +164,12 @@ def _cancelled(world: World, edge: Edge) -> str | None:
     last = decisions[-1] if decisions else None
     if not isinstance(last, TurnFinished) or not isinstance(last.outcome, Cancelled):
         return f"the cancelled turn does not end as cancelled but with {last}"
-    results = {m.call_id: m.status for m in state.history if isinstance(m, ToolMessage)}
+    results = {m.call_id: m.status for m in history if isinstance(m, ToolMessage)}
     for effect in world.open:
         call: ToolCall | None = getattr(effect, "call", None)
-        if call is not None and results.get(call.id) != "cancelled":
+        if call is not None and history and results.get(call.id) != "cancelled":
             return f"the open call {call.id} has {results.get(call.id, 'no result')!r}, not 'cancelled'"
-    return unpaired(tuple(state.history))
+    return unpaired(tuple(history))
 
 
 # --------------------------------------------------------------------------------------------------------- L8 faithful
@@ -186,7 +181,7 @@ def stored_and_read(subject: Subject, world: World) -> Found:
     With purity (L1) this makes the fold over a journal's inputs equal to the live state, step by step.
     """
     try:
-        stored = read_back(world.state, AgentState)
+        stored = read_back(world.state, type(world.state))
     except UNREADABLE as error:
         return Problem(f"the state can't be recorded: {type(error).__name__}: {error}")
     if stored != world.state:
@@ -194,7 +189,7 @@ def stored_and_read(subject: Subject, world: World) -> Found:
     return goes_on(subject, world, stored)
 
 
-def goes_on(subject: Subject, world: World, stored: AgentState) -> Found:
+def goes_on(subject: Subject, world: World, stored: Any) -> Found:
     """L8: from a state that was stored and read again an engine goes on as from the live one."""
     for event in [answer(effect) for effect in world.open] or [UserSpoke("Hello")]:
         if _step(subject, world.state, event) != _step(subject, stored, event):
@@ -204,7 +199,7 @@ def goes_on(subject: Subject, world: World, stored: AgentState) -> Found:
     return None
 
 
-def _step(subject: Subject, state: AgentState, event: Input) -> Transition | None:
+def _step(subject: Subject, state: Any, event: Input) -> Transition | None:
     try:
         return subject.engine.step(state, event)
     except Exception:  # L2's matter
@@ -218,9 +213,9 @@ def alive(subject: Subject, world: World) -> Found:
     """L10: something is always in flight until the turn is over, and benign answers lead there."""
     edges: list[Edge] = []
     started = world
-    while in_turn(world):
+    while world.in_turn:
         if not world.open:
-            return Problem(f"nothing is in flight and the phase is {type(world.state.phase).__name__}", tuple(edges))
+            return Problem(f"nothing is in flight and the phase is {world.phase_name}", tuple(edges))
         if len(edges) >= MOST_STEPS:
             return Problem(f"{MOST_STEPS} benign answers do not lead to idle", tuple(edges[:8]))
         edges.append(take(subject.engine, world, answer(world.open[0], _now(started))))
@@ -232,10 +227,12 @@ def alive(subject: Subject, world: World) -> Found:
 
 def begins_anew(subject: Subject, world: World) -> Found:
     """L10: after a reset a message leads to a model call, as in a new session: nothing that came has spoilt it."""
-    if isinstance(world.state.phase, Closed):
+    if world.is_closed:
         return None
     edges = [take(subject.engine, world, SessionReset())]
-    if edges[-1].error is not None or _speak(subject, edges, edges[-1].after) or not _speak(subject, [], World()):
+    if edges[-1].error is not None or _speak(subject, edges, edges[-1].after):
+        return None
+    if not _speak(subject, [], subject.beginning):
         return None
     return Problem("after a reset a message leads to no model call, though it does in a new session", tuple(edges))
 
@@ -266,7 +263,7 @@ def nudged_at_most_twice(subject: Subject, world: World) -> Found:
             return Problem("a reply without text and calls leaves the turn without a model call", tuple(edges))
         edges.append(take(subject.engine, world, silent(call.effect_id)))
         world = edges[-1].after
-        if edges[-1].error is not None or not in_turn(world):
+        if edges[-1].error is not None or not world.in_turn:
             return None
     return Problem(f"{SILENT_REPLIES} replies without text and calls do not end the turn", tuple(edges))
 

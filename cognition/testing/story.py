@@ -11,12 +11,11 @@ from attrs import frozen
 
 from cognition.content import images_of
 from cognition.decisions import CallModel, Decision
-from cognition.engine import CognitiveEngine
 from cognition.history import History
 from cognition.inputs import Input
 from cognition.messages import AssistantMessage, Message, ProposedCall, ToolCall, UserMessage
 from cognition.shown import shown_name
-from cognition.testing.world import Edge, World, take
+from cognition.testing.world import AnyEngine, Edge, World, take
 
 LONGEST_TEXT = 40
 """Characters of a text that a story shows."""
@@ -65,7 +64,7 @@ def story_of(edges: Iterable[Edge]) -> Story:
     return Story(tuple(Scene(edge.input, edge.transition.decisions, edge.error) for edge in edges))
 
 
-def tell(engine: CognitiveEngine, inputs: Sequence[Input], start: World | None = None) -> Story:
+def tell(engine: AnyEngine, inputs: Sequence[Input], start: World | None = None) -> Story:
     """The story of feeding these inputs to an engine."""
     world, edges = start or World(), []
     for event in inputs:

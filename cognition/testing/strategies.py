@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import cognition.testing.needs_hypothesis  # noqa: F401  # before Hypothesis itself: it names the extra
+
+# isort: split
 from collections.abc import Sequence
 from functools import cache
 from typing import Any
@@ -13,7 +16,6 @@ from hypothesis.strategies import DrawFn, SearchStrategy
 from cognition.config import AgentConfig, GenerationOptions, Limits, RetryPolicy
 from cognition.content import Image, TextPart
 from cognition.decisions import ANSWERS, AskUser, Effect
-from cognition.engine import CognitiveEngine
 from cognition.ids import EffectId
 from cognition.inputs import (
     ApprovalGiven,
@@ -37,14 +39,13 @@ from cognition.inputs import (
 )
 from cognition.messages import MalformedToolCall, ProposedCall, Usage
 from cognition.outcomes import Failure
-from cognition.phases import Closed, Idle
 from cognition.policy import Policy, Rule
 from cognition.state import AgentState
 from cognition.testing.letters import ANSWERING, LETTERS
 from cognition.testing.moves import moves
 from cognition.testing.situations import ENGINE_ARGUMENTS
 from cognition.testing.subject import Subject
-from cognition.testing.world import Edge, World, addressed, take
+from cognition.testing.world import AnyEngine, Edge, World, addressed, take
 from cognition.tools import ToolSpec
 
 # -------------------------------------------------------------------------------------------------------------- values
@@ -258,10 +259,10 @@ def well_placed(draw: DrawFn, world: World, config: AgentConfig | None = None) -
     event: Input
     if world.open and not rare:
         event = draw(answers(draw(st.sampled_from(world.open)), config))
-    elif isinstance(world.state.phase, Idle) and not rare:
+    elif not (world.in_turn or world.is_closed) and not rare:
         event = draw(MESSAGES)
     else:
-        event = draw(OTHERS if isinstance(world.state.phase, Idle | Closed) else cancels(world) | OTHERS)
+        event = draw(cancels(world) | OTHERS if world.in_turn else OTHERS)
     return _dated(draw, event, world)
 
 
@@ -277,7 +278,7 @@ def misplaced(draw: DrawFn, world: World, config: AgentConfig | None = None) -> 
         wrong = [event for event in _any_answer(effect.effect_id) if type(event) not in ANSWERS[type(effect)]]
         event = draw(st.sampled_from(wrong))
     elif kind == "out of phase":
-        event = CancelAsked() if isinstance(world.state.phase, Idle) else draw(MESSAGES)
+        event = draw(MESSAGES) if world.in_turn or world.is_closed else CancelAsked()
     else:
         taken = {effect.effect_id for effect in world.open}
         event = draw(st.sampled_from(_any_answer(draw(FOREIGN_IDS.filter(lambda effect_id: effect_id not in taken)))))
@@ -343,14 +344,14 @@ def _inputs(draw: DrawFn, world: World, config: AgentConfig | None) -> Input:
 
 
 def runs(
-    engine: CognitiveEngine, *, alphabet: Sequence[Input] | None = None, max_inputs: int = 12
+    engine: AnyEngine, *, alphabet: Sequence[Input] | None = None, max_inputs: int = 12, start: Any = None
 ) -> SearchStrategy[list[Edge]]:
-    """Runs of an engine from the beginning of a session, each a list of steps."""
-    subject = Subject.of(engine)
+    """Runs of an engine from the beginning of a session, each a list of steps; ``start`` as in ``laws``."""
+    subject = Subject.of(engine, start)
 
     @st.composite
     def run(draw: DrawFn) -> list[Edge]:
-        world, edges = World(), list[Edge]()
+        world, edges = subject.beginning, list[Edge]()
         for _ in range(draw(st.integers(0, max_inputs))):
             edges.append(take(engine, world, draw(inputs(world, subject.config, alphabet))))
             world = edges[-1].after
@@ -359,11 +360,14 @@ def runs(
     return run()
 
 
-def worlds(engine: CognitiveEngine, *, alphabet: Sequence[Input] | None = None) -> SearchStrategy[World]:
+def worlds(engine: AnyEngine, *, alphabet: Sequence[Input] | None = None, start: Any = None) -> SearchStrategy[World]:
     """Worlds that runs of this engine lead to."""
-    return runs(engine, alphabet=alphabet).map(lambda edges: edges[-1].after if edges else World())
+    beginning = Subject.of(engine, start).beginning
+    return runs(engine, alphabet=alphabet, start=start).map(lambda edges: edges[-1].after if edges else beginning)
 
 
-def states(engine: CognitiveEngine, *, alphabet: Sequence[Input] | None = None) -> SearchStrategy[AgentState]:
+def states(
+    engine: AnyEngine, *, alphabet: Sequence[Input] | None = None, start: Any = None
+) -> SearchStrategy[AgentState]:
     """States that runs of this engine reach: never built by hand, so all of them can occur."""
-    return worlds(engine, alphabet=alphabet).map(lambda world: world.state)
+    return worlds(engine, alphabet=alphabet, start=start).map(lambda world: world.state)

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from attrs import evolve, frozen
 
 from cognition.config import AgentConfig
 from cognition.context import fixed_size, prompt_budget
-from cognition.engine import CognitiveEngine
 from cognition.errors import CodecError
 from cognition.messages import AssistantMessage, Message, ToolCall
 from cognition.policy import Rule
-from cognition.testing.world import Edge
+from cognition.state import AgentState
+from cognition.testing.world import AnyEngine, Edge, World
 from cognition.tools import ToolSpec
 
 
@@ -35,7 +36,7 @@ Found = Problem | None
 class Subject:
     """An engine with its configuration. Laws that need one are checked as far as it goes when there is none."""
 
-    engine: CognitiveEngine
+    engine: AnyEngine
     config: AgentConfig | None = None
     """The engine's attribute ``config``, if it is an ``AgentConfig``."""
     tools: Mapping[str, ToolSpec] = {}
@@ -44,14 +45,22 @@ class Subject:
     """Estimated tokens of what stands before the messages."""
     budget: int = 0
     """Tokens that a prompt may have."""
+    start: Any = AgentState()
+    """The state in which a session begins."""
 
     @classmethod
-    def of(cls, engine: CognitiveEngine) -> Subject:
-        config = getattr(engine, "config", None)
+    def of(cls, engine: AnyEngine, start: Any = None) -> Subject:
+        """``start``: the state in which a session begins; without it, ``AgentState()``."""
+        start, config = AgentState() if start is None else start, getattr(engine, "config", None)
         if not isinstance(config, AgentConfig):
-            return cls(engine)
+            return cls(engine, start=start)
         tools = {tool.name: tool for tool in config.offered}
-        return cls(engine, config, tools, fixed_size(config), prompt_budget(config))
+        return cls(engine, config, tools, fixed_size(config), prompt_budget(config), start)
+
+    @property
+    def beginning(self) -> World:
+        """A session before anything has happened."""
+        return World(self.start)
 
     def stricter(self, rule: Rule) -> Subject | None:
         """The same engine with one rule more; None if its class can't be built from a configuration alone."""
@@ -63,7 +72,7 @@ class Subject:
             engine = type(self.engine)(config)  # type: ignore[call-arg]  # tried, and its result is looked at
         except Exception:  # a constructor of the user's, which may want anything
             return None
-        return Subject.of(engine) if getattr(engine, "config", None) == config else None
+        return Subject.of(engine, self.start) if getattr(engine, "config", None) == config else None
 
 
 def batch_of(messages: Sequence[Message], call: ToolCall) -> tuple[ToolCall, ...]:

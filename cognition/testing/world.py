@@ -7,7 +7,7 @@ interpreter would know, and what the laws are checked against.
 from __future__ import annotations
 
 from functools import cache
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
 from attrs import evolve, fields, frozen
 
@@ -23,11 +23,12 @@ from cognition.decisions import (
     Remember,
     ReviewPlan,
     RunHook,
+    SessionClosed,
     SpawnWorker,
     TurnFinished,
 )
-from cognition.engine import CognitiveEngine
 from cognition.engine_tools import REMEMBER, SPAWN_WORKER
+from cognition.history import History
 from cognition.ids import EffectId
 from cognition.inputs import (
     ApprovalGiven,
@@ -49,6 +50,13 @@ from cognition.messages import ToolCall, Usage
 from cognition.phases import Closed, Idle
 from cognition.state import AgentState
 from cognition.transition import Transition
+
+
+class AnyEngine(Protocol):
+    """A ``CognitiveEngine``, or an engine like one whose state is of a class of its own."""
+
+    def step(self, state: Any, input: Input | None) -> Transition: ...
+
 
 REMEMBERED_EFFECTS = 3
 """The number of effects that are over which a world keeps, so that late and duplicate answers can be made for them."""
@@ -84,6 +92,7 @@ class World:
     """A session between two inputs, as its interpreter sees it."""
 
     state: AgentState = AgentState()
+    """Or a value of the engine's own class. What it does not say, if it is no ``AgentState``, is told from outside."""
     open: tuple[Effect, ...] = ()
     """The effects in flight: decided, and neither answered by an accepted input nor cancelled."""
     over: tuple[Effect, ...] = ()
@@ -94,6 +103,30 @@ class World:
     """Calls of the newest reply to which a hook gave other arguments, as it left them."""
     turn: Turn | None = None
     """None between turns."""
+    closed: bool = False
+    """Whether the session was closed."""
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether the session is over, as its state says; where that says nothing, as the decisions did."""
+        state: object = self.state
+        return isinstance(state.phase, Closed) if isinstance(state, AgentState) else self.closed
+
+    @property
+    def in_turn(self) -> bool:
+        """Whether a turn is under way, as the state says, or where that says nothing, the inputs and decisions."""
+        state: object = self.state
+        if isinstance(state, AgentState):
+            return not isinstance(state.phase, Idle | Closed)
+        return self.turn is not None and not self.closed
+
+    @property
+    def phase_name(self) -> str:
+        """What the state says that the session is at."""
+        state: object = self.state
+        if isinstance(state, AgentState):
+            return type(state.phase).__name__
+        return "Closed" if self.closed else "in a turn" if self.in_turn else "Idle"
 
 
 @frozen
@@ -108,13 +141,13 @@ class Edge:
     """What ``step`` raised; the transition is then one that changes nothing."""
 
 
-def advance(engine: CognitiveEngine, world: World, input: Input) -> tuple[Transition, World]:
+def advance(engine: AnyEngine, world: World, input: Input) -> tuple[Transition, World]:
     """Take one step. Raises whatever the engine's ``step`` raises."""
     transition = engine.step(world.state, input)
     return transition, after(world, input, transition)
 
 
-def take(engine: CognitiveEngine, world: World, input: Input) -> Edge:
+def take(engine: AnyEngine, world: World, input: Input) -> Edge:
     """Take one step and keep what an engine raises as data, since raising breaks a law like any other."""
     try:
         transition, following = advance(engine, world, input)
@@ -225,6 +258,11 @@ def _with_run(turn: Turn, call: ToolCall) -> Turn:
     )
 
 
+def history_of(state: object) -> History:
+    """The messages so far; none where the state is of a class of its own, which may keep them as it likes."""
+    return state.history if isinstance(state, AgentState) else History()
+
+
 def answered_effect(world: World, event: Input) -> Effect | None:
     """The effect in flight that an input names, if it names one."""
     effect_id: EffectId | None = getattr(event, "effect_id", None)
@@ -262,7 +300,7 @@ def after(world: World, event: Input, transition: Transition) -> World:
     state = transition.next_state
     if is_rejected(transition):
         return world if state is world.state else evolve(world, state=state)
-    open_, over = list(world.open), list(world.over)
+    open_, over, closed = list(world.open), list(world.over), world.closed
     turn, granted, changed = count(world, event), granted_by(world, event), changed_by(world, event)
     effect_id: EffectId | None = getattr(event, "effect_id", None)
     if effect_id is not None:
@@ -283,11 +321,13 @@ def after(world: World, event: Input, transition: Transition) -> World:
             _close(decision.effect_id, open_, over)
         elif kind is TurnFinished:
             turn, granted, changed = None, (), ()
+        elif kind is SessionClosed:
+            closed = True
     if turn is not None:
         asked_at = _asked_at(open_, event.at) if open_ and open_ != list(world.open) else turn.asked_at
         if asked_at != turn.asked_at:
             turn = evolve(turn, asked_at=asked_at)
-    return World(state, tuple(open_), tuple(over[-REMEMBERED_EFFECTS:]), granted, changed, turn)
+    return World(state, tuple(open_), tuple(over[-REMEMBERED_EFFECTS:]), granted, changed, turn, closed)
 
 
 def _asked_at(open_: list[Effect], now: float) -> float | None:
@@ -344,8 +384,7 @@ def belongs(world: World, event: Input) -> bool:
     An answer belongs to an effect in flight that it can answer, a user's message between turns, and a cancellation
     within one; a change of mode, a reset and a shutdown belong until the session is closed.
     """
-    phase = world.state.phase
-    if isinstance(phase, Closed):
+    if world.is_closed:
         return False
     effect_id: EffectId | None = getattr(event, "effect_id", None)
     if effect_id is not None:
@@ -353,8 +392,8 @@ def belongs(world: World, event: Input) -> bool:
         return effect is not None and can_answer(event, effect)
     match event:
         case UserSpoke():
-            return isinstance(phase, Idle)
+            return not world.in_turn
         case CancelAsked():
-            return not isinstance(phase, Idle)
+            return world.in_turn
         case _:  # ModeChanged, SessionReset, ShutdownAsked
             return True

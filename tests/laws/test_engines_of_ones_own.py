@@ -267,7 +267,7 @@ def test_what_stands_between_decisions_of_calls_changes_nothing() -> None:
 @pytest.mark.parametrize(
     ("changes", "expected"),
     [
-        ({"phase": object()}, "the state can't be recorded: KeyError"),
+        ({"phase": object()}, "the state can't be recorded: ConfigError"),
         ({"remembered": []}, "the state comes back from its JSON changed: remembered"),
     ],
 )
