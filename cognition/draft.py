@@ -180,6 +180,7 @@ class Draft:
     def empty(self) -> None:
         """Forget the conversation and what its last turn used; ids go on counting."""
         self.history, self.first, self.size, self.scale = History(), 0, 0.0, 1.0
+        self.system, self.fixed = None, self.setup.fixed  # it came with a message that is forgotten too
         self._take_over(UNSPENT)
 
     def new_effect(self) -> EffectId:

@@ -21,6 +21,7 @@ from cognition import (
     Policy,
     ProposedCall,
     Rule,
+    SessionReset,
     ShutdownAsked,
     TimerFired,
     ToolCall,
@@ -117,6 +118,19 @@ def test_the_echo_engine_numbers_its_messages_through() -> None:
     ] == list(second.next_state.history)
     assert second.decisions == (TurnFinished(Completed("Echo: b"), Usage()),)
     assert Transition(second.next_state) == engine.step(second.next_state, ShutdownAsked())
+
+
+def test_a_reset_forgets_the_system_prompt_that_came_with_a_message() -> None:
+    """It came with what is forgotten: one that is too long would keep every later message from the model."""
+    engine = LLMEngine(AgentConfig(system="Be brief.", context_tokens=2000))
+    spoilt = engine.step(AgentState(), UserSpoke("a", system="long " * 5000)).next_state
+    reset = engine.step(spoilt, SessionReset()).next_state
+
+    decided = engine.step(reset, UserSpoke("b")).decisions[-1]
+
+    assert reset.system is None
+    assert isinstance(decided, CallModel)
+    assert decided.request.system == "Be brief."
 
 
 def test_a_fold_starts_where_it_is_told_and_gives_each_step_on_the_way() -> None:
