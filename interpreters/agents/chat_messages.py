@@ -16,8 +16,21 @@ from typing import Any
 
 from attrs import define, field, frozen
 
-from cognition import AgentState, AssistantMessage, CodecError, ConfigError, Message, ToolCall, ToolMessage, UserMessage
+from cognition import (
+    AgentState,
+    AssistantMessage,
+    CodecError,
+    ConfigError,
+    Image,
+    Message,
+    Part,
+    TextPart,
+    ToolCall,
+    ToolMessage,
+    UserMessage,
+)
 from cognition.checking import shown
+from cognition.content import MEDIA_TYPES, check_parts, text_of
 from cognition.phases import Acting, Settled
 from cognition.strict_json import DECODER
 from interpreters.agents.adopting import conversation_of
@@ -55,8 +68,9 @@ def import_messages(messages: Iterable[Mapping[str, Any]]) -> ImportedMessages:
     """The conversation in messages of OpenAI's chat API, as a state to begin a session with.
 
     Each call has to have one result, behind the reply that asked for it and before anybody speaks again; results may
-    stand in any order, and are put into that of their calls. Ids are given anew. A part that is no text, fields such as
-    ``name`` and ``annotations``: what has no place in a session is left out, and said in ``left_out``.
+    stand in any order, and are put into that of their calls. Ids are given anew. A part that is neither a text nor a
+    picture of the user's, fields such as ``name``: what has no place in a session is left out, and said in
+    ``left_out``.
 
     Raises:
         MessagesError: they are no such messages: an unknown role, a result without a call or a call without a result, a
@@ -84,7 +98,8 @@ def export_messages(
 
     Args:
         state: what ``agent.state`` gave; or messages, such as ``result.messages``.
-        system: the system prompt, which no state holds; empty for no such message.
+        system: the system prompt. Empty: the one that came with the newest message of the state, if any did; a state
+            holds no other.
         reasoning: whether to add what the model thought, as ``reasoning_content``: several servers know that field,
             and OpenAI's own refuses it.
     """
@@ -100,6 +115,8 @@ def export_messages(
             if isinstance(slot.status, Settled):
                 result = slot.status.result
                 messages.append(ToolMessage("", slot.call.id, slot.call.name, result.content, result.status))
+    if isinstance(state, AgentState):
+        system = system or state.system or ""
     first = [{"role": "system", "content": system}] if system else []
     return [*first, *openai_messages(messages, reasoning)]
 
@@ -136,10 +153,11 @@ class _Reader:
         if role == "assistant":
             self._read_reply(path, message)
             return
-        text = self._text(path, message)
         if role == "user":
-            self.messages.append(UserMessage("", text))
-        elif self.messages:
+            self._read_said(path, message)
+            return
+        text = self._text(path, message)
+        if self.messages:
             self.messages.append(UserMessage("", text, "engine"))
             self._leave_out(path, "a system message amid the conversation is carried over as a note to the model")
         else:
@@ -150,6 +168,18 @@ class _Reader:
         for call, path in self._open.items():
             self._wrong(path, f"the call {shown(call)} has no result; a message of the role 'tool' has to follow")
         self._open, self._answered, self._names = {}, set(), {}
+
+    def _read_said(self, path: str, message: Mapping[str, Any]) -> None:
+        """What the user said: a text, or texts and pictures."""
+        parts = self._parts(path, message, pictures=True)
+        if not any(isinstance(part, Image) for part in parts):
+            self.messages.append(UserMessage("", text_of(parts)))
+            return
+        try:
+            check_parts(parts)
+        except ConfigError as error:
+            self._wrong(f"{path}.content", str(error))
+        self.messages.append(UserMessage("", "", "user", parts))
 
     def _read_reply(self, path: str, message: Mapping[str, Any]) -> None:
         calls = message.get("tool_calls")
@@ -225,27 +255,55 @@ class _Reader:
 
     def _text(self, path: str, message: Mapping[str, Any], *, may_miss: bool = False) -> str:
         """What was said: a text, or the texts of a list of parts, an empty line between them."""
-        content, path = message.get("content"), f"{path}.content"
-        if content is None:
-            if not may_miss:
-                self._wrong(path, "the field is missing" if "content" not in message else "expected a text, got None")
-            return ""
-        if isinstance(content, str):
-            return content
-        if not isinstance(content, list | tuple):
-            self._wrong(path, f"expected a text or a list of parts, got {shown(content)}")
-            return ""
-        texts = [self._part(f"{path}[{number}]", part) for number, part in enumerate(content)]
-        return "\n\n".join(text for text in texts if text is not None)
+        return text_of(self._parts(path, message, may_miss=may_miss))
 
-    def _part(self, path: str, part: Any) -> str | None:
+    def _parts(
+        self, path: str, message: Mapping[str, Any], *, may_miss: bool = False, pictures: bool = False
+    ) -> tuple[Part, ...]:
+        """The parts that can be carried over; of a text, itself."""
+        content, path = message.get("content"), f"{path}.content"
+        if isinstance(content, str):
+            return (TextPart(content),)
+        if isinstance(content, list | tuple):
+            read = [self._part(f"{path}[{number}]", part, pictures) for number, part in enumerate(content)]
+            return tuple(part for part in read if part is not None)
+        if content is not None:
+            self._wrong(path, f"expected a text or a list of parts, got {shown(content)}")
+        elif not may_miss:
+            self._wrong(path, "the field is missing" if "content" not in message else "expected a text, got None")
+        return ()
+
+    def _part(self, path: str, part: Any, pictures: bool) -> Part | None:
         if not isinstance(part, Mapping) or not isinstance(part.get("type"), str):
             self._wrong(path, "expected a part: an object with a 'type', such as {'type': 'text', 'text': ...}")
             return None
         if part["type"] in ("text", "refusal"):
-            return self._required_text(path, part, part["type"], may_be_empty=True)
+            return TextPart(self._required_text(path, part, part["type"], may_be_empty=True))
+        if part["type"] == "image_url" and pictures:
+            return self._picture(f"{path}.image_url", part.get("image_url"))
         self._leave_out(path, f"a part of the type {shown(part['type'])} can't be carried over")
         return None
+
+    def _picture(self, path: str, image: Any) -> Image | None:
+        url = image.get("url") if isinstance(image, Mapping) else image
+        if not isinstance(url, str):
+            self._wrong(path, f"expected an object with a 'url', got {shown(image)}")
+            return None
+        head, comma, data = url.partition(",")
+        kind = head.removeprefix("data:").removesuffix(";base64").lower()
+        if not (url.startswith("data:") and head.endswith(";base64") and comma):
+            self._leave_out(path, "a picture whose URL does not hold it (data:...;base64,) can't be carried over")
+            return None
+        if kind not in MEDIA_TYPES:
+            self._leave_out(path, f"a picture of the type {shown(kind)} can't be carried over")
+            return None
+        if isinstance(image, Mapping) and image.get("detail") not in (None, "auto"):
+            self._leave_out(f"{path}.detail", "the field 'detail' can't be carried over")
+        try:
+            return Image(kind, data)
+        except ConfigError as error:
+            self._wrong(path, str(error))
+            return None
 
     def _required_text(self, path: str, data: Mapping[str, Any], name: str, *, may_be_empty: bool = False) -> str:
         value = data.get(name)

@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 import json
+from base64 import b64encode
 from typing import Any
 
 import pytest
 from hypothesis import given, strategies as st
 
-from cognition import AgentConfig, AssistantMessage, ConfigError, LLMEngine, ToolMessage, UserMessage
+from cognition import (
+    AgentConfig,
+    AssistantMessage,
+    ConfigError,
+    Image,
+    LLMEngine,
+    TextPart,
+    ToolMessage,
+    UserMessage,
+)
 from interpreters import Agent, MessagesError, export_messages, import_messages, tool
 from interpreters.testing.fakes import ScriptedModel, call
 from tests.interpreters.test_later import ORDER
@@ -178,6 +188,61 @@ def test_a_conversation_is_read_with_all_that_it_holds() -> None:
 )
 def test_what_can_not_be_carried_over_is_said(message: Any, said: list[str]) -> None:
     assert said == list(import_messages([USER, message]).left_out)
+
+
+def with_picture(url: Any, role: str = "user") -> list[Any]:
+    return [{"role": role, "content": [{"type": "text", "text": "Look!"}, {"type": "image_url", "image_url": url}]}]
+
+
+PNG = b64encode(b"\x89PNG\r\n\x1a\n" + bytes(20)).decode()
+
+
+PICTURE = f"data:image/png;base64,{PNG}"
+
+
+@pytest.mark.parametrize("url", [{"url": PICTURE}, {"url": PICTURE, "detail": "auto"}, PICTURE])
+def test_a_picture_in_a_users_message_is_carried_over(url: Any) -> None:
+    imported = import_messages(with_picture(url))
+    (message,) = imported.state.history
+
+    assert isinstance(message, UserMessage)
+    assert (message.text, message.parts) == ("Look!", (TextPart("Look!"), Image("image/png", PNG)))
+    assert not imported.left_out
+
+
+@pytest.mark.parametrize(
+    ("messages", "said"),
+    [
+        (with_picture({"url": "https://example.org/a.png"}), "whose URL does not hold it"),
+        (with_picture({"url": "data:image/png,abc"}), "whose URL does not hold it"),
+        (with_picture({"url": f"data:image/svg+xml;base64,{PNG}"}), "of the type 'image/svg+xml'"),
+        (with_picture({"url": PICTURE}, "assistant"), "of the type 'image_url'"),
+    ],
+)
+def test_a_picture_that_can_not_be_carried_over_is_said(messages: list[Any], said: str) -> None:
+    imported = import_messages(messages)
+
+    assert [said in one for one in imported.left_out] == [True]
+    assert [getattr(message, "text", "") for message in imported.state.history] == ["Look!"]
+
+
+def test_how_closely_a_picture_is_looked_at_is_not_carried_over() -> None:
+    imported = import_messages(with_picture({"url": PICTURE, "detail": "low"}))
+    assert imported.left_out == ("the field 'detail' can't be carried over @ $[0].content[1].image_url.detail",)
+
+
+@pytest.mark.parametrize(
+    ("url", "told"),
+    [
+        (None, "expected an object with a 'url'"),
+        ({"url": 5}, "expected an object with a 'url'"),
+        ({"url": "data:image/png;base64,????"}, "no base64"),
+        ({"url": f"data:image/jpeg;base64,{PNG}"}, "its bytes"),
+    ],
+)
+def test_a_picture_that_is_none_is_refused(url: Any, told: str) -> None:
+    with pytest.raises(MessagesError, match=told):
+        import_messages(with_picture(url))
 
 
 def test_a_call_without_arguments_has_none_in_any_writing() -> None:
