@@ -230,7 +230,16 @@ def add_secrets_option(group: Any) -> None:
     )
 
 
+def add_agent_option(group: Any) -> None:
+    group.add_argument(
+        "--agent",
+        metavar="MODULE:NAME",
+        help="a dict of options of Agent, or a function that gives one: tools, system, hooks, deps, policy and more",
+    )
+
+
 def add_place_options(group: Any) -> None:
+    add_agent_option(group)
     group.add_argument("--cwd", metavar="DIR", help="the directory the file tools are kept inside (default: this one)")
     asked = group.add_mutually_exclusive_group()
     asked.add_argument(

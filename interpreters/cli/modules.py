@@ -52,9 +52,9 @@ def load_named(option: str, name: str) -> Any:
     return found
 
 
-def called(option: str, name: str, function: Callable[..., Any], *arguments: Any) -> Any:
+def called(option: str, name: str, function: Callable[..., Any], *arguments: Any, what: str = "calling it") -> Any:
     """What a function of the user's gives, with its mistakes told as those of an import are."""
-    with _told(option, name, f"calling {name}"):
+    with _told(option, name, what):
         return function(*arguments)
 
 
@@ -68,9 +68,13 @@ def aside() -> Iterator[None]:
 @contextlib.contextmanager
 def _told(option: str, name: str, what: str, module: str = "") -> Iterator[None]:
     """Turn whatever is raised into one sentence; what asks the command to end goes on as it is."""
+    here = _here()
     try:
         with aside():
             yield
+        if _here() != here:
+            os.chdir(here)
+            raise CommandError(f"{option} {name}: {what} changed the working directory, where files are looked for")
     except (KeyboardInterrupt, Terminated, CommandError):
         raise
     except SystemExit as error:

@@ -6,7 +6,7 @@ import argparse
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from interpreters.cli.arguments import add_command, add_own_tools_option
+from interpreters.cli.arguments import add_agent_option, add_command, add_own_tools_option
 from interpreters.cli.errors import ANSWERED, UNANSWERED
 from interpreters.cli.replay import complain, counted
 from interpreters.cli.terminal import out
@@ -32,6 +32,7 @@ def add(commands: Any) -> None:
     command.add_argument("file", metavar="FILE", help="a recording made with --record")
     command.add_argument("--cwd", metavar="DIR", help="where the tools look (default: an empty scratch directory)")
     add_own_tools_option(command, "MODULE:NAME of the tools that it was recorded with, unless they are cogstep's")
+    add_agent_option(command)
     command.add_argument("--foreign", action="store_true", help="also if somebody else recorded it")
     command.add_argument("--json", action="store_true", help="print the result as one JSON object")
 
@@ -39,6 +40,7 @@ def add(commands: Any) -> None:
 def rehearse(options: argparse.Namespace) -> int:
     """Run, compare, say what was found, and return the exit code."""
     from interpreters.cli.modules import aside
+    from interpreters.cli.programs import program_options
     from interpreters.cli.tools import directory, read_header, recorded_tools
     from interpreters.recording.journal import why_foreign
     from interpreters.recording.rehearsing import rehearse as run_again
@@ -46,8 +48,11 @@ def rehearse(options: argparse.Namespace) -> int:
     cwd = None if options.cwd is None else directory(options)
     why_foreign(options.file, "rehearsed as it is", allowed=options.foreign)  # before a module is imported for it
     tools = partial(recorded_tools, read_header(options.file), options.file, options)
+    given: dict[str, Any] = {
+        name: value for name, value in program_options(options).items() if name in ("deps", "redact", "policy")
+    }
     with aside():
-        report = run_again(options.file, tools, cwd=cwd, foreign=options.foreign)
+        report = run_again(options.file, tools, cwd=cwd, foreign=options.foreign, **given)
     if options.json:
         out().write_json(report_data(report))
     else:

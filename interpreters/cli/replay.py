@@ -41,6 +41,7 @@ def add(commands: Any) -> None:
     changed = command.add_argument_group("another configuration")
     changed.add_argument("--system", metavar="TEXT", help="another system prompt")
     add_tool_options(changed, "default: as recorded")
+    command.set_defaults(agent=None)
     changed.add_argument("--cwd", metavar="DIR", help="the directory that is handed to what makes tools")
     changed.add_argument("--features", type=features, metavar="NAME,...", help="other features")
     changed.add_argument("--max-steps", type=COUNT, metavar="N", help="another limit of model replies in one turn")

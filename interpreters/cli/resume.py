@@ -17,7 +17,7 @@ from interpreters.cli.arguments import (
     add_sampling_options,
     add_tool_options,
 )
-from interpreters.cli.errors import ANSWERED
+from interpreters.cli.errors import ANSWERED, CommandError
 from interpreters.cli.model_options import add_model_options
 from interpreters.cli.numbers import COUNT, TURN
 from interpreters.cli.run import read_prompt
@@ -103,6 +103,7 @@ def resume(options: argparse.Namespace) -> int:
     """
     from interpreters.agents.agent import Agent
     from interpreters.cli.answers import read_answer
+    from interpreters.cli.programs import brought
     from interpreters.cli.session import check_notes, exit_code, open_session
     from interpreters.cli.tools import directory, read_header, recorded_tools
     from interpreters.program.later import waiting_under
@@ -114,6 +115,12 @@ def resume(options: argparse.Namespace) -> int:
     tools = recorded_tools(header, options.file, options, directory(options))
     if header.config is not None:
         check_notes(options, ("memory",) if header.config.recall_first else header.config.features)
+        missing = [point for point in header.config.hooks if point not in (brought(options).get("hooks") or ())]
+        if missing:
+            raise CommandError(
+                f"{options.file} was recorded with hooks of its program ({', '.join(missing)}), which guard its calls; "
+                "name them with --agent MODULE:NAME"
+            )
 
     with open_session(options, lambda model, given: Agent.resume(options.file, model, tools, **given)) as session:
         code, agent, output = ANSWERED, session.agent, session.output
@@ -134,6 +141,7 @@ def resume(options: argparse.Namespace) -> int:
 def fork(options: argparse.Namespace) -> int:
     """Begin a new session where a recorded one stood, ask, and return the exit code."""
     from interpreters.agents.agent import Agent
+    from interpreters.cli.programs import program_options
     from interpreters.cli.session import check_recording, exit_code, new_options, open_session
     from interpreters.cli.tools import choose_tools, directory, read_header, recorded_tools
     from interpreters.recording.journal import why_foreign
@@ -141,9 +149,10 @@ def fork(options: argparse.Namespace) -> int:
     prompt = read_prompt(options.prompt)
     foreign = why_foreign(options.file, "forked as it is", allowed=options.foreign)
     header = read_header(options.file)
-    chosen = options.no_tools or options.tools is not None or foreign
+    chosen = options.no_tools or options.tools is not None or foreign or "tools" in program_options(options)
     tools = choose_tools(options) if chosen else recorded_tools(header, options.file, options, directory(options))
     given = new_options(options, None if foreign else header.config)
+    system = program_options(options).get("system") if options.system is None else options.system
     check_recording(options.record)
 
     with open_session(
@@ -152,11 +161,16 @@ def fork(options: argparse.Namespace) -> int:
             options.file,
             model,
             tools,
-            options.system,
+            system,
             turn=options.turn,
             foreign=options.foreign,
             **given,
             **more,
         ),
     ) as session:
+        hooks = () if foreign or header.config is None else header.config.hooks
+        dropped = [point for point in hooks if point not in session.agent.config.hooks]
+        if dropped:
+            told = f"! the recorded session had hooks of its program ({', '.join(dropped)}), and this one has not"
+            session.output.note(f"{told}; --agent MODULE:NAME brings them", "warning")
         return exit_code(session.ask(prompt).outcome)

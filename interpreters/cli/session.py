@@ -25,6 +25,7 @@ from interpreters.cli.interrupts import Interrupts
 from interpreters.cli.model_options import load_options
 from interpreters.cli.modules import aside
 from interpreters.cli.person import Person
+from interpreters.cli.programs import brought, configuring, program_options
 from interpreters.cli.screen import JsonLines, Output, Screen
 from interpreters.cli.terminal import bar, err, out
 from interpreters.cli.tools import choose_tools
@@ -89,12 +90,13 @@ def open_session(options: argparse.Namespace, begin: Begin | None = None) -> Ite
     begin, output = begin or new_agent(options), make_output(options)
     with Interrupts(restore=err().is_terminal).installed() as interrupts, contextlib.ExitStack() as at_the_end:
         person = Person(options, output, interrupts)
-        given: ProgramOptions = {
-            "approve": approver(options.approve, person),
-            "ask": questioner(person),
-            "review": reviewer(person),
-            "observers": [Inline(output)],
-        }
+        given: ProgramOptions = {"ask": questioner(person), "review": reviewer(person)}
+        if options.approve is None:
+            given["approve"] = approver(None, person)
+        given |= brought(options)  # type: ignore[typeddict-item]  # each name of it is one of these
+        if options.approve is not None:
+            given["approve"] = approver(options.approve, person)
+        given["observers"] = [Inline(output)]
         if options.notes is not None:
             given["memory"] = at_the_end.enter_context(Notes(options.notes))
         if options.keep_secrets:
@@ -118,15 +120,21 @@ def new_agent(options: argparse.Namespace) -> Begin:
     tools = choose_tools(options)
     given = new_options(options)
     check_recording(options.record)
-    return lambda model, more: Agent(model, tools, options.system or "", **given, **more)
+    system = program_options(options).get("system", "") if options.system is None else options.system
+    return lambda model, more: Agent(model, tools, system, **given, **more)
 
 
 def new_options(options: argparse.Namespace, recorded: AgentConfig | None = None) -> Recording:
     """What a new session is made of as the options say it; what they don't say is as in the recording that it goes on
     from, or as usual, and not in here.
     """
-    given: Recording = {**configured(options, recorded), "journal": options.record}
-    features = _features(options, (recorded or AgentConfig()).features)
+    usual = recorded or AgentConfig()
+    own = configuring(options)
+    for name in ("options", "limits", "features"):  # which options of the command change in part
+        if own.get(name) is not None:
+            usual = evolve(usual, **{name: own[name]})
+    given: Recording = {**own, **configured(options, usual), "journal": options.record}  # type: ignore[typeddict-item]
+    features = _features(options, usual.features)
     if options.ask or options.notes is not None:
         given["features"] = features
     check_notes(options, features)
@@ -163,7 +171,7 @@ def _features(options: argparse.Namespace, usual: tuple[Feature, ...]) -> tuple[
 
 def check_notes(options: argparse.Namespace, features: Iterable[Feature]) -> None:
     """See that there is a file for the notes of the feature memory, while nothing has been loaded."""
-    if "memory" in features and options.notes is None:
+    if "memory" in features and options.notes is None and "memory" not in program_options(options):
         raise CommandError("the feature memory needs a file that keeps the model's notes; give --notes FILE")
 
 

@@ -13,6 +13,7 @@ from typing import Any, get_args, get_origin, get_type_hints
 from cognition import ToolSpec
 from interpreters.cli.errors import CommandError
 from interpreters.cli.modules import called, load_named
+from interpreters.cli.programs import program_options
 from interpreters.recording.journal import Header, JournalReader
 from interpreters.tools.external import as_tools
 from interpreters.tools.schema import UNIONS
@@ -40,7 +41,8 @@ def choose_tools(options: argparse.Namespace) -> tuple[AnyTool, ...]:
     if options.no_tools:
         return ()
     if options.tools is None:
-        return _standard(root)
+        program = _program_tools(options, root)
+        return _standard(root) if program is None else program
     ours = _standard(root)
     known = [tool.spec.name for tool in ours]
     for name in options.tools:
@@ -62,7 +64,7 @@ def recorded_tools(header: Header, path: str, options: argparse.Namespace, root:
     names = [tool.name for tool in header.config.tools] if header.config is not None else list(named)
     foreign = [name for name in names if name not in named and name not in ours]
     if foreign:
-        there = f"; in {', '.join(options.tools)} there are {', '.join(named) or 'none'}" if named else ""
+        there = f"; of those named there are only {', '.join(named)}" if named else ""
         raise CommandError(
             f"{path} was recorded with tools of another program ({', '.join(foreign)}){there}; "
             "name the module that has them, as in --tools my_tools:TOOLS"
@@ -76,8 +78,10 @@ def read_header(path: str) -> Header:
 
 
 def own_tools(options: argparse.Namespace, root: Path) -> tuple[AnyTool, ...]:
-    """The tools of the modules that ``--tools`` names."""
-    return _unlike(tool for name in options.tools or () if ":" in name for tool in _tools_of(name, root))
+    """The tools of the modules that ``--tools`` names; without it those of ``--agent``."""
+    if options.tools is None:
+        return _program_tools(options, root) or ()
+    return _unlike(tool for name in options.tools if ":" in name for tool in _tools_of(name, root))
 
 
 def _standard(root: Path) -> tuple[AnyTool, ...]:
@@ -96,23 +100,32 @@ def _unlike(tools: Iterable[AnyTool]) -> tuple[AnyTool, ...]:
     return tuple(found.values())
 
 
+def _program_tools(options: argparse.Namespace, root: Path) -> tuple[AnyTool, ...] | None:
+    """Those of ``--agent``; None where it says nothing of tools."""
+    found = program_options(options).get("tools")
+    return None if found is None else _unlike(_listed("--agent", options.agent, found, root))
+
+
 def _tools_of(name: str, root: Path) -> tuple[AnyTool, ...]:
-    found = load_named("--tools", name)
-    if _is_function(found) and (arguments := _called_with(found, root)) is not None:
-        found = called("--tools", name, found, *arguments)
+    return _listed("--tools", name, load_named("--tools", name), root)
+
+
+def _listed(option: str, name: str, found: Any, root: Path) -> tuple[AnyTool, ...]:
+    if is_function(found) and (arguments := _called_with(found, root)) is not None:
+        found = called(option, name, found, *arguments)
     listed: tuple[Any, ...]
-    if isinstance(found, Tool | ToolSpec) or _is_function(found):
+    if isinstance(found, Tool | ToolSpec) or is_function(found):
         listed = (found,)
     elif isinstance(found, NO_TOOLS) or not isinstance(found, Iterable):
         if inspect.iscoroutine(found):
             found.close()
-        raise CommandError(f"--tools {name} is {_kind(found)}; {WANTED}")
+        raise CommandError(f"{option} {name} is {_kind(found)}; {WANTED}")
     else:
-        listed = called("--tools", name, tuple, found)
+        listed = called(option, name, tuple, found)
     for one in listed:
         if not isinstance(one, Tool | ToolSpec) and (isinstance(one, type) or not callable(one)):
-            raise CommandError(f"--tools {name} has {_kind(one)} in it; {WANTED}")
-    return tuple(called("--tools", name, as_tools, listed))
+            raise CommandError(f"{option} {name} has {_kind(one)} in it; {WANTED}")
+    return tuple(called(option, name, as_tools, listed, what="making tools of it"))
 
 
 WANTED = "it has to be a list of functions, tools or ToolSpecs, one of these, or a function that gives them"
@@ -124,8 +137,9 @@ def _kind(value: object) -> str:
     return "None" if value is None else f"of the type {type(value).__name__}"
 
 
-def _is_function(value: object) -> bool:
-    return inspect.isroutine(value) or isinstance(value, partial)
+def is_function(value: object) -> bool:
+    """Whether it is a function that may make something else; a tool, which has its signature, is none."""
+    return not isinstance(value, Tool) and (inspect.isroutine(value) or isinstance(value, partial))
 
 
 def _called_with(function: Callable[..., Any], root: Path) -> tuple[Any, ...] | None:

@@ -64,6 +64,11 @@ def fail():
 def nothing():
     return None
 
+@tool
+def launch():
+    """Launch."""
+    raise AssertionError("this is a tool and not to be called")
+
 def names() -> list[str]:
     """Names."""
     raise AssertionError("this is a tool and not to be called")
@@ -190,6 +195,7 @@ OFFERS = {
     "my_tools:plain": "plain",
     "my_tools:names": "names",
     "my_tools:look_up": "look_up",
+    "my_tools:launch": "launch",
     "my_tools:make": "price order",
     "my_tools:make_here": "price",
     "my_tools:make_typed": "make_typed",
@@ -238,6 +244,7 @@ MODULES = {
     ),
     "does not end in itself": ("def f(): f()\nf()", "RecursionError"),
     "has a tool that is none": ("from interpreters import tool\n@tool\ndef f(x): ...", "ConfigError"),
+    "goes elsewhere": ("import os\nos.chdir('/')\nTOOLS = []", "changed the working directory"),
     "forges a line": ("raise ValueError('\\ncogstep: everything is fine\\x1b[2J')", "\\n"),
     "is no text": (b"\xff\xfe\x00", "bad"),
 }

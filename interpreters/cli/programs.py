@@ -1,0 +1,65 @@
+"""What ``--agent MODULE:NAME`` brings of an embedding program: options of ``Agent`` under their own names.
+
+So a session can be taken up that needs more than tools: hooks, ``deps``, secrets by name, a policy.
+"""
+
+from __future__ import annotations
+
+import argparse
+import inspect
+from collections.abc import Mapping
+from typing import Any
+
+from cognition.checking import nearest
+from interpreters.agents.options import AgentOptions, ProgramOptions, declared
+from interpreters.cli.errors import CommandError
+from interpreters.cli.modules import called, load_named
+from interpreters.tools.tool import Tool
+
+NOT_HERE = {
+    "journal": "--record says where the session is recorded",
+    "model": "--model says which one is asked",
+    "owns_model": "the command loads its model and closes it",
+    "observers": "the command's output is its observer",
+}
+"""Options of ``Agent`` that are the command's own, and why."""
+
+
+def program_options(options: argparse.Namespace) -> Mapping[str, Any]:
+    """What the program's agent is made with, ``tools`` and ``system`` among it; empty without the option. The module is
+    asked once.
+
+    Raises:
+        CommandError: it can't be loaded, or is no such mapping.
+    """
+    known: Mapping[str, Any] | None = getattr(options, "program", None)
+    if known is None:
+        known = options.program = {} if options.agent is None else _loaded(options.agent)
+    return known
+
+
+def brought(options: argparse.Namespace) -> dict[str, Any]:
+    """The part of it that says how a session is carried out: what is recorded stays as recorded."""
+    names = declared(ProgramOptions)
+    return {name: value for name, value in program_options(options).items() if name in names}
+
+
+def configuring(options: argparse.Namespace) -> dict[str, Any]:
+    """The rest of it but tools and system prompt, for a session that begins."""
+    beside = {*declared(ProgramOptions), "tools", "system"}
+    return {name: value for name, value in program_options(options).items() if name not in beside}
+
+
+def _loaded(name: str) -> Mapping[str, Any]:
+    found = load_named("--agent", name)
+    if inspect.isroutine(found) and not isinstance(found, Tool):
+        found = called("--agent", name, found)
+    if not isinstance(found, Mapping):
+        raise CommandError(f"--agent {name} has to be a dict of options of Agent, or a function that gives one")
+    allowed = ("tools", "system", *(one for one in declared(AgentOptions) if one not in NOT_HERE))
+    for key in found:
+        if key in NOT_HERE:
+            raise CommandError(f"--agent {name} has {key!r} in it, and {NOT_HERE[key]}; leave it out")
+        if key not in allowed:
+            raise CommandError(f"--agent {name} has {key!r} in it, which is no option of Agent{nearest(key, allowed)}")
+    return dict(found)
