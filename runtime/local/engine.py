@@ -32,6 +32,7 @@ from runtime.local.replies import NO_TOKEN, SHOWN_EVERY, RunningReply, failure_o
 from runtime.models.saved_cache import Saved
 from runtime.protocol import Done, ModelInfo
 from runtime.scheduling.cache import Cache
+from runtime.scheduling.growth import AT_FIRST, grow, is_anybody_held, left, youngest
 from runtime.scheduling.plan import (
     Change,
     Copy,
@@ -57,6 +58,9 @@ from runtime.templates.template import FALLBACK_TEMPLATE, ChatTemplate, Rendered
 PREPARED_AT_ONCE = 32
 """Requests that are prepared between two batches: so many can begin together, and a reply waits no longer for them than
 it takes."""
+
+CROWDED = "the reply was cut where the cache was full of other replies; give it a max_tokens, or the model more cells"
+"""What is said of a reply without a token limit that had to end so that others could go on."""
 
 EMPTY = Failure("the prompt is empty: the template writes nothing for these messages", kind="fatal")
 
@@ -201,8 +205,9 @@ class LocalEngine:
             reply.limit = room if wanted is None else min(wanted, room)
             number = next(self._numbers)
             self._replies[number] = reply
-            most = length + reply.limit - 1  # the last token of a reply is not evaluated
-            request = Request(number, Tokens(reply.prompt), most, reply.boundaries, owner)
+            longest = length + reply.limit - 1  # the last token of a reply is not evaluated
+            most = longest if wanted is not None else min(longest, length + AT_FIRST)
+            request = Request(number, Tokens(reply.prompt), most, reply.boundaries, owner, longest)
             self._schedule = self._schedule.submitted(request)
             ready[owner] += 1
 
@@ -222,10 +227,15 @@ class LocalEngine:
             self._end_stopped()
             if self._entrance:
                 self._take_in()
-            self._admit()
+            self._grow()
+            if not is_anybody_held(self._schedule):
+                self._admit()
             batch = (
                 compose(self._schedule, self._guesses()) if self._backend.limits.guesses else compose(self._schedule)
             )
+            if not batch and (number := youngest(self._schedule)) is not None:  # there is no room for any of them
+                self._replies[number].warnings += (CROWDED,)
+                self._end(number, "length")
             if batch and self._evaluate(batch):
                 self._schedule = self._schedule.evaluated(batch)
                 self._keep()
@@ -312,6 +322,12 @@ class LocalEngine:
         except Exception as error:  # the parser's; the caller must not wait for ever, nor the others suffer for it
             reply.finish(done_of((), "error", failure or failure_of(error)))
 
+    def _grow(self) -> None:
+        """Give replies without a token limit more room."""
+        self._schedule, drops = grow(self._schedule)
+        for drop in drops:
+            self._change(drop)
+
     def _admit(self) -> None:
         """Begin the replies that can, and bring the cache to where they begin."""
         while (admitted := admit(self._schedule)) is not None:
@@ -380,7 +396,9 @@ class LocalEngine:
         first = compose(self._schedule)
         replies = [self._replies[piece.request] for piece in first]
         sampled = [list(piece.tokens) for piece in first]
-        batches, shown = 0, time.monotonic()
+        batches, shown, most = 0, time.monotonic(), left(self._schedule)
+        if not most:
+            return  # one of them has used the room that it was promised
         # What is below runs between two tokens, with caches that the model's weights have just swept: each line counts.
         with self._interruptible(replies) as going:
             going = going and self._backend.evaluate(first)
@@ -400,7 +418,12 @@ class LocalEngine:
                     for reply in replies:
                         reply.show()
                         going = going and reply.over is None
-                going = going and not (self._interrupted or wanted()) and self._backend.append_tokens(newest)
+                going = (
+                    going
+                    and batches < most
+                    and not (self._interrupted or wanted())
+                    and self._backend.append_tokens(newest)
+                )
         if batches:
             pieces = [*zip(first, sampled, strict=True)]
             self._schedule = self._schedule.evaluated(

@@ -79,6 +79,8 @@ class Request:
     are taken of. Each greater than 0 and less than the prompt's length."""
     owner: int = 0
     """Whose it is: owners take turns (``shares``)."""
+    longest: int = 0
+    """If greater than ``most``: how far that may still grow (``growth``)."""
 
 
 @frozen
@@ -271,18 +273,19 @@ def compose(schedule: Schedule, guesses: Mapping[int, Sequence[int]] = NO_GUESSE
     is room for: in the cells that it was promised, and in the batch. A batch of prompts has tiles of them, of those
     first that waited longest. When there are any replies, it has a chunk in all, or up to half a tile more where a
     whole prompt fits in with that, unless tiles are to be whole. Where a sequence can't be cut, a prompt stops at its
-    next boundary.
-
-    Args:
-        schedule: as it is.
-        guesses: how replies may go on, by request.
+    next boundary. ``guesses`` are how replies may go on, by request.
     """
     behind = {id: schedule.behind(run) for id, run in schedule.running.items()}
-    replies = [id for id, left in behind.items() if left == 1]
+    replies = [id for id, left in behind.items() if left == 1 and not is_held(schedule, schedule.running[id])]
     prompts = {id: left for id, left in behind.items() if left > 1}
     if replies and not (prompts and schedule.prompts_next):
         return _replies(schedule, replies, guesses)
     return _prompts(schedule, prompts, schedule.limits.chunk if replies else schedule.limits.batch)
+
+
+def is_held(schedule: Schedule, run: Running) -> bool:
+    """Whether a reply that may grow has used what it was promised."""
+    return run.request.longest > run.request.most <= schedule.cache.length(run.sequence)
 
 
 def _replies(schedule: Schedule, replies: list[int], guesses: Mapping[int, Sequence[int]]) -> tuple[Piece, ...]:
@@ -357,7 +360,7 @@ def keep(schedule: Schedule) -> tuple[Schedule, tuple[Change, ...]] | None:
     if schedule.limits.can_cut:
         return None
     cache = schedule.cache
-    victims = [one for one in _idle(schedule) if cache.held[one].used < cache.clock]
+    victims = [one for one in idle(schedule) if cache.held[one].used < cache.clock]
     for run in schedule.running.values():
         length = cache.length(run.sequence)
         if length not in run.request.boundaries or _has_snapshot(cache, run.tokens, length):
@@ -383,7 +386,7 @@ def adopt(schedule: Schedule, tokens: Tokens) -> tuple[Schedule, int, tuple[Drop
 
     None where what runs leaves no room for it. It counts as just used.
     """
-    room = _room(schedule, len(tokens), _idle(schedule))
+    room = _room(schedule, len(tokens), idle(schedule))
     if room is None:
         return None
     cache, target, drops = room
@@ -407,7 +410,7 @@ def _room(schedule: Schedule, cells: int, victims: Iterable[int]) -> tuple[Cache
     return cache, min(free), tuple(drops)
 
 
-def _idle(schedule: Schedule) -> list[int]:
+def idle(schedule: Schedule) -> list[int]:
     """Sequences that are kept and not in use, the one that was not used for the longest time first."""
     busy = {run.sequence for run in schedule.running.values()}
     held = schedule.cache.held
@@ -462,14 +465,12 @@ def _place(
     are dropped in the order in which they were last used; when it is the source's turn, it loses what it does not share
     and is taken over.
     """
-    cache, changes, idle = schedule.cache, list[Change](), _idle(schedule)
-    own = False
-    if source is not None and source in idle:
-        own = cache.length(source) == shared and not cache.held[source].snapshot
+    cache, changes, unused = schedule.cache, list[Change](), idle(schedule)
+    own = source is not None and source in unused and cache.length(source) == shared and not cache.held[source].snapshot
     free = list(_free(schedule))
     copying = 0 if schedule.limits.copies_share else shared
     needed = schedule.promised + request.most - shared
-    victims = (victim for victim in idle if not (own and victim == source))
+    victims = (victim for victim in unused if not (own and victim == source))
     while not ((own or free) and cache.cells + needed + (0 if own else copying) <= schedule.limits.cells):
         victim = next(victims, None)
         if victim is None:
