@@ -57,7 +57,9 @@ if TYPE_CHECKING:
         PlanRequest as PlanRequest,
         QuestionRequest as QuestionRequest,
     )
+    from interpreters.program.content import load_image as load_image
     from interpreters.program.later import LATER as LATER
+    from interpreters.program.prompting import SystemPromptError as SystemPromptError
     from interpreters.recording.journal import FileRecorder as FileRecorder
     from interpreters.recording.recorder import Recorder as Recorder
     from interpreters.recording.redaction import Found as Found, Redaction as Redaction
@@ -78,7 +80,9 @@ HOMES: dict[str, str] = {
     "loop.errors": "AgentClosedError BusyError PendingError TurnFailedError",
     "program.approvals": "Approval ApprovalRequest",
     "program.asking": "HookAnswer HookRequest PlanAnswer PlanRequest QuestionRequest",
+    "program.content": "load_image",
     "program.later": "LATER",
+    "program.prompting": "SystemPromptError",
     "recording.journal": "FileRecorder",
     "recording.recorder": "Recorder",
     "recording.redaction": "Found Redaction",

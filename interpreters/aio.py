@@ -37,12 +37,14 @@ from interpreters.loop.errors import BusyError
 from interpreters.loop.interpreter import ASKS_THE_USER, BUSY, Interpreter
 from interpreters.loop.letters import CancelRequest, Fault, LeaveRequest, Letter, NotBegun, Postponed, Turn
 from interpreters.loop.mailbox import Mailbox
+from interpreters.loop.saying import Saying
 from interpreters.loop.spawning import Worker, worker_answer
 from interpreters.observing.delivery_tasks import await_all
 from interpreters.observing.observers import Observers
 from interpreters.performers import CONSULTED, Answered, Performer, Scope, async_performers, unanswered
 from interpreters.program.later import LATER
 from interpreters.program.program import Program
+from interpreters.program.prompting import failed, prompt_text
 from interpreters.threads.offloading import awaited, to_its_end
 from interpreters.tools.context import ToolContext
 from interpreters.tools.tool import describe
@@ -93,6 +95,7 @@ class AsyncInterpreter(Interpreter):
         """The futures that are done when its run has ended."""
         self._performers = async_performers(program)
         super().__init__(engine, program, observers=observers, recorder=recorder, state=state, clock=clock)
+        self._saying = Saying(program, self.driver)
         here = weakref.ref(self)  # else a session would hold itself
         self._between = BetweenRuns(self.driver, self._mailbox, lambda: (me := here()) is not None and me.at_work)
 
@@ -113,6 +116,7 @@ class AsyncInterpreter(Interpreter):
         if self._turn is not None:
             raise BusyError(BUSY)
         self.check_nothing_waits(event)
+        self._saying.check(event)
         error: BaseException | None = None
         try:
             async with asyncio.TaskGroup() as group:
@@ -123,7 +127,7 @@ class AsyncInterpreter(Interpreter):
                     for earlier in beginning:
                         await self.driver.advance_async(earlier, to_its_end)
                     if event is not None:
-                        await self.driver.advance_async(event, to_its_end)
+                        await self.driver.advance_async(await self._prompted(event), to_its_end)
                     await self.driver.run_async(self._next_input, to_its_end)
                 except asyncio.CancelledError as caught:
                     await self._break_off(caught, "the task was cancelled")
@@ -146,6 +150,16 @@ class AsyncInterpreter(Interpreter):
                 self._end_run()
                 self._group = None
                 self._tell(self._end)
+
+    async def _prompted(self, event: Input) -> Input:
+        """An input with the system prompt that the program makes for it."""
+        if not self._saying.asks(event):
+            return self._saying.as_told(event)
+        try:
+            answer = await awaited(self.program.prompt())
+        except Exception as error:
+            raise failed(error) from error
+        return self._saying.with_prompt(event, prompt_text(answer))
 
     async def ready(self) -> None:
         """Wait until what was handed in between runs is on the disk."""

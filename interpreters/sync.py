@@ -25,6 +25,7 @@ from cognition import (
     CallTool,
     CognitiveEngine,
     CogstepError,
+    ConfigError,
     EffectId,
     Input,
     ModeChanged,
@@ -40,11 +41,12 @@ from interpreters.loop.clock import LONGEST_WAIT, Clock
 from interpreters.loop.errors import BusyError
 from interpreters.loop.interpreter import ASKS_THE_USER, BUSY, Interpreter
 from interpreters.loop.letters import Errand, Fault, Letter, NotBegun, Postponed, Turn
+from interpreters.loop.saying import Saying
 from interpreters.loop.spawning import Worker, worker_answer
 from interpreters.observing.observers import Observers
 from interpreters.performers import CONSULTED, Answered, Scope, sync_performers, unanswered
 from interpreters.program.later import LATER, Later
-from interpreters.program.program import Program
+from interpreters.program.program import NEEDS_A_LOOP, Program
 from interpreters.threads.pool import ThreadPool
 from interpreters.tools.context import ToolContext
 from interpreters.tools.tool import describe
@@ -86,7 +88,10 @@ class SyncInterpreter(Interpreter):
         self._awaited: dict[EffectId, Future[Any]] = {}
         """The answers that come later, from another thread."""
         self._performers = sync_performers(program)
+        if program.system is not None and program.system.is_async:
+            raise ConfigError(f"the function of system is an async function, {NEEDS_A_LOOP}")
         super().__init__(engine, program, observers=observers, recorder=recorder, state=state, clock=clock)
+        self._saying = Saying(program, self.driver)
 
     # ------------------------------------------------------------------------------------------------ running a turn
 
@@ -106,11 +111,12 @@ class SyncInterpreter(Interpreter):
 
     def _drive(self, event: Input | None, turn: Turn) -> None:
         self.check_nothing_waits(event)
+        self._saying.check(event)
         try:
             for earlier in self._before(event, turn):
                 self.driver.advance(earlier)
             if event is not None:
-                self.driver.advance(event)
+                self.driver.advance(self._prompted(event))
             self.driver.run(self._next_input)
         except BaseException as error:
             self._break_off(error)
@@ -118,6 +124,14 @@ class SyncInterpreter(Interpreter):
         finally:
             self._end_run()
             self.observers.wait()
+
+    def _prompted(self, event: Input) -> Input:
+        """An input with the system prompt that the program makes for it."""
+        if not self._saying.asks(event):
+            return self._saying.as_told(event)
+        made = self.program.system
+        assert made is not None
+        return self._saying.with_prompt(event, made.made(self.program.deps, self.program.session))
 
     def _alone(self, holder: Turn, work: Callable[[], object]) -> bool:
         """Do work that only one may do at a time; False if somebody else does some.

@@ -11,6 +11,7 @@ from runtime.children.frozen import freeze_support as freeze_support
 from runtime.errors import (
     ExtraMissingError as ExtraMissingError,
     LoadCancelledError as LoadCancelledError,
+    MediaError as MediaError,
     MemoryStoreError as MemoryStoreError,
     ModelFileError as ModelFileError,
     ModelLoadError as ModelLoadError,

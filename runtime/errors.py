@@ -91,6 +91,10 @@ class TemplateStoppedError(TemplateError):
     """A chat template was stopped: it takes more time or memory than any conversation needs, or ended its process."""
 
 
+class MediaError(CogstepError):
+    """A message holds a picture, and the model takes none of its kind. Becomes the ``Failure`` of a reply."""
+
+
 class ConstraintError(CogstepError):
     """A reply can't be held to what was asked of it. Becomes the ``Failure`` of that reply."""
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, ClassVar, Protocol, runtime_checkable
 from attrs import frozen
 
 from cognition import Failure, FinishReason, MalformedToolCall, ModelRequest, ProposedCall, Usage
+from cognition.content import MediaType
 
 if TYPE_CHECKING:
     from cognition.parsing import FormatSpec, Output
@@ -68,6 +69,9 @@ class ModelInfo:
     can be asked for or not), ``prefix_reuse`` or ``snapshots``, ``saved_cache``, ``constrained_calls``."""
     warnings: tuple[str, ...] = ()
     """What a user should know, one sentence each, such as a missing chat template and what is done instead."""
+    media: tuple[MediaType, ...] = ()
+    """What a message may hold beside text, such as ``image/png``; empty: nothing else. A request with anything else is
+    refused with a failure of the kind ``modality``."""
     weight_bytes: int = 0
     """Size of the weights on disk."""
     backend_version: str = ""
@@ -109,6 +113,7 @@ class Runtime(Protocol):
 
         Raises:
             RuntimeClosedError: after ``close()``.
+            MediaError: a message holds what the model does not take.
             TemplateError: the model's template refuses these messages.
         """
 

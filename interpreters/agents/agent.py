@@ -6,12 +6,13 @@ from functools import partial
 from types import TracebackType
 from typing import Any, NoReturn, TypeVar, overload
 
-from cognition import ConfigError, Input, SessionReset
+from cognition import ConfigError, Input, SessionReset, UserSpoke
 from interpreters.agents.answers import StructuredResult
 from interpreters.agents.assembly import NO_TYPE, start_of_turn, user_input
 from interpreters.agents.base import CLOSE_SECONDS, LOG, BaseAgent, closing_after, loop_runs_here
 from interpreters.agents.results import RunResult
 from interpreters.agents.streaming import TurnEvents
+from interpreters.program.content import Content
 from interpreters.sync import SyncInterpreter
 from runtime.checking import checked_call
 
@@ -42,7 +43,8 @@ class Agent(BaseAgent):
         model: what ``load_model`` gave, or a fake. The agent closes it when it is closed itself, unless
             ``owns_model=False`` says that somebody else does: agents that share a model need that.
         tools: functions decorated with ``@tool``.
-        system: the system prompt.
+        system: the system prompt, or a function that makes it anew for each message: it may take the deps, and the
+            ``ToolContext`` that tools are given.
         given: see ``AgentOptions``; each has a default.
 
     Raises:
@@ -58,29 +60,34 @@ class Agent(BaseAgent):
     """That ``run`` blocks an event loop is said once."""
 
     @overload
-    def run(self, text: str) -> RunResult: ...
+    def run(self, text: Content) -> RunResult: ...
     @overload
-    def run(self, text: str, *, returns: type[T]) -> StructuredResult[T]: ...
+    def run(self, text: Content, *, returns: type[T]) -> StructuredResult[T]: ...
     @overload
-    def run(self, text: str, *, returns: Any) -> StructuredResult[Any]: ...
-    def run(self, text: str, *, returns: Any = NO_TYPE) -> RunResult:
+    def run(self, text: Content, *, returns: Any) -> StructuredResult[Any]: ...
+    def run(self, text: Content, *, returns: Any = NO_TYPE) -> RunResult:
         """Say something and wait for the end of the turn. What goes wrong in it is in the result's ``outcome``.
 
         Args:
-            text: what the user says.
+            text: what the user says: a text, or a list of texts and images.
             returns: the type of the answer, which is then in ``result.value``: an attrs class, dataclass or TypedDict,
                 or any other type that a tool's parameter may have. The model may call tools before it answers.
 
         Raises:
-            ConfigError: JSON has no form for ``returns``.
+            ConfigError: JSON has no form for ``returns``, or ``text`` is no message.
+            MediaError: the model doesn't take such images.
+            SystemPromptError: the function that makes the system prompt failed.
             BusyError: another turn is under way.
             PendingError: the turn before waits for answers.
             AgentClosedError: after ``close()``.
             JournalWriteError: the recording can't go on.
         """
+        return self._say(user_input(text, returns), returns)
+
+    def _say(self, event: UserSpoke, returns: Any = NO_TYPE) -> RunResult:
         self._check_open()
         self._look_for_loop()
-        self._interpreter.run(user_input(text, returns), self._turn(returns))
+        self._interpreter.run(event, self._turn(returns))
         return self._result(self._interpreter.began, returns)
 
     def go_on(self, *, returns: Any = NO_TYPE) -> RunResult:
@@ -98,7 +105,7 @@ class Agent(BaseAgent):
         self._interpreter.run(None, self._turn(returns))
         return self._result(began, returns)
 
-    def stream(self, text: str, *, returns: Any = NO_TYPE) -> TurnEvents:
+    def stream(self, text: Content, *, returns: Any = NO_TYPE) -> TurnEvents:
         """Say something and read the turn's events as they come; takes and raises what ``run`` does.
 
             for event in agent.stream("Tell me a story."):

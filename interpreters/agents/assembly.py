@@ -14,13 +14,12 @@ from cognition import (
     AgentState,
     CognitiveEngine,
     CogstepError,
-    ConfigError,
     Outcome,
     TurnFinished,
     UserMessage,
     UserSpoke,
 )
-from cognition.checking import nearest, shown
+from cognition.checking import nearest
 from cognition.engine_tools import engine_tools
 from interpreters.agents.answers import StructuredResult, answer_schema
 from interpreters.agents.options import AgentOptions, ProgramOptions, configured, filled
@@ -30,8 +29,10 @@ from interpreters.agents.standing import check_state
 from interpreters.driver import Driver
 from interpreters.loop.clock import Clock
 from interpreters.observing.events import Observer
+from interpreters.program.content import Content, content_of
 from interpreters.program.later import Postponable
 from interpreters.program.program import Program
+from interpreters.program.prompting import PromptFunction, Prompting, prompting
 from interpreters.recording.journal import Journal, Origin
 from interpreters.recording.veil import Redacted, Veil
 from interpreters.tools.external import Usable, as_tools
@@ -71,14 +72,15 @@ class Parts:
 def assemble(
     model: Runtime,
     tools: Iterable[Usable],
-    system: str,
+    system: str | PromptFunction,
     given: AgentOptions,
     *,
     start: AgentState | None = None,
     origin: Origin | None = None,
     veil: Veil | None = None,
+    recorded_system: str = "",
 ) -> Parts:
-    """The parts of a new session; ``start``, ``origin`` and ``veil`` are those of a fork.
+    """The parts of a new session; ``start``, ``origin``, ``veil`` and ``recorded_system`` are those of a fork.
 
     Raises:
         ConfigError: the configuration contradicts itself, or the given state does.
@@ -89,6 +91,7 @@ def assemble(
     kept = given["state"]
     if kept is not None:
         check_state(kept)
+    system, made = (system, None) if isinstance(system, str) else (recorded_system, prompting(system))
     fields = configured(given)
     if given["context_tokens"] is None:
         fields["context_tokens"] = model.describe().context_tokens
@@ -104,7 +107,7 @@ def assemble(
         if config.options.response_format:
             read = read_checked if config.options.response_checked else read_schema
             read(json.loads(config.options.response_format), "the response_format")
-    program = make_program(model, tools, given["session"] or token_hex(16), given)
+    program = make_program(model, tools, given["session"] or token_hex(16), given, made)
     path = given["journal"]
     redacted: tuple[Redacted, ...] = ()
     if path is not None:  # what is recorded is what the engine works with
@@ -141,10 +144,17 @@ def make_veil(given: ProgramOptions, tools: Iterable[Tool[..., Any]], after: int
     return Veil(filled(given, ProgramOptions)["redact"], after=after, keep=names)
 
 
-def make_program(model: Runtime, tools: Iterable[Tool[..., Any]], session: str, full: ProgramOptions) -> Program:
+def make_program(
+    model: Runtime,
+    tools: Iterable[Tool[..., Any]],
+    session: str,
+    full: ProgramOptions,
+    system: Prompting | None = None,
+) -> Program:
     """What the embedding program brings, as one value; ``full`` are all of its options, defaults included."""
     brought: dict[str, Any] = {name: value for name, value in full.items() if name in BROUGHT}
-    return Program(**brought | {"model": model, "tools": {tool.spec.name: tool for tool in tools}, "session": session})
+    named = {tool.spec.name: tool for tool in tools}
+    return Program(**brought | {"model": model, "tools": named, "session": session, "system": system})
 
 
 def make_parts(
@@ -179,11 +189,10 @@ def _idle_rules(config: AgentConfig) -> Iterator[str]:
             yield f"a rule of the policy is for {rule.tool!r}, and no tool has such a name{nearest(rule.tool, names)}"
 
 
-def user_input(text: str, returns: Any) -> UserSpoke:
+def user_input(content: Content, returns: Any = NO_TYPE) -> UserSpoke:
     """A message of the user's, with what its answer has to be; raises ConfigError for a type JSON has no form for."""
-    if not isinstance(text, str):
-        raise ConfigError(f"run: text must be a text, not {shown(text)}")
-    return UserSpoke(text) if returns is NO_TYPE else UserSpoke(text, answer_schema(returns))
+    text, parts = content_of(content)
+    return UserSpoke(text, "" if returns is NO_TYPE else answer_schema(returns), parts)
 
 
 def turn_result(

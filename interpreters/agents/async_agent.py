@@ -17,6 +17,7 @@ from interpreters.agents.results import RunResult
 from interpreters.aio import AsyncInterpreter
 from interpreters.observing.delivery_tasks import Tasks
 from interpreters.observing.events import Event, Inline
+from interpreters.program.content import Content
 from interpreters.threads.offloading import OBSERVER_THREADS, THREADS, on_its_own_thread
 from runtime.awaiting import awaits
 from runtime.checking import checked_call
@@ -54,24 +55,26 @@ class AsyncAgent(BaseAgent):
     _interpreter: AsyncInterpreter
 
     @overload
-    async def run(self, text: str) -> RunResult: ...
+    async def run(self, text: Content) -> RunResult: ...
     @overload
-    async def run(self, text: str, *, returns: type[T]) -> StructuredResult[T]: ...
+    async def run(self, text: Content, *, returns: type[T]) -> StructuredResult[T]: ...
     @overload
-    async def run(self, text: str, *, returns: Any) -> StructuredResult[Any]: ...
-    async def run(self, text: str, *, returns: Any = NO_TYPE) -> RunResult:
+    async def run(self, text: Content, *, returns: Any) -> StructuredResult[Any]: ...
+    async def run(self, text: Content, *, returns: Any = NO_TYPE) -> RunResult:
         """Say something and await the end of the turn. What goes wrong in it is in the result's ``outcome``.
 
         Cancelling the task that awaits this (``asyncio.timeout`` too) ends the turn as cancelled; the conversation can
         go on. Where a person or the program outside is asked something, the turn stays open: see ``pending``.
 
         Args:
-            text: what the user says.
+            text: what the user says: a text, or a list of texts and images.
             returns: the type of the answer, which is then in ``result.value``: an attrs class, dataclass or TypedDict,
                 or any other type that a tool's parameter may have. The model may call tools before it answers.
 
         Raises:
-            ConfigError: JSON has no form for ``returns``.
+            ConfigError: JSON has no form for ``returns``, or ``text`` is no message.
+            MediaError: the model doesn't take such images.
+            SystemPromptError: the function that makes the system prompt failed.
             BusyError: another turn is under way.
             PendingError: the turn before waits for answers.
             AgentClosedError: after ``close()``.
@@ -97,7 +100,7 @@ class AsyncAgent(BaseAgent):
         await self._interpreter.run(event, self._turn(returns))
         return self._result(start_of_turn(self.state), returns)
 
-    def stream(self, text: str, *, returns: Any = NO_TYPE) -> EventStream:
+    def stream(self, text: Content, *, returns: Any = NO_TYPE) -> EventStream:
         """Say something and read the turn's events as they come; takes and raises what ``run`` does:
 
             async with agent.stream("Tell me a story.") as events:
@@ -192,7 +195,7 @@ class AsyncAgent(BaseAgent):
 class EventStream:
     """A turn's events as they come, and its result."""
 
-    def __init__(self, agent: AsyncAgent, text: str, returns: Any = NO_TYPE) -> None:
+    def __init__(self, agent: AsyncAgent, text: Content, returns: Any = NO_TYPE) -> None:
         self._agent = agent
         self._text = text
         self._returns = returns

@@ -28,6 +28,7 @@ from interpreters.loop.letters import Turn
 from interpreters.observing.observers import Observers
 from interpreters.program.later import Postponable, waiting_under
 from interpreters.program.program import read_answer
+from interpreters.program.prompting import PromptFunction
 from interpreters.recording.recorder import Where
 from interpreters.tools.external import Usable
 from runtime.checking import checked_call
@@ -69,7 +70,11 @@ class BaseAgent:
 
     @checked_call
     def __init__(
-        self, model: Model, tools: Iterable[Usable] = (), system: str = "", **given: Unpack[AgentOptions]
+        self,
+        model: Model,
+        tools: Iterable[Usable] = (),
+        system: str | PromptFunction = "",
+        **given: Unpack[AgentOptions],
     ) -> None:
         self._begin(assemble(model, tools, system, given))
 
@@ -80,6 +85,7 @@ class BaseAgent:
         path: Where,
         model: Model,
         tools: Iterable[Usable] = (),
+        system: PromptFunction | None = None,
         **given: Unpack[ProgramOptions],
     ) -> Self:
         """Go on with a recorded session in its own journal, also after a crash: see ``unfinished`` and ``go_on``.
@@ -88,6 +94,7 @@ class BaseAgent:
             path: the journal, a file or a ``Recorder``; no other session can write it meanwhile.
             model: may be another one than then.
             tools: those of the recording.
+            system: makes the system prompt for each message from now on. None: it stays what it was last.
             given: how it is carried out from now on; see ``ProgramOptions``.
 
         Raises:
@@ -96,7 +103,7 @@ class BaseAgent:
             ConfigError: the tools are not those of the recording.
             ReplayDivergedError: it was recorded by other agent logic.
         """
-        agent, reopened = cls.__new__(cls), reopen(path, model, tools, given)
+        agent, reopened = cls.__new__(cls), reopen(path, model, tools, given, system)
         agent._begin(reopened.parts)
         try:
             take_up(reopened, agent._interpreter.driver)
@@ -113,7 +120,7 @@ class BaseAgent:
         path: Where,
         model: Model,
         tools: Iterable[Usable] = (),
-        system: str | None = None,
+        system: str | PromptFunction | None = None,
         *,
         turn: int | None = None,
         foreign: bool = False,
@@ -123,7 +130,7 @@ class BaseAgent:
 
         Args:
             path: the journal of the recorded session, a file or a ``Recorder``.
-            model, tools, system: of the new one; without ``system`` the recorded one.
+            model, tools, system: of the new one; without ``system`` the recorded one, as it was by then.
             turn: its number; None for the newest that has ended.
             foreign: whether the recording may be one that this user did not write. Of such a one only the conversation
                 is taken over, and what is not given is as for a new session: its policy and limits don't count, nor

@@ -28,6 +28,7 @@ from interpreters.agents.adopting import conversation_of
 from interpreters.agents.assembly import Parts, assemble, make_parts, make_program, make_veil
 from interpreters.agents.options import CONFIGURED, AgentOptions, EngineFactory, ProgramOptions, filled
 from interpreters.driver import Driver, follower
+from interpreters.program.prompting import PromptFunction, prompting
 from interpreters.recording.journal import DecisionWriter, Header, Journal, JournalReader, Origin, Record
 from interpreters.recording.journal.format import ENCODE
 from interpreters.recording.recorder import Where
@@ -47,7 +48,13 @@ class Reopened:
     warnings: tuple[str, ...]
 
 
-def reopen(path: Where, model: Runtime, tools: Iterable[Usable], given: ProgramOptions) -> Reopened:
+def reopen(
+    path: Where,
+    model: Runtime,
+    tools: Iterable[Usable],
+    given: ProgramOptions,
+    system: PromptFunction | None = None,
+) -> Reopened:
     """The parts of a session that goes on in its own journal, which is locked from here on.
 
     Raises:
@@ -57,6 +64,7 @@ def reopen(path: Where, model: Runtime, tools: Iterable[Usable], given: ProgramO
     """
     tools = as_tools(tools)
     full = filled(given, ProgramOptions)
+    made = None if system is None else prompting(system)
     journal, reader = Journal.reopen(path, fsync=full["fsync"])
     try:
         with reader:
@@ -67,7 +75,7 @@ def reopen(path: Where, model: Runtime, tools: Iterable[Usable], given: ProgramO
         journal.veil = make_veil(given, tools, reader.secrets)
         config = _config_of(header, given.get("engine"))
         _check_tools(config.tools, tuple(tool.spec for tool in tools))
-        program = evolve(make_program(model, tools, header.session, full), reveal=journal.veil.reveal)
+        program = evolve(make_program(model, tools, header.session, full, made), reveal=journal.veil.reveal)
         engine = program.engine(config) if "engine" in given else engine_of(header)
         program.check(engine)
     except BaseException:
@@ -119,7 +127,7 @@ def fork_parts(
     path: Where,
     model: Runtime,
     tools: Iterable[Usable],
-    system: str | None,
+    system: str | PromptFunction | None,
     turn: int | None,
     foreign: bool,
     given: AgentOptions,
@@ -150,11 +158,13 @@ def fork_parts(
     defaults = {name: getattr(config, name) for name in CONFIGURED if name != "context_tokens"}
     if defaults["protocol"] == "native":  # of which another model may not be capable
         del defaults["protocol"]
-    text = config.system if system is None else system
+    if isinstance(system, str):  # in place of what a function has made since
+        state = evolve(state, system=None)
     if not recorded:  # then nothing is hidden from here on
         state = veil.reveal(state)
     merged: Any = defaults | {name: value for name, value in given.items() if value is not None}
-    return assemble(model, tools, text, merged, start=state, origin=origin, veil=veil)
+    again: Any = {"start": state, "origin": origin, "veil": veil, "recorded_system": config.system}
+    return assemble(model, tools, config.system if system is None else system, merged, **again)
 
 
 def state_after(path: Where, turn: int | None, *, foreign: bool = False) -> Standing:

@@ -23,6 +23,7 @@ from interpreters.hosting.host import Host
 from interpreters.hosting.host_process import CLOSED, end_of, kill, start_host
 from interpreters.hosting.messages import ModelChoice, ProtocolError, line_of, read_notice
 from interpreters.loop.clock import Clock
+from interpreters.program.prompting import PromptFunction
 from interpreters.recording.journal.locking import released_by
 from interpreters.tools.external import Usable
 from runtime.checking import checked_call
@@ -211,7 +212,7 @@ class AgentHost:
         self,
         key: str,
         tools: Iterable[Usable] = (),
-        system: str = "",
+        system: str | PromptFunction = "",
         **given: Unpack[HandleOptions],
     ) -> AgentHandle:
         """The session of this name: a new one, or the one that there is, as it is.
@@ -219,7 +220,7 @@ class AgentHost:
         Args:
             key: its name, also in its journal and in its events.
             tools: they run in this process. Of a ``ToolSpec`` the calls come in the stream, to be answered by hand.
-            system: the system prompt.
+            system: the system prompt, or a function that makes it anew for each message, in this process.
             given: see ``HandleOptions``.
 
         Raises:
@@ -243,7 +244,8 @@ class AgentHost:
         self, origin: AgentHandle, key: str, after: int | None, system: str, journal: str | None, foreign: bool
     ) -> AgentHandle:
         """See ``AgentHandle.fork``."""
-        handle = AgentHandle(self, key, origin.tools, system, origin.given)
+        made = None if origin.prompting is None else origin.prompting.function
+        handle = AgentHandle(self, key, origin.tools, system or made or "", origin.given)
         fork = say.Fork("", origin.key, key, handle.config, handle.settings(journal), after, foreign)
         with self._lock:
             if key in self._handles:

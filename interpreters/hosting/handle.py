@@ -27,7 +27,7 @@ from cognition import (
 )
 from cognition.features import Mode
 from cognition.shown import LONGEST_LINE, shown_name
-from interpreters.agents.assembly import make_program
+from interpreters.agents.assembly import make_program, user_input
 from interpreters.agents.base import LOG, loop_runs_here
 from interpreters.agents.options import HandleOptions, configured, filled
 from interpreters.agents.results import RunResult
@@ -38,8 +38,10 @@ from interpreters.hosting.messages import ProtocolError
 from interpreters.hosting.turns import TurnStream
 from interpreters.loop.errors import AgentClosedError, BusyError
 from interpreters.observing.observers import Observers
+from interpreters.program.content import Content
 from interpreters.program.later import Postponable, waiting_under
 from interpreters.program.program import Program, read_answer
+from interpreters.program.prompting import PromptFunction, prompting
 from interpreters.tools.external import ExternalTool, Usable, as_tools
 
 IN_A_LOOP = (
@@ -77,7 +79,9 @@ class Link(Protocol):
 class AgentHandle:
     """One session. Made by ``AgentHost.open``; used from one thread at a time, apart from ``cancel``."""
 
-    def __init__(self, host: Link, key: str, tools: Iterable[Usable], system: str, given: HandleOptions) -> None:
+    def __init__(
+        self, host: Link, key: str, tools: Iterable[Usable], system: str | PromptFunction, given: HandleOptions
+    ) -> None:
         self.key = key
         self.unfinished = False
         """Whether a turn is open: a crash interrupted it, which ``go_on`` ends, or it waits for answers."""
@@ -100,7 +104,11 @@ class AgentHandle:
         for feature, asker, kind in (("questions", "ask", AskUser), ("plan", "review", ReviewPlan)):
             if feature in full["features"] and given.get(asker) is None and kind not in self.program.performers:
                 raise ConfigError(f"the agent is missing {asker}=, which the feature {feature!r} needs")
-        self.config = self._configured(host, system)
+        self.prompting = None if isinstance(system, str) else prompting(system)
+        """Makes the system prompt anew for each message, on this side."""
+        if self.prompting is not None and self.prompting.is_async:
+            raise ConfigError("the function of system is an async function; a handle needs a plain one")
+        self.config = self._configured(host, system if isinstance(system, str) else "")
         self.observers: Observers = HandleObservers(full["observers"], key)
         self._host = host
         self._turn: TurnStream | None = None
@@ -120,7 +128,7 @@ class AgentHandle:
         """Whether it can be used: it was not disposed of, and its host lives."""
         return not self._closed and self._host.ended is None
 
-    def run(self, text: str) -> RunResult:
+    def run(self, text: Content) -> RunResult:
         """Say something and wait for the end of the turn, as ``Agent.run``.
 
         Raises:
@@ -131,7 +139,7 @@ class AgentHandle:
         """
         return self._to_the_end(self.stream(text))
 
-    def stream(self, text: str) -> TurnStream:
+    def stream(self, text: Content) -> TurnStream:
         """Say something and read the turn's events as they come; raises as ``run``:
 
         with handle.stream("Tell me a story.") as events:
@@ -139,9 +147,12 @@ class AgentHandle:
                 print(event)
         print(events.result.text)
         """
-        return self._begin(lambda number: say.RunTurn(self.key, number, text))
+        said = user_input(text)
+        self._check_usable()
+        system = None if self.prompting is None else self.prompting.made(self.program.deps, self.key)
+        return self._begin(lambda number: say.RunTurn(self.key, number, said.text, said.parts, system))
 
-    async def run_async(self, text: str) -> RunResult:
+    async def run_async(self, text: Content) -> RunResult:
         """``run`` in an event loop, which is not blocked; raises as ``run``. Cancelling the task cancels the turn."""
         return await self._to_the_end_async(self.stream(text))
 

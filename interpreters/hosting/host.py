@@ -18,7 +18,7 @@ from typing import Any
 
 from attrs import evolve
 
-from cognition import CogstepError, ConfigError
+from cognition import CogstepError, ConfigError, UserSpoke
 from cognition.checking import shown
 from interpreters.agents.agent import Agent
 from interpreters.agents.options import CONFIGURED
@@ -149,8 +149,9 @@ class Host:
                 self._init(request)
             case say.Fork():
                 self._fork(request)
-            case say.RunTurn(turn=turn, text=text):
-                self._turn(request.session, turn, lambda agent: agent.run(text))
+            case say.RunTurn(turn=turn):
+                said = UserSpoke(request.text, parts=request.parts, system=request.system)
+                self._turn(request.session, turn, lambda agent: agent._say(said))
             case say.GoOn(turn=turn):
                 self._turn(request.session, turn, lambda agent: agent.go_on())
             case say.GiveAnswer(turn=turn):

@@ -42,6 +42,7 @@ from cognition import (
     HookReturned,
     Message,
     Outcome,
+    Part,
     PlanReviewed,
     QuestionAnswered,
     ReviewPlan,
@@ -58,7 +59,7 @@ from interpreters.observing.events import TAGS, Event
 from interpreters.program.later import Postponable
 from runtime.children.lines import NARROW, WIDE, ProtocolError as ProtocolError, check_usage, line_of as line_of, read
 
-VERSION = 3
+VERSION = 4
 """Of these messages. A host refuses to be started with another one."""
 
 Forwarded = CallTool | AskApproval | AskUser | ReviewPlan | RunHook
@@ -130,6 +131,10 @@ class RunTurn:
     session: str
     turn: int
     text: str
+    parts: tuple[Part, ...] = ()
+    """As of ``UserSpoke``: texts and pictures in their order."""
+    system: str | None = None
+    """The system prompt from here on, where a function of the handle's side makes it."""
 
 
 @frozen

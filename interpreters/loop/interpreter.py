@@ -482,7 +482,7 @@ class Interpreter(ABC):
         effect_id, turn = effect.effect_id, self._turn
         if turn is None:
             raise ConfigError("a worker can be started in a run only")
-        worker = make_worker(effect, self.driver.engine, self.program)
+        worker = make_worker(effect, self.driver.engine, self.program, getattr(self.driver.state, "system", None))
         tell = Observers(
             [Inline(lambda event: self._post(WorkerEvent(turn, effect_id, event)))],
             worker.program.session,

@@ -49,14 +49,18 @@ class Worker:
     task: UserSpoke
 
 
-def make_worker(effect: SpawnWorker, parent: CognitiveEngine, program: Program) -> Worker:
-    """The worker that an effect asks for: never with more tools, budget or permission than its parent has now."""
+def make_worker(effect: SpawnWorker, parent: CognitiveEngine, program: Program, system: str | None = None) -> Worker:
+    """The worker that an effect asks for: never with more tools, budget or permission than its parent has now.
+
+    ``system`` is the system prompt that its parent works with, if that is another than its configuration's.
+    """
     config: AgentConfig | None = program.reveal(getattr(parent, "config", None))
     if config is None:
         raise ConfigError("an engine that decides SpawnWorker needs a `config` to make the worker's of")
     spec = effect.worker
     own = evolve(
         config,
+        system=config.system if system is None else program.reveal(system),
         tools=tuple(tool for tool in config.tools if tool.name in spec.tools),
         limits=effect.limits,
         features=tuple(feature for feature in config.features if feature not in NOT_FOR_WORKERS),

@@ -49,6 +49,7 @@ from interpreters.program.asking import (
     chosen_options,
 )
 from interpreters.program.later import Postponable
+from interpreters.program.prompting import Prompting
 from interpreters.tools.tool import Tool, tool_result
 from runtime.protocol import Runtime
 from runtime.scheduling.owners import new_owner
@@ -78,6 +79,8 @@ class Program:
     memory: Memory | None = None
     hooks: Hooks = field(factory=dict)
     deps: Any = None
+    system: Prompting | None = None
+    """Makes the system prompt anew for each message; None where it stays as it is."""
     session: str = ""
     engine: Callable[[AgentConfig], CognitiveEngine] = LLMEngine
     """Makes a worker's logic."""
@@ -134,7 +137,12 @@ class Program:
     def for_worker(self, session: str, names: tuple[str, ...]) -> Program:
         """The same program with a worker's tools only."""
         tools = {name: self.tools[name] for name in names if name in self.tools}
-        return evolve(self, session=session, tools=tools, postpones=False)
+        return evolve(self, session=session, tools=tools, system=None, postpones=False)
+
+    def prompt(self) -> Callable[[], Any]:
+        """The call that makes the system prompt."""
+        assert self.system is not None
+        return self.system.call_for(self.deps, self.session)
 
 
 @frozen(eq=False)

@@ -19,7 +19,7 @@ from runtime.backend import Backend, Sampler
 from runtime.constrained.guide import Guide
 from runtime.constrained.schema import SchemaError
 from runtime.ending import done_of
-from runtime.errors import ConstraintError, TemplateError
+from runtime.errors import ConstraintError, MediaError, TemplateError
 from runtime.local.drafting import Lookup
 from runtime.local.stops import StopFilter
 from runtime.protocol import Done, Timings
@@ -195,5 +195,7 @@ class RunningReply:
 
 def failure_of(error: Exception) -> Failure:
     """The failure that a reply's ``Done`` carries for an error that ended it."""
+    if isinstance(error, MediaError):
+        return Failure(str(error), kind="modality")
     known = isinstance(error, TemplateError | ConstraintError | SchemaError)  # their messages say it all
     return Failure(str(error) if known else f"{type(error).__name__}: {error}", kind="fatal")

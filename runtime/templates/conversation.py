@@ -10,7 +10,8 @@ from typing import Any, Final, Literal
 from attrs import Factory, field, frozen
 
 from cognition import AssistantMessage, Message, ModelRequest, ToolCall, ToolMessage, ToolSpec, UserMessage
-from runtime.errors import TemplateError
+from cognition.content import images_of
+from runtime.errors import MediaError, TemplateError
 from runtime.templates.protection import Shield
 
 Entry = dict[str, Any]
@@ -151,6 +152,11 @@ class OfferedTools:
 
 def _entry(message: Message, shield: Shield, shape: Shape, call_id: Callable[[str], str]) -> Entry:
     if isinstance(message, UserMessage):
+        if message.parts and (images := images_of(message.parts)):
+            raise MediaError(
+                f"the conversation holds {images[0]}, and this model takes text alone; use one that takes images, or "
+                "describe the picture in words"
+            )
         return {"role": "user", "content": shield.text(message.text)}
     if isinstance(message, AssistantMessage):
         entry: Entry = {"role": "assistant", "content": shield.text(message.text)}

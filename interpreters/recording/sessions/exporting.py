@@ -13,7 +13,8 @@ from typing import Any
 
 from attrs import asdict
 
-from cognition import AgentConfig, AssistantMessage, Message, Outcome, ToolMessage, UserMessage, to_data
+from cognition import AgentConfig, AssistantMessage, Message, Outcome, TextPart, ToolMessage, UserMessage, to_data
+from cognition.content import shown_parts
 from cognition.shown import LONGEST_LINE, shown_json, shown_name, shown_text
 from interpreters.recording.sessions.transcript import Entry, Transcript, TranscriptTurn, outcome_text
 
@@ -51,7 +52,11 @@ def as_data(transcript: Transcript) -> dict[str, Any]:
 
 
 def _entry_data(entry: Entry) -> dict[str, Any]:
-    what = {"note": entry.note} if entry.message is None else {"message": to_data(entry.message, Message)}
+    what: dict[str, Any] = {"note": entry.note}
+    if entry.message is not None:
+        what = {"message": to_data(entry.message, Message)}
+    elif entry.system is not None:
+        what["system"] = entry.system
     return {"record": entry.record, "at": entry.at, **what}
 
 
@@ -74,7 +79,6 @@ def as_openai(transcript: Transcript, *, reasoning: bool = False) -> list[dict[s
             and OpenAI's own refuses it.
     """
     config = transcript.header.config or AgentConfig()
-    system = [{"role": "system", "content": config.prompt}] if config.prompt else []
     tools = [
         {
             "type": "function",
@@ -83,8 +87,28 @@ def as_openai(transcript: Transcript, *, reasoning: bool = False) -> list[dict[s
         for tool in config.offered
     ]
     return [
-        {"messages": [*system, *openai_messages(messages, reasoning)], **({"tools": tools} if tools else {})}
-        for messages in transcript.messages()
+        {
+            "messages": [*_openai_system(config.prompt_with(system)), *openai_messages(messages, reasoning)],
+            **({"tools": tools} if tools else {}),
+        }
+        for system, messages in transcript.conversations()
+    ]
+
+
+def _openai_system(prompt: str) -> Iterator[dict[str, Any]]:
+    if prompt:
+        yield {"role": "system", "content": prompt}
+
+
+def _openai_content(message: UserMessage) -> str | list[dict[str, Any]]:
+    """A message's text, or its parts with each picture as an URL that holds it."""
+    if not message.parts:
+        return message.text
+    return [
+        {"type": "text", "text": part.text}
+        if isinstance(part, TextPart)
+        else {"type": "image_url", "image_url": {"url": f"data:{part.media_type};base64,{part.data}"}}
+        for part in message.parts
     ]
 
 
@@ -95,8 +119,8 @@ def openai_messages(messages: Sequence[Message], reasoning: bool) -> Iterator[di
             yield from _unanswered(open_calls)
             open_calls = []
         match message:
-            case UserMessage(text=text):
-                yield {"role": "user", "content": text}
+            case UserMessage():
+                yield {"role": "user", "content": _openai_content(message)}
             case AssistantMessage(text=text, calls=calls):
                 entry: dict[str, Any] = {"role": "assistant", "content": text or (None if calls else "")}
                 if reasoning and message.reasoning:
@@ -171,6 +195,8 @@ def _turn_lines(turn: TranscriptTurn) -> Iterator[str]:
     for entry in turn.entries:
         yield ""
         yield from _note(entry.note) if entry.message is None else _message_lines(entry.message)
+        if entry.system is not None:
+            yield from ("", _quoted(entry.system))
     ending = outcome_text(turn.outcome) if turn.number else ""
     if ending:
         yield ""
@@ -187,10 +213,10 @@ def _note(text: str) -> Iterator[str]:
 
 def _message_lines(message: Message) -> Iterator[str]:
     match message:
-        case UserMessage(text=text, origin=origin):
+        case UserMessage(text=text, origin=origin, parts=parts):
             yield "**User**" if origin == "user" else "**Engine**"
             yield ""
-            yield _quoted(text)
+            yield _quoted(shown_parts(text, parts))
         case AssistantMessage(text=text, reasoning=reasoning, calls=calls, interrupted=interrupted):
             yield f"**Assistant**{' (interrupted)' if interrupted else ''}"
             if reasoning:

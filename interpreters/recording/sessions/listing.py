@@ -12,6 +12,7 @@ from typing import Literal
 from attrs import frozen
 
 from cognition import Input, UserSpoke
+from cognition.content import shown_parts
 from interpreters.recording.journal import JournalError, JournalReader, Origin
 from interpreters.recording.journal.lines import LONGEST
 from interpreters.recording.journal.locking import is_being_written
@@ -197,4 +198,4 @@ def glance_at(reader: JournalReader, line: bytes, number: int) -> tuple[bool, bo
 
 
 def _text(event: Input) -> str:
-    return event.text if isinstance(event, UserSpoke) else ""
+    return shown_parts(event.text, event.parts) if isinstance(event, UserSpoke) else ""

@@ -49,6 +49,8 @@ from interpreters.recording.journal import Header, JournalReader
 from interpreters.recording.recorder import Where
 from interpreters.recording.replaying import logic_of
 
+NEW_PROMPT = "The program made a new system prompt."
+
 EngineGiven = CognitiveEngine | Callable[[AgentConfig], CognitiveEngine] | None
 
 
@@ -65,6 +67,8 @@ class Entry:
     """What happened, in one sentence, where it is no message."""
     resets: bool = False
     """Whether a new conversation begins here."""
+    system: str | None = None
+    """The system prompt from here on, where a message brought one."""
 
 
 @frozen
@@ -96,16 +100,22 @@ class Transcript:
 
     def messages(self) -> Iterator[tuple[Message, ...]]:
         """The messages of each conversation in it, the recorded start of a fork included; a reset begins a new one."""
-        messages = list(self.header.start.history)
+        for _, messages in self.conversations():
+            yield messages
+
+    def conversations(self) -> Iterator[tuple[str | None, tuple[Message, ...]]]:
+        """The same, each with the system prompt that messages brought last; None for the configuration's."""
+        messages, system = list(self.header.start.history), self.header.start.system
         for turn in self.turns:
             for entry in turn.entries:
+                system = system if entry.system is None else entry.system
                 if entry.message is not None:
                     messages.append(entry.message)
                 elif entry.resets and messages:
-                    yield tuple(messages)
+                    yield system, tuple(messages)
                     messages = []
         if messages:
-            yield tuple(messages)
+            yield system, tuple(messages)
 
 
 def read_transcript(path: Where, engine: EngineGiven = None) -> Transcript:
@@ -155,11 +165,12 @@ class _Writer:
             if isinstance(decision, EFFECT_TYPES):
                 self._asked[decision.effect_id] = decision
         end: TurnFinished | None = None
-        resets = False
+        resets, system = False, None
         for state, value in told(before, event, transition):
             match value:
                 case UserSpoke():
                     self.begin(state.counters.turn, event.at)
+                    system = value.system
                 case UserMessage() | AssistantMessage() | ToolMessage():
                     messages.append(value)
                 case TurnFinished():
@@ -169,6 +180,7 @@ class _Writer:
                     resets = resets or isinstance(value, SessionReset)
         turn = self._turns[-1]
         entries = (
+            *([] if system is None else [Entry(record, event.at, note=NEW_PROMPT, system=system)]),
             *(Entry(record, event.at, one) for one in messages),
             *(Entry(record, event.at, note=note, resets=resets) for note in notes),
         )

@@ -18,6 +18,7 @@ from typing import Any, Literal
 from attrs import evolve
 
 from cognition import ConfigError, ModelRequest
+from cognition.content import MEDIA_TYPES
 from cognition.parsing import Output, TextDelta
 from interpreters.recording.redaction import Redaction
 from interpreters.recording.veil import Veil
@@ -155,6 +156,7 @@ def _info_data(info: ModelInfo) -> dict[str, Any]:
         "backend": info.backend,
         "context_tokens": info.context_tokens,
         "features": list(info.features),
+        **({"media": list(info.media)} if info.media else {}),
     }
 
 
@@ -222,7 +224,8 @@ class PlayedModel(ReplyingModel):
         info = tape.models.get(name, {})
         super().__init__(context_tokens=int(info.get("context_tokens", 4096)), name=str(info.get("name", "cassette")))
         features = tuple(str(feature) for feature in info.get("features", ()))
-        self._info = evolve(self._info, backend="cassette", path=str(cassette.path), features=features)
+        media = tuple(kind for kind in MEDIA_TYPES if kind in info.get("media", ()))
+        self._info = evolve(self._info, backend="cassette", path=str(cassette.path), features=features, media=media)
         self._cassette = cassette
         self._left = [exchange for exchange in tape.exchanges if exchange.model == name]
         self._mine = list(self._left)

@@ -19,10 +19,10 @@ import json
 import re
 from collections.abc import Callable, Iterable, Sequence
 from difflib import SequenceMatcher, unified_diff
-from hashlib import blake2b
+from hashlib import blake2b, sha256
 from typing import Any
 
-from cognition import AssistantMessage, Message, ModelRequest, ToolMessage, to_data
+from cognition import AssistantMessage, Message, ModelRequest, Part, TextPart, ToolMessage, to_data
 from cognition.shown import shown_json
 from interpreters.recording.digest import ENCODE
 
@@ -63,13 +63,20 @@ def _message(message: Message) -> dict[str, Any]:
     if isinstance(message, ToolMessage):
         return {"tool": message.name, "result": message.content}
     if not isinstance(message, AssistantMessage):
-        return {"user": message.text}
+        return {"user": [_part(part) for part in message.parts] if message.parts else message.text}
     data: dict[str, Any] = {"assistant": message.text}
     if message.reasoning:
         data["reasoning"] = message.reasoning
     if message.calls:
         data["calls"] = [{"name": call.name, "arguments": _decoded(call.arguments_json)} for call in message.calls]
     return data
+
+
+def _part(part: Part) -> Any:
+    """A picture by its digest: a cassette is read by people, and none of its bytes belong into it."""
+    if isinstance(part, TextPart):
+        return part.text
+    return {"image": part.media_type, "sha256": sha256(part.content).hexdigest()}
 
 
 def _decoded(text: str) -> Any:

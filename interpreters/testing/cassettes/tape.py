@@ -100,6 +100,7 @@ def _models(data: Any) -> dict[str, dict[str, Any]]:
     for info in models.values():
         from_data(info.get("name", ""), str)
         from_data(info.get("features", []), tuple[str, ...])
+        from_data(info.get("media", []), tuple[str, ...])
         if from_data(info.get("context_tokens", 1), int) < 1:
             raise ValueError("a model has no context")
     return models

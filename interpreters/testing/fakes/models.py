@@ -19,6 +19,7 @@ from cognition import (
     Usage,
     UserMessage,
 )
+from cognition.content import MEDIA_TYPES, MediaType
 from cognition.parsing import (
     PLAIN,
     CallMalformed,
@@ -46,10 +47,10 @@ from runtime.protocol import Done, Generation, ModelInfo
 class FakeModel:
     """What every fake has of a runtime; a subclass says what it answers."""
 
-    def __init__(self, *, context_tokens: int, name: str) -> None:
+    def __init__(self, *, context_tokens: int, name: str, media: Iterable[MediaType] = MEDIA_TYPES) -> None:
         self.requests: list[ModelRequest] = []
         """What was asked, in order."""
-        self._info = ModelInfo(name, "fake", "", context_tokens, PLAIN, ("tools", "system"))
+        self._info = ModelInfo(name, "fake", "", context_tokens, PLAIN, ("tools", "system"), media=tuple(media))
         self._closed = False
 
     def count_tokens(self, request: ModelRequest) -> int:
@@ -103,10 +104,18 @@ class ScriptedModel(ReplyingModel):
             reply has to be asked for before ``close()``.
         context_tokens: the context length that it reports.
         name: the name that it reports.
+        media: the images that it takes; none of them with ``()``, as most models.
     """
 
-    def __init__(self, replies: Iterable[Script], *, context_tokens: int = 4096, name: str = "scripted") -> None:
-        super().__init__(context_tokens=context_tokens, name=name)
+    def __init__(
+        self,
+        replies: Iterable[Script],
+        *,
+        context_tokens: int = 4096,
+        name: str = "scripted",
+        media: Iterable[MediaType] = MEDIA_TYPES,
+    ) -> None:
+        super().__init__(context_tokens=context_tokens, name=name, media=media)
         self._expected = len(replies) if isinstance(replies, Sized) else None
         self._replies = iter(replies)
 
@@ -163,8 +172,15 @@ class FunctionModel(FakeModel):
     yielded.
     """
 
-    def __init__(self, function: Answering, *, context_tokens: int = 4096, name: str = "function") -> None:
-        super().__init__(context_tokens=context_tokens, name=name)
+    def __init__(
+        self,
+        function: Answering,
+        *,
+        context_tokens: int = 4096,
+        name: str = "function",
+        media: Iterable[MediaType] = MEDIA_TYPES,
+    ) -> None:
+        super().__init__(context_tokens=context_tokens, name=name, media=media)
         self._function = function
 
     def submit(self, request: ModelRequest) -> Generation:

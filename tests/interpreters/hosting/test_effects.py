@@ -312,7 +312,7 @@ def test_another_version_is_refused_with_both_numbers() -> None:
     assert [notice.message for notice in said] == [
         f"these messages have version {version}; this host speaks 3" for version in (1, 2)
     ]
-    assert '"version":3' in line_of(say.Start("1", say.VERSION))
+    assert '"version":4' in line_of(say.Start("1", say.VERSION))
 
 
 @pytest.mark.parametrize("option", ["tool_wait", "worker_patience"])

@@ -1,0 +1,78 @@
+"""A message of the user's before its turn begins: what the program adds to it, and what the model can't be shown.
+
+Here nothing has begun and nothing is on file yet, so that a mistake is an error of the caller's, and the session goes
+on with the next message.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from attrs import evolve
+
+from cognition import Image, Input, Message, UserMessage, UserSpoke
+from cognition.content import images_of
+from interpreters.driver import Driver
+from interpreters.program.program import Program
+from runtime.errors import MediaError
+
+
+class Saying:
+    """What a session is about to be told."""
+
+    def __init__(self, program: Program, driver: Driver) -> None:
+        self._program = program
+        self._driver = driver
+        self._pictured: bool | None = None
+        """Whether there has been a picture in the conversation; None where nobody has looked."""
+
+    def check(self, event: Input | None) -> None:
+        """See that the model takes what a new message would have it shown.
+
+        Raises:
+            MediaError: there are pictures in the message, or in the conversation before it, that it doesn't take.
+        """
+        if not isinstance(event, UserSpoke):
+            return
+        if self._pictured is None:
+            self._pictured = any(map(_images, self._driver.state.history))
+        images = images_of(event.parts) if event.parts else ()
+        if not images and not self._pictured:  # the usual case
+            return
+        info = self._program.model.describe()
+        self._look(images, info.name, info.media, "this message has", "describe the picture in words")
+        state = self._driver.state
+        for message in state.history[state.window.first :]:
+            how = "begin anew with reset(), or fork the session from an earlier turn"
+            self._look(_images(message), info.name, info.media, "the conversation has", how)
+        self._pictured = True
+
+    def _look(self, images: tuple[Image, ...], name: str, media: tuple[str, ...], where: str, how: str) -> None:
+        for image in images:
+            if image.media_type not in media:
+                takes = f"takes {', '.join(media)} beside text" if media else "takes text alone"
+                raise MediaError(
+                    f"the model {name!r} {takes}, and {where} {image}; use a model that takes such images, or {how}"
+                )
+
+    def asks(self, event: Input | None) -> bool:
+        """Whether the program's function is to make the prompt that comes with an input."""
+        return self._program.system is not None and isinstance(event, UserSpoke) and event.system is None
+
+    def as_told(self, event: Input) -> Input:
+        """An input for which no prompt is made here; one that it brings is as in `with_prompt`."""
+        brought = event.system if isinstance(event, UserSpoke) else None
+        return event if brought is None else self.with_prompt(event, brought)
+
+    def with_prompt(self, event: Any, text: str) -> Input:
+        """A message that brings a system prompt, where that is another than the one before."""
+        event, driver = evolve(event, system=None), self._driver
+        known = getattr(driver.state, "system", None)
+        if known is None:
+            known = getattr(getattr(driver.engine, "config", None), "system", None)
+        changed: Input = event if text == driver.revealed(known) else evolve(event, system=text)
+        return changed
+
+
+def _images(message: Message) -> tuple[Image, ...]:
+    return images_of(message.parts) if isinstance(message, UserMessage) and message.parts else ()
