@@ -13,9 +13,12 @@ from attrs import evolve
 
 from cognition import (
     AssistantMessage,
+    CogstepError,
     Failure,
+    Image,
     ModelRequest,
     ProposedCall,
+    TextPart,
     ToolCall,
     ToolMessage,
     Usage,
@@ -474,3 +477,19 @@ class TestClose:
         generation = own_runtime.submit(ask(max_tokens=4))
 
         assert generation._runtime is own_runtime  # type: ignore[attr-defined]  # of both kinds
+
+
+class TestMedia:
+    def test_what_the_model_does_not_take_is_refused_before_anything_is_computed(self, runtime: Runtime) -> None:
+        image = Image.of(b"GIF89a" + bytes(100))
+        request = ask(UserMessage("m1", "", parts=(TextPart("What is this?"), image)))
+
+        assert runtime.describe().media == ()
+        done = reply(runtime, request)
+        assert done.failure is not None
+        assert (done.failure.kind, done.usage) == ("modality", Usage())
+        assert "[image image/gif, 106 bytes]" in done.failure.message
+        assert "takes text alone" in done.failure.message
+        with pytest.raises(CogstepError, match="takes text alone"):
+            runtime.count_tokens(request)
+        assert reply(runtime, ask(max_tokens=5)).failure is None

@@ -185,8 +185,8 @@ def test_nothing_raw_comes_of_any_value(door: Callable[..., Any], data: st.DataO
         (lambda: Agent(model(), features=["pan"]), "not 'pan'; did you mean 'plan'?"),
         (lambda: Agent(model(), fsync="always"), "fsync must be one of 'record', 'turn', 'never'"),
         (lambda: Agent(model()).set_mode("plann"), "did you mean 'plan'?"),  # type: ignore[arg-type]
-        (lambda: Agent(model()).run(5), "text must be a text, not 5"),  # type: ignore[call-overload]
-        (lambda: asyncio.run(AsyncAgent(model()).run(5)), "text must be a text, not 5"),  # type: ignore[call-overload]
+        (lambda: Agent(model()).run(5), "or a list of texts and images, not 5"),  # type: ignore[call-overload]
+        (lambda: asyncio.run(AsyncAgent(model()).run(5)), "or a list of texts and images, not 5"),  # type: ignore[call-overload]
         (lambda: resumed(polcy=DENY), "Agent.resume has no option 'polcy'"),
         (lambda: forked(polcy=DENY), "Agent.fork has no option 'polcy'; did you mean 'policy'?"),
         (lambda: opened(polcy=DENY), "AgentHost.open has no option 'polcy'; did you mean 'policy'?"),
