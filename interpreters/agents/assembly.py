@@ -91,6 +91,8 @@ def assemble(
     kept = given["state"]
     if kept is not None:
         check_state(kept)
+        if isinstance(system, str) and system:  # in place of what a function has made before
+            kept = evolve(kept, system=None)
     system, made = (system, None) if isinstance(system, str) else (recorded_system, prompting(system))
     fields = configured(given)
     if given["context_tokens"] is None:

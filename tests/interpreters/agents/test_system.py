@@ -344,6 +344,18 @@ def test_a_fork_keeps_the_one_of_its_turn_or_has_its_own(tmp_path: Path) -> None
     assert forked(foreign=True) == "two"  # it is the user's own all the same
 
 
+def test_a_state_keeps_it_until_the_program_says_another() -> None:
+    with Agent(FunctionModel(telling), system=Counting("one")) as agent:
+        agent.run("a")
+        kept = agent.state
+
+    def told(system: Any = "") -> str:
+        with Agent(FunctionModel(telling), system=system, state=kept) as agent:
+            return agent.run("b").text
+
+    assert [told(), told("mine"), told(Counting("two"))] == ["one", "mine", "two"]
+
+
 def test_a_secret_in_it_is_hidden_in_the_recording_and_the_model_is_given_it(tmp_path: Path) -> None:
     path = tmp_path / "s.jsonl"
     with Agent(FunctionModel(telling), system=lambda: f"The key is {KEY}.", journal=path) as agent:
