@@ -38,7 +38,7 @@ def plan_lines(plan: Plan) -> Iterator[str]:
 def is_shown(view: View, message: events.ToolMessage, content: str) -> bool:
     """Whether what a result says was shown by what it is the result of."""
     if message.name == "spawn_worker":
-        return content in view.reported
+        return any(text in content if text else not content for text in view.reported)
     return message.name in SHOWN_OTHERWISE and message.status == "ok"
 
 

@@ -14,6 +14,7 @@ from interpreters.program.asking import PlanAnswer
 from interpreters.testing.fakes import call
 from tests.interpreters.cli.processes import Cogstep, OnTerminal, scripted
 from tests.interpreters.cli.test_own_tools import MY_TOOLS
+from tests.interpreters.cli.test_waiting import signalled
 
 QUESTIONS: Any = [
     {"question": "How large?", "options": ["small", "large"]},
@@ -122,6 +123,32 @@ def test_questions_that_nobody_can_answer_wait_in_the_recording(here: Cogstep, t
 
     assert (done.returncode, done.stdout) == (0, "How large? small\nWhich colours? pink\n")
     assert replay(tmp_path / "s.jsonl").same
+
+
+KEPT = [
+    ("call('ask_user', questions=[{'question': 'How large?', 'options': ['s', 'l']}])", "words: ", "2\n", "l"),
+    ("call('submit_plan', steps=['look'])", "change: ", "y\n", "The plan is approved."),
+]
+
+
+@pytest.mark.parametrize(("asks", "prompt", "answer", "expected"), KEPT)
+@pytest.mark.parametrize(("name", "code"), [("SIGINT", 130), ("SIGTERM", 143)])
+def test_a_signal_at_a_question_or_a_plan_keeps_it(
+    asks: str, prompt: str, answer: str, expected: str, name: str, code: int, on_terminal: OnTerminal, tmp_path: Path
+) -> None:
+    """It is asked again at the resume; without a recording the turn is cancelled."""
+    script = f"replies = [{asks}]"
+    options = ("run", "?", "--no-tools", "--features", "questions,plan")
+    screen, ended = on_terminal(*options, "--record", "s.jsonl", command=scripted(script, signalled(name)))
+    assert (ended, "go on with: cogstep resume s.jsonl" in screen, "! cancelled" in screen) == (code, True, False)
+
+    done = scripted("replies = [lambda request: request.messages[-1].content]")
+    screen, ended = on_terminal("resume", "s.jsonl", command=done, typed=[(prompt, answer)])
+    assert (ended, expected in screen) == (0, True), screen
+    assert replay(tmp_path / "s.jsonl").same
+
+    screen, ended = on_terminal(*options, command=scripted(script, signalled(name)))
+    assert (ended, "! cancelled" in screen) == (code, True), screen
 
 
 def test_questions_without_a_terminal_and_a_recording_cancel_the_turn(here: Cogstep) -> None:
@@ -371,6 +398,22 @@ def test_what_a_worker_does_is_shown_behind_its_name_and_is_no_answer(here: Cogs
         "    and more",
         "← worker scout: It is an a.",
     ]
+
+
+def test_a_worker_that_fails_is_told_once(here: Cogstep) -> None:
+    """Its question is nobody's to answer; the result of the call that spawned it says no more."""
+
+    def reply(request: ModelRequest) -> Any:
+        newest = request.messages[-1]
+        if getattr(newest, "name", "") == "spawn_worker":
+            return "It failed."
+        return ONE if getattr(newest, "text", "") == "Ask" else call("spawn_worker", name="scout", objective="Ask")
+
+    options = ("--features", "workers,questions", "--no-tools")
+    done = here("run", "go", *options, replies=(reply for _ in range(9)))
+
+    assert (done.returncode, done.stdout) == (0, "It failed.\n")
+    assert done.stderr.count("did not answer") == 1, done.stderr
 
 
 # ------------------------------------------------------------------------------------------------ sampling and protocol

@@ -325,6 +325,12 @@ def failing_module(world: World, evil: str) -> None:
     world.cogstep("run", "Hi", "--tools", "bad:TOOLS")
 
 
+def odd_program(world: World, evil: str) -> None:
+    world.file("odd.py", f"AGENT = {{{evil!r}: 1}}")
+    sys.modules.pop("odd", None)
+    world.cogstep("run", "Hi", "--agent", "odd:AGENT")
+
+
 def asks(answers: str, *, on_terminal: bool = True) -> Callable[[World, str], None]:
     """Questions of the model with the text in them, asked on a terminal or left in a recording."""
 
@@ -489,6 +495,8 @@ SURFACES: dict[str, Surface] = {
     "run --tools of a module": Surface("line", says("run", "Hi", "--tools", "EVIL:EVIL")),
     "run --tools of no name": Surface("line", says("run", "Hi", "--tools", "json:EVIL")),
     "run --tools of a module that fails": Surface("line", failing_module),
+    "run --agent": Surface("line", says("run", "Hi", "--agent", "EVIL:EVIL")),
+    "run --agent with odd names": Surface("line", odd_program),
     "run --approve": Surface("line", says("run", "Hi", "--approve", "EVIL")),
     "run --features": Surface("line", says("run", "Hi", "--features", "EVIL")),
     "run --mode": Surface("line", says("run", "Hi", "--mode", "EVIL")),
