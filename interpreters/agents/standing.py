@@ -47,6 +47,7 @@ from cognition.phases import (
     Waiting,
 )
 
+AS_IT_WAS = "give the agent the features and hooks that it had then, or keep the state between turns"
 MADE_BY_HAND = "keep what agent.state gave, or make a state of messages by import_messages"
 
 
@@ -110,7 +111,12 @@ def in_flight_of(engine: CognitiveEngine, state: AgentState) -> dict[EffectId, E
             "state: a turn is open in it, and only an LLMEngine's can be gone on with; keep the state between turns, "
             "or record the session and resume it"
         )
-    decided = sorted(_effects(engine, state), key=lambda effect: parse_effect_id(effect.effect_id) or ())
+    hooks, known = engine.config.hooks, engine.effects
+    effects = list(_effects(engine, state))
+    for effect in effects:
+        if type(effect) not in known or (isinstance(effect, RunHook) and effect.point not in hooks):
+            raise ConfigError(f"state: it waits for a {type(effect).__name__}; {AS_IT_WAS}")
+    decided = sorted(effects, key=lambda effect: parse_effect_id(effect.effect_id) or ())
     return {effect.effect_id: effect for effect in decided}
 
 
@@ -159,6 +165,8 @@ def _effect_of(
                 for decision in draft.decisions:
                     if isinstance(decision, EFFECT_TYPES):
                         return evolve(decision, effect_id=effect_id)
+            if isinstance(status, AwaitingAnswer):
+                raise ConfigError(f"state: {call.name!r} waits for an answer in it; {AS_IT_WAS}")
             return CallTool(effect_id, call)
 
 

@@ -234,6 +234,10 @@ def _one_writer(make: Make) -> None:
         other = make(name)
         _require(other.lock(False) is False, "who was refused must not give free what another one has")
         other.close()
+        _require(recorder.lock(False) is False, "a recorder that has the place already does not get it twice")
+        look_again = make(name)
+        _require(look_again.lock(False) is False, "to ask for the place twice must not give it free")
+        look_again.close()
     with _writing(make, name) as recorder:
         recorder.append(2, _line(2), False)
     _in_a_process(lambda: _writes(make, name, 3))

@@ -37,6 +37,9 @@ class FileRecorder:
         Raises:
             JournalError: the file can't be opened or locked; says what to do.
         """
+        if self._file is not None and self._file.descriptor >= 0:  # by a session that was given the same recorder
+            return False
+        self._end = (-1, 0)
         self._file = file = self._opened(os.O_CREAT if new else 0)
         try:
             if not self._is_locked(file):

@@ -69,6 +69,8 @@ class Journal:
         self._files = self._recorder if isinstance(self._recorder, FileRecorder) else None
         """The same where it is a file, which does more than other recorders do."""
         self._process = os.getpid()
+        self._released = False
+        """The place is another session's, which may have it by the same recorder: it is not to be closed here."""
         self._fsync = fsync
         self._writing = threading.Lock()
         """Held while a record is written: by then the file is not closed, since its descriptor may be another's next.
@@ -156,10 +158,11 @@ class Journal:
 
     def _lock(self, otherwise: str, *, new: bool) -> None:
         locked = self._asked(partial(self._recorder.lock, new), "be opened for writing")
-        if locked is False and self._files is None:  # it may be a session's that nobody holds any more
+        if not locked and self._files is None:  # it may be a session's that nobody holds any more
             gc.collect()
             locked = self._asked(partial(self._recorder.lock, new), "be opened for writing")
-        if locked is not True:
+        if not locked:
+            self._released = True
             raise JournalLockedError(otherwise, path=self.path)
 
     def _asked(self, ask: Callable[[], T], what: str) -> T:
@@ -233,8 +236,9 @@ class Journal:
         # Looked at, not tried: an interrupt between a lock that was taken and the line that notes it leaves it taken.
         if not self._writing.locked():
             with self._writing:
-                if os.getpid() == self._process:  # else it is the parent's
-                    self._recorder.close()
+                if os.getpid() == self._process and not self._released:  # else it is the parent's, or another session's
+                    self._asked(self._recorder.close, "be closed")
+                    self._released = True
 
     def __enter__(self) -> Journal:
         return self

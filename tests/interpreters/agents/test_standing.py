@@ -34,7 +34,7 @@ from cognition import (
     from_data,
     to_data,
 )
-from cognition.phases import Acting, AwaitingApproval, CallSlot, ModelAttempt, Thinking
+from cognition.phases import Acting, AwaitingApproval, CallSlot, Hooked, ModelAttempt, Thinking
 from cognition.state import Counters, Window
 from cognition.testing.strategies import configs, inputs
 from cognition.testing.world import World, take
@@ -224,6 +224,23 @@ def test_a_turn_is_open_only_for_the_logic_that_opened_it() -> None:
         Agent(ScriptedModel([]), state=WAITING, engine=lambda config: EchoEngine())
     with Agent(ScriptedModel([]), state=IN_ORDER, engine=lambda config: EchoEngine()) as agent:
         assert agent.run("Hello").text == "Echo: Hello"
+
+
+def test_what_waits_needs_the_features_and_hooks_that_it_came_from() -> None:
+    """Else its answer would be none for this agent, and the turn would never end."""
+    case = CASES["a question"]
+    with Agent(ScriptedModel([case.call]), **options()) as agent:
+        agent.run("Go!")
+    with pytest.raises(ConfigError, match="'ask_user' waits for an answer in it; give the agent the features"):
+        Agent(ScriptedModel([]), state=agent.state)
+
+    hooked: dict[str, Any] = {"phase": Hooked(EffectId("1.0.0"), "user_message"), "counters": Counters(1, 0, 1, 1)}
+    state = AgentState(History((USER,)), **hooked)
+    for hooks in ({}, {"stop": lambda request: None}):
+        with pytest.raises(ConfigError, match="it waits for a RunHook; give the agent the features and hooks"):
+            Agent(ScriptedModel([]), state=state, hooks=hooks)
+    with Agent(ScriptedModel(["Hi."]), state=state, hooks={"user_message": lambda request: None}) as agent:
+        assert agent.go_on().text == "Hi."
 
 
 def test_a_fork_has_its_state_already(tmp_path: Path) -> None:

@@ -317,6 +317,23 @@ def test_what_waits_is_kept_by_a_recorder_and_answered_in_another_process(name: 
 
 
 @each_kind
+def test_two_sessions_that_are_given_one_recorder_are_kept_apart(kind: Make, tmp_path: Path) -> None:
+    """Who was refused closes nothing that the other one has."""
+    recorder = kind(tmp_path, "s")
+    with Agent(ScriptedModel(["One.", "Two."]), journal=recorder) as agent:
+        agent.run("1")
+        for other in (lambda: Agent(ScriptedModel([]), journal=recorder), lambda: Agent.resume(recorder, agent.model)):
+            with pytest.raises(JournalLockedError, match="another session"):
+                other()
+        assert agent.run("2").text == "Two."
+        with pytest.raises(JournalLockedError, match="another session"):
+            Agent.resume(kind(tmp_path, "s"), ScriptedModel([]))
+    with Agent.resume(recorder, ScriptedModel(["Three."])) as agent:
+        assert agent.run("3").text == "Three."
+    assert replay(recorder).raise_for_divergence().turns == 3
+
+
+@each_kind
 def test_one_session_writes_at_a_time_and_none_is_overwritten(kind: Make, tmp_path: Path) -> None:
     with Agent(ScriptedModel(["One."]), journal=kind(tmp_path, "s")) as agent:
         agent.run("1")
