@@ -23,11 +23,15 @@ from runtime.local.owner import Owner
 from runtime.local.real_models import check_allowed
 from runtime.models.specs import BackendName, Source, resolve
 from runtime.scheduling.owners import QUEUE_LIMIT
+from runtime.templates.chosen import NOTHING_CHOSEN, Chosen, choose
 
 if TYPE_CHECKING:
+    from cognition.parsing import FormatSpec
     from runtime.isolated.handles import IsolatedRuntime
     from runtime.local.engine import LocalEngine
     from runtime.local.handles import LocalRuntime
+else:  # it would make `import runtime` slow
+    FormatSpec = object
 
 
 @frozen
@@ -49,6 +53,8 @@ class LoadOptions(TypedDict, total=False):
     backend: BackendName | None
     context_tokens: int | None
     threads: int | None
+    template: str | Path | None
+    format: str | FormatSpec | None
     options: LlamaOptions | None
     queue_limit: int
     on_progress: OnProgress | None
@@ -80,6 +86,8 @@ def load_model(
     backend: BackendName | None = None,
     context_tokens: int | None = None,
     threads: int | None = None,
+    template: str | Path | None = None,
+    format: str | FormatSpec | None = None,
     options: LlamaOptions | None = None,
     queue_limit: int = QUEUE_LIMIT,
     on_progress: OnProgress | None = None,
@@ -95,6 +103,10 @@ def load_model(
             both: llama.cpp if it is installed, else MLX.
         context_tokens: the longest prompt and reply together; None is what the model was trained for, at most 8192.
         threads: for llama.cpp on a CPU; None is the number of physical cores, or one for a small model.
+        template: a chat template in place of the model's own: its Jinja2 text, or where it is, a ``.jinja`` file or
+            another model (a ``.gguf`` file, a directory, ``hf:owner/repo``).
+        format: how the model's replies are read, in place of what is derived from the template: the name of a written
+            format (``"hermes"``; ``cognition.parsing.FORMATS`` has them) or a ``FormatSpec``.
         options: more of llama.cpp's, such as the size of its cache, GPU layers and LoRA adapters.
         queue_limit: how many requests one agent may have waiting and running at a time, and eight times as many all of
             them together. What is submitted beyond that fails at once as ``rate_limit``, which an agent tries again.
@@ -107,6 +119,7 @@ def load_model(
         raise ModelSpecError(f"context_tokens must be at least 2, not {context_tokens}", spec=str(spec or ""))
     if queue_limit < 1:
         raise ModelSpecError(f"queue_limit must be at least 1, not {queue_limit}", spec=str(spec or ""))
+    chosen = choose(template, format, str(spec or ""))
     watch = _Watch()
     name = str(spec) if spec is not None else "small model"
 
@@ -116,11 +129,11 @@ def load_model(
     if isolate:
         settings = Isolation() if isolate is True else isolate
         return _load_isolated(
-            find, settings, context_tokens, threads, options, watch, name, on_progress, queue_limit=queue_limit
+            find, settings, context_tokens, threads, options, watch, name, on_progress, "", queue_limit, chosen
         )
 
     def load() -> LocalEngine:
-        return load_engine(find(), context_tokens, threads, options, watch.loading)
+        return load_engine(find(), context_tokens, threads, options, watch.loading, chosen)
 
     def step(engine: LocalEngine) -> bool:
         return engine.step(owner.wanted)
@@ -153,6 +166,7 @@ def _load_isolated(
     on_progress: OnProgress | None,
     module: str = "",
     queue_limit: int = QUEUE_LIMIT,
+    chosen: Chosen = NOTHING_CHOSEN,
 ) -> IsolatedRuntime:
     """The model is looked for here, and loaded in the child; ``module`` is another one than usual for it to run."""
     if sys.argv[1:2] == [FLAG]:
@@ -173,7 +187,7 @@ def _load_isolated(
         if options is not None:
             adapters = tuple(evolve(one, path=Path(os.path.abspath(one.path))) for one in options.adapters)
             whole = evolve(options, adapters=adapters)
-        return wire.Load(source.backend, path, settings.silence / 4, context_tokens, threads, whole)
+        return wire.Load(source.backend, path, settings.silence / 4, context_tokens, threads, whole, chosen)
 
     supervisor = Supervisor(prepare, settings, name=name, on_progress=watch.loading, module=module or CHILD)
     try:

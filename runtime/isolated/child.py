@@ -42,7 +42,7 @@ def main() -> NoReturn:
 def load(message: wire.Load, on_progress: Callable[[float], bool]) -> LocalEngine:
     """What is really loaded; tests have engines of their own."""
     source = Source(message.backend, Path(message.path))
-    return load_engine(source, message.context_tokens, message.threads, message.options, on_progress)
+    return load_engine(source, message.context_tokens, message.threads, message.options, on_progress, message.chosen)
 
 
 class Server:

@@ -15,6 +15,7 @@ from runtime.children.lines import NARROW, WIDE, ProtocolError, Refusal, check_u
 from runtime.llama.options import LlamaOptions
 from runtime.models.specs import BackendName
 from runtime.protocol import Done, ModelInfo
+from runtime.templates.chosen import NOTHING_CHOSEN, Chosen
 
 TO_CHILD = 1 << 28
 """Bytes of a line: a request holds a whole conversation."""
@@ -43,6 +44,7 @@ class Load:
     context_tokens: int | None = None
     threads: int | None = None
     options: LlamaOptions | None = None
+    chosen: Chosen = NOTHING_CHOSEN
 
 
 @frozen
@@ -220,6 +222,7 @@ def _check_done(done: Done) -> None:
 
 @cache
 def _resolved() -> None:
+    resolve_types(Chosen, localns={"FormatSpec": FormatSpec})
     resolve_types(ModelInfo, localns={"FormatSpec": FormatSpec})  # it imports that only for type checkers
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from runtime.errors import ModelOptionsError
 from runtime.local.real_models import check_allowed
+from runtime.templates.chosen import NOTHING_CHOSEN, Chosen
 
 if TYPE_CHECKING:
     from runtime.backend import Backend
@@ -21,6 +22,7 @@ def load_engine(
     threads: int | None,
     options: LlamaOptions | None,
     on_progress: Callable[[float], bool],
+    chosen: Chosen = NOTHING_CHOSEN,
 ) -> LocalEngine:
     """On the owner's thread. Backends are imported here and nowhere else."""
     check_allowed(f"load {source.path}")
@@ -44,7 +46,7 @@ def load_engine(
 
         backend = MlxBackend(source.path, context_tokens=context_tokens)
     try:
-        engine = LocalEngine(backend)
+        engine = LocalEngine(backend, chosen)
     except BaseException:
         backend.close()
         raise

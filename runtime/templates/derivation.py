@@ -39,6 +39,10 @@ from runtime.templates.probing import (
 )
 from runtime.templates.switches import Switch, find_switch
 
+NO_PLACE_FOR_TOOLS = "the chat template has no place for tools: the model is not told of them"
+NO_PLAIN_CONVERSATION = (
+    "the chat template refuses every conversation without tools: no request without them can be answered"
+)
 TOLD: Mapping[str, tuple[str, ...]] = {
     "granite": ("followed by a JSON list of tools used", "<|tool_call|>"),
     "lfm2": ("<|tool_list_start|>", "List of tools: ["),
@@ -129,6 +133,25 @@ class _Shown:
         )
 
 
+def read_as(found: Derived, spec: FormatSpec) -> Derived:
+    """What was found out about a template whose replies are read with another format: that of the program's choice."""
+    offered = NO_PLACE_FOR_TOOLS not in found.warnings
+    there = {
+        "system": "system" in found.features,
+        "thinking": spec.reasoning is not None,
+        "tools": spec.calls is not None and offered,
+        "thinking_option": "thinking_option" in found.features,
+    }
+    return evolve(
+        found,
+        spec=spec,
+        features=tuple(name for name, is_there in there.items() if is_there),
+        warnings=tuple(one for one in found.warnings if one in (NO_PLACE_FOR_TOOLS, NO_PLAIN_CONVERSATION)),
+        evidence=("the format was given",),
+        reasons=spec.reasoning is not None or found.reasons,
+    )
+
+
 def derive(apply: Apply, source: str) -> Derived:
     """Everything that can be found out about a template. What is not found is a warning.
 
@@ -190,7 +213,7 @@ def _is_known(spec: FormatSpec, known: FormatSpec) -> bool:
 
 def _warnings(prober: Prober, shown: _Shown, spec: FormatSpec, offered: bool) -> Iterator[str]:
     if prober.no_tools is None:
-        yield "the chat template refuses every conversation without tools: no request without them can be answered"
+        yield NO_PLAIN_CONVERSATION
     answers = [probe for probe in (shown.plain, shown.offered) if probe]
     if not shown.plain.read_with(spec) and _within_reasoning(shown.plain, spec):
         yield (
@@ -216,7 +239,7 @@ def _warnings(prober: Prober, shown: _Shown, spec: FormatSpec, offered: bool) ->
             "the chat template leaves calls out of the conversation: how the model writes them was judged by the prompt"
         )
     if not offered:
-        yield "the chat template has no place for tools: the model is not told of them"
+        yield NO_PLACE_FOR_TOOLS
 
 
 def _within_reasoning(plain: Probe, spec: FormatSpec) -> bool:

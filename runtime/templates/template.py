@@ -21,7 +21,7 @@ from runtime.errors import TemplateError, TemplateStoppedError
 from runtime.templates.apart import ApartTemplate
 from runtime.templates.compiled import CompiledTemplate, Renderer
 from runtime.templates.conversation import NO_TOOLS, Entry, OfferedTools, Shape, Undefined, entries, tool_entries
-from runtime.templates.derivation import Derived
+from runtime.templates.derivation import Derived, read_as
 from runtime.templates.forms import Forms, Kind, left_out
 from runtime.templates.known import is_known
 from runtime.templates.limits import Allowance, check_source, one_allowance
@@ -94,6 +94,7 @@ class ChatTemplate:
         size: of any one text in it, in characters.
         apart: whether it runs in a process of its own; None: unless it is known (see ``known``). A program that says
             False answers for the template: nothing but the count of its steps stops it then.
+        format: how replies are read; None: as is derived from the template.
 
     Raises:
         TemplateError: the source is no valid template.
@@ -112,12 +113,14 @@ class ChatTemplate:
         steps: int = STEPS,
         size: int = SIZE,
         apart: bool | None = None,
+        format: FormatSpec | None = None,
     ) -> None:
         check_source(source, bos_token, eos_token)
         self.source = source
         self._markers = Markers() if markers is None else markers
         self._shield = Shield(self._markers)
         self._offered = OfferedTools(self._shield)
+        self._format = format
         self.apart = not is_known(source) if apart is None else apart
         options: Any = {"bos_token": bos_token, "eos_token": eos_token, "now": now, "steps": steps, "size": size}
         self._preparing = Allowance()
@@ -125,7 +128,7 @@ class ChatTemplate:
             self._renderer: Renderer = (ApartTemplate if self.apart else CompiledTemplate)(source, **options)
             self._plain: ChatTemplate | None = None
             if without_tools is not None and without_tools != source:
-                self._plain = ChatTemplate(without_tools, markers=self._markers, apart=apart, **options)
+                self._plain = ChatTemplate(without_tools, markers=self._markers, apart=apart, format=format, **options)
 
     @contextmanager
     def _prepared(self) -> Iterator[None]:
@@ -235,7 +238,8 @@ class ChatTemplate:
     @cached_property
     def _derived(self) -> Derived:
         with self._prepared():
-            return self._renderer.derive()
+            found = self._renderer.derive()
+        return found if self._format is None else read_as(found, self._format)
 
     @cached_property
     def _forms(self) -> Forms:
