@@ -15,7 +15,8 @@ from runtime.templates.chosen import NOTHING_CHOSEN, choose
 from runtime.templates.template import FALLBACK_TEMPLATE, ChatTemplate
 from tests.runtime.asking import QUESTION, ask
 
-PLAIN = "{% for m in messages %}[{{ m.role }}]{{ m.content }}\n{% endfor %}{% if add_generation_prompt %}[assistant]{% endif %}"
+BEGUN = "{% if add_generation_prompt %}[assistant]{% endif %}"
+PLAIN = "{% for m in messages %}[{{ m.role }}]{{ m.content }}\n{% endfor %}" + BEGUN
 """It has no place for tools."""
 OWN = FormatSpec("own", calls=FORMATS["hermes"].calls, stops=("[user]",))
 
