@@ -50,7 +50,6 @@ from runtime.scheduling.plan import (
     take_back,
 )
 from runtime.scheduling.tokens import Tokens
-from runtime.templates.chosen import NOTHING_CHOSEN, Chosen
 from runtime.templates.limits import check_source, one_allowance
 from runtime.templates.markers import Markers, control_texts, format_markers
 from runtime.templates.prompt_tokens import PromptTokenizer
@@ -69,13 +68,8 @@ EMPTY = Failure("the prompt is empty: the template writes nothing for these mess
 class LocalEngine:
     """One model, and the replies that it is making."""
 
-    def __init__(self, backend: Backend, chosen: Chosen = NOTHING_CHOSEN) -> None:
+    def __init__(self, backend: Backend, format: FormatSpec | None = None) -> None:
         metadata = backend.metadata
-        if chosen.template is not None:
-            bos = None if metadata.template is None and metadata.backend == "mlx" else metadata.leading_bos
-            metadata = backend.metadata = evolve(
-                metadata, template=chosen.template, plain_template=chosen.plain_template, leading_bos=bos
-            )
         self._backend = backend
         source = FALLBACK_TEMPLATE if metadata.template is None else metadata.template
         check_source(source, metadata.bos_text, metadata.eos_text)
@@ -88,7 +82,7 @@ class LocalEngine:
             bos_token=metadata.bos_text,
             eos_token=metadata.eos_text,
             markers=markers,
-            format=chosen.format,
+            format=format,
         )
         self._tokenizer = PromptTokenizer(backend, markers)
         self._format_markers = format_markers(backend.special, written)

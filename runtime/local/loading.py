@@ -46,7 +46,8 @@ def load_engine(
 
         backend = MlxBackend(source.path, context_tokens=context_tokens)
     try:
-        engine = LocalEngine(backend, chosen)
+        backend.metadata = chosen.instead(backend.metadata)
+        engine = LocalEngine(backend, chosen.format)
     except BaseException:
         backend.close()
         raise

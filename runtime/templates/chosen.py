@@ -5,13 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from cognition.checking import nearest, shown
 from runtime.errors import ModelOptionsError
 
 if TYPE_CHECKING:
     from cognition.parsing import FormatSpec
+    from runtime.backend import Metadata
 
 
 @frozen
@@ -23,6 +24,14 @@ class Chosen:
     plain_template: str | None = None
     """That of conversations without tools and calls, where ``template`` is not for these too."""
     format: FormatSpec | None = None
+
+    def instead(self, found: Metadata) -> Metadata:
+        """What a model's files say, with the template that was given in place of theirs."""
+        if self.template is None:
+            return found
+        # As with a template of its own. MLX's fallback alone needs the first token from us.
+        bos = None if found.template is None and found.backend == "mlx" else found.leading_bos
+        return evolve(found, template=self.template, plain_template=self.plain_template, leading_bos=bos)
 
 
 NOTHING_CHOSEN = Chosen()

@@ -95,13 +95,39 @@ KINDS: dict[str, dict[str, Any]] = {
 """By what their caches hold, or weights; the last one is of a kind that mlx-lm makes no batches of."""
 
 
+FAMILIES: dict[str, dict[str, Any]] = {
+    "qwen3": KINDS["attention"],
+    "llama": {"model_type": "llama", "num_hidden_layers": 2, "rope_theta": 10_000.0},
+    "llama4": KINDS["chunks"],
+    "gemma2": {
+        "model_type": "gemma2",
+        "num_hidden_layers": 2,
+        "query_pre_attn_scalar": 16.0,
+        "attn_logit_softcapping": 50.0,
+        "final_logit_softcapping": 30.0,
+    },
+    "gemma3": KINDS["windows"],
+    "gpt_oss": {
+        "model_type": "gpt_oss",
+        "num_hidden_layers": 2,
+        "num_local_experts": 2,
+        "num_experts_per_tok": 1,
+        "sliding_window": 12,
+        "rope_theta": 10_000,
+        "rope_scaling": None,
+        "layer_types": ["sliding_attention", "full_attention"],
+    },
+}
+"""Those that docs/your-own-model.md speaks of."""
+
+
 def write_tiny_model(folder: Path, kind: str) -> Path:
     """The model's directory. The weights are large enough for the model to have opinions, and the same each time."""
     import mlx.core as mx
     from mlx.nn import quantize
     from mlx.utils import tree_flatten, tree_map
 
-    config = {**COMMON, **KINDS[kind]}
+    config = {**COMMON, **(KINDS | FAMILIES)[kind]}
     module = importlib.import_module(f"mlx_lm.models.{config['model_type']}")
     mx.random.seed(7)
     model = module.Model(module.ModelArgs.from_dict(config))
