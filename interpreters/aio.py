@@ -47,7 +47,7 @@ from interpreters.program.program import Program
 from interpreters.program.prompting import failed, prompt_text
 from interpreters.threads.offloading import awaited, to_its_end
 from interpreters.tools.context import ToolContext
-from interpreters.tools.tool import describe
+from interpreters.tools.failures import describe
 
 Work = Callable[[], Coroutine[Any, Any, Answered | None]]
 """Carries an effect out. Called by its task, since one that is cancelled before it begins would leave it unawaited."""

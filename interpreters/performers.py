@@ -60,7 +60,8 @@ from interpreters.program.later import LATER, Later, Postponable
 from interpreters.program.program import NEEDS_A_LOOP, Consulted, Program, consultation
 from interpreters.threads.offloading import awaited, in_thread
 from interpreters.tools.context import ToolContext
-from interpreters.tools.tool import LEFT, MEANT, describe, run_tool, run_tool_async
+from interpreters.tools.failures import describe
+from interpreters.tools.tool import LEFT, MEANT, run_tool, run_tool_async
 from runtime.awaiting import reading
 from runtime.scheduling.owners import owned_by
 

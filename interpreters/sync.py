@@ -49,7 +49,7 @@ from interpreters.program.later import LATER, Later
 from interpreters.program.program import NEEDS_A_LOOP, Program
 from interpreters.threads.pool import ThreadPool
 from interpreters.tools.context import ToolContext
-from interpreters.tools.tool import describe
+from interpreters.tools.failures import describe
 
 
 class SyncInterpreter(Interpreter):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from attrs import frozen
 
@@ -11,9 +11,13 @@ from cognition import AgentConfig, CogstepError, ModelReplied
 from cognition.strict_json import DECODER
 from cognition.text_protocol import read_text
 from interpreters.agents.results import RunResult
-from interpreters.tools.schema import Schema, problems, schema_of
-from interpreters.tools.tool import reasons, structured
+from interpreters.tools.refusals import problems_of
+from interpreters.tools.schema import DEEPEST, Schema, is_within, problems
+from interpreters.tools.shapes import Shapes
 from runtime.constrained.schema import read_checked
+
+if TYPE_CHECKING:
+    from interpreters.tools.full_check import FullCheck
 
 T = TypeVar("T")
 
@@ -46,7 +50,7 @@ class StructuredResult(RunResult, Generic[T]):
             AnswerError: it is no such value; says what is wrong with it.
         """
         self.raise_for_failure()
-        value: T = read_value(self.returns, self.text)
+        value: T = answer_type(self.returns).read(self.text)
         return value
 
     @property
@@ -55,29 +59,71 @@ class StructuredResult(RunResult, Generic[T]):
         return super().ok and not _wrong(self.returns, self.text)
 
 
-def read_value(kind: Any, text: str) -> Any:
-    """The value of a type that an answer is the JSON of.
+class AnswerType:
+    """A type that answers are asked for in: its schema, and how a value is read out of an answer's text.
 
     Raises:
-        AnswerError: it is none; says everything that is wrong with it.
+        ConfigError: JSON has no form for the type.
     """
-    try:
-        data = DECODER.decode(text)
-    except (ValueError, RecursionError) as error:
-        raise AnswerError(f"the answer is no JSON ({error}): {text[:200]!r}", text) from error
-    wrong = list(problems(data, schema_of(kind, "returns"), "the answer"))
-    if wrong:
-        raise AnswerError("; ".join(wrong), text)
-    try:
-        return structured(data, kind)
-    except Exception as error:  # a validator of the caller's own class said no, in whatever way it likes
-        raise AnswerError("; ".join(f"the answer {reason}" for reason in reasons(error)), text) from error
+
+    def __init__(self, kind: Any) -> None:
+        shapes = Shapes()
+        self._shape = shapes.of(kind, "returns")
+        self.schema: Schema = shapes.root(self._shape)
+        read_checked(self.schema, f"the type {getattr(kind, '__name__', kind)}")
+        self._full: FullCheck | None = None
+        if not is_within(self.schema):
+            from interpreters.tools.full_check import FullCheck
+
+            self._full = FullCheck(self.schema, "answers")
+
+    def read(self, text: str) -> Any:
+        """The value that an answer is the JSON of.
+
+        Raises:
+            AnswerError: it is none; says everything that is wrong with it.
+        """
+        try:
+            data = DECODER.decode(text)
+        except (ValueError, RecursionError) as error:
+            raise AnswerError(f"the answer is no JSON ({error}): {text[:200]!r}", text) from error
+        try:
+            wrong = list(problems(data, self.schema, "the answer"))
+            if not wrong and self._full is not None:
+                wrong = [f"the answer: {problem}" for problem in self._full.problems(data)]
+            if wrong:
+                raise AnswerError("; ".join(wrong), text)
+            return self._shape.value(data)
+        except AnswerError:
+            raise
+        except RecursionError as error:
+            raise AnswerError(f"the answer can't be read: {DEEPEST}", text) from error
+        except Exception as error:  # a validator of the caller's own class said no, in whatever way it likes
+            found = (f"the answer{place} is refused: {why}" for place, why in problems_of(error))
+            raise AnswerError("; ".join(found), text) from error
+
+
+_READ: dict[int, tuple[Any, AnswerType]] = {}
+MOST_READ = 64
+"""The number of types that are kept as they were read: some take milliseconds."""
+
+
+def answer_type(kind: Any) -> AnswerType:
+    """How answers of a type are read; kept for the next one. Raises as ``AnswerType``."""
+    known = _READ.get(id(kind))
+    if known is not None and known[0] is kind:
+        return known[1]
+    made = AnswerType(kind)
+    if len(_READ) >= MOST_READ:
+        _READ.clear()
+    _READ[id(kind)] = kind, made
+    return made
 
 
 def _wrong(kind: Any, text: str) -> str:
     """What is wrong with an answer; empty for nothing."""
     try:
-        read_value(kind, text)
+        answer_type(kind).read(text)
     except AnswerError as error:
         return str(error)
     return ""
@@ -102,11 +148,5 @@ def objection_to(kind: Any, config: AgentConfig) -> Callable[[ModelReplied], str
 
 
 def answer_schema(kind: Any) -> Schema:
-    """The schema that answers of this type follow.
-
-    Raises:
-        ConfigError: JSON has no form for the type.
-    """
-    schema = schema_of(kind, "returns")
-    read_checked(schema, f"the type {getattr(kind, '__name__', kind)}")
-    return schema
+    """The schema that answers of this type follow; raises as ``AnswerType``."""
+    return answer_type(kind).schema

@@ -16,7 +16,7 @@ from interpreters.cli.modules import called, load_named
 from interpreters.cli.programs import program_options
 from interpreters.recording.journal import Header, JournalReader
 from interpreters.tools.external import as_tools
-from interpreters.tools.schema import UNIONS
+from interpreters.tools.shapes import UNIONS
 from interpreters.tools.tool import Tool
 
 AnyTool = Tool[..., Any]

@@ -33,7 +33,8 @@ from interpreters.program.later import LATER
 from interpreters.program.program import Program
 from interpreters.tools.context import ToolContext
 from interpreters.tools.external import ExternalTool
-from interpreters.tools.tool import describe, is_async
+from interpreters.tools.failures import describe
+from interpreters.tools.tool import is_async
 
 if TYPE_CHECKING:
     import asyncio

@@ -28,7 +28,8 @@ from interpreters.program.later import LATER
 from interpreters.recording.recorder import Recorder
 from interpreters.recording.replaying import replay
 from interpreters.testing.fakes import ScriptedModel, call
-from interpreters.tools.tool import describe, tool
+from interpreters.tools.failures import describe
+from interpreters.tools.tool import tool
 
 Make = Callable[[str], Recorder]
 """Gives the recorder of a session by its name, as another program would make it."""

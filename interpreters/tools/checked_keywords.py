@@ -7,36 +7,26 @@ Those that match patterns are written anew, since the package matches with ``re`
 from __future__ import annotations
 
 import re
-import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextvars import ContextVar
-from datetime import date, datetime
-from decimal import Decimal, InvalidOperation, localcontext
-from functools import cache
+from functools import cache, partial
 from ipaddress import IPv4Address, IPv6Address
 from typing import Any
-from uuid import UUID
 
 from attrs import define, field
 
 from interpreters.tools.ecma import Pattern
+from interpreters.tools.judging import RULES, as_key, has_format, is_deep, is_multiple
 
 MOST_STEPS = 50_000
 """The most keywords that one check looks at, which takes about a quarter of a second."""
-
-DEEPEST_STACK = 0.7
-"""The share of Python's stack, its callers' included, that a check may use. The package's own data structures, which
-are native, end the process where the stack ends within them.
-"""
 
 PATTERN_SECONDS = 0.5
 """The seconds for all patterns of one check."""
 
 TOO_DEEP = "they are nested too deeply to be checked, or the schema refers to itself without end"
 
-DATE_TIME = re.compile(r"(\d{4}-\d\d-\d\d)[Tt ](\d\d:\d\d:\d\d)(?:\.\d+)?(?:[Zz]|[+-]\d\d:?\d\d)", re.ASCII)
-TIME = re.compile(r"\d\d:\d\d:\d\d(?:\.\d+)?(?:[Zz]|[+-]\d\d:?\d\d)?", re.ASCII)
 DURATION = re.compile(r"P(?!$)(?:\d+W|(?:\d+Y)?(?:\d+M)?(?:\d+D)?(?:T(?=\d)(?:\d+H)?(?:\d+M)?(?:\d+S)?)?)", re.ASCII)
 LABEL = r"[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
 HOSTNAME = re.compile(rf"{LABEL}(?:\.{LABEL})*\.?", re.ASCII)
@@ -61,7 +51,7 @@ class Budget:
         self.steps -= 1
         if self.steps < 0:
             raise SpentError("they can't be checked: the schema has too many alternatives for them")
-        if _deep():
+        if is_deep():
             raise SpentError(TOO_DEEP)
 
     def matches(self, pattern: str, text: str) -> bool:
@@ -78,15 +68,6 @@ class Budget:
             self.seconds -= time.monotonic() - began
             self.found[pattern, text] = known
         return known
-
-
-def _deep() -> bool:
-    """Whether the stack is nearly used up."""
-    try:
-        sys._getframe(int(sys.getrecursionlimit() * DEEPEST_STACK))
-    except ValueError:
-        return False
-    return True
 
 
 BUDGET: ContextVar[Budget] = ContextVar("budget")
@@ -187,16 +168,9 @@ def _evaluated(validator: Any, instance: Mapping[str, Any], schema: Any) -> set[
 
 
 def _multiple_of(validator: Any, step: Any, instance: Any, _schema: Any) -> Iterator[Any]:
-    """In decimals: 0.07 is a multiple of 0.01, which floating point denies."""
     if isinstance(instance, bool) or not isinstance(instance, int | float):
         return
-    with localcontext() as context:
-        context.prec = 5000
-        try:
-            fits = Decimal(str(instance)) % Decimal(str(step)) == 0
-        except InvalidOperation:  # an infinite number
-            fits = False
-    if not fits:
+    if not is_multiple(instance, step):
         yield _error(f"{instance!r} is not a multiple of {step!r}")
 
 
@@ -205,21 +179,10 @@ def _unique_items(_validator: Any, unique: Any, instance: Any, _schema: Any) -> 
     if unique and isinstance(instance, list):
         known: set[Any] = set()
         for number, one in enumerate(instance):
-            known.add(_as_key(one))
+            known.add(as_key(one))
             if len(known) <= number:
                 yield _error(f"{instance!r} has non-unique elements")
                 return
-
-
-def _as_key(value: Any) -> Any:
-    """A value as JSON compares it: 1 is 1.0, and not true; the order of members says nothing."""
-    if not isinstance(value, dict | list):
-        return (bool, value) if isinstance(value, bool) else value
-    if _deep():
-        raise SpentError(TOO_DEEP)
-    if isinstance(value, list):
-        return list, tuple(map(_as_key, value))
-    return dict, frozenset((name, _as_key(member)) for name, member in value.items())
 
 
 def _error(message: str) -> Any:
@@ -238,16 +201,13 @@ def formats() -> Any:
 
     checker = FormatChecker(formats=())
     rules: Mapping[str, Callable[[str], object]] = {
-        "date": lambda text: re.fullmatch(r"\d{4}-\d\d-\d\d", text, re.ASCII) and date.fromisoformat(text),
-        "date-time": _date_time,
-        "time": TIME.fullmatch,
+        **{name: partial(_is, name) for name in RULES},
         "duration": DURATION.fullmatch,
         "email": EMAIL.fullmatch,
         "hostname": HOSTNAME.fullmatch,
         "ipv4": IPv4Address,
         "ipv6": IPv6Address,
         "uri": URI.fullmatch,
-        "uuid": lambda text: len(text) == 36 and UUID(text),
     }
     for name, rule in rules.items():
         checker.checks(name, raises=ValueError)(_on_texts(rule))
@@ -258,6 +218,5 @@ def _on_texts(rule: Callable[[str], object]) -> Callable[[object], bool]:
     return lambda value: not isinstance(value, str) or bool(rule(value))
 
 
-def _date_time(text: str) -> object:
-    found = DATE_TIME.fullmatch(text)
-    return found and datetime.fromisoformat(f"{found[1]}T{found[2].replace(':60', ':59')}")
+def _is(name: str, text: str) -> bool:
+    return has_format(text, name)

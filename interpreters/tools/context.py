@@ -8,6 +8,14 @@ from typing import Generic, TypeVar
 Deps = TypeVar("Deps")
 
 
+class ToolError(Exception):
+    """Raised by a tool: its message goes to the model word for word."""
+
+
+class ToolRetry(ToolError):  # noqa: N818 - no error of the tool: it asks for something
+    """Raised by a tool to have the model try again: ``raise ToolRetry("the city must be in Europe")``."""
+
+
 class ToolCancelled(BaseException):
     """Raised by ``ToolContext.check`` to leave a tool whose call was cancelled.
 

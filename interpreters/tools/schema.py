@@ -1,35 +1,21 @@
-"""From Python types to JSON Schema, and what is wrong with a value under such a schema.
+"""What is wrong with a value under a JSON Schema of the kind that signatures have, in words for a model.
 
-The schema that the model sees is the one that its arguments are checked with, before cattrs makes values of them. So
+The schema that the model sees is the one that its arguments are checked with, before values are made of them. So
 nothing is coerced: ``"5"`` is no integer (``5.0`` is one, as JSON Schema says), and ``5`` is no text.
 """
 
 from __future__ import annotations
 
-import dataclasses
-import inspect
 import json
-import types
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from difflib import get_close_matches
-from enum import Enum
+from functools import cache
+from importlib.util import find_spec
 from math import isfinite
-from typing import (
-    Annotated,
-    Any,
-    Literal,
-    NotRequired,
-    Required,
-    Union,
-    get_args,
-    get_origin,
-    get_type_hints,
-    is_typeddict,
-)
+from typing import Any
 
-import attrs
-
-from cognition import ConfigError
+from interpreters.tools.judging import as_key, has_format, is_multiple
 
 Schema = dict[str, Any]
 
@@ -37,9 +23,6 @@ EXACT = 2.0**53
 """Up to which a float holds every whole number: what is written as ``1e30`` is none that a tool could count on."""
 
 SCALARS: dict[Any, str] = {str: "string", int: "integer", float: "number", bool: "boolean", type(None): "null"}
-ARRAYS: tuple[Any, ...] = (list, tuple, Sequence, Iterable, set, frozenset)
-OBJECTS: tuple[Any, ...] = (dict, Mapping)
-UNIONS: tuple[Any, ...] = (Union, types.UnionType)
 
 NAMES = {
     "string": "a text",
@@ -52,121 +35,121 @@ NAMES = {
 }
 """The types of JSON Schema in words for a model."""
 
+FORMATS = {
+    "date": "a date such as 2026-11-24",
+    "date-time": "a date and time such as 2026-11-24T17:30:00+01:00",
+    "time": "a time such as 17:30:00",
+    "uuid": "a UUID such as 123e4567-e89b-12d3-a456-426614174000",
+}
+"""The formats that are checked, in words for a model."""
 
-def schema_of(kind: Any, path: str, parents: tuple[Any, ...] = ()) -> Schema:
-    """The schema of a type.
+DECIMAL = "^-?[0-9]{1,100}(?:\\.[0-9]{1,100})?(?:[eE][+-]?[0-9]{1,3})?$"
+OWN_PATTERNS: Mapping[str, re.Pattern[str]] = {DECIMAL: re.compile(DECIMAL[:-1] + "\\Z")}
+"""Patterns that need no time limit, each with what matches it."""
+
+PATTERN_SECONDS = 0.5
+"""The seconds that one pattern may take for one text."""
+
+CHECKED = frozenset(
+    "type enum const anyOf oneOf allOf $ref items prefixItems minItems maxItems uniqueItems properties required "
+    "additionalProperties minProperties maxProperties minimum maximum exclusiveMinimum exclusiveMaximum multipleOf "
+    "minLength maxLength pattern format".split()
+)
+"""The keywords that are checked here."""
+
+SILENT = frozenset(
+    "$defs $schema $id $comment title description default examples deprecated readOnly writeOnly discriminator "
+    "contentMediaType contentEncoding".split()
+)
+"""The keywords that say nothing of values."""
+
+ELSEWHERE = frozenset({"duration", "email", "hostname", "ipv4", "ipv6", "uri"})
+"""The formats that only the whole check knows."""
+
+DEEPEST = "they are nested too deeply to be checked"
+
+
+def is_within(schema: Any) -> bool:
+    """Whether ``problems`` checks all that a schema says. Else it takes the whole check: see ``full_check``."""
+    waiting: list[Any] = [schema]
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, bool):
+            continue
+        if not one.keys() <= CHECKED | SILENT or not _is_simple(one):
+            return False
+        waiting += [one[key] for key in ("items", "additionalProperties") if key in one]
+        waiting += [part for key in ("anyOf", "oneOf", "allOf", "prefixItems") for part in one.get(key, ())]
+        waiting += [part for key in ("properties", "$defs") for part in one.get(key, {}).values()]
+    return True
+
+
+def _is_simple(schema: Schema) -> bool:
+    """Whether the keywords of one level have the forms that are known here."""
+    kind, pattern, place = schema.get("type", ""), schema.get("pattern"), schema.get("$ref", "#/$defs/")
+    known = isinstance(kind, str) and schema.get("format") not in ELSEWHERE
+    readable = pattern is None or pattern in OWN_PATTERNS or find_spec("regex") is not None
+    return known and readable and place.startswith("#/$defs/") and place.count("/") == 2
+
+
+def problems(
+    value: Any, schema: Schema, path: str = "", definitions: Mapping[str, Schema] | None = None
+) -> Iterator[str]:
+    """Everything that is wrong with a decoded JSON value, one readable line each.
 
     Raises:
-        ConfigError: a type that JSON has no form for; ``path`` says where it stands.
+        RecursionError: it is nested too deeply.
     """
-    origin, arguments = get_origin(kind), get_args(kind)
-    if origin is Annotated:
-        schema = schema_of(arguments[0], path, parents)
-        texts = [note for note in arguments[1:] if isinstance(note, str)]
-        return {**schema, "description": texts[0]} if texts else schema
-    if kind is Any or kind is inspect.Parameter.empty:
-        return {}
-    if kind is None or kind in SCALARS:
-        return {"type": SCALARS[type(None) if kind is None else kind]}
-    if origin is Literal:
-        return _choice(arguments, path)
-    if origin in UNIONS:
-        return {"anyOf": [schema_of(member, path, parents) for member in arguments]}
-    if isinstance(kind, type) and issubclass(kind, Enum):
-        return _choice([member.value for member in kind], path)
-    if origin is tuple and arguments and arguments[-1] is not Ellipsis:
-        items = [schema_of(item, f"{path}[{index}]", parents) for index, item in enumerate(arguments)]
-        return {"type": "array", "prefixItems": items, "minItems": len(items), "maxItems": len(items)}
-    if (origin or kind) in ARRAYS:
-        return {"type": "array", "items": schema_of(arguments[0], f"{path}[]", parents) if arguments else {}}
-    if (origin or kind) in OBJECTS:
-        return _mapping(arguments, path, parents)
-    fields = _fields(kind)
-    if fields is not None:
-        if kind in parents:
-            raise ConfigError(f"{path}: {_name(kind)} contains itself; a tool's arguments have to end somewhere")
-        return _object(fields, path, (*parents, kind))
-    raise ConfigError(
-        f"{path}: {_name(kind)} has no form in JSON; use str, int, float, bool, None, Literal, an Enum, list, tuple, "
-        "dict, or a class made with attrs, dataclass or TypedDict"
-    )
+    known = schema.get("$defs", {}) if definitions is None else definitions
+    if "$ref" in schema:
+        yield from problems(value, known[schema["$ref"].removeprefix("#/$defs/")], path, known)
+    if "allOf" in schema:
+        for part in schema["allOf"]:
+            yield from problems(value, part, path, known)
+    for keyword in ("anyOf", "oneOf"):
+        if keyword in schema:
+            yield from _of_options(value, schema[keyword], path, known, alone=keyword == "oneOf")
+    if not _has_type(value, schema.get("type")) or not _is_chosen(value, schema):
+        yield _expected(path, _expectation(schema, known), value)
+    elif isinstance(value, list):
+        yield from _array_problems(value, schema, path, known)
+    elif isinstance(value, dict):
+        yield from _object_problems(value, schema, path, known)
+    elif isinstance(value, str):
+        yield from _text_problems(value, schema, path)
+    elif isinstance(value, int | float) and not isinstance(value, bool):
+        yield from _number_problems(value, schema, path)
 
 
-def problems(value: Any, schema: Schema, path: str = "") -> Iterator[str]:
-    """Everything that is wrong with a decoded JSON value, one readable line each."""
-    if "anyOf" in schema:
-        options: list[Schema] = schema["anyOf"]
-        if not any(accepts(value, option) for option in options):
-            same_kind = [option for option in options if _has_type(value, option.get("type"))]
-            if len(same_kind) == 1:  # an object with a wrong field, say: name the field
-                yield from problems(value, same_kind[0], path)
-            else:
-                yield _expected(path, " or ".join(dict.fromkeys(_expectation(option) for option in options)), value)
+def accepts(value: Any, schema: Schema, definitions: Mapping[str, Schema] | None = None) -> bool:
+    return next(problems(value, schema, "", definitions), None) is None
+
+
+def _of_options(
+    value: Any, options: list[Any], path: str, known: Mapping[str, Schema], *, alone: bool
+) -> Iterator[str]:
+    fits = sum(accepts(value, _resolved(option, known), known) for option in options)
+    if fits == 1 or (fits and not alone):
         return
-    kind = schema.get("type")
-    if not _has_type(value, kind) or ("enum" in schema and not _is_one_of(value, schema["enum"])):
-        yield _expected(path, _expectation(schema), value)
-    elif kind == "array":
-        yield from _array_problems(value, schema, path)
-    elif kind == "object":
-        yield from _object_problems(value, schema, path)
+    if fits:
+        yield f"{path or 'the value'} may be only one of the things that it could be"
+        return
+    same_kind = [option for option in options if _has_type(value, _type_of(option, known))]
+    if len(same_kind) == 1:  # an object with a wrong field, say: name the field
+        yield from problems(value, same_kind[0], path, known)
+    else:
+        words = dict.fromkeys(_expectation(option, known) for option in options)
+        yield _expected(path, " or ".join(words), value)
 
 
-def accepts(value: Any, schema: Schema) -> bool:
-    return next(problems(value, schema), None) is None
+def _resolved(schema: Schema, known: Mapping[str, Schema]) -> Schema:
+    """What a schema that is only a reference leads to."""
+    return known[schema["$ref"].removeprefix("#/$defs/")] if schema.keys() == {"$ref"} else schema
 
 
-def _choice(values: Iterable[Any], path: str) -> Schema:
-    choices = list(values)
-    kinds = {SCALARS.get(type(value)) for value in choices}
-    if None in kinds or not choices:
-        raise ConfigError(f"{path}: choices have to be texts, numbers or truth values, not {choices!r}")
-    return {"type": kinds.pop(), "enum": choices} if len(kinds) == 1 else {"enum": choices}
-
-
-def _mapping(arguments: tuple[Any, ...], path: str, parents: tuple[Any, ...]) -> Schema:
-    if not arguments:
-        return {"type": "object"}
-    if arguments[0] is not str:
-        raise ConfigError(f"{path}: the keys of a JSON object are texts; use dict[str, ...]")
-    return {"type": "object", "additionalProperties": schema_of(arguments[1], f"{path}{{}}", parents)}
-
-
-def _object(fields: Mapping[str, tuple[Any, bool]], path: str, parents: tuple[Any, ...]) -> Schema:
-    properties = {name: schema_of(kind, f"{path}.{name}", parents) for name, (kind, _) in fields.items()}
-    required = [name for name, (_, is_required) in fields.items() if is_required]
-    needed: Schema = {"required": required} if required else {}
-    return {"type": "object", "properties": properties, **needed, "additionalProperties": False}
-
-
-def _fields(kind: Any) -> dict[str, tuple[Any, bool]] | None:
-    """Name, type and whether it is needed, for each field of an attrs class, dataclass or TypedDict; else None."""
-    if not isinstance(kind, type):
-        return None
-    if is_typeddict(kind):
-        total: frozenset[str] = getattr(kind, "__required_keys__", frozenset())
-        return {name: (_bare(hint), name in total) for name, hint in get_type_hints(kind, include_extras=True).items()}
-    if attrs.has(kind):
-        hints = get_type_hints(kind, include_extras=True)
-        made = [item for item in attrs.fields(kind) if item.init]
-        return {item.name: (hints.get(item.name, Any), item.default is attrs.NOTHING) for item in made}
-    if dataclasses.is_dataclass(kind):
-        hints = get_type_hints(kind, include_extras=True)
-        missing = dataclasses.MISSING
-        return {
-            item.name: (hints[item.name], item.default is missing and item.default_factory is missing)
-            for item in dataclasses.fields(kind)
-            if item.init
-        }
-    return None
-
-
-def _bare(hint: Any) -> Any:
-    return get_args(hint)[0] if get_origin(hint) in (Required, NotRequired) else hint
-
-
-def _name(kind: Any) -> str:
-    return kind.__name__ if isinstance(kind, type) else str(kind)
+def _type_of(schema: Schema, known: Mapping[str, Schema]) -> str | None:
+    kind: str | None = _resolved(schema, known).get("type")
+    return kind
 
 
 def _has_type(value: Any, kind: str | None) -> bool:
@@ -185,41 +168,119 @@ def _has_type(value: Any, kind: str | None) -> bool:
             return SCALARS.get(type(value)) == kind
 
 
-def _is_one_of(value: Any, choices: list[Any]) -> bool:
-    return any(value == choice and type(value) is type(choice) for choice in choices)
+def _is_chosen(value: Any, schema: Schema) -> bool:
+    choices: list[Any] = schema.get("enum", [])
+    if "const" in schema:
+        choices = [*choices, schema["const"]]
+    elif "enum" not in schema:
+        return True
+    return is_one_of(value, choices)
 
 
-def _array_problems(value: list[Any], schema: Schema, path: str) -> Iterator[str]:
-    prefix = schema.get("prefixItems")
-    if prefix is not None and len(value) != len(prefix):
-        yield _expected(path, f"a list of {len(prefix)}", value)
+def is_one_of(value: Any, choices: Iterable[Any]) -> bool:
+    """Whether a value is one of these, as JSON compares them."""
+    key = as_key(value)
+    return any(as_key(choice) == key for choice in choices)
+
+
+def _array_problems(value: list[Any], schema: Schema, path: str, known: Mapping[str, Schema]) -> Iterator[str]:
+    prefix, rest = schema.get("prefixItems", []), schema.get("items", True)
+    fewest, most = schema.get("minItems", 0), schema.get("maxItems", len(value))
+    if not fewest <= len(value) <= most or (rest is False and len(value) > len(prefix)):
+        yield _expected(path, f"a list of {_count(fewest, schema.get('maxItems'))}", value)
         return
+    if schema.get("uniqueItems") and len({as_key(item) for item in value}) < len(value):
+        yield _expected(path, "a list in which nothing stands twice", value)
     for index, item in enumerate(value):
-        yield from problems(item, prefix[index] if prefix is not None else schema.get("items", {}), f"{path}[{index}]")
+        part = prefix[index] if index < len(prefix) else rest
+        if isinstance(part, dict):
+            yield from problems(item, part, f"{path}[{index}]", known)
 
 
-def _object_problems(value: dict[str, Any], schema: Schema, path: str) -> Iterator[str]:
-    known: dict[str, Schema] = schema.get("properties", {})
-    rest = schema.get("additionalProperties", "properties" not in schema)
+def _count(fewest: int, most: int | None) -> str:
+    if most is None:
+        return f"at least {fewest}"
+    return f"{most}" if fewest == most else f"{fewest} to {most}" if fewest else f"at most {most}"
+
+
+def _object_problems(value: dict[str, Any], schema: Schema, path: str, known: Mapping[str, Schema]) -> Iterator[str]:
+    members: dict[str, Schema] = schema.get("properties", {})
+    rest = schema.get("additionalProperties", True)
     start = f"{path}." if path else ""
     for name in schema.get("required", ()):
         if name not in value:
             yield f"{start}{name} is missing"
+    if not schema.get("minProperties", 0) <= len(value) <= schema.get("maxProperties", len(value)):
+        wanted = _count(schema.get("minProperties", 0), schema.get("maxProperties"))
+        yield _expected(path, f"an object with {wanted} members", value)
     for name, item in value.items():
-        if name in known:
-            yield from problems(item, known[name], f"{start}{name}")
-        elif isinstance(rest, dict):
-            yield from problems(item, rest, f"{start}{name}")
-        elif not rest:
-            close = get_close_matches(name, known, n=1)
-            there = f"there are {', '.join(known)}" if known else "there are none"
+        part = members.get(name, rest)
+        if isinstance(part, dict):
+            yield from problems(item, part, f"{start}{name}", known)
+        elif not part:
+            close = get_close_matches(name, members, n=1)
+            there = f"there are {', '.join(members)}" if members else "there are none"
             yield f"{start}{name} is unknown; " + (f"did you mean {close[0]}?" if close else there)
 
 
-def _expectation(schema: Schema) -> str:
-    if "enum" in schema:
-        return "one of " + ", ".join(json.dumps(choice, ensure_ascii=False) for choice in schema["enum"])
-    return NAMES.get(schema.get("type", ""), "something else")
+def _text_problems(value: str, schema: Schema, path: str) -> Iterator[str]:
+    fewest, most = schema.get("minLength", 0), schema.get("maxLength")
+    if len(value) < fewest or (most is not None and len(value) > most):
+        yield _expected(path, f"a text of {_count(fewest, most)} characters", value)
+    pattern, shape = schema.get("pattern"), schema.get("format")
+    if pattern is not None and not _matches(pattern, value):
+        yield _expected(path, f"a text that matches {pattern}", value)
+    if shape in FORMATS and not has_format(value, shape):
+        yield _expected(path, FORMATS[shape], value)
+
+
+def _matches(pattern: str, text: str) -> bool:
+    own = OWN_PATTERNS.get(pattern)
+    if own is not None:
+        return own.match(text) is not None
+    try:
+        found: bool = compiled(pattern).found_in(text, PATTERN_SECONDS)
+    except TimeoutError:  # what can't be told in time does not fit
+        return False
+    return found
+
+
+@cache
+def compiled(pattern: str) -> Any:
+    """A pattern that can be matched with a time limit; raises UnreadablePatternError. Needs the package ``regex``."""
+    from interpreters.tools.ecma import Pattern
+
+    return Pattern(pattern)
+
+
+def _number_problems(value: float, schema: Schema, path: str) -> Iterator[str]:
+    low, above = schema.get("minimum"), schema.get("exclusiveMinimum")
+    high, below = schema.get("maximum"), schema.get("exclusiveMaximum")
+    wanted = [
+        (low is not None and value < low, f"at least {low}"),
+        (above is not None and value <= above, f"above {above}"),
+        (high is not None and value > high, f"at most {high}"),
+        (below is not None and value >= below, f"below {below}"),
+    ]
+    step = schema.get("multipleOf")
+    if step is not None and not is_multiple(value, step):
+        wanted.append((True, f"a multiple of {step}"))
+    for missed, words in wanted:
+        if missed:
+            yield _expected(path, words, value)
+
+
+def _expectation(schema: Schema, known: Mapping[str, Schema]) -> str:
+    schema = _resolved(schema, known)
+    if "enum" in schema or "const" in schema:
+        choices = schema.get("enum", [schema.get("const")])
+        return ("one of " if len(choices) > 1 else "") + ", ".join(
+            json.dumps(choice, ensure_ascii=False) for choice in choices
+        )
+    for keyword in ("anyOf", "oneOf"):
+        if keyword in schema:
+            return " or ".join(dict.fromkeys(_expectation(option, known) for option in schema[keyword]))
+    return FORMATS.get(schema.get("format", ""), NAMES.get(schema.get("type", ""), "something else"))
 
 
 def _expected(path: str, what: str, value: Any) -> str:

@@ -8,13 +8,15 @@ import re
 from collections.abc import Callable, Mapping
 from functools import partial
 from math import isfinite
-from typing import Any, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from cognition import ConfigError
 from interpreters.tools.context import ToolContext
-from interpreters.tools.schema import UNIONS, Schema, schema_of
+from interpreters.tools.pydantic_models import default_of, is_field
+from interpreters.tools.schema import Schema
+from interpreters.tools.shapes import UNIONS, Shape, Shapes
 
 SECTION = re.compile(r"(?:Args|Arguments|Parameters):\s*$")
 ARGUMENT = re.compile(r"\*{0,2}(\w+)\s*(?:\([^)]*\))?:\s*(.*)$")
@@ -25,18 +27,21 @@ class Parameter:
     """One argument of a tool."""
 
     name: str
-    kind: Any
-    """Its type, as annotated."""
+    shape: Shape
+    """Its type."""
     schema: Schema
     required: bool
     optional: bool
     """Whether None may be given though the schema doesn't say so, since it is the default."""
+    default: Any = None
+    fills_in: bool = False
+    """Whether the function can't be called without it, though it may be left out: pydantic's ``Field(3)``."""
 
 
 def parameters(
     function: Callable[..., Any], label: str, described: Mapping[str, str]
-) -> tuple[dict[str, Parameter], str | None]:
-    """The parameters that the model fills in, and the name of the one that takes the context."""
+) -> tuple[dict[str, Parameter], str | None, dict[str, Schema]]:
+    """The parameters that the model fills in, the name of the one that takes the context, and shared definitions."""
     try:
         hints = get_type_hints(_annotated(function), include_extras=True)
     except (NameError, TypeError, AttributeError) as error:
@@ -44,6 +49,7 @@ def parameters(
             f"tool {label!r}: an annotation can't be read ({error}); names in it have to be importable from the module"
         ) from error
     parameters: dict[str, Parameter] = {}
+    shapes = Shapes()
     context_name = None
     try:
         declarations = list(inspect.signature(function).parameters.items())
@@ -59,8 +65,8 @@ def parameters(
             raise ConfigError(f"{where}: models name their arguments; *args, **kwargs and '/' can't be filled in")
         if name not in hints:
             raise ConfigError(f"{where} has no type; write {name}: str, say")
-        parameters[name] = _parameter(name, kind, declared.default, where, described.get(name))
-    return parameters, context_name
+        parameters[name] = _parameter(shapes, name, kind, declared.default, where, described.get(name))
+    return parameters, context_name, shapes.definitions
 
 
 def is_method(function: Callable[..., Any]) -> bool:
@@ -84,15 +90,19 @@ def _annotated(function: Callable[..., Any]) -> Callable[..., Any]:
     return function if inspect.isroutine(function) else type(function).__call__
 
 
-def _parameter(name: str, kind: Any, default: Any, where: str, description: str | None) -> Parameter:
+def _parameter(shapes: Shapes, name: str, kind: Any, default: Any, where: str, description: str | None) -> Parameter:
+    fills_in = False
+    if is_field(default):  # ``n: int = Field(3, gt=0)``, as for pydantic's own functions
+        kind, default = Annotated[kind, default], default_of(default)
+        fills_in = default is not inspect.Parameter.empty
     required = default is inspect.Parameter.empty
-    shown = _without_none(kind) if default is None else kind
-    schema = schema_of(shown, where)
-    if description and "description" not in schema:
-        schema = {**schema, "description": description}
+    shape = shapes.of(_without_none(kind) if default is None else kind, where)
+    if description and not shape.told and "description" not in shape.schema:
+        shape = evolve(shape, told=description)
+    schema = shape.described()
     if not required and _has_a_json_form(default):
         schema = {**schema, "default": default}
-    return Parameter(name, kind, schema, required, default is None)
+    return Parameter(name, shape, schema, required, default is None, default, fills_in)
 
 
 def _has_a_json_form(default: Any) -> bool:
@@ -103,17 +113,20 @@ def _has_a_json_form(default: Any) -> bool:
 def _without_none(kind: Any) -> Any:
     """``Optional[str]`` with the default None is shown as a text that may be left out."""
     origin: Any = get_origin(kind)
+    if origin is Annotated:
+        return Annotated[(_without_none(get_args(kind)[0]), *kind.__metadata__)]
     if origin not in UNIONS:
         return kind
     members = tuple(member for member in get_args(kind) if member is not type(None))
     return functools.reduce(lambda left, right: left | right, members)
 
 
-def object_schema(parameters: Any) -> Schema:
+def object_schema(parameters: Any, definitions: Mapping[str, Schema]) -> Schema:
     listed: list[Parameter] = list(parameters)
     schema: Schema = {"type": "object", "properties": {item.name: item.schema for item in listed}}
     required = [item.name for item in listed if item.required]
-    return {**schema, "required": required} if required else schema
+    schema = {**schema, "required": required} if required else schema
+    return {**schema, "$defs": dict(definitions)} if definitions else schema
 
 
 def summary(text: str) -> str:

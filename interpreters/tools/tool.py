@@ -16,24 +16,23 @@ from __future__ import annotations
 
 import functools
 import inspect
-import json
 import logging
-import operator
 from collections.abc import Callable, Mapping
 from copy import copy
-from datetime import date, datetime
-from decimal import Decimal
-from enum import Enum
-from functools import partial
 from math import isfinite
-from pathlib import PurePath
-from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, get_args, get_origin, overload
-from uuid import UUID
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, overload
 
 from cognition import CallTool, ConfigError, ToolFailed, ToolReturned, ToolSpec
-from interpreters.tools.context import ToolCancelled, ToolContext
-from interpreters.tools.later import LATER
-from interpreters.tools.schema import UNIONS, Schema, accepts, problems, schema_of
+from interpreters.tools.context import (
+    ToolCancelled,
+    ToolContext,
+    ToolError as ToolError,
+    ToolRetry as ToolRetry,
+)
+from interpreters.tools.failures import describe as describe
+from interpreters.tools.refusals import problems_of
+from interpreters.tools.results import text_of
+from interpreters.tools.schema import DEEPEST, Schema, is_within, problems
 from interpreters.tools.signature import (
     context_name,
     described,
@@ -46,27 +45,12 @@ from interpreters.tools.signature import (
 from runtime.checking import checked_call
 
 if TYPE_CHECKING:
-    from cattrs import Converter
-
     from interpreters.tools.full_check import FullCheck
-
-# cattrs is imported at the first call of a tool: `cogstep --help` and programs that only declare tools never need it.
 
 LOG = logging.getLogger("cogstep")
 
 P = ParamSpec("P")
 R = TypeVar("R")
-
-AS_TEXT = (date, datetime, Decimal, PurePath, UUID)
-"""Values that stand in JSON as their text."""
-
-
-class ToolError(Exception):
-    """Raised by a tool: its message goes to the model word for word."""
-
-
-class ToolRetry(ToolError):  # noqa: N818 - no error of the tool: it asks for something
-    """Raised by a tool to have the model try again: ``raise ToolRetry("the city must be in Europe")``."""
 
 
 class Tool(Generic[P, R]):
@@ -98,11 +82,12 @@ class Tool(Generic[P, R]):
         label = name or str(getattr(function, "__name__", type(function).__name__))
         _check_timeout(label, timeout)
         text = inspect.getdoc(function) or ""
-        self._parameters, self._context_name = parameters(function, label, described(text))
+        self._parameters, self._context_name, definitions = parameters(function, label, described(text))
         told = summary(text) if description is None else description
-        schema = object_schema(self._parameters.values())
+        schema = object_schema(self._parameters.values(), definitions)
         self.spec = ToolSpec(label, told, schema, read_only, idempotent, approval)
         self._required = frozenset(item.name for item in self._parameters.values() if item.required)
+        self._defaults = {item.name: item.default for item in self._parameters.values() if item.fills_in}
         # Which names there have to be and may be; what stands under them is checked one by one.
         self._names: Schema = {
             **self.spec.parameters,
@@ -112,6 +97,8 @@ class Tool(Generic[P, R]):
         self._derived = self.spec.parameters
         """The schema made of the signature, at first; where another one was put into ``spec``, ``_full`` is of that."""
         self._full: FullCheck | None = None
+        if not is_within(schema):
+            self._full = self._full_check()
         functools.update_wrapper(self, function)
 
     @staticmethod
@@ -217,25 +204,32 @@ class Tool(Generic[P, R]):
         """
         self.prepare()
         check_finite(arguments, self.spec.name)
-        found: list[str] = [] if self._full is None else self._full.problems(dict(arguments))
-        values: dict[str, Any] = {}
-        for name, value in arguments.items():
-            parameter = self._parameters.get(name)
-            if parameter is None or (value is None and parameter.optional):
-                values[name] = value
-                continue
-            wrong = list(problems(value, parameter.schema, name))
-            if wrong:
-                found += wrong
-                continue
-            try:
-                values[name] = structured(value, parameter.kind)
-            except Exception as error:  # a validator of the caller's own class said no, in whatever way it likes
-                found += [f"{name} {problem}" for problem in reasons(error)]
-        if not (self._required <= arguments.keys() <= self._parameters.keys()):
-            found += problems(dict(arguments), self._names)
+        found: list[str] = (
+            [] if self._full is None else self._full.problems(_without_nothing(arguments, self._parameters))
+        )
+        values: dict[str, Any] = dict(self._defaults)
+        try:
+            for name, value in arguments.items():
+                parameter = self._parameters.get(name)
+                if parameter is None or (value is None and parameter.optional):
+                    values[name] = value
+                    continue
+                wrong = list(problems(value, parameter.schema, name, self.spec.parameters.get("$defs", NO_DEFINITIONS)))
+                if wrong:
+                    found += wrong
+                    continue
+                try:
+                    values[name] = parameter.shape.value(value)
+                except RecursionError:
+                    raise
+                except Exception as error:  # a validator of the caller's own class said no, in whatever way it likes
+                    found += [f"{name}{place} is refused: {text}" for place, text in problems_of(error)]
+            if not (self._required <= arguments.keys() <= self._parameters.keys()):
+                found += problems(dict(arguments), self._names)
+        except RecursionError:
+            found.append(DEEPEST)
         if found:
-            raise ToolError(f"wrong arguments for {self.spec.name}: {'; '.join(found)}")
+            raise ToolError(f"wrong arguments for {self.spec.name}: {'; '.join(dict.fromkeys(found))}")
         return values
 
 
@@ -272,6 +266,18 @@ class SchemaTool(Tool[..., Any]):
         if wrong := self._full.problems(given):
             raise ToolError(f"wrong arguments for {self.spec.name}: {'; '.join(wrong)}")
         return given
+
+
+NO_DEFINITIONS: Mapping[str, Schema] = {}
+
+
+def _without_nothing(arguments: Mapping[str, Any], parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments without each null that may stand for one that is left out."""
+    return {
+        name: value
+        for name, value in arguments.items()
+        if value is not None or name not in parameters or not parameters[name].optional
+    }
 
 
 HARMLESS = frozenset({str, int, bool, type(None)})
@@ -395,82 +401,3 @@ def _failed(effect: CallTool, error: BaseException) -> ToolFailed:
             return ToolFailed(effect.effect_id, LEFT)
         case _:
             return ToolFailed(effect.effect_id, describe(error))
-
-
-def describe(error: BaseException) -> str:
-    """What an exception says, with its type where the message alone would say nothing: ``KeyError: 'name'``."""
-    if isinstance(error, OSError) and error.strerror:
-        return f"{error.strerror}: {error.filename}" if error.filename is not None else error.strerror
-    message = str(error.args[0]) if isinstance(error, KeyError) and error.args else str(error)
-    if " " in message.strip():
-        return message
-    return f"{type(error).__name__}: {message}" if message else type(error).__name__
-
-
-def text_of(value: Any, name: str) -> str:
-    """A result as text for the model: a text as it is, everything else as JSON.
-
-    Raises:
-        ToolError: JSON has no form for it.
-    """
-    if isinstance(value, str):
-        return value
-    if value is LATER:
-        raise ToolError(f"{name} can't answer later; give the agent a ToolSpec in its place, and hand the result in")
-    if type(value) is int:  # the commonest of the others, and three times as fast as through JSON
-        return str(value)
-    try:
-        if not isinstance(value, int | float | bool | None):
-            value = _converter().unstructure(value)
-        return json.dumps(value, ensure_ascii=False, default=_plain, allow_nan=False)
-    except (TypeError, ValueError, RecursionError) as error:
-        raise ToolError(f"{name} returned a value that has no form in JSON: {error}") from error
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, AS_TEXT):
-        return str(value)
-    if isinstance(value, Enum):
-        return value.value
-    if isinstance(value, set | frozenset):
-        return list(value)
-    raise TypeError(f"{type(value).__name__} is no JSON value")
-
-
-def structured(data: Any, kind: Any) -> Any:
-    """The value of a type that JSON data stands for, once its schema has let the data pass."""
-    return _converter().structure(data, kind)
-
-
-def reasons(error: BaseException) -> list[str]:
-    """What a class's own validator had against a value."""
-    if isinstance(error, BaseExceptionGroup):
-        return [reason for inner in error.exceptions for reason in reasons(inner)]
-    return [f"is refused: {describe(error)}"]
-
-
-@functools.cache
-def _converter() -> Converter:
-    """Makes values of arguments that the schema has accepted, so that what is left to it can't be misread."""
-    from cattrs import Converter
-
-    converter = Converter()
-
-    def union(value: Any, kind: Any) -> Any:
-        if value is None:
-            return None
-        for member in get_args(kind):
-            if accepts(value, schema_of(member, "")):
-                return converter.structure(value, member)
-        raise TypeError(f"no member of {kind} takes {value!r}")  # the schema has let it pass, so that one does
-
-    def number(value: Any, _: Any) -> Any:
-        """A whole number that no float holds stays one: a function that takes floats takes it too."""
-        made = float(value)
-        return made if made == value else value
-
-    converter.register_structure_hook(float, number)
-    converter.register_structure_hook_func(lambda kind: get_origin(kind) in UNIONS, union)
-    for kind in (Any, None, type(None)):
-        converter.register_structure_hook_func(partial(operator.is_, kind), lambda value, _: value)
-    return converter

@@ -25,19 +25,23 @@ from runtime.constrained.ecma import (
 
 ANYTHING = "(?s:.*)"
 
+YEAR = "(?:000[1-9]|00[1-9][0-9]|0[1-9][0-9]{2}|[1-9][0-9]{3})"
+BY_FOUR = "(?:0[48]|[2468][048]|[13579][26])"
+LEAP_YEAR = f"(?:[0-9]{{2}}{BY_FOUR}|{BY_FOUR}00)"
 DATE = (
-    "[0-9]{4}-(?:(?:0[13578]|1[02])-(?:0[1-9]|[12][0-9]|3[01])|(?:0[469]|11)-(?:0[1-9]|[12][0-9]|30)"
-    "|02-(?:0[1-9]|1[0-9]|2[0-8]))"
-).replace("[0-9]{4}", "(?:[1-9][0-9]{3})")
-TIME = "(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](?:\\.[0-9]{1,6})?(?:Z|[+-](?:[01][0-9]|2[0-3]):[0-5][0-9])"
+    f"(?:{YEAR}-(?:(?:0[13578]|1[02])-(?:0[1-9]|[12][0-9]|3[01])|(?:0[469]|11)-(?:0[1-9]|[12][0-9]|30)"
+    f"|02-(?:0[1-9]|1[0-9]|2[0-8]))|{LEAP_YEAR}-02-29)"
+)
+CLOCK = "(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](?:\\.[0-9]{1,6})?"
+OFFSET = "(?:Z|[+-](?:[01][0-9]|2[0-3]):[0-5][0-9])"
 OCTET = "(?:25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])"
 LABEL = "[A-Za-z0-9](?:[A-Za-z0-9-]{0,30}[A-Za-z0-9])?"
 HEX = "[0-9a-fA-F]"
 
 FORMATS: Mapping[str, str] = {
     "date": DATE,
-    "time": TIME,
-    "date-time": f"{DATE}T{TIME}",
+    "time": f"{CLOCK}{OFFSET}?",
+    "date-time": f"{DATE}T{CLOCK}{OFFSET}",
     "duration": "P(?:[0-9]{1,6}W|(?:[0-9]{1,6}D(?:T[0-9]{1,6}H)?|[0-9]{1,6}Y)|T(?:[0-9]{1,6}[HMS]))",
     "email": f"[A-Za-z0-9_+-]{{1,32}}(?:\\.[A-Za-z0-9_+-]{{1,32}}){{0,3}}@{LABEL}(?:\\.{LABEL}){{1,4}}",
     "hostname": f"{LABEL}(?:\\.{LABEL}){{0,4}}",
@@ -46,9 +50,8 @@ FORMATS: Mapping[str, str] = {
     "uuid": f"{HEX}{{8}}-{HEX}{{4}}-{HEX}{{4}}-{HEX}{{4}}-{HEX}{{12}}",
     "uri": f"[a-z][a-z0-9+-]{{1,15}}://{LABEL}(?:\\.{LABEL}){{0,4}}(?::[1-9][0-9]{{1,3}})?(?:/[A-Za-z0-9_.~-]{{0,40}}){{0,8}}",
 }
-"""Formats of strings with what is allowed for them: the usual forms, all valid by the format's own standard.
-
-Dates leave out the 29th of February, which is not in every year.
+"""Formats of strings with what is allowed for them: the usual forms, all valid by the format's own standard, but for a
+time of day, which may have no offset.
 """
 
 MOST_ROWS = 64

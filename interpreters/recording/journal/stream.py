@@ -7,7 +7,7 @@ from contextlib import suppress
 
 from interpreters.recording.journal.errors import JournalError
 from interpreters.recording.recorder import Recorder, path_of
-from interpreters.tools.tool import describe
+from interpreters.tools.failures import describe
 
 
 class LineStream:

@@ -38,7 +38,7 @@ from interpreters.recording.journal.payloads import LARGE, Payloads
 from interpreters.recording.journal.reading import JournalReader
 from interpreters.recording.journal.seals import begun, key_for_writing, said_of
 from interpreters.recording.recorder import Recorder, Where, path_of
-from interpreters.tools.tool import describe
+from interpreters.tools.failures import describe
 from runtime.files import reason_about
 
 if TYPE_CHECKING:

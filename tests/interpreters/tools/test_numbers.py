@@ -26,7 +26,8 @@ from interpreters import Agent, tool
 from interpreters.agents.answers import AnswerError
 from interpreters.testing.fakes import ScriptedModel
 from interpreters.tools.context import ToolContext
-from interpreters.tools.tool import Tool, ToolError, text_of
+from interpreters.tools.results import text_of
+from interpreters.tools.tool import Tool, ToolError
 
 NO_NUMBERS = [
     "NaN",

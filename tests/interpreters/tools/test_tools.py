@@ -5,9 +5,10 @@ import enum
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import PurePosixPath
-from typing import Annotated, Any, Literal, NotRequired, TypedDict
+from typing import Annotated, Any, Literal, NamedTuple, NotRequired, TypedDict
 
 import attrs
 import jsonschema
@@ -17,7 +18,8 @@ from hypothesis import given, strategies as st
 from cognition import CallTool, ConfigError, EffectId, ToolCall, ToolFailed, ToolReturned
 from interpreters import Tool, ToolContext, ToolError, ToolRetry, tool
 from interpreters.tools.context import ToolCancelled
-from interpreters.tools.schema import problems, schema_of
+from interpreters.tools.schema import problems
+from interpreters.tools.shapes import schema_of
 from interpreters.tools.tool import LEFT, run_tool
 
 
@@ -43,6 +45,11 @@ class Options(TypedDict):
     name: NotRequired[str]
 
 
+class Row(NamedTuple):
+    n: int
+    point: Point
+
+
 @attrs.frozen
 class Positive:
     value: int = attrs.field(validator=attrs.validators.gt(0))
@@ -50,7 +57,7 @@ class Positive:
 
 @attrs.frozen
 class Endless:
-    child: "Endless | None" = None
+    child: "Endless"
 
 
 TYPES: tuple[Any, ...] = (
@@ -333,6 +340,10 @@ def test_a_validator_of_the_class_is_asked_too() -> None:
         ({"a": Point(1)}, '{"a": {"x": 1, "y": 0}}'),
         (Colour.RED, '"red"'),
         (PurePosixPath("a/b"), '"a/b"'),
+        (Row(1, Point(2)), '{"n": 1, "point": {"x": 2, "y": 0}}'),
+        (Line(Point(1), "a"), '{"start": {"x": 1, "y": 0}, "label": "a"}'),
+        (datetime(2026, 11, 24, 17, tzinfo=UTC), '"2026-11-24T17:00:00+00:00"'),
+        ({1, 2}, "[1, 2]"),
     ],
 )
 def test_results_become_text(value: Any, expected: str) -> None:

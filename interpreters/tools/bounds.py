@@ -1,0 +1,242 @@
+"""Bounds in ``Annotated[...]``: what annotated-types and pydantic's ``Field`` say, as keywords of JSON Schema.
+
+What a schema has no keyword for (a predicate, the bounds of a date) is told in its description in words, and checked
+once the value is made. Neither package is imported: who annotates with them has done that.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from datetime import date, datetime, time
+from decimal import Decimal
+from functools import partial
+from math import isfinite, isnan
+from typing import Any
+
+from attrs import define, field
+
+from cognition import ConfigError
+from interpreters.tools.schema import Schema, compiled
+
+Test = Callable[[Any], bool]
+
+ORDER: Mapping[str, tuple[str, str, Callable[[Any, Any], bool], str]] = {
+    "gt": ("exclusiveMinimum", "Gt", operator.gt, "after"),
+    "ge": ("minimum", "Ge", operator.ge, "not before"),
+    "lt": ("exclusiveMaximum", "Lt", operator.lt, "before"),
+    "le": ("maximum", "Le", operator.le, "not after"),
+}
+"""For each bound of an order its keyword, its class, the comparison, and the word for dates and times."""
+
+SIZES: Mapping[str, Mapping[str, str]] = {
+    "text": {"min_length": "minLength", "max_length": "maxLength"},
+    "array": {"min_length": "minItems", "max_length": "maxItems"},
+    "object": {"min_length": "minProperties", "max_length": "maxProperties"},
+}
+"""The keywords of lengths, by what has one."""
+
+LOW = frozenset({"minimum", "exclusiveMinimum", "minLength", "minItems", "minProperties"})
+
+MOMENTS = (date, datetime, time)
+
+
+@define
+class Notes:
+    """What the notes of one ``Annotated`` say."""
+
+    description: str = ""
+    bounds: list[tuple[str, Any]] = field(factory=list)
+    """Each a name of annotated-types' (``gt``, ``multiple_of``, ``min_length``, ``pattern``) with its value."""
+    tests: list[tuple[str, Test]] = field(factory=list)
+    """Predicates, each with its words."""
+    foreign: bool = False
+    """Whether there is something of pydantic's that only pydantic can carry out."""
+
+
+def read_notes(given: Iterable[Any], path: str) -> Notes:
+    """The notes of an ``Annotated``; what is none of a bound or a description is read over, as Python has it.
+
+    Raises:
+        ConfigError: a bound can't be checked.
+    """
+    notes = Notes()
+    for note in given:
+        _read(note, notes, path)
+    return notes
+
+
+def _read(note: Any, notes: Notes, path: str) -> None:
+    kind = type(note)
+    if isinstance(note, str):
+        notes.description = notes.description or note
+    elif any(base.__module__.partition(".")[0] == "pydantic" for base in kind.__mro__):
+        _read_pydantic(note, notes, path)
+    elif any(base.__module__ == "annotated_types" for base in kind.__mro__):
+        _read_annotated_types(note, notes, path)
+    elif kind.__name__ == "Doc" and isinstance(getattr(note, "documentation", None), str):
+        notes.description = notes.description or note.documentation
+    elif hasattr(note, "__get_pydantic_core_schema__"):
+        notes.foreign = True
+
+
+def _read_annotated_types(note: Any, notes: Notes, path: str) -> None:
+    name = type(note).__name__
+    given = {
+        one: getattr(note, one) for one in (*ORDER, "multiple_of", "min_length", "max_length") if hasattr(note, one)
+    }
+    if name == "Predicate":
+        words = getattr(note.func, "__name__", "")
+        told = words if words.isidentifier() else "a condition of the program's"
+        notes.tests.append((f"has to satisfy {told}", note.func))
+    elif name == "Unit":
+        notes.description = notes.description or f"in {note.unit}"
+    elif name in ("DocInfo", "doc"):
+        notes.description = notes.description or note.documentation
+    elif given:
+        notes.bounds += [(one, value) for one, value in given.items() if value is not None]
+    elif isinstance(note, Iterable):  # a group that somebody made
+        for one in note:
+            _read(one, notes, path)
+    else:
+        raise ConfigError(f"{path}: {name} can't be told in a JSON Schema, and would not be checked; leave it out")
+
+
+PYDANTIC_BOUNDS = frozenset({*ORDER, "multiple_of", "min_length", "max_length", "pattern"})
+SAYS_LITTLE = frozenset({"strict", "allow_inf_nan", "union_mode", "regex_engine"})
+"""What of pydantic's says nothing more here: nothing is coerced, and JSON has no infinite number."""
+
+
+def _read_pydantic(note: Any, notes: Notes, path: str) -> None:
+    name = type(note).__name__
+    if name == "FieldInfo":
+        notes.description = notes.description or note.description or ""
+        for one in note.metadata:
+            _read(one, notes, path)
+        if any(
+            getattr(note, one, None) is not None for one in ("discriminator", "validation_alias", "json_schema_extra")
+        ):
+            notes.foreign = True
+        return
+    said = {one: value for one, value in vars(note).items() if value is not None and not one.startswith("_")}
+    known = name in ("PydanticGeneralMetadata", "_PydanticGeneralMetadata", "StringConstraints", "Strict")
+    more = {one for one, value in said.items() if one not in PYDANTIC_BOUNDS | SAYS_LITTLE and value is not False}
+    if not known or more:
+        notes.foreign = True
+        return
+    notes.bounds += [(one, value) for one, value in said.items() if one in PYDANTIC_BOUNDS]
+
+
+@define
+class Applied:
+    """What bounds come to for one type."""
+
+    keywords: Schema = field(factory=dict)
+    tests: list[tuple[str, Test]] = field(factory=list)
+
+
+def takes(bound: str, sort: str) -> bool:
+    """Whether a bound says something of a ``number``, ``text``, ``array``, ``object`` or ``moment``."""
+    if bound in ORDER:
+        return sort in ("number", "moment")
+    return sort == "number" if bound == "multiple_of" else sort == "text" if bound == "pattern" else sort in SIZES
+
+
+def applied(bounds: Iterable[tuple[str, Any]], sort: str, before: Schema, path: str) -> Applied:
+    """What bounds come to for something of a sort that has the keywords ``before``.
+
+    Raises:
+        ConfigError: a bound is of another type than what it bounds, or no value is left.
+    """
+    made = Applied()
+    for bound, value in bounds:
+        if bound == "pattern":
+            text = value if isinstance(value, str) else value.pattern
+            if "pattern" in made.keywords or "pattern" in before:
+                made.keywords["allOf"] = [*made.keywords.get("allOf", ()), {"pattern": text}]
+            else:
+                made.keywords["pattern"] = text
+            _check_pattern(text, path)
+        elif sort == "moment":
+            _, name, compare, word = ORDER[bound]
+            if not isinstance(value, MOMENTS):
+                raise ConfigError(f"{path}: {name} needs a date or time, not {value!r}")
+            made.tests.append((f"{word} {value.isoformat()}", partial(_compares, compare, value)))
+        else:
+            keyword = SIZES[sort][bound] if sort in SIZES else ORDER[bound][0] if bound in ORDER else "multipleOf"
+            _tighten(
+                made.keywords, keyword, _size(value, path) if sort in SIZES else _number(value, bound, path), before
+            )
+    _check_room({**before, **made.keywords}, path)
+    return made
+
+
+def _compares(compare: Callable[[Any, Any], bool], to: Any, value: Any) -> bool:
+    return bool(compare(value, to))
+
+
+def _tighten(keywords: Schema, keyword: str, value: float | None, before: Schema) -> None:
+    if value is None:
+        return
+    known = keywords.get(keyword, before.get(keyword))
+    if keyword == "multipleOf" and known is not None and known != value:
+        keywords["allOf"] = [*keywords.get("allOf", ()), {keyword: value}]
+        return
+    tighter = max if keyword in LOW else min
+    keywords[keyword] = value if known is None else tighter(known, value)
+
+
+def _size(value: Any, path: str) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise ConfigError(f"{path}: a length is a whole number from 0 on, not {value!r}")
+    return value
+
+
+def _number(value: Any, bound: str, path: str) -> float | None:
+    """A bound as JSON has it; None for one that says nothing."""
+    if isinstance(value, bool) or not isinstance(value, int | float | Decimal) or isnan(value):
+        raise ConfigError(f"{path}: {bound} needs a number, not {value!r}")
+    if bound == "multiple_of" and (value <= 0 or not isfinite(value)):
+        raise ConfigError(f"{path}: multiple_of needs a number above 0, not {value!r}")
+    if not isfinite(value):
+        if (value < 0) == (bound in ("gt", "ge")):
+            return None
+        raise ConfigError(f"{path}: no number is beyond {value!r}")
+    if isinstance(value, Decimal):
+        return int(value) if value == value.to_integral_value() else float(value)
+    return value
+
+
+def _check_pattern(pattern: str, path: str) -> None:
+    from importlib.util import find_spec
+
+    if find_spec("regex") is None:
+        raise ConfigError(f"{path}: a pattern needs the package regex to be checked: pip install 'cogstep[schemas]'")
+    try:
+        compiled(pattern)
+    except ValueError as error:
+        raise ConfigError(f"{path}: the pattern {pattern[:80]!r} can't be read: {error}") from error
+
+
+def _check_room(schema: Schema, path: str) -> None:
+    """See that the bounds leave a value."""
+    pairs = [("minLength", "maxLength"), ("minItems", "maxItems"), ("minProperties", "maxProperties")]
+    pairs += [("minimum", "maximum"), ("exclusiveMinimum", "maximum"), ("minimum", "exclusiveMaximum")]
+    pairs.append(("exclusiveMinimum", "exclusiveMaximum"))
+    for low, high in pairs:
+        if low in schema and high in schema:
+            none = schema[low] >= schema[high] if "exclusive" in low + high else schema[low] > schema[high]
+            if none:
+                raise ConfigError(f"{path}: nothing is left between {low} {schema[low]} and {high} {schema[high]}")
+
+
+def failing(value: Any, tests: Iterable[tuple[str, Test]]) -> Iterator[str]:
+    """The words of the tests that a value does not pass."""
+    for words, test in tests:
+        try:
+            passed = bool(test(value))
+        except Exception as error:  # such as a comparison of a naive time with an aware one
+            yield f"{words} ({error})"
+            continue
+        if not passed:
+            yield words

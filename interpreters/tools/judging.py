@@ -1,0 +1,115 @@
+"""Judgements on single JSON values that the check of signatures and that of whole JSON Schemas share."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Mapping
+from datetime import date, datetime, time
+from decimal import Decimal, InvalidOperation, localcontext
+from typing import Any
+
+DEEPEST_STACK = 0.7
+"""The share of Python's stack, its callers' included, that a check may use. The package's own data structures, which
+are native, end the process where the stack ends within them.
+"""
+
+DATE = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
+DATE_TIME = re.compile(r"(\d{4}-\d\d-\d\d)[Tt ](\d\d:\d\d:\d\d)(\.\d+)?([Zz]|[+-]\d\d:?\d\d)?", re.ASCII)
+TIME = re.compile(r"(\d\d:\d\d:\d\d)(\.\d+)?([Zz]|[+-]\d\d:?\d\d)?", re.ASCII)
+UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
+MICROSECONDS = 7
+"""Characters of the longest fraction of a second that Python holds, its point included."""
+
+
+def as_date(text: str) -> date:
+    """The day that a text of the format ``date`` means.
+
+    Raises:
+        ValueError: it is none.
+    """
+    if not DATE.fullmatch(text):
+        raise ValueError(f"{text!r} is no date such as 2026-11-24")
+    return date.fromisoformat(text)
+
+
+def as_date_time(text: str) -> datetime:
+    """The moment that a text of the format ``date-time`` means; without an offset it is naive, as Python calls it.
+
+    A leap second is the last one before it, and of a fraction the microseconds count.
+
+    Raises:
+        ValueError: it is none.
+    """
+    found = DATE_TIME.fullmatch(text)
+    if not found:
+        raise ValueError(f"{text!r} is no date and time such as 2026-11-24T17:30:00+01:00")
+    return datetime.fromisoformat(f"{found[1]}T{_clock(found[2], found[3], found[4])}")
+
+
+def as_time(text: str) -> time:
+    """The time of day that a text of the format ``time`` means; as in ``as_date_time``.
+
+    Raises:
+        ValueError: it is none.
+    """
+    found = TIME.fullmatch(text)
+    if not found:
+        raise ValueError(f"{text!r} is no time such as 17:30:00")
+    return time.fromisoformat(_clock(found[1], found[2], found[3]))
+
+
+def _clock(seconds: str, fraction: str | None, offset: str | None) -> str:
+    return seconds.replace(":60", ":59") + (fraction or "")[:MICROSECONDS] + (offset or "").upper()
+
+
+RULES: Mapping[str, Callable[[str], object]] = {
+    "date": as_date,
+    "date-time": as_date_time,
+    "time": as_time,
+    "uuid": UUID.fullmatch,
+}
+"""The formats that signatures have: a rule gives something true, or nothing, or a ValueError for any other text."""
+
+
+def has_format(text: str, name: str) -> bool:
+    """Whether a text is of a format; of one that nobody knows, every text is."""
+    rule = RULES.get(name)
+    try:
+        return rule is None or rule(text) is not None
+    except ValueError:
+        return False
+
+
+def is_deep() -> bool:
+    """Whether the stack is nearly used up."""
+    try:
+        sys._getframe(int(sys.getrecursionlimit() * DEEPEST_STACK))
+    except ValueError:
+        return False
+    return True
+
+
+def is_multiple(number: float, step: float) -> bool:
+    """In decimals: 0.07 is a multiple of 0.01, which floating point denies."""
+    with localcontext() as context:
+        context.prec = 5000
+        try:
+            return Decimal(str(number)) % Decimal(str(step)) == 0
+        except InvalidOperation:  # an infinite number
+            return False
+
+
+def as_key(value: Any) -> Any:
+    """A value as JSON compares it: 1 is 1.0, and not true; the order of members says nothing.
+
+    Raises:
+        RecursionError: it is nested too deeply.
+    """
+    if isinstance(value, list | dict) and is_deep():
+        raise RecursionError("nested too deeply to be compared")
+    if isinstance(value, list):
+        return list, tuple(map(as_key, value))
+    if isinstance(value, dict):
+        return dict, frozenset((name, as_key(member)) for name, member in value.items())
+    return (bool, value) if isinstance(value, bool) else value

@@ -1,0 +1,105 @@
+"""Pydantic's models and types in signatures: their own schema, and their own validator.
+
+Pydantic is imported here and nowhere else, and only once a class of its kind is met: whoever made it has imported it.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from attrs import frozen
+
+from cognition import ConfigError
+from interpreters.tools.refusals import RefusedError
+from interpreters.tools.schema import Schema
+
+PLACE = "#/$defs/"
+
+
+def is_pydantic(kind: Any) -> bool:
+    """Whether a type is pydantic's, or says itself how pydantic reads it."""
+    return "pydantic" in sys.modules and (
+        hasattr(kind, "__get_pydantic_core_schema__") or hasattr(kind, "__pydantic_core_schema__")
+    )
+
+
+def is_field(default: Any) -> bool:
+    """Whether the default of a parameter is pydantic's ``Field(...)``."""
+    kind = type(default)
+    return kind.__name__ == "FieldInfo" and kind.__module__ == "pydantic.fields"
+
+
+def default_of(info: Any) -> Any:
+    """The default in a ``Field(...)``; ``inspect.Parameter.empty`` if there is none."""
+    return inspect.Parameter.empty if info.is_required() else info.get_default(call_default_factory=True)
+
+
+@frozen(eq=False)
+class ModelShape:
+    """A type as pydantic reads it."""
+
+    schema: Schema
+    definitions: dict[str, Schema]
+    make: Callable[[Any], Any]
+    """Validates; raises RefusedError with every problem."""
+
+    def placed(self, beside: dict[str, Schema]) -> Schema:
+        """The schema, whose definitions are put to those that stand beside it already."""
+        names: dict[str, str] = {}
+        for name, schema in self.definitions.items():
+            free, number = name, 1
+            while free in beside and beside[free] != schema:
+                number += 1
+                free = f"{name}-{number}"
+            names[name] = free
+        for name, schema in self.definitions.items():
+            beside[names[name]] = _renamed(schema, names)
+        placed: Schema = _renamed(self.schema, names)
+        return placed
+
+
+def read_model(kind: Any, path: str) -> ModelShape:
+    """How pydantic reads a type.
+
+    Raises:
+        ConfigError: it has no JSON Schema for it.
+    """
+    import pydantic
+
+    try:
+        adapter: Any = pydantic.TypeAdapter(kind)
+        schema = adapter.json_schema(ref_template=f"{PLACE}{{model}}")
+    except Exception as error:  # of many kinds, such as a name that can't be resolved
+        raise ConfigError(f"{path}: pydantic has no JSON Schema for {kind!r}: {error}") from error
+    definitions = schema.pop("$defs", {})
+
+    def make(data: Any) -> Any:
+        try:
+            return adapter.validate_json(json.dumps(data))
+        except pydantic.ValidationError as error:
+            raise RefusedError(
+                ("".join(_step(one) for one in problem["loc"]), problem["msg"]) for problem in error.errors()
+            ) from error
+
+    return ModelShape(schema, definitions, make)
+
+
+def _step(one: int | str) -> str:
+    return f"[{one}]" if isinstance(one, int) else f".{one}"
+
+
+def _renamed(part: Any, names: dict[str, str]) -> Any:
+    """A schema with other names of definitions in its references."""
+    if isinstance(part, list):
+        return [_renamed(one, names) for one in part]
+    if not isinstance(part, dict):
+        return part
+    made = {key: _renamed(one, names) for key, one in part.items()}
+    place = part.get("$ref")
+    if isinstance(place, str) and place.startswith(PLACE):
+        made["$ref"] = PLACE + names.get(place.removeprefix(PLACE), place.removeprefix(PLACE))
+    return made

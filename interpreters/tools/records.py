@@ -1,0 +1,115 @@
+"""The fields of classes that stand in JSON as objects: attrs, dataclass, TypedDict and NamedTuple."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, NotRequired, Required, TypeVar, get_args, get_origin, get_type_hints, is_typeddict
+
+import attrs
+from attrs import frozen
+
+from cognition import ConfigError
+
+
+@frozen
+class Field:
+    """One field of a class."""
+
+    name: str
+    """As JSON has it."""
+    kind: Any
+    required: bool
+    argument: str
+    """As the constructor has it."""
+
+
+@frozen
+class Record:
+    """A class with its fields."""
+
+    fields: tuple[Field, ...]
+    make: Callable[..., Any]
+    """The constructor: takes the fields by their arguments' names."""
+
+
+def is_named_tuple(kind: Any) -> bool:
+    return isinstance(kind, type) and issubclass(kind, tuple) and hasattr(kind, "_fields")
+
+
+def record_of(kind: Any, path: str) -> Record | None:
+    """The fields of a class, also of a generic one with its arguments (``Box[int]``); None if it is no such class.
+
+    Raises:
+        ConfigError: an annotation in it can't be read.
+    """
+    made = get_origin(kind) or kind
+    if not isinstance(made, type) or not (
+        is_typeddict(made) or attrs.has(made) or dataclasses.is_dataclass(made) or is_named_tuple(made)
+    ):
+        return None
+    hints = _hints(made, path)
+    variables = dict(zip(getattr(made, "__parameters__", ()), get_args(kind), strict=False))
+    return Record(tuple(_with(field, variables) for field in _fields(made, hints)), made)
+
+
+def _hints(made: type, path: str) -> dict[str, Any]:
+    try:
+        return get_type_hints(made, localns={made.__name__: made}, include_extras=True)
+    except (NameError, TypeError, AttributeError) as error:
+        raise ConfigError(
+            f"{path}: an annotation of {made.__name__} can't be read ({error}); names in it have to be importable from "
+            "its module"
+        ) from error
+
+
+def _fields(made: Any, hints: Mapping[str, Any]) -> list[Field]:
+    if is_typeddict(made):
+        needed: frozenset[str] = getattr(made, "__required_keys__", frozenset())
+        return [_key(name, hint, name in needed) for name, hint in hints.items()]
+    if attrs.has(made):
+        nothing = attrs.NOTHING
+        return [
+            Field(item.name, hints.get(item.name, Any), item.default is nothing, item.alias or item.name)
+            for item in attrs.fields(made)
+            if item.init
+        ]
+    if is_named_tuple(made):
+        defaults = made._field_defaults
+        return [Field(name, hints.get(name, Any), name not in defaults, name) for name in made._fields]
+    missing = dataclasses.MISSING
+    listed = [item for item in made.__dataclass_fields__.values() if item.init]
+    return [
+        Field(
+            item.name, _given(hints[item.name]), item.default is missing and item.default_factory is missing, item.name
+        )
+        for item in listed
+        if ClassVar not in (hints[item.name], get_origin(hints[item.name]))
+    ]
+
+
+def _given(hint: Any) -> Any:
+    """The type of a field that is only handed to the constructor."""
+    return hint.type if isinstance(hint, dataclasses.InitVar) else hint
+
+
+def _key(name: str, hint: Any, needed: bool) -> Field:
+    """A key of a TypedDict. Where its annotations are texts, Python does not know itself which keys are required."""
+    while get_origin(hint) in (Required, NotRequired):
+        needed = get_origin(hint) is Required
+        (hint,) = get_args(hint)
+    return Field(name, hint, needed, name)
+
+
+def _with(field: Field, variables: Mapping[Any, Any]) -> Field:
+    """A field in which type variables are replaced by what they stand for."""
+    return attrs.evolve(field, kind=replaced(field.kind, variables)) if variables else field
+
+
+def replaced(kind: Any, variables: Mapping[Any, Any]) -> Any:
+    if isinstance(kind, TypeVar):
+        return variables.get(kind, kind)
+    inner = getattr(kind, "__parameters__", ())
+    if isinstance(kind, type) and get_origin(kind) is None:  # a class itself, whose parameters are its own
+        return kind
+    return kind[tuple(variables.get(one, one) for one in inner)] if inner else kind
