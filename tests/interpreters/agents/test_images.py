@@ -19,7 +19,17 @@ from cognition import (
     from_data,
     to_data,
 )
-from interpreters import Agent, AsyncAgent, HookRequest, events, fakes, rehearse, replay
+from interpreters import (
+    Agent,
+    AsyncAgent,
+    HookRequest,
+    events,
+    export_messages,
+    fakes,
+    import_messages,
+    rehearse,
+    replay,
+)
 from interpreters.hosting import AgentHost
 from interpreters.hosting.errors import HostError
 from interpreters.recording.sessions import as_data, as_markdown, as_openai, list_sessions, read_transcript, search
@@ -267,3 +277,14 @@ def test_a_list_of_sessions_names_a_picture_where_nothing_else_was_said(tmp_path
         agent.run(SMALL)
 
     assert "[image image/gif, 106 bytes]" in str(list(list_sessions(tmp_path)))
+
+
+def test_messages_of_openai_s_api_bring_and_take_pictures(recorded: Path) -> None:
+    (body,) = as_openai(read_transcript(recorded))
+    imported = import_messages(body["messages"])
+
+    assert [m.parts for m in imported.state.history if isinstance(m, UserMessage)] == [PARTS, (SMALL,)]
+    assert imported.left_out == ()
+    assert export_messages(imported.state) == body["messages"]
+    with Agent(looking(), state=imported.state) as agent:
+        assert agent.run("And?").text == "2,1,0"
