@@ -59,6 +59,8 @@ class Metadata:
     plain_template: str | None = None
     """The source of another template for conversations without tools and calls; None where ``template`` is for these
     too."""
+    sampling: GenerationOptions = GenerationOptions()
+    """What they say of sampling; all else is as by default."""
 
 
 @frozen

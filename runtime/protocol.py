@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, ClassVar, Protocol, runtime_checkable
 
 from attrs import frozen
 
-from cognition import Failure, FinishReason, MalformedToolCall, ModelRequest, ProposedCall, Usage
+from cognition import Failure, FinishReason, GenerationOptions, MalformedToolCall, ModelRequest, ProposedCall, Usage
 from cognition.content import MediaType
 
 if TYPE_CHECKING:
@@ -75,6 +75,9 @@ class ModelInfo:
     weight_bytes: int = 0
     """Size of the weights on disk."""
     backend_version: str = ""
+    sampling: GenerationOptions = GenerationOptions()
+    """What the model's own files say of sampling (``generation_config.json``, a GGUF file's ``general.sampling.*``);
+    it holds where a request says nothing."""
 
 
 @runtime_checkable

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
 from attrs import evolve, frozen
 
-from cognition import GenerationOptions
+from cognition import ConfigError, GenerationOptions
+from cognition.checking import shown
 
 
 @frozen
@@ -44,3 +47,59 @@ def with_own(options: GenerationOptions, own: GenerationOptions) -> GenerationOp
 
 def _first(name: str, *sources: Any) -> Any:
     return next((value for one in sources if (value := getattr(one, name)) is not None), None)
+
+
+IN_JSON = {
+    "temperature": "temperature",
+    "repetition_penalty": "repeat_penalty",
+    "top_k": "top_k",
+    "typical_p": "typical_p",
+    "top_p": "top_p",
+    "min_p": "min_p",
+}
+"""What of ``generation_config.json`` is which option."""
+IN_GGUF = {
+    "general.sampling.temp": "temperature",
+    "general.sampling.penalty_repeat": "repeat_penalty",
+    "general.sampling.top_k": "top_k",
+    "general.sampling.top_p": "top_p",
+    "general.sampling.min_p": "min_p",
+}
+"""What of a GGUF file's header is which option."""
+
+
+def said_by_json(said: Mapping[str, Any]) -> tuple[GenerationOptions, tuple[str, ...]]:
+    """The options of sampling in a ``generation_config.json``, and a sentence for each that can't be.
+
+    Where it says ``do_sample: false``, its other values have no meaning: the likeliest token is always taken.
+    """
+    return _read({} if said.get("do_sample") is False else said, IN_JSON)
+
+
+def said_by_gguf(said: Mapping[str, str]) -> tuple[GenerationOptions, tuple[str, ...]]:
+    """The options of sampling in a GGUF file's header, whose values come as text; as ``said_by_json``."""
+    return _read({key: _number(text) for key, text in said.items() if text}, IN_GGUF)
+
+
+def _number(text: str) -> float | str:
+    try:
+        return round(float(text), 6)  # it comes with six digits of a float of 32 bits
+    except ValueError:
+        return text
+
+
+def _read(said: Mapping[str, Any], names: Mapping[str, str]) -> tuple[GenerationOptions, tuple[str, ...]]:
+    found = GenerationOptions()
+    wrong: list[str] = []
+    for key, name in names.items():
+        value = said.get(key)
+        if value is None:
+            continue
+        if name == "top_k" and isinstance(value, float) and math.isfinite(value) and value == int(value):
+            value = int(value)
+        change: dict[str, Any] = {name: value}
+        try:
+            found = evolve(found, **change)
+        except ConfigError:
+            wrong.append(f"the model's files say {key} {shown(value)}, which can't be; it is left out")
+    return found, tuple(wrong)

@@ -42,9 +42,13 @@ from runtime.constrained.replies import weakened_tools
 from runtime.constrained.schema import read_checked, read_schema
 from runtime.constrained.tools import read_tools
 from runtime.protocol import Runtime
+from runtime.sampling import with_own
 
 NO_TYPE: Any = object()
 """Stands for no type of an answer, since None is one."""
+
+REPLY_SHARE = 4
+"""Prompts leave this part of the context free for a reply without a ``max_tokens``: models that reason need much."""
 
 BROUGHT = frozenset(fields_dict(Program))
 """Options of these names are those of the ``Program``."""
@@ -95,8 +99,12 @@ def assemble(
             kept = evolve(kept, system=None)
     system, made = (system, None) if isinstance(system, str) else (recorded_system, prompting(system))
     fields = configured(given)
+    info = model.describe()
     if given["context_tokens"] is None:
-        fields["context_tokens"] = model.describe().context_tokens
+        fields["context_tokens"] = info.context_tokens
+    # What the model's files say is recorded with what the program says, so that it is known what was used.
+    fields["options"] = with_own(fields["options"], info.sampling)
+    fields["reply_tokens"] = max(1, fields["context_tokens"] // REPLY_SHARE)
     warning = ""
     if given["protocol"] is None:
         any_tools = bool(tools or engine_tools(fields["features"]))

@@ -20,6 +20,7 @@ from runtime.llama.options import LlamaOptions
 from runtime.models.lazy_package import import_lazily
 from runtime.models.mlx_files import named_templates
 from runtime.models.saved_cache import fingerprint
+from runtime.sampling import IN_GGUF, said_by_gguf
 from runtime.scheduling.plan import Limits, Piece
 
 import_lazily("llama_cpp")
@@ -140,6 +141,7 @@ class LlamaBackend:
     def _metadata(self, path: Path, context: int) -> Metadata:
         template, plain = named_templates(self._templates())
         bos, eos = native.llama_vocab_bos(self._vocab), native.llama_vocab_eos(self._vocab)
+        sampling, wrong = said_by_gguf({key: meta_text(self._model, key.encode()) for key in IN_GGUF})
         return Metadata(
             name=meta_text(self._model, b"general.name") or path.stem,
             backend="llama.cpp",
@@ -153,7 +155,8 @@ class LlamaBackend:
             eos_text=self.piece(eos).decode("utf-8", "replace") if eos >= 0 else "",
             # As llama.cpp's own chat does; a template that writes the token itself gets no second one.
             leading_bos=bos if bos >= 0 and native.llama_vocab_get_add_bos(self._vocab) else None,
-            warnings=context_warnings(context, native.llama_model_n_ctx_train(self._model)),
+            warnings=(*context_warnings(context, native.llama_model_n_ctx_train(self._model)), *wrong),
+            sampling=sampling,
         )
 
     def _templates(self) -> dict[str, str]:

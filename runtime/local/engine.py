@@ -139,6 +139,7 @@ class LocalEngine:
             warnings=tuple(warnings),
             weight_bytes=metadata.weight_bytes,
             backend_version=metadata.backend_version,
+            sampling=metadata.sampling,
         )
 
     def prompt(self, request: ModelRequest) -> list[int]:

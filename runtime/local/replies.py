@@ -23,6 +23,7 @@ from runtime.errors import ConstraintError, MediaError, TemplateError
 from runtime.local.drafting import Lookup
 from runtime.local.stops import StopFilter
 from runtime.protocol import Done, Timings
+from runtime.sampling import with_own
 
 SHOWN_EVERY = 1 / 50
 """Seconds between two looks of a caller at a reply, where the model is faster than that. Nobody reads faster; to parse
@@ -81,7 +82,10 @@ class RunningReply:
 
     def begin(self, backend: Backend, reused: int) -> None:
         """Begin in a sequence that holds the first ``reused`` tokens of the prompt."""
-        self._backend, self._sampler = backend, backend.sampler(self.request.options)
+        self._backend, self._sampler = (
+            backend,
+            backend.sampler(with_own(self.request.options, backend.metadata.sampling)),
+        )
         self._reused, self._began = reused, time.monotonic()
         self.lookup = Lookup(self.prompt) if backend.limits.guesses else None
 

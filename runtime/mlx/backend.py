@@ -144,7 +144,8 @@ class MlxBackend:
             eos_text=files.eos_text,
             # As transformers does: a template is the whole truth; only the fallback needs the token from us.
             leading_bos=bos if files.template is None else None,
-            warnings=context_warnings(context, trained),
+            warnings=(*context_warnings(context, trained), *files.warnings),
+            sampling=files.sampling,
         )
 
     def tokenize(self, text: str, *, special: bool) -> list[int]:

@@ -13,9 +13,11 @@ from typing import Any
 
 from attrs import frozen
 
+from cognition import GenerationOptions
 from cognition.checking import shown
 from runtime.errors import ModelFileError, ModelNotFoundError
 from runtime.files import UnusableFileError, check_regular, open_regular, read_regular
+from runtime.sampling import said_by_json
 
 LONGEST = 1 << 28
 """Bytes of a file other than weights, 256 MiB: the tokenizers of the largest vocabularies have some 40 MiB."""
@@ -52,6 +54,9 @@ class MlxFiles:
     end_tokens: frozenset[int]
     trained_context: int | None
     weight_bytes: int
+    sampling: GenerationOptions = GenerationOptions()
+    warnings: tuple[str, ...] = ()
+    """What of the sampling is left out, since it can't be."""
 
 
 def check_mlx_directory(path: Path, *, spec: str) -> None:
@@ -117,6 +122,7 @@ def read_mlx_directory(path: Path) -> MlxFiles:
         raise ModelFileError(f"text_config in {path / 'config.json'} is no JSON object; fetch it again")
     template, plain = _chosen(path, _templates(path, tokenizer))
     ends = generation.get("eos_token_id") or config.get("eos_token_id") or text_config.get("eos_token_id") or []
+    sampling, wrong = said_by_json(generation)
     trained = config.get("max_position_embeddings") or text_config.get("max_position_embeddings")
     return MlxFiles(
         config=config,
@@ -127,6 +133,8 @@ def read_mlx_directory(path: Path) -> MlxFiles:
         end_tokens=frozenset(_count(path, "eos_token_id", end) for end in (ends if isinstance(ends, list) else [ends])),
         trained_context=_count(path, "max_position_embeddings", trained) if trained else None,
         weight_bytes=sum(file.stat().st_size for file in path.glob("model*.safetensors")),
+        sampling=sampling,
+        warnings=wrong,
     )
 
 
