@@ -27,7 +27,8 @@ from runtime.constrained.masks import TokenMasks, installed
 from runtime.ending import done_of
 from runtime.errors import ConstraintError
 from runtime.local.boundaries import Boundaries
-from runtime.local.entrance import Entrance
+from runtime.local.entrance import Entrance, Pace
+from runtime.local.fitting import far_too_long, unfit
 from runtime.local.replies import NO_TOKEN, SHOWN_EVERY, RunningReply, failure_of
 from runtime.models.saved_cache import Saved
 from runtime.protocol import Done, ModelInfo
@@ -55,14 +56,8 @@ from runtime.templates.markers import Markers, control_texts, format_markers
 from runtime.templates.prompt_tokens import PromptTokenizer
 from runtime.templates.template import FALLBACK_TEMPLATE, ChatTemplate, Rendered
 
-PREPARED_AT_ONCE = 32
-"""Requests that are prepared between two batches: so many can begin together, and a reply waits no longer for them than
-it takes."""
-
 CROWDED = "the reply was cut where the cache was full of other replies; give it a max_tokens, or the model more cells"
 """What is said of a reply without a token limit that had to end so that others could go on."""
-
-EMPTY = Failure("the prompt is empty: the template writes nothing for these messages", kind="fatal")
 
 
 class LocalEngine:
@@ -90,8 +85,7 @@ class LocalEngine:
         self._guides: Guides | None = None
         self._schedule = Schedule(backend.limits)
         self._entrance = Entrance()
-        self._prepared = 0
-        """Requests since the last batch."""
+        self._pace = Pace()
         self._replies: dict[int, RunningReply] = {}
         """The replies that run and those that wait, by number."""
         self._numbers = count(1)
@@ -170,48 +164,59 @@ class LocalEngine:
             submitted: when the caller asked, on the monotonic clock.
             owner: whose request it is: owners take turns.
         """
-        parser = Parser(self._template.format_spec(), request.tools)
+        parser = Parser(self._template.format_spec(), ())  # for the end of one that is never prepared; tools take long
         self._entrance.put(owner, RunningReply(request, stopped, emit, finish, submitted, parser))
         self._take_in()
 
     def _take_in(self) -> None:
-        """Prepare what may begin soon, not too much of it between two batches, and give it to the plan.
-
-        Prepared is what is evaluated: the prompt, how its reply is read, and where it may be shared.
-        """
+        """Prepare what may begin soon, not too much of it between two batches."""
         ready = Counter(request.owner for request in self._schedule.waiting)
-        limits, context = self._backend.limits, self._backend.metadata.context_tokens
-        while self._prepared < PREPARED_AT_ONCE and (taken := self._entrance.take(ready)) is not None:
+        while self._pace.open and (taken := self._entrance.take(ready)) is not None:
             owner, reply = taken
             if reply.stopped():
                 reply.end("cancelled")
-                continue
-            self._prepared += 1
-            try:
-                with one_allowance():  # for all renderings of a step
-                    rendered = self._template.render(reply.request)
-                    reply.warnings = rendered.warnings
+            else:
+                with self._pace:
+                    ready[owner] += self._prepare(owner, reply)
+
+    def _prepare(self, owner: int, reply: RunningReply) -> bool:
+        """Give a request to the plan; False where it has come to its end by that.
+
+        Prepared is what is evaluated: the prompt, how its reply is read, and where it may be shared.
+        """
+        limits, context = self._backend.limits, self._backend.metadata.context_tokens
+        try:
+            with one_allowance():  # for all renderings of a step
+                rendered = self._template.render(reply.request)
+                reply.warnings = rendered.warnings
+                failure = far_too_long(self._backend, rendered.text)
+                if failure is None:
+                    reply.prompt = self._tokens(rendered)
+                    failure = unfit(len(reply.prompt), context)
+                if failure is None:
                     reply.parser = Parser(rendered.format, reply.request.tools)
                     reply.guide = self._guide(rendered.format, reply.request)
-                    reply.prompt = self._tokens(rendered)
                     if not limits.can_cut:
                         reply.boundaries = self._boundaries.of(reply.request, reply.prompt)
-            except Exception as error:
-                reply.end("error", failure_of(error))
-                continue
-            length = len(reply.prompt)
-            if not 0 < length < context:  # one token at least has to be left for the reply
-                reply.end("error", _overflow(length, context - 1) if length else EMPTY)
-                continue
-            wanted, room = reply.request.options.max_tokens, context - length
-            reply.limit = room if wanted is None else min(wanted, room)
-            number = next(self._numbers)
-            self._replies[number] = reply
-            longest = length + reply.limit - 1  # the last token of a reply is not evaluated
-            most = longest if wanted is not None else min(longest, length + AT_FIRST)
-            request = Request(number, Tokens(reply.prompt), most, reply.boundaries, owner, longest)
-            self._schedule = self._schedule.submitted(request)
-            ready[owner] += 1
+        except Exception as error:
+            failure = failure_of(error)
+        if failure is not None:
+            reply.end("error", failure)
+            return False
+        length = len(reply.prompt)
+        wanted, room = reply.request.options.max_tokens, context - length
+        reply.limit = room if wanted is None else min(wanted, room)
+        number = next(self._numbers)
+        self._replies[number] = reply
+        longest = length + reply.limit - 1  # the last token of a reply is not evaluated
+        most = longest if wanted is not None else min(longest, length + AT_FIRST)
+        request = Request(number, Tokens(reply.prompt), most, reply.boundaries, owner, longest)
+        self._schedule = self._schedule.submitted(request)
+        return True
+
+    def _held_up(self) -> bool:
+        """Whether a request has yet to be prepared that only the pace holds up."""
+        return bool(self._entrance) and not self._pace.open
 
     def step(self, wanted: Callable[[], bool] = lambda: True) -> bool:
         """Evaluate a batch; False when there is nothing more to do. Never raises.
@@ -221,7 +226,6 @@ class LocalEngine:
                 long as there is nothing to plan; it is asked before each of these.
         """
         try:
-            self._prepared = 0
             if self._interrupted:
                 self._interrupted = False  # before it is asked: who comes later is seen later
                 for dropped in self._entrance.drop_stopped():
@@ -245,10 +249,11 @@ class LocalEngine:
                 self._schedule = self._schedule.sampled(sampled)
                 if self._backend.limits.guesses:
                     self._take_back()
-                elif sampled and len(sampled) == len(self._schedule.running) and not wanted():
+                elif sampled and len(sampled) == len(self._schedule.running) and not (self._held_up() or wanted()):
                     self._append_while_unchanged(wanted)
         except Exception as error:
             self._fail(error)
+        self._pace.next_round(busy=bool(self._schedule.running))
         return bool(self._replies or self._entrance)
 
     def identity(self) -> Mapping[str, str]:
@@ -487,12 +492,3 @@ class LocalEngine:
 
     def _tokens(self, rendered: Rendered) -> list[int]:
         return self._tokenizer.tokens(rendered.text, rendered.marked)
-
-
-def _overflow(needed: int, available: int) -> Failure:
-    return Failure(
-        f"the prompt has {needed} tokens, and {available} fit into the context",
-        kind="context_overflow",
-        needed_tokens=needed,
-        available_tokens=available,
-    )

@@ -213,7 +213,7 @@ class Schedule:
 
     def charged(self, request: Request) -> int:
         """How many of a request's tokens its owner is charged when it begins, less those that the cache holds."""
-        return min(request.most, len(request.prompt) + self.limits.charged)
+        return min(max(request.most, request.longest), len(request.prompt) + self.limits.charged)
 
     def _beyond(self, batch: tuple[Piece, ...]) -> Counter[int]:
         """How many tokens a batch holds for each owner beyond what was charged when their requests began."""

@@ -11,7 +11,8 @@ from cognition import Failure, GenerationOptions, History, ModelRequest, UserMes
 from cognition.parsing import Output, Parser, TextDelta
 from runtime import Done
 from runtime.backend import BackendError, Metadata, Sampler, SpecialTokens
-from runtime.local.engine import EMPTY, LocalEngine
+from runtime.local.engine import LocalEngine
+from runtime.local.fitting import EMPTY
 from runtime.protocol import Timings
 from runtime.scheduling.plan import Limits, Piece
 from tests.runtime import chat_templates

@@ -163,3 +163,11 @@ def test_a_reply_is_charged_for_its_beginning_at_once_and_then_token_by_token(
     accounts.append(schedule.shares.ahead)
 
     assert accounts == [{1: at_once}, {1: later}]
+
+
+def test_what_a_reply_is_charged_does_not_follow_what_it_is_promised() -> None:
+    """A reply without a limit is promised more as it goes on; its beginning was charged already, its rest is then."""
+    schedule = Schedule(Limits(cells=100, sequences=1, batch=8, chunk=8, charged=4))
+    begun, grown = (Request(1, Tokens([1]), most, longest=9) for most in (2, 9))
+
+    assert schedule.charged(begun) == schedule.charged(grown) == 1 + 4
