@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from functools import partial
 from types import TracebackType
 from typing import Any, ClassVar, NoReturn, TypeVar, overload
@@ -13,6 +13,7 @@ from cognition import CogstepError, ConfigError, SessionReset
 from interpreters.agents.answers import StructuredResult
 from interpreters.agents.assembly import NO_TYPE, start_of_turn, user_input
 from interpreters.agents.base import CLOSE_SECONDS, LOG, BaseAgent, closing_after
+from interpreters.agents.partial import PartialAnswer
 from interpreters.agents.results import RunResult
 from interpreters.aio import AsyncInterpreter
 from interpreters.observing.delivery_tasks import Tasks
@@ -262,6 +263,13 @@ class EventStream:
 
     def __aiter__(self) -> EventStream:
         return self
+
+    async def partials(self) -> AsyncIterator[Any]:
+        """In place of the events, what of a structured answer is there; see ``TurnEvents.partials``."""
+        answer = PartialAnswer()
+        async for event in self:
+            for value in answer.take(event):
+                yield value
 
     async def __anext__(self) -> Event:
         if self._task is None:

@@ -10,9 +10,11 @@ from collections.abc import Callable, Iterator
 from queue import Empty, SimpleQueue
 from threading import get_ident
 from types import TracebackType
+from typing import Any
 
 from cognition import CogstepError
 from interpreters.agents.base import CLOSE_SECONDS
+from interpreters.agents.partial import PartialAnswer
 from interpreters.agents.results import RunResult
 from interpreters.loop.interpreter import Interpreter
 from interpreters.observing.events import Event, Inline
@@ -44,6 +46,14 @@ class TurnEvents(Iterator[Event]):
         if self._turn.result is None:
             raise CogstepError("the turn has not ended yet; read its events to their end first")
         return self._turn.result
+
+    def partials(self) -> Iterator[Any]:
+        """In place of the events, what of a structured answer is there: JSON data that grows, its last string cut where
+        the model is. Begins anew with each reply. ``result.value`` is the whole one, checked.
+        """
+        answer = PartialAnswer()
+        for event in self:
+            yield from answer.take(event)
 
     def __next__(self) -> Event:
         event = self._turn.take()
