@@ -1,4 +1,4 @@
-"""Whether the packages that Python finds under our names are ours; importing this looks.
+"""Whether the packages that Python finds under our names are ours, and run on this system; importing this looks.
 
 ``cognition``, ``runtime`` and ``interpreters`` are words that a program may have files of. Such a file stands before
 our package on Python's path, and what would come of it are errors that name neither.
@@ -6,6 +6,7 @@ our package on Python's path, and what would come of it are errors that name nei
 
 from __future__ import annotations
 
+import os
 import os.path
 import sys
 from importlib.util import find_spec
@@ -22,6 +23,23 @@ files are each a link into a store the first one counts, of packages that are li
 
 class HiddenPackageError(ImportError):
     """Another file stands before one of our packages: says which, and what to do."""
+
+
+class UnsupportedSystemError(ImportError):
+    """cogstep does not run on this operating system: says where it does."""
+
+
+def check_system(name: str = os.name) -> None:
+    """See that this is a system that cogstep runs on: it locks files and ends processes as POSIX does.
+
+    Raises:
+        UnsupportedSystemError: it is Windows.
+    """
+    if name == "nt":
+        raise UnsupportedSystemError(
+            "cogstep runs on Linux and macOS, and not on Windows itself: use it within WSL "
+            "(https://learn.microsoft.com/windows/wsl); the pure core alone, `import cognition`, works anywhere"
+        )
 
 
 def check_packages() -> None:
@@ -67,4 +85,5 @@ def _file_of(name: str) -> str:
     return spec.origin
 
 
+check_system()
 check_packages()

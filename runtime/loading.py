@@ -117,6 +117,8 @@ def load_model(
     """
     if context_tokens is not None and context_tokens < 2:
         raise ModelSpecError(f"context_tokens must be at least 2, not {context_tokens}", spec=str(spec or ""))
+    if threads is not None and threads < 1:
+        raise ModelSpecError(f"threads must be at least 1, not {threads}", spec=str(spec or ""))
     if queue_limit < 1:
         raise ModelSpecError(f"queue_limit must be at least 1, not {queue_limit}", spec=str(spec or ""))
     chosen = choose(template, format, str(spec or ""))

@@ -8,6 +8,10 @@ from cognition.errors import ConfigError
 class HypothesisMissingError(ConfigError, ModuleNotFoundError):
     """Hypothesis, with which laws are searched, is not installed."""
 
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.name = "hypothesis"
+
 
 try:
     import hypothesis  # noqa: F401  # looked for, and used by who imports this
@@ -16,6 +20,5 @@ except ModuleNotFoundError as error:
         raise
     raise HypothesisMissingError(
         "searching with Hypothesis needs the package `hypothesis`, which comes with an extra: pip install "
-        "'cogstep[testing]' (cognition.testing.explore holds an engine to the same laws without it)",
-        name="hypothesis",
+        "'cogstep[testing]' (cognition.testing.explore holds an engine to the same laws without it)"
     ) from error

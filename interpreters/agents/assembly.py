@@ -117,6 +117,9 @@ def assemble(
         if config.options.response_format:
             read = read_checked if config.options.response_checked else read_schema
             read(json.loads(config.options.response_format), "the response_format")
+    for name, meant in (("session", "a name is drawn"), ("journal", "nothing is recorded")):
+        if given[name] == "":  # type: ignore[literal-required]  # both are names of options
+            raise ConfigError(f"{name} is empty: give a name, or leave it out, and {meant}")
     program = make_program(model, tools, given["session"] or token_hex(16), given, made)
     path = given["journal"]
     redacted: tuple[Redacted, ...] = ()

@@ -26,6 +26,8 @@ class Interrupts:
         self._cancel: Callable[[], bool] | None = None
         self._asked = 0
         self._asking = False
+        self._raised = False
+        """A signal was raised as an exception, and the command is on its way out."""
         self._restore = restore
         """Whether stderr is a terminal whose colour and last line have to be put right on leaving."""
 
@@ -42,7 +44,7 @@ class Interrupts:
     @contextlib.contextmanager
     def turn(self, cancel: Callable[[], bool]) -> Iterator[None]:
         """In this block the first signal calls ``cancel``. It returns False if nothing runs yet or any more."""
-        self._asked = 0
+        self._asked, self._raised = 0, False
         self._cancel = cancel
         try:
             yield
@@ -52,7 +54,7 @@ class Interrupts:
     @contextlib.contextmanager
     def asking(self) -> Iterator[None]:
         """In this block signals are raised as exceptions, during a turn too: a line is being waited for."""
-        self._asking = True
+        self._asking, self._raised = True, False
         try:
             yield
         finally:
@@ -71,6 +73,9 @@ class Interrupts:
                 self._leave(number)
             if self._cancel():
                 return
+        if self._raised:  # what it left is closed meanwhile, a model say
+            self._leave(number)
+        self._raised = not self._asking
         # At a prompt or a question, while a model loads, in the moment before or after a turn: nothing to cancel.
         raise Terminated if number == signal.SIGTERM else KeyboardInterrupt
 

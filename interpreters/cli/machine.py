@@ -14,6 +14,7 @@ from pathlib import Path
 
 from attrs import frozen
 
+from cognition.shown import shown_name
 from interpreters.cli.arguments import version as own_version
 from interpreters.cli.pieces import Style
 from interpreters.cli.probe import Finding, probe
@@ -235,8 +236,11 @@ def hub_cache(environment: Mapping[str, str] | None = None) -> Path:
 def place(path: Path) -> Place:
     """What can be done with a directory; nothing is created to find out."""
     anchor = path
-    while not anchor.exists() and anchor != anchor.parent:  # where creating it would begin
-        anchor = anchor.parent
+    try:
+        while not anchor.exists() and anchor != anchor.parent:  # where creating it would begin
+            anchor = anchor.parent
+    except OSError:  # a name that no disk can have, or a loop of links
+        return Place(shown_name(str(path)), False, False)
     return Place(str(path), path.is_dir(), anchor.is_dir() and os.access(anchor, os.W_OK | os.X_OK))
 
 

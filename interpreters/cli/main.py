@@ -45,7 +45,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code. Prints; raises nothing, and a fault of its own is a traceback."""
     _prepare_streams()
     with gates():
-        return _guarded(arguments)
+        try:
+            return _guarded(arguments)
+        except KeyboardInterrupt:  # a second one, while the first was on its way to an exit code
+            return INTERRUPTED
 
 
 def _guarded(arguments: Sequence[str] | None) -> int:
@@ -61,7 +64,9 @@ def _guarded(arguments: Sequence[str] | None) -> int:
         return _mute(PIPE_CLOSED)
     except OSError as error:
         if error.filename is not None:
-            return _complain(f"{error.filename}: {reason_of(error)}")
+            from cognition.shown import shown_name
+
+            return _complain(f"{shown_name(str(error.filename))}: {reason_of(error)}")
         # Without a name it is stdout, as on a full disk.
         return _mute(_complain(f"cannot write the output: {reason_of(error)}; free some space or write elsewhere"))
     except CommandError as error:

@@ -297,7 +297,7 @@ def _complain(path: Path, reason: str) -> None:
 
 
 def _hit_text(hit: Hit) -> str:
-    place = f"{hit.path}: record {hit.record}, turn {hit.turn}, {hit.speaker}"
+    place = f"{hit.path}{' (foreign)' * bool(hit.foreign)}: record {hit.record}, turn {hit.turn}, {hit.speaker}"
     return f"{place}: {hit.before}{' '.join(hit.found.split())}{hit.after}"
 
 

@@ -46,14 +46,18 @@ ends the turn without waiting for it. With ``LATER`` the turn is put away until 
 ``AsyncAgent`` it may be an ``async def``; a plain one runs on a thread."""
 
 
-def as_input(effect: AskApproval, answer: object) -> ApprovalGiven | ApprovalRefused:
-    """The input that tells the engine of an answer.
+RETURNED = "approve has to return True, False, an Approval, a Future or LATER"
+HANDED_IN = "answer takes True, False or an Approval for this approval"
+
+
+def as_input(effect: AskApproval, answer: object, expected: str = RETURNED) -> ApprovalGiven | ApprovalRefused:
+    """The input that tells the engine of an answer; ``expected`` is what an error says of it.
 
     Raises:
         ConfigError: it is no answer. (None must not count as a refusal, nor a text such as "no" as an approval.)
     """
     if not isinstance(answer, bool | Approval):
-        raise ConfigError(f"approve has to return True, False, an Approval, a Future or LATER, not {answer!r}")
+        raise ConfigError(f"{expected}, not {answer!r}")
     effect_id: EffectId = effect.effect_id
     approval = answer if isinstance(answer, Approval) else Approval(answer)
     if approval.allowed:

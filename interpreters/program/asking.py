@@ -10,11 +10,12 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any, Literal
 
-from attrs import field, frozen
+from attrs import Attribute, field, frozen
 
 from cognition import ConfigError, EffectId, Plan, Question, ToolCall
 from cognition.checking import checked
 from cognition.features import HookPoint
+from cognition.messages import json_object_text
 from interpreters.program.later import Later
 
 
@@ -87,6 +88,15 @@ class HookAnswer:
     """At ``before_tool``: arguments to run the tool with instead of the model's. They are judged again."""
     context: str = field(default="", kw_only=True)
     """A note to the model."""
+
+    @arguments.validator
+    def _check_arguments(self, _attribute: Attribute[Any], value: Mapping[str, Any] | None) -> None:
+        if value is None:
+            return
+        try:
+            json_object_text(value)
+        except (ConfigError, TypeError, ValueError, RecursionError) as error:
+            raise ConfigError(f"HookAnswer: arguments have no form in JSON: {error}") from error
 
 
 Chosen = Sequence[str | Sequence[str]] | None

@@ -36,7 +36,7 @@ from cognition import (
 from cognition.checking import shown
 from cognition.decisions import EFFECT_TYPES, Effect
 from cognition.messages import json_object_text
-from interpreters.program.approvals import NOBODY, Approval, ApprovalRequest, Approve, as_input
+from interpreters.program.approvals import HANDED_IN, NOBODY, Approval, ApprovalRequest, Approve, as_input
 from interpreters.program.asking import (
     AskQuestions,
     HookAnswer,
@@ -48,7 +48,7 @@ from interpreters.program.asking import (
     ReviewPlans,
     chosen_options,
 )
-from interpreters.program.later import Postponable
+from interpreters.program.later import Later, Postponable
 from interpreters.program.prompting import Prompting
 from interpreters.tools.tool import Tool, tool_result
 from runtime.protocol import Runtime
@@ -165,6 +165,10 @@ class Consultation:
         return self.read(answer)
 
 
+PATIENCE = 300.0
+"""Seconds for a ``Future`` where no session is under way, and so nobody who could cancel."""
+
+
 def answer_at_once(approve: Approve, effect: AskApproval, session: str) -> bool:
     """Whether a call may run, asked where no session is under way; a ``Future`` is waited for.
 
@@ -174,7 +178,16 @@ def answer_at_once(approve: Approve, effect: AskApproval, session: str) -> bool:
     question = ApprovalRequest(effect.call, effect.reason, session=session)
     asked = Consultation(partial(approve, question), partial(as_input, effect), f"ask about {effect.call.name}")
     answer = asked.ask()
-    return isinstance(asked.read_at_once(answer.result() if isinstance(answer, Future) else answer), ApprovalGiven)
+    if isinstance(answer, Future):
+        try:
+            answer = answer.result(PATIENCE)
+        except TimeoutError as error:
+            if answer.done():  # it is what the future has in it
+                raise
+            raise ConfigError(f"approve gave a Future that had no answer within {PATIENCE:g} s") from error
+    if isinstance(answer, Later):
+        raise ConfigError("approve gave LATER, and nothing waits for it here: give True, False or an Approval")
+    return isinstance(asked.read_at_once(answer), ApprovalGiven)
 
 
 Consulted = AskApproval | AskUser | ReviewPlan | Recall | RunHook
@@ -222,7 +235,7 @@ def read_answer(effect: Postponable, answer: Any) -> Input:
     """
     match effect:
         case AskApproval():
-            return as_input(effect, answer)
+            return as_input(effect, answer, HANDED_IN)
         case AskUser():
             return _answered(effect, answer)
         case ReviewPlan():

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import importlib
 import io
-import logging
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -66,7 +65,9 @@ def fetch(spec: str, backend: str | None, on_download: OnDownload, *, template_o
         raise ExtraMissingError(
             "models from the Hugging Face hub need its client: pip install 'cogstep[hub]'", extra="hub", spec=spec
         ) from error
-    logging.getLogger("huggingface_hub").setLevel(logging.ERROR)  # its retries are told as one error, if they fail
+    # Its retries are told as one error, if they fail. By its own function: it sets its level when a module of it is
+    # first used, over what was set before.
+    importlib.import_module("huggingface_hub.utils.logging").set_verbosity_error()
     repo, file = match["repo"], match["file"]
     revision = None if match["revision"] is None else unquote(match["revision"])
     progress = _progress_class(on_download, spec)

@@ -113,7 +113,8 @@ class Process:
                 raise self._fallen("it writes more than any conversation needs")
             answer = data_of(self._read(length, deadline))
         except TimeoutError:
-            raise self._fallen(f"it took longer than {allowance.wall:.1f} s") from None
+            shared = "" if allowance.wall >= SECONDS else "all that was asked of it at once"
+            raise self._fallen(f"{shared or 'it'} took longer than {SECONDS:g} s") from None
         except OSError:
             raise self._fallen() from None
         except (ValueError, RecursionError):

@@ -85,6 +85,7 @@ class FileRecorder:
         if self._file is None:
             raise JournalWriteError("the file is not open for writing", path=self.path)
         descriptor = self._file.descriptor
+        self._check_in_place(descriptor)
         try:
             start = self._start_of(number)
             if os.fstat(descriptor).st_size > start:  # what an interrupt or a crash left behind of a record
@@ -108,6 +109,27 @@ class FileRecorder:
                 "Make room or choose another place, then go on",
                 path=self.path,
             ) from error
+
+    def _check_in_place(self, descriptor: int) -> None:
+        """See that the file that is written is the one that stands under the path: what is written to another is lost.
+
+        Raises:
+            JournalWriteError: it was replaced or deleted.
+        """
+        about = os.fstat(descriptor)
+        try:
+            there = os.stat(self.path)
+        except FileNotFoundError:
+            what = "was deleted or moved away"
+        else:
+            if (there.st_dev, there.st_ino) == (about.st_dev, about.st_ino):
+                return
+            what = "was replaced by another"
+        raise JournalWriteError(
+            f"the file {what} while its session is recorded, so that nobody would find the record; put the file back, "
+            "or begin another session",
+            path=self.path,
+        )
 
     def stands(self, number: int, end: int) -> None:
         """A whole line of this number is known to end here: whoever goes on has read the file anyway."""

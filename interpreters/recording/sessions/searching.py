@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from cognition import CogstepError, Input
 from interpreters.recording.journal import JournalError
@@ -40,6 +40,8 @@ class Hit:
     found: str
     """The text that was found, as it is written there."""
     after: str
+    foreign: str = ""
+    """Why the recording doesn't count as this user's own; empty if it does."""
 
 
 def search(
@@ -87,7 +89,7 @@ def _hits(path: Path, wanted: re.Pattern[str], raw: re.Pattern[bytes] | None) ->
             for _ in reader.lines():  # damage is told, also where nothing is found
                 pass
             return
-        turn = 0
+        turn, hits = 0, list[Hit]()
         for number, line in enumerate(reader.lines(), 1):
             turn += glance_at(reader, line, number)[0]
             # A line with half a surrogate pair in it is all ASCII, and large texts stand elsewhere.
@@ -96,12 +98,15 @@ def _hits(path: Path, wanted: re.Pattern[str], raw: re.Pattern[bytes] | None) ->
                 hit = _first(event, wanted)
                 if hit is not None:
                     text, match = hit
-                    yield Hit(
+                    hits.append(Hit(
                         path, reader.header.session, number, turn, INPUT_TAGS[type(event)],
                         _one_line(text[max(0, match.start() - AROUND) : match.start()]),
                         match[0],
                         _one_line(text[match.end() : match.end() + AROUND]),
-                    )  # fmt: skip
+                    ))  # fmt: skip
+
+        foreign = reader.foreign  # known of the whole recording only
+        yield from (evolve(hit, foreign=foreign) for hit in hits)
 
 
 def _may_hold(path: Path, raw: re.Pattern[bytes]) -> bool:

@@ -65,7 +65,7 @@ class Cassette:
         scrub: Iterable[Scrub] = (),
         redact: Redaction | None = USUAL,
     ) -> None:
-        self.path = Path(path)
+        self.path = Path(path).absolute()  # where it is written at the end, wherever the program stands by then
         self.scrub = list(scrub)
         self.redact = redact
         self.mode: Literal["replay", "record", "off"] = (

@@ -10,6 +10,9 @@
 
 from __future__ import annotations
 
+import cognition.testing.needs_hypothesis  # noqa: F401  # before Hypothesis itself: it names the extra
+
+# isort: split
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Literal, get_args
