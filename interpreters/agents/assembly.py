@@ -14,6 +14,7 @@ from cognition import (
     AgentState,
     CognitiveEngine,
     CogstepError,
+    ConfigError,
     Outcome,
     TurnFinished,
     UserMessage,

@@ -32,7 +32,13 @@ _CLASSES = bytes(97 if chr(code).isalnum() or code in b"_-" else 32 for code in 
 _RUN = re.compile(b"a" * RUN + b"a*")  # a literal, which is looked for faster than a repetition
 _BASE64 = bytes(97 if chr(code).isalnum() or code in b"+/" else 32 for code in range(128)).ljust(256, b" ")
 _LONG = re.compile(b"a" * LONG + b"a*")
-_LIKELY = re.compile(r"[0-9]|[A-Za-z]{14}")
+MARKED = 18
+"""Characters in a row of a key in which rarer marks (``.+/=~$``) stand too, its prefix included."""
+_MARKS = bytes(97 if chr(code).isalnum() or code in b"_-.+/=~$" else 32 for code in range(128)).ljust(256, b" ")
+_MARKED = re.compile(b"a" * MARKED + b"a*")
+_MIXED = re.compile(r"[0-9]|[A-Z][^A-Z]*[A-Z]")
+"""What stands in such a run that is no path of directories and no chain of names."""
+_LIKELY = re.compile(r"[0-9]|[A-Za-z]{14}|[a-z][A-Z]|[A-Z]{2}[a-z]|[A-Z]-?[A-Z]{6}")
 """What stands in a run that is no name of a variable and no line of hyphens."""
 
 
@@ -56,6 +62,12 @@ def runs_in(text: str, codes: bytes) -> list[tuple[int, int]]:
         end = text.rfind("\0", 0, end)
         if end < 0:
             return found
+
+
+def marked_runs_in(text: str, codes: bytes) -> list[tuple[int, int]]:
+    """Where keys may stand that rarer marks break up, with their prefixes."""
+    runs = map(_span, _MARKED.finditer(codes.translate(_MARKS)))
+    return [(start, end) for start, end in runs if _MIXED.search(text, start, end)]
 
 
 _span = methodcaller("span")

@@ -12,10 +12,13 @@ from cognition import ConfigError
 from cognition.checking import checked
 from interpreters.recording.secrets.contexts import BEGINS, CONTEXTS, ELSEWHERE, RUNS, RUNS_ELSEWHERE
 from interpreters.recording.secrets.formats import FORMATS, Format
-from interpreters.recording.secrets.scanning import LONG, Words, runs_in
+from interpreters.recording.secrets.scanning import LONG, Words, marked_runs_in, runs_in
 
 NAME = re.compile(r"[A-Za-z0-9_.-]+")
 """What a kind of secret, or a secret, can be named: it stands in the placeholder."""
+
+MARKS = frozenset(".+/=~$")
+"""Marks that stand in keys of some issuers only."""
 
 CUT = 8
 """Characters after its prefix from which a key counts that was cut off by the end of its text."""
@@ -51,6 +54,8 @@ class Shape:
     run: bool = False
     """Whether 16 letters, digits, ``_`` and ``-`` (or 30 characters of base64) stand in a row in each match, so that it
     is looked for only there."""
+    marked: bool = False
+    """Whether one of ``.+/=~$`` may break such a run, so that it is looked for in longer ones too."""
 
     def find(self, text: str) -> Iterator[Found]:
         """Where secrets of this shape stand."""
@@ -70,7 +75,7 @@ def shape_of(row: Format) -> Shape:
     begins = "|".join(map(re.escape, prefixes))
     pattern = f"{before}(?:{begins}){mixed}(?:[{row.alphabet}]{many}{short})"
     run = "+" not in row.alphabet or row.length >= LONG  # else a key of them may have no run
-    return Shape("api_key", pattern, prefixes, leading=True, run=run)
+    return Shape("api_key", pattern, prefixes, leading=True, run=run, marked=run and not MARKS.isdisjoint(row.alphabet))
 
 
 SHAPES: tuple[Shape, ...] = (
@@ -107,6 +112,7 @@ class Finder:
         self._elsewhere: dict[str, list[Shape]] = {}
         self._always: list[Shape] = []
         self._in_runs: dict[str, None] = {}
+        self._marked: dict[str, None] = {}
         self._anywhere: dict[str, None] = {}
         for shape in shapes:
             pattern = _Pattern(shape)
@@ -115,14 +121,16 @@ class Finder:
             for anchor in shape.anchors:
                 word = anchor if shape.run else anchor.lower()
                 (self._in_runs if shape.run else self._anywhere)[word] = None
+                if shape.marked:
+                    self._marked[word] = None
                 if shape.leading:
                     self._leading.setdefault(word, []).append(pattern)
                 else:
                     self._elsewhere.setdefault(word, []).append(shape)
 
     @cached_property
-    def _words(self) -> tuple[Words, Words]:
-        return Words(self._anywhere), Words(self._in_runs)
+    def _words(self) -> tuple[Words, Words, Words]:
+        return Words(self._anywhere), Words(self._in_runs), Words(self._marked)
 
     def find(self, text: str) -> list[Found]:
         """The secrets of a text, in any order; they may overlap.
@@ -130,12 +138,15 @@ class Finder:
         A text without any takes some 20 nanoseconds a character.
         """
         found = [one for shape in self._always for one in shape.find(text)]
-        anywhere, in_runs = self._words
+        anywhere, in_runs, marked = self._words
         codes = text.encode("latin-1", "replace")  # a byte for each character, whatever it is
         hits = anywhere.all_in(codes.lower().decode("latin-1"))
         if self._in_runs:
             for start, end in runs_in(text, codes):
                 hits += [(start + place, word) for place, word in in_runs.all_in(text[start:end])]
+        if self._marked:
+            for start, end in marked_runs_in(text, codes):
+                hits += [(start + place, word) for place, word in marked.all_in(text[start:end])]
         if not hits:
             return found
         hits.sort()
