@@ -54,11 +54,11 @@ def test_it_holds_for_all_calls_from_its_message_on_until_another_comes() -> Non
     assert engine.build_prompt(fold(engine, inputs[:3])).system == "Be kind."
 
 
-def test_it_outlives_a_reset() -> None:
+def test_a_reset_forgets_it() -> None:
     done = ModelReplied(EffectId("1.1.0"), "A")
     inputs: list[Input] = [UserSpoke("a", system="Be kind."), done, SessionReset(), UserSpoke("b")]
 
-    assert asked(LLMEngine(), inputs) == ["Be kind.", "Be kind."]
+    assert asked(LLMEngine(AgentConfig("Be brief.")), inputs) == ["Be kind.", "Be brief."]
 
 
 @pytest.mark.parametrize("protocol", ["native", "short_keys", "tool_tags"])

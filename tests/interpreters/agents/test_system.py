@@ -344,6 +344,16 @@ def test_a_fork_keeps_the_one_of_its_turn_or_has_its_own(tmp_path: Path) -> None
     assert forked(foreign=True) == "two"  # it is the user's own all the same
 
 
+def test_the_message_after_a_reset_brings_it_again_though_it_is_the_same(tmp_path: Path) -> None:
+    path = tmp_path / "s.jsonl"
+    with Agent(FunctionModel(telling), system=lambda: "one", journal=path) as agent:
+        agent.run("a")
+        agent.reset()
+        assert agent.run("b").text == "one"
+
+    assert list(systems(path)) == ["one", "one"]
+
+
 def test_a_state_keeps_it_until_the_program_says_another() -> None:
     with Agent(FunctionModel(telling), system=Counting("one")) as agent:
         agent.run("a")
