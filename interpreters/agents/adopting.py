@@ -46,7 +46,7 @@ def _answered(messages: Iterable[Message]) -> Iterator[Message]:
         calls, results = {}, {}
         if isinstance(message, AssistantMessage):
             replies += 1
-            for call in filter(_is_readable, message.calls):
+            for call in filter(is_readable, message.calls):
                 # Of turn 0, which no session has: no call of the new one gets such an id.
                 calls.setdefault(call.id, evolve(call, id=f"call-0-{replies}-{len(calls) + 1}"))
             message = evolve(message, calls=tuple(calls.values()))
@@ -60,7 +60,7 @@ def _results(calls: dict[str, ToolCall], results: dict[str, ToolMessage]) -> Ite
         yield evolve(result, call_id=call.id, name=call.name)
 
 
-def _is_readable(call: ToolCall) -> bool:
+def is_readable(call: ToolCall) -> bool:
     """Whether its arguments are what an engine lets through: the text of a JSON object without a key twice."""
     try:
         return isinstance(DECODER.decode(call.arguments_json), dict)

@@ -6,8 +6,9 @@ A state holds no effects, and need not: what a phase waits for follows from it, 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import isfinite
 
-from attrs import evolve
+from attrs import astuple, evolve
 
 from cognition import (
     AgentState,
@@ -46,8 +47,9 @@ from cognition.phases import (
     Thinking,
     Waiting,
 )
+from interpreters.agents.adopting import is_readable
 
-AS_IT_WAS = "give the agent the features and hooks that it had then, or keep the state between turns"
+AS_IT_WAS = "give the agent the tools, features and hooks that it had then, or keep the state between turns"
 MADE_BY_HAND = "keep what agent.state gave, or make a state of messages by import_messages"
 
 
@@ -73,22 +75,37 @@ def _problems(state: AgentState) -> Iterator[str]:
     numbers = [int(one[1:]) for one in ids if one[:1] == "m" and one[1:].isdecimal() and len(one) < 20]
     if max(numbers, default=0) > counters.messages:
         yield f"it counts {counters.messages} messages and has one with the id m{max(numbers)}"
-    open_calls: list[str] = []
+    yield from _odd_numbers(state)
+    open_calls: list[tuple[str, str]] = []
     for message in history:
         if isinstance(message, ToolMessage):
-            if not open_calls or open_calls.pop(0) != message.call_id:
+            if not open_calls or open_calls.pop(0)[0] != message.call_id:
                 yield f"the result {message.id} stands behind no reply with its call, or in another order"
         elif open_calls:
-            yield f"the call {open_calls[0]!r} has no result"
+            yield f"the call {open_calls[0][0]!r} has no result"
         elif isinstance(message, AssistantMessage):
-            open_calls = [call.id for call in message.calls]
+            open_calls = [(call.id, call.name) for call in message.calls]
     phase = state.phase
-    acting = [slot.call.id for slot in phase.slots] if isinstance(phase, Acting) else []
-    if open_calls != acting:
+    acting = [slot.call for slot in phase.slots] if isinstance(phase, Acting) else []
+    if open_calls != [(call.id, call.name) for call in acting]:
         yield "the calls that its newest reply leaves open are not those of its phase"
+    if not all(map(is_readable, acting)):
+        yield "the arguments of an open call are no JSON object"
     waited = in_flight(phase)
     if len(set(waited)) < len(waited) or not all(_was_decided(one, state) for one in waited):
         yield "what its phase waits for has ids that it did not give"
+
+
+def _odd_numbers(state: AgentState) -> Iterator[str]:
+    """Numbers that no session has, as data may hold them."""
+    spent, window, phase = state.spent, state.window, state.phase
+    asked_at = phase.asked_at if isinstance(phase, Acting) else None
+    floats = (spent.started_at, asked_at or 0.0, window.size, window.scale, spent.usage.cost, state.total.cost)
+    if not (all(map(isfinite, floats)) and window.scale > 0.0):
+        yield "one of its numbers can't be counted with"
+    spends = (spent.steps, spent.tool_calls, spent.refusals, spent.nudges, spent.repairs, spent.workers)
+    if min(*spends, spent.hook_continuations, *astuple(state.counters)) < 0:
+        yield "one of its counts is below zero"
 
 
 def _was_decided(effect_id: EffectId, state: AgentState) -> bool:
@@ -151,8 +168,9 @@ def _effect_of(
         case AwaitingApproval():
             tool = setup.tools.get(call.name)
             judge = engine.config.policy.judge
-            reason = "" if tool is None else judge(call, tool, state.remembered, state.mode).reason
-            return AskApproval(effect_id, call, reason)
+            if tool is None:
+                raise ConfigError(f"state: {call.name!r} waits for an approval in it; {AS_IT_WAS}")
+            return AskApproval(effect_id, call, judge(call, tool, state.remembered, state.mode).reason)
         case AwaitingHook(result=result):
             if result is None:
                 return RunHook(effect_id, "before_tool", "", call)

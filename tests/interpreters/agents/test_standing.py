@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from cognition import (
     AssistantMessage,
     CallModel,
     Closed,
+    CogstepError,
     Completed,
     ConfigError,
     EchoEngine,
@@ -30,17 +32,18 @@ from cognition import (
     ToolCall,
     ToolMessage,
     ToolSpec,
+    Usage,
     UserMessage,
     from_data,
     to_data,
 )
 from cognition.phases import Acting, AwaitingApproval, CallSlot, Hooked, ModelAttempt, Thinking
-from cognition.state import Counters, Window
+from cognition.state import Counters, Spent, Window
 from cognition.testing.strategies import configs, inputs
 from cognition.testing.world import World, take
 from interpreters import Agent, AsyncAgent, PendingError, replay
 from interpreters.agents.standing import check_state, in_flight_of
-from interpreters.testing.fakes import ScriptedModel, call
+from interpreters.testing.fakes import FunctionModel, ScriptedModel, call
 from tests.interpreters.agents.test_resuming import Thinking as ThinkingModel, World as Things
 from tests.interpreters.test_later import CASES, in_a_process, options, resumed, tools_of
 from tests.interpreters.thinking import FEATURES
@@ -189,6 +192,13 @@ def _paid(folder: Path) -> str:
 USER, REPLY = UserMessage("m1", "Go!"), AssistantMessage("m2", "", calls=(ToolCall("call-1-1-1", "pay"),))
 RESULT = ToolMessage("m3", "call-1-1-1", "pay", "paid")
 ASKED = Acting((CallSlot(REPLY.calls[0], AwaitingApproval(EffectId("1.1.1"))),))
+UNREADABLE = Acting((CallSlot(ToolCall("call-1-1-1", "pay", "{"), ASKED.slots[0].status),))
+
+
+def renamed(name: str) -> AssistantMessage:
+    return evolve(REPLY, calls=(ToolCall("call-1-1-1", name),))
+
+
 IN_ORDER = AgentState(History((USER, REPLY, RESULT)), counters=Counters(1, 2, 1, 3))
 WAITING = AgentState(History((USER, REPLY)), ASKED, Counters(1, 1, 2, 2))
 
@@ -206,6 +216,14 @@ WAITING = AgentState(History((USER, REPLY)), ASKED, Counters(1, 1, 2, 2))
         (evolve(IN_ORDER, history=History((USER, REPLY))), "the calls that its newest reply leaves open"),
         (evolve(IN_ORDER, history=History((REPLY, USER))), "the call 'call-1-1-1' has no result"),
         (evolve(WAITING, history=History((USER,))), "the calls that its newest reply leaves open"),
+        (evolve(WAITING, history=History((USER, renamed("look")))), "the calls that its newest reply leaves open"),
+        (evolve(WAITING, phase=evolve(ASKED, asked_at=float("nan"))), "can't be counted with"),
+        (evolve(IN_ORDER, window=Window(0, float("inf"))), "can't be counted with"),
+        (evolve(IN_ORDER, window=Window(0, 1.0, 0.0)), "can't be counted with"),
+        (evolve(IN_ORDER, counters=Counters(1, 2, -1, 3)), "below zero"),
+        (evolve(IN_ORDER, spent=Spent(steps=-1)), "below zero"),
+        (evolve(IN_ORDER, total=Usage(cost=float("nan"))), "can't be counted with"),
+        (evolve(WAITING, phase=UNREADABLE), "the arguments of an open call are no JSON object"),
         (evolve(WAITING, counters=Counters(1, 1, 1, 2)), "ids that it did not give"),
         (evolve(WAITING, counters=Counters(2, 1, 2, 2)), "ids that it did not give"),
         (AgentState(phase=Thinking(EffectId("x"), ModelAttempt())), "ids that it did not give"),
@@ -231,13 +249,16 @@ def test_what_waits_needs_the_features_and_hooks_that_it_came_from() -> None:
     case = CASES["a question"]
     with Agent(ScriptedModel([case.call]), **options()) as agent:
         agent.run("Go!")
-    with pytest.raises(ConfigError, match="'ask_user' waits for an answer in it; give the agent the features"):
+    with pytest.raises(ConfigError, match="'ask_user' waits for an answer in it; give the agent the tools, features"):
         Agent(ScriptedModel([]), state=agent.state)
+
+    with pytest.raises(ConfigError, match="'pay' waits for an approval in it; give the agent the tools"):
+        Agent(ScriptedModel([]), state=WAITING)
 
     hooked: dict[str, Any] = {"phase": Hooked(EffectId("1.0.0"), "user_message"), "counters": Counters(1, 0, 1, 1)}
     state = AgentState(History((USER,)), **hooked)
     for hooks in ({}, {"stop": lambda request: None}):
-        with pytest.raises(ConfigError, match="it waits for a RunHook; give the agent the features and hooks"):
+        with pytest.raises(ConfigError, match="it waits for a RunHook; give the agent the tools, features and hooks"):
             Agent(ScriptedModel([]), state=state, hooks=hooks)
     with Agent(ScriptedModel(["Hi."]), state=state, hooks={"user_message": lambda request: None}) as agent:
         assert agent.go_on().text == "Hi."
@@ -277,3 +298,37 @@ def test_a_kept_state_is_not_changed_by_the_sessions_that_begin_with_it() -> Non
             agent.run("3")
             texts.append([message.text for message in agent.state.history if not isinstance(message, ToolMessage)])
     assert texts == [["1", "One.", "3", "Other."]] * 2
+
+
+ODD: tuple[Any, ...] = (None, -1, 1.5, float("nan"), "", "x", "\ud83d", "m1", "1.1.1", [], {}, {"a": 1}, 10**400)
+
+
+def places(data: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """Every place within plain data."""
+    inner = data.items() if isinstance(data, dict) else enumerate(data) if isinstance(data, list) else ()
+    for key, value in inner:
+        yield (*path, key)
+        yield from places(value, (*path, key))
+
+
+@pytest.mark.behaviour("P16s")
+def test_a_kept_state_that_was_changed_at_any_place_is_refused_or_goes_on(tmp_path: Path) -> None:
+    tools = tools_of(tmp_path)
+    with Agent(ScriptedModel([[call("pay", amount=3), call("order", pieces=1)]]), tools, **options()) as agent:
+        agent.run("Go!")
+    whole = json.dumps(to_data(agent.state))
+
+    for path in places(json.loads(whole)):
+        for odd in ODD:
+            data = json.loads(whole)
+            within = data
+            for key in path[:-1]:
+                within = within[key]
+            within[path[-1]] = odd
+            with contextlib.suppress(CogstepError):
+                state = from_data(data, AgentState)
+                with Agent(FunctionModel(lambda request: "Done."), tools, state=state, **options()) as agent:
+                    for effect in agent.pending:
+                        agent.answer(effect.effect_id, True)
+                    agent.cancel()
+                    agent.run("And now?")
