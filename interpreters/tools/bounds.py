@@ -118,7 +118,11 @@ def _read_pydantic(note: Any, notes: Notes, path: str) -> None:
         ):
             notes.foreign = True
         return
-    said = {one: value for one, value in vars(note).items() if value is not None and not one.startswith("_")}
+    said = {
+        one: value
+        for one, value in getattr(note, "__dict__", {"slots": note}).items()
+        if value is not None and not one.startswith("_")
+    }
     known = name in ("PydanticGeneralMetadata", "_PydanticGeneralMetadata", "StringConstraints", "Strict")
     more = {one for one, value in said.items() if one not in PYDANTIC_BOUNDS | SAYS_LITTLE and value is not False}
     if not known or more:

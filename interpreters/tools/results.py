@@ -65,4 +65,6 @@ def _plain(value: Any) -> Any:
         return {one.name: _plain(getattr(value, one.name)) for one in attrs.fields(type(value)) if one.init}
     if dataclasses.is_dataclass(value):
         return {one.name: _plain(getattr(value, one.name)) for one in dataclasses.fields(value) if one.init}
+    if hasattr(type(value), "__get_pydantic_core_schema__"):  # a type of pydantic's, such as an address
+        return str(value)
     raise TypeError(f"{type(value).__name__} is no JSON value")

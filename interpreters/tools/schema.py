@@ -135,11 +135,21 @@ def _of_options(
         yield f"{path or 'the value'} may be only one of the things that it could be"
         return
     same_kind = [option for option in options if _has_type(value, _type_of(option, known))]
-    if len(same_kind) == 1:  # an object with a wrong field, say: name the field
-        yield from problems(value, same_kind[0], path, known)
+    if len(same_kind) == 1 or (same_kind and isinstance(value, dict)):  # an object with a wrong field: name the field
+        yield from min((_unlike(value, option, path, known) for option in same_kind), key=lambda one: one[:2])[2]
     else:
         words = dict.fromkeys(_expectation(option, known) for option in options)
         yield _expected(path, " or ".join(words), value)
+
+
+def _unlike(value: Any, option: Schema, path: str, known: Mapping[str, Schema]) -> tuple[int, int, list[str]]:
+    """How far a value is from an option: members that tell options apart, number of problems, the problems."""
+    members = _resolved(option, known).get("properties", {}) if isinstance(value, dict) else {}
+    apart = sum(
+        name not in value or not _is_chosen(value[name], one) for name, one in members.items() if "const" in one
+    )
+    found = list(problems(value, option, path, known))
+    return apart, len(found), found
 
 
 def _resolved(schema: Schema, known: Mapping[str, Schema]) -> Schema:

@@ -97,7 +97,9 @@ class Tool(Generic[P, R]):
         self._derived = self.spec.parameters
         """The schema made of the signature, at first; where another one was put into ``spec``, ``_full`` is of that."""
         self._full: FullCheck | None = None
-        if not is_within(schema):
+        self._is_within = is_within(schema)
+        """Whether the schema made of the signature is checked without the whole check."""
+        if not self._is_within:
             self._full = self._full_check()
         functools.update_wrapper(self, function)
 
@@ -211,10 +213,16 @@ class Tool(Generic[P, R]):
         try:
             for name, value in arguments.items():
                 parameter = self._parameters.get(name)
-                if parameter is None or (value is None and parameter.optional):
+                if parameter is None or (value is None and parameter.optional) or (found and not self._is_within):
                     values[name] = value
                     continue
-                wrong = list(problems(value, parameter.schema, name, self.spec.parameters.get("$defs", NO_DEFINITIONS)))
+                wrong = (
+                    []
+                    if not self._is_within
+                    else list(
+                        problems(value, parameter.schema, name, self.spec.parameters.get("$defs", NO_DEFINITIONS))
+                    )
+                )
                 if wrong:
                     found += wrong
                     continue

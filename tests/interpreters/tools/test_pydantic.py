@@ -1,0 +1,146 @@
+"""Pydantic's models and types: their own schema is promised and checked, and their own validator is asked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import date
+from decimal import Decimal
+from typing import Annotated, Any, Generic, Literal, TypeVar
+
+import pytest
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, HttpUrl, RootModel, field_validator
+from pydantic.dataclasses import dataclass as pydantic_dataclass
+
+from interpreters import Agent, Tool, ToolContext, ToolError, fakes
+
+T = TypeVar("T")
+
+
+class Item(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+    price: Decimal = Field(gt=0)
+    when: date
+    tags: set[str] = set()
+
+    @field_validator("price")
+    @classmethod
+    def _lucky(cls, value: Decimal) -> Decimal:
+        if value == 13:
+            raise ValueError("unlucky")
+        return value
+
+
+class Cat(BaseModel):
+    kind: Literal["cat"]
+
+
+class Dog(BaseModel):
+    kind: Literal["dog"]
+    bark: str
+
+
+class Pet(BaseModel):
+    pet: Cat | Dog = Field(discriminator="kind")
+
+
+class Strict(BaseModel):
+    model_config = ConfigDict(strict=True)
+    day: date
+
+
+class Renamed(BaseModel):
+    begin: int = Field(alias="from")
+
+
+class Box(BaseModel, Generic[T]):
+    inside: T
+
+
+class Numbers(RootModel[list[int]]): ...
+
+
+@pydantic_dataclass
+class Big:
+    n: int = Field(ge=3)
+
+
+@dataclass
+class Order:
+    item: Item
+
+
+def even(value: int) -> int:
+    if value % 2:
+        raise ValueError("odd")
+    return value
+
+
+GOOD = {"price": 1.5, "when": "2026-01-01"}
+
+
+@pytest.mark.parametrize(
+    ("kind", "data", "expected"),
+    [
+        (Item, GOOD, Item(price=Decimal("1.5"), when=date(2026, 1, 1))),
+        (Item | None, None, None),
+        (list[Item], [GOOD], [Item(price=Decimal("1.5"), when=date(2026, 1, 1))]),
+        (Order, {"item": GOOD}, Order(Item(price=Decimal("1.5"), when=date(2026, 1, 1)))),
+        (Pet, {"pet": {"kind": "dog", "bark": "woof"}}, Pet(pet=Dog(kind="dog", bark="woof"))),
+        (Strict, {"day": "2026-01-01"}, Strict(day=date(2026, 1, 1))),
+        (Renamed, {"from": 1}, Renamed(**{"from": 1})),
+        (Box[int], {"inside": 1}, Box[int](inside=1)),
+        (Numbers, [1], Numbers([1])),
+        (Big, {"n": 3}, Big(3)),
+        (Annotated[int, AfterValidator(even)], 2, 2),
+        (HttpUrl, "https://example.org/", HttpUrl("https://example.org/")),
+    ],
+    ids=str,
+)
+def test_a_value_is_pydantics_own(kind: Any, data: Any, expected: Any) -> None:
+    given: list[Any] = []
+
+    def take(value):  # type: ignore[no-untyped-def]  # annotated below
+        given.append(value)
+        return value
+
+    take.__annotations__["value"] = kind
+    Tool(take).call({"value": data}, ToolContext(None))
+
+    assert given == [expected]
+
+
+@pytest.mark.parametrize(
+    ("kind", "data", "told"),
+    [
+        (Item, {**GOOD, "price": 13}, "value.price is refused: Value error, unlucky"),
+        (Item, {**GOOD, "price": -1}, "value.price"),
+        (Item, {**GOOD, "more": 1}, "value.more is unknown"),
+        (Item, {**GOOD, "tags": ["a", "a"]}, "nothing stands twice|non-unique"),
+        (list[Item], [{"price": 1}], r"value\[0\].when is missing"),
+        (Pet, {"pet": {"kind": "dog", "bark": 1}}, "value.pet.bark must be a text"),
+        (Renamed, {"begin": 1}, "value.from is missing"),
+        (Box[int], {"inside": "1"}, "must be a whole number"),
+        (Numbers, ["1"], "must be a whole number"),
+        (Big, {"n": 2}, "must be at least 3"),
+        (Annotated[int, AfterValidator(even)], 3, "value is refused: Value error, odd"),
+        (HttpUrl, "x", "is not a 'uri'"),
+    ],
+    ids=str,
+)
+def test_nothing_is_coerced_and_every_problem_is_told(kind: Any, data: Any, told: str) -> None:
+    """The schema says a whole number, so that pydantic never gets to read one out of a text."""
+
+    def take(value):  # type: ignore[no-untyped-def]  # annotated below
+        raise AssertionError("the function was called")
+
+    take.__annotations__["value"] = kind
+    with pytest.raises(ToolError, match=told):
+        Tool(take).call({"value": data}, ToolContext(None))
+
+
+def test_an_answer_may_be_a_model_and_is_mended_by_its_own_validator() -> None:
+    replies = ['{"price": "1"}', '{"price": 13, "when": "2026-01-01"}', '{"price": 2, "when": "2026-01-01"}']
+    with Agent(fakes.ScriptedModel(replies)) as agent:
+        result = agent.run("What does it cost?", returns=Item)
+
+    assert result.value == Item(price=Decimal(2), when=date(2026, 1, 1))
