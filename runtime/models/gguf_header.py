@@ -63,6 +63,9 @@ MOST = 2**31 - 1
 """Of what llama.cpp counts in 32 bits."""
 
 
+TOKENS = "tokenizer.ggml.tokens"
+
+
 def check_gguf(path: Path) -> None:
     """See that a head says nothing at which llama.cpp would abort the process instead of refusing the file.
 
@@ -155,6 +158,8 @@ def _pairs(view: mmap.mmap, wanted: Collection[str] | None, behind: Callable[[_W
         key = walk.text()
         kind = walk.number(KIND)
         keep = wanted is None or key in wanted
+        if key == TOKENS and kind == ARRAY and wanted is None:
+            walk.check_tokens()
         value = walk.value(kind, keep=keep and (kind != ARRAY or wanted is not None))
         if keep:
             found[key] = value
@@ -192,12 +197,32 @@ class _Walk:
         items = [self.value(inner, keep=keep, depth=depth + 1) for _ in range(count)]
         return items if keep else None
 
+    def check_tokens(self) -> None:
+        """See that no two tokens of the list that comes next are the same, and stay before it.
+
+        llama.cpp aborts where two are. It takes each up to its first NUL, and names those of which nothing is left.
+        """
+        start = self._at
+        kind, count = self.number(KIND), self.number(LENGTH)
+        if kind != TEXT or count > MOST_VALUES:
+            raise IndexError("the vocabulary is no list of texts")
+        known = set[bytes]()
+        for number in range(count):
+            token = self.raw().partition(b"\0")[0] or b"[EMPTY_%d]" % number
+            if token in known:
+                raise IndexError(f"the token {token!r} is there twice")
+            known.add(token)
+        self._at = start
+
     def text(self) -> str:
+        return self.raw().decode("utf-8", "replace")
+
+    def raw(self) -> bytes:
         length, start = self.number(LENGTH), self._at
         if length > LONGEST_TEXT:
             raise IndexError("no text is so long")
         self._pass(length)
-        return self._view[start : self._at].decode("utf-8", "replace")
+        return self._view[start : self._at]
 
     def _pass(self, size: int) -> None:
         self._at += size

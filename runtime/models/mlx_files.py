@@ -36,6 +36,9 @@ DEEPEST = 64
 MOST = 2**31 - 1
 """Of whatever a configuration counts."""
 
+MOST_TOKENS = 1 << 22
+"""Of a vocabulary; the largest have some 260,000. Tables are made up to the highest number that a token has."""
+
 PARTS = ("layer", "block", "head", "expert", "group")
 MOST_PARTS = 1 << 14
 """Of what a model has an object, or a loop, for each."""
@@ -75,7 +78,9 @@ def check_mlx_directory(path: Path, *, spec: str) -> None:
         raise ModelFileError(f"{path / 'config.json'} names no model_type: it is no model's configuration", spec=spec)
     _check_sizes(path / "config.json", read_json(path / "config.json", spec=spec), spec)
     for name in ("generation_config.json", "tokenizer_config.json", "tokenizer.json"):
-        read_json(path / name, spec=spec)
+        content = read_json(path / name, spec=spec)
+        if name == "tokenizer.json":
+            _check_vocabulary(path / name, content, spec)
     weights = sorted(path.glob("model*.safetensors"))
     if not weights:
         raise ModelNotFoundError(f"{path} holds no weights (model*.safetensors); fetch the whole directory", spec=spec)
@@ -187,6 +192,21 @@ def _check_sizes(path: Path, config: Any, spec: str) -> None:
                 )
 
 
+def _check_vocabulary(path: Path, tokenizer: dict[str, Any], spec: str) -> None:
+    """See that no token has a number for which a library would make a table that takes all memory."""
+    model = tokenizer.get("model")
+    vocabulary = model.get("vocab") if isinstance(model, dict) else None
+    if not isinstance(vocabulary, dict):  # a list gives its tokens their numbers by their places
+        return
+    for token, number in vocabulary.items():
+        if isinstance(number, int) and not 0 <= number < MOST_TOKENS:
+            raise ModelFileError(
+                f"the token {shown(token)} in {path} has the number {shown(number)}, beyond all vocabularies; "
+                "fetch it again",
+                spec=spec,
+            )
+
+
 def _named_weights(index: Path, spec: str) -> set[str]:
     """The files that the index of a model in several parts names."""
     named = read_json(index, spec=spec).get("weight_map", {})
@@ -214,10 +234,15 @@ def _check_safetensors(file: Path, spec: str) -> None:
 
     MLX reads what the header says without looking, so that each tensor has to have its bytes, and no two the same.
     """
-    with open_regular(file) as stream:
-        size = os.fstat(stream.fileno()).st_size
-        (length,) = struct.unpack("<Q", stream.read(8).ljust(8, b"\xff"))
-        header = stream.read(length) if length < min(size, LONGEST_HEADER) else b""
+    try:
+        with open_regular(file) as stream:
+            size = os.fstat(stream.fileno()).st_size
+            (length,) = struct.unpack("<Q", stream.read(8).ljust(8, b"\xff"))
+            header = stream.read(length) if length < min(size, LONGEST_HEADER) else b""
+    except (UnusableFileError, PermissionError):
+        raise
+    except OSError as error:  # such as a link that leads to itself
+        raise ModelFileError(f"{file} can't be read ({error.strerror}); fetch it again", spec=spec) from error
     try:
         tensors = json.loads(header)
         meta = tensors.pop("__metadata__", None) or {}  # MLX writes null where there is nothing to say

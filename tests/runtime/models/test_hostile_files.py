@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from runtime.errors import ModelFileError, ModelLoadError
-from runtime.models.gguf_header import check_gguf, read_gguf_header
+from runtime.models.gguf_header import TOKENS, check_gguf, read_gguf_header
 from runtime.models.mlx_files import check_mlx_directory, read_mlx_directory
 from runtime.models.specs import SMALL_MODEL
 
@@ -91,6 +91,13 @@ HEADS = {
     "a tensor of a hundred sizes": gguf(KIND, text(b"a") + struct.pack("<I", 100), count=1, tensors=1),
     "a norm in eight bits": gguf(KIND, tensor_info(b"output_norm.weight", kind=8), count=1, tensors=1),
     "a norm in half precision": gguf(KIND, tensor_info(b"output_norm.weight", kind=1), count=1, tensors=1),
+    "a token twice": gguf(KIND, pair(TOKENS, ARRAY, array(TEXT, 2, text(b"a") * 2))),
+    "a token twice, up to a NUL": gguf(KIND, pair(TOKENS, ARRAY, array(TEXT, 2, text(b"a\0b") + text(b"a\0c")))),
+    "a token that is named as one of no text": gguf(
+        KIND, pair(TOKENS, ARRAY, array(TEXT, 2, text(b"[EMPTY_1]") + text(b"")))
+    ),
+    "tokens that are numbers": gguf(KIND, pair(TOKENS, ARRAY, array(UINT32, 1, bytes(4)))),
+    "tokens without end": gguf(KIND, pair(TOKENS, ARRAY, array(TEXT, 2**62))),
     "nothing": b"",
     "another file": b"GGML" + bytes(100),
 }
@@ -107,6 +114,10 @@ def test_heads_that_are_right_pass(tmp_path: Path) -> None:
     """That of the shipped model, one with bytes that are no UTF-8, and one that ends with its last pair."""
     for file in SMALL_MODEL.glob("*.gguf"):
         check_gguf(file)
+    (tmp_path / "m.gguf").write_bytes(
+        gguf(KIND, pair(TOKENS, ARRAY, array(TEXT, 4, text(b"\xff") + text(b"\xfe") + text(b"") + text(b"\0"))))
+    )
+    check_gguf(tmp_path / "m.gguf")
     (tmp_path / "m.gguf").write_bytes(gguf(KIND, pair("a", TEXT, text(b"\xff\xfe"))))
     check_gguf(tmp_path / "m.gguf")
     assert read_gguf_header(tmp_path / "m.gguf", {"a"}) == {"a": "\ufffd\ufffd"}
@@ -173,6 +184,23 @@ def test_numbers_beyond_all_models_are_refused(directory: Path, change: dict[str
     config = json.loads((directory / "config.json").read_text("utf-8"))
     (directory / "config.json").write_text(json.dumps(config | change), "utf-8")
     with pytest.raises(ModelFileError, match="beyond all models"):
+        check_mlx_directory(directory, spec="")
+
+
+@pytest.mark.parametrize("number", [2**31, 2**32 - 1, 2**62, -1, 2**64])
+def test_a_token_of_a_number_beyond_all_vocabularies_is_refused(directory: Path, number: int) -> None:
+    """Else a table up to that number would be made in native code, which ends the process where memory does."""
+    tokenizer = json.loads((directory / "tokenizer.json").read_text("utf-8"))
+    tokenizer["model"]["vocab"]["G"] = number
+    (directory / "tokenizer.json").write_text(json.dumps(tokenizer), "utf-8")
+    with pytest.raises(ModelFileError, match="beyond all vocabularies"):
+        check_mlx_directory(directory, spec="")
+
+
+def test_weights_that_are_a_link_to_itself_are_refused(directory: Path) -> None:
+    (directory / "model.safetensors").unlink()
+    (directory / "model.safetensors").symlink_to("model.safetensors")
+    with pytest.raises(ModelFileError, match="fetch it again"):
         check_mlx_directory(directory, spec="")
 
 
