@@ -51,7 +51,10 @@ class NumpySampler:
         if self._chosen.temperature == 0:
             token = int(tokens[left.argmax()])
         else:
-            until = _weights(left / self._chosen.temperature).cumsum()
+            with numpy.errstate(
+                over="ignore"
+            ):  # so low a temperature that all but the likeliest are out of the question
+                until = _weights((left - left.max()) / self._chosen.temperature).cumsum()
             token = int(tokens[until.searchsorted(self._random.random() * until[-1], side="right")])
         self._sampled.append(token)
         return token

@@ -158,3 +158,12 @@ def test_greedy_takes_the_likeliest_after_biases_and_penalties() -> None:
     assert [sampler.sample(logits) for _ in range(3)] == [1, 0, 2]
     assert NumpySampler(GenerationOptions(top_p=0.1)).plain
     assert not sampler.plain
+
+
+@pytest.mark.parametrize("temperature", [1e-320, 1e-308, 1e-20, 0.001])
+@given(logits=LOGITS)
+def test_so_low_a_temperature_takes_the_likeliest(temperature: float, logits: list[float]) -> None:
+    """Also one by which a difference of logits has no quotient that a number could hold."""
+    sampler = NumpySampler(GenerationOptions(temperature=temperature, seed=3))
+
+    assert sampler.sample(numpy.array(logits)) == numpy.argmax(logits)
