@@ -42,8 +42,8 @@ FEW = (
 """One of each kind."""
 
 ALL = os.environ.get("COGSTEP_BOMBS") == "all"
-"""Whether everything meets everything, which takes a quarter of an hour. Else each bomb meets the place where a model is
-looked at, a third of them each of the other two, and 200 random templates do for 2,000."""
+"""Whether everything meets everything, which takes a quarter of an hour. Else each bomb meets the place where a model
+is looked at, a third of them each of the other two, and 200 random templates do for 2,000."""
 
 RANDOM = 2_000 if ALL else 200
 
