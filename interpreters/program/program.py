@@ -205,7 +205,7 @@ def consultation(program: Program, effect: Consulted, is_cancelled: Callable[[],
         case AskApproval(call=call, reason=reason):
             approve: Any = program.approve or (lambda _request: Approval(False, NOBODY))
             request = ApprovalRequest(call, reason, **about)
-            return Consultation(partial(approve, request), partial(read_answer, effect), f"ask about {call.name}")
+            return Consultation(partial(approve, request), partial(as_input, effect), f"ask about {call.name}")
         case AskUser(questions=questions) if program.ask is not None:
             ask = partial(program.ask, QuestionRequest(questions, **about))
             return Consultation(ask, partial(read_answer, effect), "ask the user")

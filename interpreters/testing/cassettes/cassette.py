@@ -65,11 +65,12 @@ class Cassette:
         scrub: Iterable[Scrub] = (),
         redact: Redaction | None = USUAL,
     ) -> None:
-        self.path = Path(path).absolute()  # where it is written at the end, wherever the program stands by then
+        self.path = Path(path)
+        self._file = self.path.absolute()  # where it is written at the end, wherever the program stands by then
         self.scrub = list(scrub)
         self.redact = redact
         self.mode: Literal["replay", "record", "off"] = (
-            ("replay" if self.path.exists() else "record") if mode == "new" else mode
+            ("replay" if self._file.exists() else "record") if mode == "new" else mode
         )
         """``new`` has become one of the others."""
         self._tape: Tape | None = None
@@ -84,7 +85,7 @@ class Cassette:
         """
         with self._lock:
             if self._tape is None:
-                self._tape = read_tape(self.path) if self.mode == "replay" else Tape()
+                self._tape = read_tape(self._file) if self.mode == "replay" else Tape()
             return self._tape
 
     @property
@@ -139,7 +140,7 @@ class Cassette:
         """
         if self.mode != "record" or self._tape is None or not self._tape.exchanges:
             return False
-        write_tape(self.path, self._tape)
+        write_tape(self._file, self._tape)
         return True
 
     def __enter__(self) -> Cassette:

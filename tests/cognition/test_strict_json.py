@@ -1,0 +1,52 @@
+"""JSON as the standard means it, of a text that is read in one go and of one that is looked at in its parts."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given, strategies as st
+
+from cognition.strict_json import DECODER, LAX_DECODER, LONGEST_NUMBER, NUMBERS
+
+DECODERS = [DECODER, LAX_DECODER, NUMBERS]
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=4), inner, max_size=4),
+    max_leaves=12,
+)
+
+
+@given(VALUES, st.sampled_from(DECODERS), st.sampled_from([0, LONGEST_NUMBER]))
+def test_what_python_writes_is_read_as_it_was(value: object, decoder: json.JSONDecoder, padding: int) -> None:
+    """Long texts and short ones are read in two ways, and give the same."""
+    assert decoder.decode(" " * padding + json.dumps(value)) == value
+
+
+@pytest.mark.parametrize("decoder", DECODERS)
+@pytest.mark.parametrize("padding", [0, LONGEST_NUMBER])
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("NaN", "NaN is no JSON number"),
+        ("-Infinity", "-Infinity is no JSON number"),
+        ("[1e999]", "larger than any"),
+        ("-1e999", "larger than any"),
+        ("", "Expecting value"),
+    ],
+)
+def test_what_is_no_number_is_refused(decoder: json.JSONDecoder, padding: int, text: str, said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        decoder.decode(" " * padding + text)
+
+
+@pytest.mark.parametrize("decoder", DECODERS)
+def test_a_whole_number_has_a_longest_length(decoder: json.JSONDecoder) -> None:
+    """The longest is read, and the next one is told of in words."""
+    longest = "9" * LONGEST_NUMBER
+
+    assert decoder.decode(f"[{longest}]") == [int(longest)]
+    with pytest.raises(
+        ValueError, match=f"a number of {LONGEST_NUMBER + 1} digits is longer than any that can be read"
+    ):
+        decoder.decode(f"[{longest}9]")
