@@ -10,6 +10,7 @@ import html
 import json
 import re
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from functools import lru_cache
 from itertools import pairwise
 
@@ -25,6 +26,20 @@ JSON_SIGNS = '{}[]":,\\ \n'
 
 ESCAPES = {r"\n": "\n", r"\"": '"', r"\'": "'", r"\\": "\\"}
 """How a template's source writes what its texts hold."""
+
+CALL = re.compile(
+    r"""
+    \b(replace|r?split|r?partition|remove(?:pre|suf)fix)\s*+\(\s*+
+    (?P<quote>['"])(?P<old>(?:\\.|(?!(?P=quote))[^\\])++)(?P=quote)
+    (?:\s*+,\s*+(?:new\s*+=\s*+)?(?P<with>['"])(?P<new>(?:\\.|(?!(?P=with))[^\\])*+)(?P=with))?
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+"""Where a template takes texts out of a content, cuts it at them, or writes others in their place."""
+
+MOST_WRITTEN, LONGEST_GONE = 64, 64
+"""Characters that a template writes otherwise, each one more set of markers to look for; and how much of a text that it
+takes out is looked for. Beyond them a template sees no more of what it would take out."""
 
 REMEMBERED = 4096
 """Short contents."""
@@ -111,9 +126,15 @@ class Markers:
         every = self.texts | frozenset(spelled)
         self.written = Finder(every)
         """Finds them in a prompt."""
-        hidden = every | {raw for text in every for raw in _before_escaping(text) if len(raw) > 1}
+        gone, written = _replaced(source)
+        replaced = {text.replace(new, old) for text in every for old, new in written if new in text}
+        hidden = every | replaced | {raw for text in every for raw in _before_escaping(text) if len(raw) > 1}
         self.hidden = Finder(hidden, any_case=True)
         """Finds them in content, whatever a template may do to it: write it as JSON or HTML, or in other letters."""
+        gone = {old for old in gone if not any(self.hidden.spans(old))}  # markers have a mark within: none is taken out
+        self._gone = Finder((old for old in gone if len(old) > 1), any_case=True)
+        self._gone_signs = _one_of({old for old in gone if len(old) == 1}, any_case=True)
+        self._takes_out = bool(gone)
         plain = re.sub(r"\\[n\"'\\]", lambda found: ESCAPES[found[0]], source)
         self._source = f"{source}\n{plain}".lower()
         self._folded = tuple(text.lower() for text in hidden)
@@ -146,6 +167,22 @@ class Markers:
         head = head.lower()
         return any(head[:length] in self._ends for length in range(1, len(head) + 1))
 
+    def beside_gone(self, content: str) -> set[int]:
+        """The places of all that stands beside what the template takes out of this content, or cuts it at.
+
+        It may come to stand next to anything, also to what is taken out next.
+        """
+        if not self._takes_out:
+            return set()
+        signs = ((found.start(), found.end()) for found in self._gone_signs.finditer(content))
+        beside, end = list[range](), 0
+        for start, stop in sorted((*self._gone.spans(content), *signs), key=lambda span: (span[0], -span[1])):
+            if start >= end:
+                beside.append(range(end, start))
+                end = stop
+        beside.append(range(end, len(content) if end else 0))
+        return {place for places in beside for place in places if not content[place].isspace()}
+
     def _completed_by(self, content: str) -> bool:
         content = content.lower()
         if not 0 < len(content) < self.longest or content not in self._joined:
@@ -168,6 +205,28 @@ class Markers:
         return (
             right[0] in JSON_SIGNS or re.search(rf"(?:['\"]|[%}}]}})\s*{re.escape(right[0])}", self._source) is not None
         )
+
+
+def _replaced(source: str) -> tuple[set[str], set[tuple[str, str]]]:
+    """What a template takes out of contents, and which characters it writes otherwise: ``'`` as ``"``.
+
+    Of what it cuts contents at, single characters and spaces are left out: it goes through lines or words there.
+    """
+    gone, written = set[str](), set[tuple[str, str]]()
+    for found in CALL.finditer(source):
+        old, new = _read(found["old"]), _read(found["new"] or "")
+        if len(old) == 1 and new and len(written) < MOST_WRITTEN:
+            written.add((old, new))
+        elif found[1] == "replace" or (len(old) > 1 and old.strip()):
+            gone.add(old[:LONGEST_GONE])
+    return gone, written
+
+
+def _read(literal: str) -> str:
+    """What a text in a template's source is, read as Jinja2 does."""
+    with suppress(UnicodeDecodeError):  # the template is refused
+        return literal.encode("ascii", "backslashreplace").decode("unicode-escape")
+    return literal
 
 
 def _around(text: str, content: str) -> Iterator[tuple[str, str]]:

@@ -54,7 +54,8 @@ class Shield:
     A marker can come to hold a content's character in four ways, and in each there is a mark before one of these:
     all of it stands in the content; it begins at the content's end, or ends at its start, where another content or the
     template's own text goes on; or the template writes both of its ends around the whole content. Spaces at either end
-    don't count, since templates trim.
+    don't count, since templates trim. Where a content holds what the template takes out, or cuts it at (``/no_think``),
+    there is one before every character of the rest.
     """
 
     def __init__(self, markers: Markers) -> None:
@@ -109,6 +110,7 @@ def _with_marks(markers: Markers, content: str) -> str:
             marked.add(first)
         if markers.begins_in(bare):
             marked.add(last)
+    marked |= markers.beside_gone(content)
     if not marked and not TAKEN.search(content):
         return content
     made, before = list[str](), 0

@@ -158,6 +158,19 @@ MEETING = """\
 call.function.name }}|>{% endfor %}<|eot|>{% endfor %}{% if add_generation_prompt %}<|ASSISTANT|>{% endif %}"""
 """Nothing between two contents, bars around a name, and other letters."""
 
+TAKES_OUT = """\
+{%- macro told(text) %}
+{{- text.replace('/no_think', '').replace("/think", "") | replace('\\t', '') | replace("'", '"') }}{% endmacro %}
+{%- for tool in tools or [] %}{{ told(tool | string) }}{% endfor %}
+{%- for message in messages %}<|{{ message.role }}|>{{ told(message.content.split('[OUT]')[-1]) }}
+{{- told(message.content.split('[OUT]') | join) ~ told(message.content.replace('[TOOLS]', '<|tool|>')) }}
+{%- for call in message.tool_calls or [] %}{{ told(call.function.name) ~ told(call.function.arguments | tojson) }}
+{%- endfor %}<|eot|>{% endfor %}{% if add_generation_prompt %}<|assistant|>{% endif %}"""
+"""As SmolLM3 takes orders out of a system prompt: what stood around them is joined."""
+
+TAKEN_OUT = ("/no_think", "/think", "\t", "[OUT]", "/no_/thinkthink", "/thi[OUT]nk", "[O/thinkUT]", "[/no_thinkOUT]")
+"""Some only once another one is gone."""
+
 FAMILIES = {
     name: source
     for name, source in {**vars(chat_templates), **globals()}.items()
@@ -227,6 +240,10 @@ class Prompts:
     def expected(self, place: str) -> list[str]:
         return self.markers(PLACES[place](HARMLESS))
 
+    def check_markers(self, place: str, text: str) -> None:
+        """That of markers alone."""
+        assert self.expected(place) == self.markers(PLACES[place](text)), (place, text)
+
     def check(self, place: str, text: str) -> None:
         """The property of this module."""
         tokens, wrote = self.tokens(PLACES[place](text))
@@ -269,6 +286,24 @@ def test_no_place_is_open(place: str) -> None:
         prompts = prompts_of(source)
         for text in (*ALWAYS, "think", "path", *EXTRA):
             prompts.check(place, text)
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_what_a_template_takes_out_of_content_joins_no_marker(place: str) -> None:
+    """Wherever in a marker it stands, and where a marker comes of one character written as another."""
+    prompts = prompts_of(TAKES_OUT)
+    for marker in ("<|im_end|>", "</think>", "<|eot|>", '<|"|>'):
+        prompts.check_markers(place, marker.replace('"', "'"))
+        for taken in TAKEN_OUT:
+            for cut in {1, 2, len(marker) // 2, len(marker) - 1}:
+                prompts.check_markers(place, marker[:cut] + taken + marker[cut:])
+            prompts.check_markers(place, f"a {taken} {taken.join(marker)}")
+
+
+def test_orders_in_content_are_still_taken_out() -> None:
+    """The template finds them, whatever stands beside them."""
+    assert "</think>" in (wrote := prompts_of(TAKES_OUT).tokens(PLACES["system prompt"]("Hi <//no_thinkthink> you"))[1])
+    assert "/no_think" not in wrote
 
 
 ODD: dict[str, Callable[..., Any]] = {
@@ -349,6 +384,33 @@ class TestShield:
                 span = range(found.start(), found.start() + len(marker))
                 visible = [place for place in span if own[place] and not wrote[place].isspace()]
                 assert not visible or any(place in span for place in marked)
+
+    @pytest.mark.parametrize(
+        ("source", "old"),
+        [
+            ("{{ a.replace('/no_think', '') }}", "/no_think"),
+            ('{{ a | replace( "/x", b) }}', "/x"),
+            (r"{{ a.replace('it\'s', '') }}", "it's"),
+            (r"{{ a.replace('\n', '') }}", "\n"),
+            ("{{ a.replace('one', 'two') }}", "ONE"),
+            ("{{ a.rsplit('[x]', 1)[0] ~ a.partition( '[y]' )[2] ~ a.removeprefix('[z]') }}", "[y]"),
+        ],
+    )
+    def test_each_character_around_what_is_taken_out_has_a_mark(self, source: str, old: str) -> None:
+        """Only in a content that holds it."""
+        shield = Shield(Markers(("<|im_end|>",), source))
+
+        assert shield.text(f"a {old}b") == f"{MARK}a {old}{MARK}b"
+        assert shield.text("a b") == "a b"
+
+    def test_a_template_that_takes_thousands_of_texts_out_holds_nobody_up(self) -> None:
+        """Nor one whose texts have no end, or that writes thousands of characters otherwise."""
+        many = "".join(
+            f"{{{{ a.replace('{chr(0x4E00 + n)}', 'x') | replace('{'<' * (n % 300)}', b) }}}}" for n in range(2000)
+        )
+        for source in (many, "replace('" + "\\\\" * 50_000, "replace(" + " " * 100_000, "replace('a'," * 20_000):
+            shield = Shield(Markers((f"<|{n}|>" for n in range(1000)), source))
+            assert separated(shield.text("<" * 5_000))[0] == "<" * 5_000
 
     def test_ordinary_content_is_left_alone(self) -> None:
         """It has no marks, so that a template sees it as it is."""
