@@ -15,6 +15,7 @@ from functools import lru_cache
 from itertools import pairwise
 
 from runtime.backend import SpecialTokens
+from runtime.errors import TemplateError
 
 BRACKETS = {"<": ">", "[": "]", "{": "}", "(": ")", "«": "»", "【": "】", "｜": "｜", "▁<": ">"}
 """What markers are wrapped in."""
@@ -36,6 +37,10 @@ CALL = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 """Where a template takes texts out of a content, cuts it at them, or writes others in their place."""
+
+MOST_MARKED = 1 << 26
+"""The sum of the squares of the lengths of all markers, since all their beginnings and ends are kept. The largest
+vocabularies have some two million."""
 
 MOST_WRITTEN, LONGEST_GONE = 64, 64
 """Characters that a template writes otherwise, each one more set of markers to look for; and how much of a text that it
@@ -119,6 +124,9 @@ class Markers:
         texts: of ``control_texts``.
         source: of the templates that may write some of them.
         spelled: texts that a tokenizer takes for one token though it stands for something else, such as ``<0x0A>``.
+
+    Raises:
+        TemplateError: there are more of them, or longer ones, than any model has.
     """
 
     def __init__(self, texts: Iterable[str] = (), source: str = "", spelled: Iterable[str] = ()) -> None:
@@ -129,6 +137,10 @@ class Markers:
         gone, written = _replaced(source)
         replaced = {text.replace(new, old) for text in every for old, new in written if new in text}
         hidden = every | replaced | {raw for text in every for raw in _before_escaping(text) if len(raw) > 1}
+        if sum(len(text) ** 2 for text in hidden) > MOST_MARKED:
+            raise TemplateError(
+                "the vocabulary has more markers, or longer ones, than any model; fetch the model again"
+            )
         self.hidden = Finder(hidden, any_case=True)
         """Finds them in content, whatever a template may do to it: write it as JSON or HTML, or in other letters."""
         gone = {old for old in gone if not any(self.hidden.spans(old))}  # markers have a mark within: none is taken out

@@ -412,6 +412,14 @@ class TestShield:
             shield = Shield(Markers((f"<|{n}|>" for n in range(1000)), source))
             assert separated(shield.text("<" * 5_000))[0] == "<" * 5_000
 
+    @pytest.mark.parametrize(
+        "texts", [["<" + "a" * 100_000 + ">"], [f"<{n:999}>" for n in range(1000)]], ids=["long", "many"]
+    )
+    def test_markers_beyond_all_vocabularies_are_refused(self, texts: list[str]) -> None:
+        """All beginnings of a control token of 100,000 characters would take 5 GB."""
+        with pytest.raises(TemplateError, match="than any model"):
+            Markers(texts)
+
     def test_ordinary_content_is_left_alone(self) -> None:
         """It has no marks, so that a template sees it as it is."""
         for content in ("a < b > c |im_end| <tool call>", "", "  ", "def f(x):\n\treturn x\n", "5 > 3"):
