@@ -207,7 +207,7 @@ class AsyncInterpreter(Interpreter):
 
     async def _break_off(self, error: BaseException, reason: str) -> None:
         self._stop_work()
-        if not isinstance(error, Exception) and self._leave():  # gives up nothing that can wait
+        if self._leave():  # neither a cancellation nor a full disk gives up what can wait
             self._forget()
             return
         try:

@@ -168,7 +168,7 @@ class SyncInterpreter(Interpreter):
 
     def _break_off(self, error: BaseException) -> None:
         self._stop_work()
-        if isinstance(error, Exception) or not self._leave():  # an interrupt gives up nothing that can wait
+        if not self._leave():  # neither an interrupt nor a full disk gives up what can wait
             with contextlib.suppress(CogstepError):  # the error on its way tells more; the next run tries again
                 self.settle(describe(error))
         self._forget()

@@ -117,7 +117,11 @@ class Agent(BaseAgent):
         ``events.result``.
         """
         self._check_open()
-        return TurnEvents(self._interpreter, partial(self.run, text, returns=returns))
+        return TurnEvents(
+            self._interpreter,
+            partial(self.run, text, returns=returns),
+            lambda: self._result(self._interpreter.began, returns),
+        )
 
     @checked_call
     def answer(self, effect_id: str, answer: Any, *, returns: Any = NO_TYPE) -> RunResult:
@@ -132,6 +136,7 @@ class Agent(BaseAgent):
 
         Raises:
             CogstepError: nothing of this id is pending; and what ``run`` raises.
+            BusyError: a turn is under way, such as that of another answer.
             ConfigError: it is no answer to that.
         """
         return self._hand_in(self._answering(effect_id, answer), returns)

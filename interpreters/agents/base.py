@@ -22,8 +22,8 @@ from interpreters.agents.options import AgentOptions, ProgramOptions, as_help
 from interpreters.agents.results import RunResult
 from interpreters.agents.resuming import fork_parts, reopen, take_up
 from interpreters.agents.standing import in_flight_of
-from interpreters.loop.errors import AgentClosedError
-from interpreters.loop.interpreter import Interpreter
+from interpreters.loop.errors import AgentClosedError, BusyError
+from interpreters.loop.interpreter import BUSY, Interpreter
 from interpreters.loop.letters import Turn
 from interpreters.observing.observers import Observers
 from interpreters.program.later import Postponable, waiting_under
@@ -219,12 +219,15 @@ class BaseAgent:
 
         Raises:
             CogstepError: nothing of this id is pending.
+            BusyError: a turn is under way.
             ConfigError: it is no answer to that.
         """
         return read_answer(self._waiting_under(effect_id), answer)
 
     def _waiting_under(self, effect_id: str) -> Postponable:
         self._check_open()
+        if self._interpreter.under_way is not None:  # what waits is not known before its end
+            raise BusyError(BUSY)
         return waiting_under(effect_id, self._interpreter.waiting())
 
     def cancel(self, reason: str = "") -> bool:

@@ -31,8 +31,10 @@ class TurnEvents(Iterator[Event]):
     a ``with`` block, at ``close()``, or when the loop over it is left and nothing refers to it any more.
     """
 
-    def __init__(self, interpreter: Interpreter, run: Callable[[], RunResult]) -> None:
-        self._turn = StreamedTurn(interpreter, run)
+    def __init__(
+        self, interpreter: Interpreter, run: Callable[[], RunResult], given_up: Callable[[], RunResult]
+    ) -> None:
+        self._turn = StreamedTurn(interpreter, run, given_up)
 
     @property
     def result(self) -> RunResult:
@@ -85,13 +87,17 @@ class StreamedTurn:
     Queues and plain attributes only: an interrupt in the reader's thread must leave no lock behind.
     """
 
-    def __init__(self, interpreter: Interpreter, run: Callable[[], RunResult]) -> None:
+    def __init__(
+        self, interpreter: Interpreter, run: Callable[[], RunResult], given_up: Callable[[], RunResult]
+    ) -> None:
         self.result: RunResult | None = None
         self.error: BaseException | None = None
         self.left = False
         """Nobody reads any more."""
         self._interpreter = interpreter
         self._run = run
+        self._given_up = given_up
+        """What the turn gave, where what it waited for has been given up since."""
         self._events: SimpleQueue[Event | None] = SimpleQueue()
         """What is unread; None at the end."""
         self._room: SimpleQueue[None] = SimpleQueue()
@@ -125,11 +131,13 @@ class StreamedTurn:
             return
         self.left = True
         if self._pool is not None and not self._over:
-            self._interpreter.cancel("the stream was left")
+            stopped = self._interpreter.cancel("the stream was left")
             self._room.put(None)
             if self._thread != get_ident():  # else its own thread has dropped it
                 with contextlib.suppress(Empty):
                     self._ended.get(timeout=seconds)
+            if stopped and self.result is not None and self.result.pending:
+                self.result = self._given_up()
 
     def _drive(self) -> None:
         """On the turn's thread."""

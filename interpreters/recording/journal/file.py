@@ -145,7 +145,7 @@ class FileRecorder:
         newest, end = self._end
         if number == newest + 1:
             return end
-        if newest >= 0:
+        if newest >= 0 and number != newest:  # the newest again: an interrupt came when it stood there
             raise JournalWriteError(f"line {number} can't follow line {newest}", path=self.path)
         start = 0
         with open_regular(self.path) as file:

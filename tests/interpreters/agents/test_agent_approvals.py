@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from cognition import (
+    AskApproval,
     ConfigError,
-    Idle,
     Policy,
     Rule,
 )
@@ -111,10 +111,10 @@ def test_a_question_that_can_not_be_asked_is_a_refusal() -> None:
 
 
 def test_an_answer_that_is_none_is_the_programs_error() -> None:
-    """``None`` from a function that forgot to return must neither allow nor silently refuse."""
+    """``None`` from a function that forgot to return must neither allow nor refuse, nor lose what is asked."""
     with (
         pytest.raises(ConfigError, match="approve has to return"),
         Agent(ScriptedModel([call("pay", amount=3)]), tools=[pay], approve=lambda request: None) as agent,  # type: ignore[arg-type,return-value]  # the wrong type is what is tested
     ):
         agent.run("Pay 3.")
-    assert Idle() == agent.state.phase
+    assert [type(effect) for effect in agent.pending] == [AskApproval]

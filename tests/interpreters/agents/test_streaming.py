@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from cognition import Cancelled, CogstepError, Completed, Idle
+from cognition import Cancelled, CogstepError, Completed, Idle, ToolSpec
 from interpreters import Agent, BusyError, events, tool
 from interpreters.agents.streaming import BEHIND
 from interpreters.testing.fakes import ScriptedModel, call
@@ -51,6 +51,17 @@ def test_a_loop_that_is_left_early_cancels_the_turn_and_the_next_one_works() -> 
                 break
         assert Idle() == agent.state.phase
         assert agent.run("Hi!").text == "Hello."
+
+
+def test_a_block_that_is_left_while_the_turn_waits_gives_that_up_and_its_result_says_so() -> None:
+    external = ToolSpec("order")
+    with Agent(ScriptedModel([call("order")]), [external]) as agent:
+        with agent.stream("Go!") as stream:
+            for event in stream:
+                if isinstance(event.value, events.CallTool):
+                    break
+        assert (agent.pending, stream.result.pending) == ((), ())
+        assert isinstance(stream.result.outcome, Cancelled)
 
 
 def test_a_block_that_is_left_early_cancels_the_turn() -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from cognition import CogstepError, ConfigError, Idle, ToolMessage
+from cognition import CallTool, CogstepError, ConfigError, Idle, ToolMessage
 from interpreters import (
     LATER,
     Agent,
@@ -395,9 +395,12 @@ class Failing(SqliteRecorder):
     """Its disk is full for a while."""
 
     full = False
+    failures: float = float("inf")
+    """How many lines it has no room for, from then on."""
 
     def append(self, number: int, line: bytes, force: bool) -> None:
-        if self.full:
+        if self.full and self.failures > 0:
+            self.failures -= 1
             raise OSError(28, "No space left on device")
         super().append(number, line, force)
 
@@ -451,6 +454,42 @@ def test_what_can_not_be_recorded_is_not_carried_out_and_the_session_goes_on(tmp
         assert agent.run("Hello?").text == "Hello."
     assert ran == []
     assert replay(sqlite(tmp_path, "s")).raise_for_divergence().turns == 2
+
+
+@pytest.mark.behaviour("P16r")
+@pytest.mark.parametrize("goes_on", ["answer", "go_on"])
+@pytest.mark.parametrize("name", [name for name in CASES if name != "an approval in full"])
+def test_an_answer_that_can_not_be_recorded_is_not_lost(name: str, goes_on: str, tmp_path: Path) -> None:
+    """The disk is full for a moment: what was asked waits on, here and in another process."""
+    case, tools, recorder = CASES[name], tools_of(tmp_path), Failing(tmp_path / "sessions.db", "s")
+    if goes_on == "go_on" and case.effect is CallTool:
+        pytest.skip("nobody is asked about an external call")
+
+    def asked(_request: Any) -> Any:
+        recorder.full, recorder.failures = True, 1
+        return case.answer
+
+    with Agent(ScriptedModel([case.call]), tools, journal=recorder, **options()) as agent:
+        agent.run("Go!")
+
+    with Agent.resume(recorder, ScriptedModel([]), tools, **resumed(asked)) as agent:
+        recorder.full, recorder.failures = goes_on == "answer", 1
+        with pytest.raises(JournalWriteError):
+            agent.go_on() if goes_on == "go_on" else agent.answer(agent.pending[0].effect_id, case.answer)
+        recorder.full = False
+        assert [type(effect) for effect in agent.pending] == [case.effect]
+
+    async def answering() -> None:
+        async with AsyncAgent.resume(recorder, ScriptedModel(["Done."]), tools, **resumed()) as again:
+            recorder.full, recorder.failures = True, 1
+            with pytest.raises(JournalWriteError):
+                await again.answer(again.pending[0].effect_id, case.answer)
+            recorder.full = False
+            result = await again.answer(again.pending[0].effect_id, case.answer)
+            assert (result.text, [made.content for made in result.calls]) == ("Done.", [case.result])
+
+    asyncio.run(answering())
+    assert replay(sqlite(tmp_path, "s")).raise_for_divergence().turns == 1
 
 
 class Raising:
@@ -508,27 +547,31 @@ def test_large_texts_stand_in_a_recorders_lines(tmp_path: Path) -> None:
     assert all(len(line) < 20_000 for line in file(tmp_path, "s").lines())
 
 
-def test_an_interrupt_amid_a_write_leaves_a_session_that_goes_on(tmp_path: Path) -> None:
-    class Interrupted(SqliteRecorder):
-        interrupt = False
+@each_kind
+def test_an_interrupt_right_behind_a_write_leaves_a_session_that_goes_on(
+    kind: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recorder: Any = kind(tmp_path, "s")
+    append = type(recorder).append
+    due: list[bool] = []
 
-        def append(self, number: int, line: bytes, force: bool) -> None:
-            super().append(number, line, force)
-            if self.interrupt:
-                self.interrupt = False
-                raise KeyboardInterrupt
+    def interrupted(self: Any, number: int, line: bytes, force: bool) -> None:
+        append(self, number, line, force)
+        if due:
+            due.clear()
+            raise KeyboardInterrupt
 
-    recorder = Interrupted(tmp_path / "sessions.db", "s")
+    monkeypatch.setattr(type(recorder), "append", interrupted)
 
     def interrupts(request: Any) -> Any:
-        recorder.interrupt = True
+        due.append(True)
         return "Hello."
 
     with Agent(ScriptedModel([interrupts, "Again."]), journal=recorder) as agent:
         with pytest.raises(KeyboardInterrupt):
             agent.run("Hi!")
         assert agent.run("Hi again!").text == "Again."
-    assert replay(sqlite(tmp_path, "s")).raise_for_divergence().state == agent.state
+    assert replay(kind(tmp_path, "s")).raise_for_divergence().state == agent.state
 
 
 @each_kind
