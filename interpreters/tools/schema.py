@@ -100,12 +100,33 @@ def problems(
     Raises:
         RecursionError: it is nested too deeply.
     """
-    known = schema.get("$defs", {}) if definitions is None else definitions
+    return _problems(value, schema, path, _Known(schema.get("$defs", {}) if definitions is None else definitions))
+
+
+def accepts(value: Any, schema: Schema, definitions: Mapping[str, Schema] | None = None) -> bool:
+    return next(problems(value, schema, "", definitions), None) is None
+
+
+class _Known(dict[str, Schema]):
+    """The definitions of one check, and which values it has found to fit which schemas, or why not.
+
+    A class that contains itself is asked at each level whether what is below fits, and then what is wrong there:
+    without a memory each level would double the time.
+    """
+
+    def __init__(self, definitions: Mapping[str, Schema]) -> None:
+        super().__init__(definitions)
+        # By identity: the value that is checked holds all of its parts.
+        self.fits: dict[tuple[int, int], bool] = {}
+        self.unlike: dict[tuple[int, int, str], tuple[int, int, list[str]]] = {}
+
+
+def _problems(value: Any, schema: Schema, path: str, known: _Known) -> Iterator[str]:
     if "$ref" in schema:
-        yield from problems(value, known[schema["$ref"].removeprefix("#/$defs/")], path, known)
+        yield from _problems(value, known[schema["$ref"].removeprefix("#/$defs/")], path, known)
     if "allOf" in schema:
         for part in schema["allOf"]:
-            yield from problems(value, part, path, known)
+            yield from _problems(value, part, path, known)
     for keyword in ("anyOf", "oneOf"):
         if keyword in schema:
             yield from _of_options(value, schema[keyword], path, known, alone=keyword == "oneOf")
@@ -121,35 +142,42 @@ def problems(
         yield from _number_problems(value, schema, path)
 
 
-def accepts(value: Any, schema: Schema, definitions: Mapping[str, Schema] | None = None) -> bool:
-    return next(problems(value, schema, "", definitions), None) is None
+def _fits(value: Any, schema: Schema, known: _Known) -> bool:
+    if not isinstance(value, list | dict):
+        return next(_problems(value, schema, "", known), None) is None
+    key = id(value), id(schema)
+    if key not in known.fits:
+        known.fits[key] = next(_problems(value, schema, "", known), None) is None
+    return known.fits[key]
 
 
-def _of_options(
-    value: Any, options: list[Any], path: str, known: Mapping[str, Schema], *, alone: bool
-) -> Iterator[str]:
-    fits = sum(accepts(value, _resolved(option, known), known) for option in options)
+def _of_options(value: Any, options: list[Any], path: str, known: _Known, *, alone: bool) -> Iterator[str]:
+    fits = sum(_fits(value, _resolved(option, known), known) for option in options)
     if fits == 1 or (fits and not alone):
         return
     if fits:
         yield f"{path or 'the value'} may be only one of the things that it could be"
         return
     same_kind = [option for option in options if _has_type(value, _type_of(option, known))]
-    if len(same_kind) == 1 or (same_kind and isinstance(value, dict)):  # an object with a wrong field: name the field
+    if len(same_kind) == 1 or (same_kind and isinstance(value, dict | list)):  # one wrong field, say: name the field
         yield from min((_unlike(value, option, path, known) for option in same_kind), key=lambda one: one[:2])[2]
     else:
         words = dict.fromkeys(_expectation(option, known) for option in options)
         yield _expected(path, " or ".join(words), value)
 
 
-def _unlike(value: Any, option: Schema, path: str, known: Mapping[str, Schema]) -> tuple[int, int, list[str]]:
+def _unlike(value: Any, option: Schema, path: str, known: _Known) -> tuple[int, int, list[str]]:
     """How far a value is from an option: members that tell options apart, number of problems, the problems."""
-    members = _resolved(option, known).get("properties", {}) if isinstance(value, dict) else {}
-    apart = sum(
-        name not in value or not _is_chosen(value[name], one) for name, one in members.items() if "const" in one
-    )
-    found = list(problems(value, option, path, known))
-    return apart, len(found), found
+    option = _resolved(option, known)
+    key = id(value), id(option), path
+    if key not in known.unlike:
+        members = option.get("properties", {}) if isinstance(value, dict) else {}
+        apart = sum(
+            name not in value or not _is_chosen(value[name], one) for name, one in members.items() if "const" in one
+        )
+        found = list(_problems(value, option, path, known))
+        known.unlike[key] = apart, len(found), found
+    return known.unlike[key]
 
 
 def _resolved(schema: Schema, known: Mapping[str, Schema]) -> Schema:
@@ -193,7 +221,7 @@ def is_one_of(value: Any, choices: Iterable[Any]) -> bool:
     return any(as_key(choice) == key for choice in choices)
 
 
-def _array_problems(value: list[Any], schema: Schema, path: str, known: Mapping[str, Schema]) -> Iterator[str]:
+def _array_problems(value: list[Any], schema: Schema, path: str, known: _Known) -> Iterator[str]:
     prefix, rest = schema.get("prefixItems", []), schema.get("items", True)
     fewest, most = schema.get("minItems", 0), schema.get("maxItems", len(value))
     if not fewest <= len(value) <= most or (rest is False and len(value) > len(prefix)):
@@ -204,7 +232,7 @@ def _array_problems(value: list[Any], schema: Schema, path: str, known: Mapping[
     for index, item in enumerate(value):
         part = prefix[index] if index < len(prefix) else rest
         if isinstance(part, dict):
-            yield from problems(item, part, f"{path}[{index}]", known)
+            yield from _problems(item, part, f"{path}[{index}]", known)
 
 
 def _count(fewest: int, most: int | None) -> str:
@@ -213,7 +241,7 @@ def _count(fewest: int, most: int | None) -> str:
     return f"{most}" if fewest == most else f"{fewest} to {most}" if fewest else f"at most {most}"
 
 
-def _object_problems(value: dict[str, Any], schema: Schema, path: str, known: Mapping[str, Schema]) -> Iterator[str]:
+def _object_problems(value: dict[str, Any], schema: Schema, path: str, known: _Known) -> Iterator[str]:
     members: dict[str, Schema] = schema.get("properties", {})
     rest = schema.get("additionalProperties", True)
     start = f"{path}." if path else ""
@@ -226,7 +254,7 @@ def _object_problems(value: dict[str, Any], schema: Schema, path: str, known: Ma
     for name, item in value.items():
         part = members.get(name, rest)
         if isinstance(part, dict):
-            yield from problems(item, part, f"{start}{name}", known)
+            yield from _problems(item, part, f"{start}{name}", known)
         elif not part:
             close = get_close_matches(name, members, n=1)
             there = f"there are {', '.join(members)}" if members else "there are none"

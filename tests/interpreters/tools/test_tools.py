@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import PurePosixPath
 from typing import Annotated, Any, Literal, NamedTuple, NotRequired, TypedDict
 
+import annotated_types
 import attrs
 import jsonschema
 import pytest
@@ -313,6 +314,79 @@ def test_every_problem_is_named_in_one_message() -> None:
 
     assert expected == failure_of(draw, points=[{"x": "1"}, {}], colour="green", colours=1)
     assert failure_of(draw) == "wrong arguments for draw: points is missing"
+
+
+@attrs.frozen
+class Circle:
+    kind: Literal["circle"]
+    radius: Annotated[int, annotated_types.Gt(0)]
+
+
+@attrs.frozen
+class Square:
+    kind: Literal["square"]
+    side: int
+
+
+@attrs.frozen
+class Open:
+    side: int
+
+
+UNLIKE_ALL: list[tuple[Any, Any, str]] = [
+    (Circle | Square, {"kind": "circle", "radius": 0}, "it.radius must be above 0, not 0"),
+    (Circle | Square, {"kind": "square", "side": "x"}, 'it.side must be a whole number, not "x"'),
+    (Circle | Square, {"kind": "eel"}, 'it.radius is missing; it.kind must be "circle", not "eel"'),
+    (Circle | Square, {}, "it.kind is missing; it.radius is missing"),
+    (Circle | Open, {"kind": "eel", "side": 1}, "it.kind is unknown; there are side"),
+    (
+        list[int] | tuple[str],
+        [None],
+        "it[0] must be a whole number, not null",
+    ),
+    (Circle | Square, 3, "it must be an object, not 3"),
+]
+
+
+@pytest.mark.parametrize(("kind", "value", "problem"), UNLIKE_ALL)
+def test_what_no_form_of_a_union_takes_is_told_of_the_form_that_was_meant(kind: Any, value: Any, problem: str) -> None:
+    """And an object is not told that it must be an object."""
+
+    def take(it: Any) -> str:
+        raise AssertionError
+
+    take.__annotations__["it"] = kind
+
+    assert failure_of(tool(take), it=value) == f"wrong arguments for take: {problem}"
+
+
+@attrs.frozen
+class Left:
+    then: "Left | Right | None" = None
+
+
+@attrs.frozen
+class Right:
+    then: "Left | Right | None" = None
+
+
+@pytest.mark.parametrize("kind", [Left, Left | Right, list[Left] | Right])
+@pytest.mark.parametrize("leaf", [None, 3])
+def test_a_check_asks_once_whether_a_value_fits_a_form(kind: Any, leaf: Any) -> None:
+    """Forty levels, each of which would be asked twice, would never end."""
+    value: Any = leaf
+    for _ in range(40):
+        value = {"then": value}
+
+    def take(it: Any) -> str:
+        return "taken"
+
+    take.__annotations__["it"] = kind
+    made = tool(take)
+    if leaf is None:
+        assert made.call({"it": value}, ToolContext(None)) == "taken"
+    else:
+        assert "wrong arguments" in failure_of(made, it=value)
 
 
 def test_a_validator_of_the_class_is_asked_too() -> None:
