@@ -21,6 +21,7 @@ from collections.abc import (
     Sequence,
     Set,
 )
+from contextvars import ContextVar
 from datetime import date, datetime, time
 from decimal import Decimal
 from enum import Enum
@@ -291,10 +292,16 @@ SCALARS_MADE: Mapping[Any, tuple[Callable[[Any], Any], str]] = {
 """The plain types: what makes a value, and which bounds they take."""
 
 
+_refused: ContextVar[dict[tuple[int, int], Exception] | None] = ContextVar("refused", default=None)
+"""What unions have refused of the data that is being read: members that contain each other would ask again at each
+level, twice as often as at the one above.
+"""
+
+
 def union_of(members: tuple[Shape, ...], definitions: Mapping[str, Schema]) -> Shape:
     """The first member whose schema the data fits, and which takes it, makes the value."""
 
-    def make(data: Any) -> Any:
+    def first(data: Any) -> Any:
         refused: Exception = TypeError("no member of the union takes it")
         for member in members:
             if accepts(data, member.schema, definitions):
@@ -303,6 +310,25 @@ def union_of(members: tuple[Shape, ...], definitions: Mapping[str, Schema]) -> S
                 except Exception as error:  # a validator said no: perhaps the next member takes it
                     refused = error
         raise refused
+
+    def make(data: Any) -> Any:
+        if not isinstance(data, list | dict):
+            return first(data)
+        known = _refused.get()
+        if known is None:  # what is made here is the outermost, and holds all data whose identity is remembered
+            token = _refused.set({})
+            try:
+                return first(data)
+            finally:
+                _refused.reset(token)
+        key = id(data), id(members)
+        if key in known:
+            raise known[key]
+        try:
+            return first(data)
+        except Exception as error:
+            known[key] = error
+            raise
 
     return Shape({"anyOf": [member.described() for member in members]}, make, members=members)
 
