@@ -17,7 +17,7 @@ from interpreters.cli.arguments import (
     add_sampling_options,
     add_tool_options,
 )
-from interpreters.cli.errors import ANSWERED, CommandError
+from interpreters.cli.errors import ANSWERED, UNANSWERED, CommandError
 from interpreters.cli.model_options import add_model_options
 from interpreters.cli.numbers import COUNT, TURN
 from interpreters.cli.run import read_prompt
@@ -101,14 +101,18 @@ def resume(options: argparse.Namespace) -> int:
     """Hand in what is answered, carry an interrupted turn to its end, then ask what is to be asked; return the exit
     code.
     """
+    from cognition import AskApproval
     from interpreters.agents.agent import Agent
-    from interpreters.cli.answers import read_answer
+    from interpreters.cli.answers import read_answer, waiting_lines
     from interpreters.cli.programs import brought
     from interpreters.cli.session import check_notes, exit_code, open_session
     from interpreters.cli.tools import directory, read_header, recorded_tools
     from interpreters.program.later import waiting_under
     from interpreters.recording.journal import why_foreign
 
+    ids = [effect_id for effect_id, _ in options.answer or ()]
+    if twice := [effect_id for effect_id in ids if ids.count(effect_id) > 1]:
+        raise CommandError(f"--answer: {twice[0]} is answered twice; leave out the answer that does not hold")
     prompt = None if options.prompt is None else read_prompt(options.prompt)
     why_foreign(options.file, "resumed")  # looked at before a model is loaded for it
     header = read_header(options.file)
@@ -127,7 +131,13 @@ def resume(options: argparse.Namespace) -> int:
         for effect_id, text in options.answer or ():
             answer = read_answer(waiting_under(effect_id, agent.pending), text)
             code = exit_code(session.turn(partial(agent.answer, effect_id, answer)).outcome)
-        if agent.unfinished and (not options.answer or session.person.is_here):
+        judged = session.person.is_here or options.approve is not None or "approve" in brought(options)
+        if not judged and not options.answer and any(isinstance(effect, AskApproval) for effect in agent.pending):
+            # It would be refused now, for good, without anybody's word.
+            code = UNANSWERED
+            for line in waiting_lines(agent.pending, session.person):
+                output.note(line, "warning")
+        elif agent.unfinished and (not options.answer or session.person.is_here):
             waits = "what waits for an answer is asked again" if agent.pending else ""
             output.note(waits or "the turn that was interrupted goes on", "dim")
             code = exit_code(session.turn(agent.go_on).outcome)

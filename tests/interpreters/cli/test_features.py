@@ -214,6 +214,7 @@ from interpreters import Approval
 def cheap(request): return request.call.arguments["item"] == "plum"
 def never(request): return Approval(False, "too dear")
 def unsure(request): return "yes"
+def leaves(request): raise SystemExit(0)
 word = "yes"
 """
 
@@ -266,6 +267,38 @@ def test_a_judge_that_gives_no_answer_lets_nothing_run(
     here("run", "?", *my_tools, "--approve", "judges:unsure", replies=[ORDER, heard])
 
     assert not (tmp_path / "ordered").exists()
+
+
+def test_a_judge_that_ends_the_program_is_told_by_its_line(
+    here: Cogstep, my_tools: tuple[str, ...], tmp_path: Path
+) -> None:
+    """As at an import, and not with a traceback; what it was asked waits in the recording."""
+    (tmp_path / "judges.py").write_text(JUDGES)
+
+    done = here("run", "?", *my_tools, "--approve", "judges:leaves", "--record", "s.jsonl", replies=[ORDER, heard])
+
+    assert (done.returncode, "Traceback" in done.stderr) == (2, False), done.stderr
+    assert "your own code ended the program (judges.py, line 6)" in done.stderr
+    assert not (tmp_path / "ordered").exists()
+
+
+def test_an_approval_that_waits_is_not_lost_where_nobody_can_give_it(
+    here: Cogstep, my_tools: tuple[str, ...], tmp_path: Path
+) -> None:
+    """A resume without a terminal says again what waits; two answers to one question are none."""
+    here("run", "?", *my_tools, "--approve", "later", "--record", "s.jsonl", replies=[ORDER])
+    before = (tmp_path / "s.jsonl").read_bytes()
+
+    for more in ((), ("And?",)):
+        done = here("resume", "s.jsonl", *more, *my_tools, replies=[])
+        assert (done.returncode, done.stdout) == (1, "")
+        assert "1.1.1 waits for your approval" in done.stderr
+    done = here("resume", "s.jsonl", *my_tools, "--answer", "1.1.1=yes", "--answer", "1.1.1=no", replies=[])
+    assert (done.returncode, "1.1.1 is answered twice" in done.stderr) == (2, True)
+
+    assert (tmp_path / "s.jsonl").read_bytes() == before
+    assert not (tmp_path / "ordered").exists()
+    assert here("resume", "s.jsonl", *my_tools, "--approve", "none", replies=[heard]).returncode == 0
 
 
 def test_an_approval_can_wait_and_is_given_later(here: Cogstep, my_tools: tuple[str, ...], tmp_path: Path) -> None:
