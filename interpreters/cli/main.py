@@ -71,6 +71,10 @@ def _guarded(arguments: Sequence[str] | None) -> int:
         return _mute(_complain(f"cannot write the output: {reason_of(error)}; free some space or write elsewhere"))
     except CommandError as error:
         return _complain(str(error), error.code)
+    except SystemExit as end:  # a function of the user's, such as a hook or who approves, meant to leave
+        from interpreters.cli.modules import where
+
+        return _complain(f"your own code ended the program{where(end)}; it has to return, or raise an exception")
     except BaseException as error:  # what is no Exception too, which Python would print as it is
         from cognition import CogstepError
 

@@ -79,14 +79,14 @@ def _told(option: str, name: str, what: str, module: str = "") -> Iterator[None]
         raise
     except SystemExit as error:
         raise CommandError(
-            f"{option} {name}: {what} ended the program{_where(error)}; what it does when it is run has to stand "
+            f"{option} {name}: {what} ended the program{where(error)}; what it does when it is run has to stand "
             'behind: if __name__ == "__main__":'
         ) from error
     except BaseException as error:  # whatever the user's code raises
         if isinstance(error, ModuleNotFoundError) and error.name and f"{module}.".startswith(f"{error.name}."):
             reason = f"there is no module {error.name!r} in {_here()}, and none is installed"
             raise CommandError(f"{option} {name}: {reason}; {FORM}") from error
-        raise CommandError(f"{option} {name}: {what} failed: {_message(error)}{_where(error)}") from error
+        raise CommandError(f"{option} {name}: {what} failed: {_message(error)}{where(error)}") from error
 
 
 def _imported(module: str) -> ModuleType:
@@ -123,7 +123,7 @@ def _message(error: BaseException) -> str:
     return f"{kind}: {text}" if text else kind
 
 
-def _where(error: BaseException) -> str:
+def where(error: BaseException) -> str:
     """The line of the user's code at which it went wrong: the innermost that is not a library's."""
     if isinstance(error, SyntaxError) and error.filename is not None:
         return ""  # its own text says the file and the line
