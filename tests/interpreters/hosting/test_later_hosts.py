@@ -441,8 +441,8 @@ def test_calls_that_only_look_are_answered_in_any_order() -> None:
     ("effect_id", "answer", "error", "told"),
     [
         ("9.9.9", True, CogstepError, "nothing waits for an answer under '9.9.9'; pending: AskApproval 1.1.1"),
-        ("1.1.1", "yes", ConfigError, "approve has to return"),
-        ("1.1.1", None, ConfigError, "approve has to return"),
+        ("1.1.1", "yes", ConfigError, "answer takes True"),
+        ("1.1.1", None, ConfigError, "answer takes True"),
     ],
 )
 def test_what_is_no_answer_changes_nothing(effect_id: str, answer: Any, error: Any, told: str) -> None:
