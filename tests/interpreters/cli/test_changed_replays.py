@@ -143,7 +143,7 @@ def test_other_logic_is_made_of_the_changed_configuration(here: Cogstep, recorde
 
 
 def test_a_long_prompt_is_shown_from_where_it_differs(here: Cogstep, recorded: Path) -> None:
-    prompt = "word " * 2000
+    prompt = "word " * 1500
     here("run", "Hi", "--no-tools", "--system", f"{prompt}yes", "--record", "l.jsonl", replies=["Hello."])
 
     done = here("replay", "l.jsonl", "--system", f"{prompt}no")

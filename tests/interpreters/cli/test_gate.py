@@ -146,7 +146,7 @@ def test_the_middle_of_a_long_call_is_shown_when_asked_for(on_terminal: OnTermin
     def wipe(path: str) -> str:
         return "wiped"
     tools = (wipe,)
-    replies = [fakes.call("wipe", path="a" * 5000 + " MIDDLE " + "z" * 5000), "Done."]
+    replies = [fakes.call("wipe", path="a" * 4000 + " MIDDLE " + "z" * 4000), "Done."]
     """
     screen, code = on_terminal(
         "run", "Hi", command=scripted(script), typed=[("[s]how all of it", "s\n"), ("[s]how all of it", "y\n")]
