@@ -159,15 +159,25 @@ def test_the_middle_of_a_long_call_is_shown_when_asked_for(on_terminal: OnTermin
     assert code == 0
 
 
-@pytest.mark.parametrize("error", ["ZeroDivisionError", "BaseException", "SystemExit", "GeneratorExit"])
-def test_a_fault_is_told_without_its_text_being_obeyed(error: str) -> None:
+@pytest.mark.parametrize(
+    ("error", "code", "told"),
+    [
+        *(
+            (error, 1, f"{error}: \\x1b[2J\\u202e\n")
+            for error in ("ZeroDivisionError", "BaseException", "GeneratorExit")
+        ),
+        ("SystemExit", 2, "it has to return, or raise an exception\n"),
+    ],
+)
+def test_a_fault_is_told_without_its_text_being_obeyed(error: str, code: int, told: str) -> None:
     """Tracebacks pass the gate too, whatever was raised, and the exit code is that of a failure."""
-    code = (
+    program = (
         "import sys\nfrom interpreters.cli import session, main\n"
         f"def fail(*_, **__): raise {error}('\\x1b[2J\\u202e')\n"
         "session.load_model = fail\nsys.exit(main.main(['run', 'Hi']))"
     )
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, check=False)
+    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, check=False)
 
-    assert (done.returncode, done.stdout) == (1, b"")
-    assert done.stderr.endswith(f"{error}: \\x1b[2J\\u202e\n".encode())
+    assert (done.returncode, done.stdout) == (code, b"")
+    assert done.stderr.endswith(told.encode())
+    assert b"\x1b" not in done.stderr
