@@ -6,7 +6,7 @@ from functools import partial
 from types import TracebackType
 from typing import Any, NoReturn, TypeVar, overload
 
-from cognition import ConfigError, Input, SessionReset, UserSpoke
+from cognition import ConfigError, Input, SessionReset
 from interpreters.agents.answers import StructuredResult
 from interpreters.agents.assembly import NO_TYPE, start_of_turn, user_input
 from interpreters.agents.base import CLOSE_SECONDS, LOG, BaseAgent, closing_after, loop_runs_here
@@ -82,9 +82,7 @@ class Agent(BaseAgent):
             AgentClosedError: after ``close()``.
             JournalWriteError: the recording can't go on.
         """
-        return self._say(user_input(text, returns), returns)
-
-    def _say(self, event: UserSpoke, returns: Any = NO_TYPE) -> RunResult:
+        event = user_input(text, returns)
         self._check_open()
         self._look_for_loop()
         self._interpreter.run(event, self._turn(returns))

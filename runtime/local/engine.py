@@ -54,7 +54,7 @@ from runtime.scheduling.tokens import Tokens
 from runtime.templates.limits import check_source, one_allowance
 from runtime.templates.markers import Markers, control_texts, format_markers
 from runtime.templates.prompt_tokens import PromptTokenizer
-from runtime.templates.template import FALLBACK_TEMPLATE, ChatTemplate, Rendered
+from runtime.templates.template import FALLBACK_TEMPLATE, ChatTemplate
 
 CROWDED = "the reply was cut where the cache was full of other replies; give it a max_tokens, or the model more cells"
 """What is said of a reply without a token limit that had to end so that others could go on."""
@@ -79,7 +79,7 @@ class LocalEngine:
             markers=markers,
             format=format,
         )
-        self._tokenizer = PromptTokenizer(backend, markers)
+        self._tokens = PromptTokenizer(backend, markers).tokens
         self._format_markers = format_markers(backend.special, written)
         self._boundaries = Boundaries(self._template, self._tokens)
         self._guides: Guides | None = None
@@ -164,9 +164,12 @@ class LocalEngine:
             submitted: when the caller asked, on the monotonic clock.
             owner: whose request it is: owners take turns.
         """
-        parser = Parser(self._template.format_spec(), ())  # for the end of one that is never prepared; tools take long
-        self._entrance.put(owner, RunningReply(request, stopped, emit, finish, submitted, parser))
-        self._take_in()
+        try:
+            parser = Parser(self._template.format_spec(), ())  # for one that is never prepared; tools take long
+            self._entrance.put(owner, RunningReply(request, stopped, emit, finish, submitted, parser))
+            self._take_in()
+        except BaseException as error:  # the caller has to hear of it, and the thread to go on
+            finish(done_of((), "error", Failure(f"{type(error).__name__}: {error}", kind="fatal")))
 
     def _take_in(self) -> None:
         """Prepare what may begin soon, not too much of it between two batches."""
@@ -489,6 +492,3 @@ class LocalEngine:
         if self._guides is None:
             self._guides = Guides(TokenMasks(self._backend, self._format_markers))
         return self._guides.guide(spec, request.tools, options)
-
-    def _tokens(self, rendered: Rendered) -> list[int]:
-        return self._tokenizer.tokens(rendered.text, rendered.marked)

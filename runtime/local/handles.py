@@ -6,6 +6,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Iterator
+from operator import methodcaller
 from os import PathLike
 from pathlib import Path
 from queue import Empty, SimpleQueue
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from attrs import define, field
 
-from cognition import Failure, ModelRequest
+from cognition import ModelRequest
 from cognition.parsing import Output
 from runtime.backend import BackendError
 from runtime.ending import done_of
@@ -70,9 +71,14 @@ class Desk:
             self._open.end(agent)
             put(done)
 
-        def job(engine: LocalEngine) -> None:
-            try:
-                engine.submit(
+        full = self._open.begin(agent)
+        if full is not None:
+            put(done_of((), "error", full))
+            return ticket
+        try:
+            self._owner.put(
+                methodcaller(
+                    "submit",
                     request,
                     emit=put,
                     finish=finish,
@@ -80,16 +86,7 @@ class Desk:
                     submitted=submitted,
                     owner=agent,
                 )
-            except BaseException as error:  # the caller has to hear of it, and the thread to go on
-                failure = Failure(f"{type(error).__name__}: {error}", kind="fatal")
-                finish(done_of((), "error", failure))
-
-        full = self._open.begin(agent)
-        if full is not None:
-            put(done_of((), "error", full))
-            return ticket
-        try:
-            self._owner.put(job)
+            )
         except BaseException:
             self._open.end(agent)
             raise

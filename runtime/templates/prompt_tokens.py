@@ -17,6 +17,7 @@ from attrs import field, frozen
 from runtime.backend import Backend
 from runtime.errors import TemplateError
 from runtime.templates.markers import Markers, cut_at
+from runtime.templates.template import Rendered
 
 UNCOMMON = " \ufdd0 \U0010fffd 𒐫 龘 "
 """Characters that many vocabularies have no token for, and write as their unknown one."""
@@ -53,17 +54,14 @@ class PromptTokenizer:
         """Whether the tokenizer writes a space before whatever it is given."""
         return b"".join(map(self.backend.piece, self.backend.tokenize("a", special=False))) == b" a"
 
-    def tokens(self, prompt: str, marked: Sequence[int] = ()) -> list[int]:
-        """The prompt's tokens.
-
-        Args:
-            prompt: what the template wrote.
-            marked: the places of characters of content that a marker in it could hold; see ``protection``.
+    def tokens(self, rendered: Rendered) -> list[int]:
+        """The tokens of a prompt.
 
         Raises:
             TemplateError: content has a character that this vocabulary can't write but as a marker.
         """
-        own, cuts = self._own_markers(prompt, marked)
+        prompt = rendered.text
+        own, cuts = self._own_markers(prompt, rendered.marked)
         tokens, start, rest = list[int](), 0, deque(own)
         for part in cut_at(prompt, cuts):
             within: list[tuple[int, int]] = []

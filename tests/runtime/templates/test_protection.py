@@ -231,7 +231,7 @@ class Prompts:
 
     def tokens(self, request: ModelRequest) -> tuple[list[int], str]:
         rendered = self.template.render(request)
-        return self.tokenizer.tokens(rendered.text, rendered.marked), rendered.text
+        return self.tokenizer.tokens(rendered), rendered.text
 
     def markers(self, request: ModelRequest) -> list[str]:
         return [self.ids[token] for token in self.tokens(request)[0] if token in self.ids]
