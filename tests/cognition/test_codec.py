@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar, get_args
 
 import pytest
@@ -170,6 +171,37 @@ SPOKE = UserSpoke("Hi")
 def test_a_mistaken_argument_is_told_as_one(call: Callable[[], Any], told: str) -> None:
     with pytest.raises(ConfigError, match=told):
         call()
+
+
+@dataclass
+class Point:
+    """A class of the program's own."""
+
+    x: int = 0
+    y: int = 0
+
+
+@pytest.mark.parametrize(
+    ("value", "kind", "data"),
+    [
+        (Point(3), Point, {"x": 3}),
+        (EffectId("1.1.0"), EffectId, "1.1.0"),
+        ([1, "a"], Any, [1, "a"]),
+        ((1, 2), Sequence[int], [1, 2]),
+        ([1, 2], list[int], [1, 2]),
+        ((Point(), Point(0, 4)), Sequence[Point], [{}, {"y": 4}]),
+    ],
+)
+def test_types_that_are_no_classes_of_the_core_have_their_data_too(value: Any, kind: Any, data: Any) -> None:
+    """A dataclass, a type with another name, any data, and what is said to be a sequence, which is read as a tuple."""
+    assert (through_json(to_data(value, kind)), from_data(data, kind)) == (data, value)
+    assert type(from_data(data, kind)) is type(value)
+
+
+def test_a_dataclass_is_written_by_its_own_class_and_nothing_else_is_written_as_one() -> None:
+    assert to_data([Point(3)]) == [{"x": 3}]
+    with pytest.raises(ConfigError, match="this is no Point, but an UserSpoke"):
+        to_data(SPOKE, Point)
 
 
 @pytest.mark.parametrize(

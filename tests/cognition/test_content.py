@@ -80,7 +80,11 @@ def test_a_picture_keeps_its_bytes_and_knows_their_number(rest: bytes) -> None:
         ("image/png", "iVBORw0K\nGgo=", "no base64"),
         ("image/png", "data:image/png;base64,iVBORw0KGgo=", "no base64"),
         ("image/png", "ä" * 8, "no base64"),
-        ("image/svg+xml", b64encode(b"<svg>").decode(), "one of image/png, image/jpeg, image/gif, image/webp"),
+        (
+            "image/svg+xml",
+            b64encode(b"<svg>").decode(),
+            "one of image/png, image/jpeg, image/gif, image/webp, not 'image/svg+xml'",
+        ),
         ("image/PNG", b64encode(PNG).decode(), "one of image/png"),
         ("image/\x1b[31m" + "x" * 500, b64encode(PNG).decode(), "one of image/png"),
         (None, b64encode(PNG).decode(), "one of image/png"),
@@ -93,7 +97,7 @@ def test_what_is_no_picture_is_refused_with_a_reason(media_type: MediaType, data
         Image(media_type, data)
 
     assert said in str(caught.value)
-    assert len(str(caught.value)) < 300
+    assert len(str(caught.value)) < 150
     with pytest.raises(CodecError):
         from_data({"type": "image", "media_type": media_type, "data": data}, Part)
 
@@ -135,7 +139,18 @@ def test_a_picture_shows_as_its_kind_and_size_and_never_as_its_bytes() -> None:
 
 
 @pytest.mark.parametrize(
-    ("size", "said"), [(0, "0 bytes"), (1, "1 byte"), (1023, "1023 bytes"), (1024, "1 KB"), (3 * 2**19, "1.5 MB")]
+    ("size", "said"),
+    [
+        (0, "0 bytes"),
+        (1, "1 byte"),
+        (1023, "1023 bytes"),
+        (1024, "1 KB"),
+        (1000 * 1024, "1000 KB"),
+        (2**20 - 1, "1024 KB"),
+        (2**20, "1.0 MB"),
+        (3 * 2**19, "1.5 MB"),
+        (100 * 2**20, "100.0 MB"),
+    ],
 )
 def test_sizes_are_said_as_people_read_them(size: int, said: str) -> None:
     assert said_size(size) == said

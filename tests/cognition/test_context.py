@@ -17,7 +17,7 @@ from cognition import (
     ToolSpec,
     UserMessage,
 )
-from cognition.context import fit, fixed_size, message_size, next_turn, result_limit, shorten
+from cognition.context import fit, fixed_size, message_size, next_turn, prompt_budget, result_limit, shorten
 from cognition.state import Window
 
 FRAME = message_size(UserMessage("m1", ""))
@@ -59,6 +59,25 @@ def test_what_stands_before_the_messages_is_the_prompt_and_the_tools_each_counte
     )
     textual = AgentConfig(system="x" * 30, tools=tools, protocol="short_keys")
     assert fixed_size(textual) == pytest.approx(len(textual.prompt) / 3 + 2 * 8)
+
+
+@pytest.mark.parametrize(
+    ("context", "reply", "most", "budget"),
+    [
+        (1000, 100, None, 900),
+        (1000, 500, None, 500),
+        (1000, 501, None, 500),
+        (1000, 9000, None, 500),
+        (1000, 100, 700, 300),
+        (1000, 9000, 1, 999),
+    ],
+)
+def test_a_reply_has_its_own_limit_set_aside_or_what_is_meant_for_it_and_half_of_the_context_at_most(
+    context: int, reply: int, most: int | None, budget: int
+) -> None:
+    options = GenerationOptions(max_tokens=most)
+
+    assert prompt_budget(AgentConfig(context_tokens=context, reply_tokens=reply, options=options)) == budget
 
 
 @pytest.mark.parametrize(("context", "expected"), [(4512, 3000), (780, 201), (770, 200), (600, 200)])

@@ -54,7 +54,8 @@ def test_a_reply_that_was_cut_ends_the_turn_at_its_limit_with_what_had_arrived(
     assert end == TurnFinished(LimitReached("max_tokens", text), Usage(9, 20))
     kept = [one for one in session.state.history if isinstance(one, AssistantMessage)]
     assert all(one.interrupted and not one.calls for one in kept)
-    assert [one.text for one in kept] == ([text] if text or reply.get("reasoning") else [])
+    thought = reply.get("reasoning", "")
+    assert [(one.text, one.reasoning) for one in kept] == ([(text, thought)] if text or thought else [])
 
 
 @pytest.mark.parametrize(
@@ -62,6 +63,7 @@ def test_a_reply_that_was_cut_ends_the_turn_at_its_limit_with_what_had_arrived(
     [
         (20, 20, "its limit of 20 tokens"),
         (20, 0, "its limit of 20 tokens"),  # a runtime that counts nothing
+        (20, 1, "the context of 4096 tokens was full"),
         (20, 19, "the context of 4096 tokens was full"),
         (None, 19, "the context of 4096 tokens was full"),
         (None, 0, "the context of 4096 tokens was full"),
@@ -77,6 +79,25 @@ def test_what_is_said_of_the_limit_is_which_one_it_was(most: int | None, took: i
     assert isinstance(hit, LimitHit)
     assert whose in hit.detail
     assert "max_tokens" in hit.detail
+    assert hit.detail.endswith("or ask for less at once")
+
+
+@pytest.mark.parametrize("final", [False, True])
+def test_which_limit_it_was_is_also_said_of_a_reply_with_calls_and_of_a_final_answer(final: bool) -> None:
+    config = {"options": GenerationOptions(max_tokens=20), "limits": Limits(steps=1 if final else 9)}
+    session = Session(engine_with(WRITE, **config))
+    session(UserSpoke("Go"))
+    call = ProposedCall("write")
+    if final:
+        session(replied("1.1.0", "", call))
+        session(ToolReturned(effect("1.1.1"), "ok"))
+        hit, _ = session(replied("1.2.0", "I wro", finish_reason="length", usage=Usage(9, 20)))
+    else:
+        session(replied("1.1.0", "I wro", call, finish_reason="length", usage=Usage(9, 20)))
+        hit, _ = session(ToolReturned(effect("1.1.1"), "ok"))
+
+    told = "the reply was cut at its limit of 20 tokens; raise max_tokens, or ask for less at once"
+    assert hit == LimitHit("max_tokens", told)
 
 
 @pytest.mark.parametrize("malformed", [(), (CUT_CALL,)])
@@ -93,6 +114,9 @@ def test_whole_calls_before_the_cut_run_and_then_the_turn_ends(malformed: tuple[
     assert isinstance(hit, LimitHit)
     assert end == TurnFinished(LimitReached("max_tokens", "Both."), Usage())
     assert [status for _, status in session.results] == ["ok", "error"]
+    kept = session.state.history[1]
+    assert isinstance(kept, AssistantMessage)
+    assert (kept.text, len(kept.calls), kept.interrupted) == ("Both.", 2, True)
     notes = [one.text for one in session.state.history if isinstance(one, UserMessage) and one.origin == "engine"]
     assert len(notes) == len(malformed)
     (again,) = session(UserSpoke("Go on"))
@@ -127,6 +151,12 @@ def test_a_final_answer_that_was_cut_is_named_by_the_limit_that_cut_it() -> None
         ("short_keys", '{"a": "look", "i": {"f": "x', ""),
         ("short_keys", '{"f": "It is 3 kB"', "It is 3 kB"),
         ("short_keys", "It is 3 k", "It is 3 k"),
+        ("short_keys", '{"f": "It \\"is\\"\n3 k\\u00', 'It "is"\n3 k'),
+        ("short_keys", '{"t": 5, "x": 3', ""),
+        ("short_keys", 'See {"t": 5}, and {"f": "It is', 'See {"t": 5}, and '),
+        ("short_keys", 'See {"t": ' + "[" * 100_000, "See "),
+        ("native", '{"f": "It is 3 k', '{"f": "It is 3 k'),
+        ("tool_tags", "I look. <tool>lo", ""),
         ("tool_tags", "<response>It is 3 k", "It is 3 k"),
         ("tool_tags", "<tool>look</tool><args>{", ""),
         ("tool_tags", "<tool>lo", ""),

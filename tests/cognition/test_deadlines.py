@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from attrs import evolve
 
 from cognition import (
     ApprovalGiven,
@@ -47,6 +48,30 @@ def test_a_call_may_take_what_is_left_of_the_turn() -> None:
     again = session(ToolReturned(effect("1.1.4"), "ok", at=1116.0))
 
     assert seconds_of(*again) == [44.0]
+
+
+@pytest.mark.parametrize(("at", "left"), [(159.0, 1.0), (159.5, 0.5), (159.9375, 0.0625)])
+def test_the_last_part_of_a_second_is_not_made_longer(at: float, left: float) -> None:
+    """Neither for the next model call nor for a worker."""
+    session = Session(engine_with(WRITE, limits=MINUTE, features=("workers",)))
+    session(UserSpoke("Go", at=100.0))
+
+    assert seconds_of(*session(replied("1.1.0", at=at))) == [left]
+    (spawn,) = session(replied("1.2.0", "", worker("a"), at=at))
+    assert isinstance(spawn, SpawnWorker)
+    assert spawn.limits.seconds == left
+
+
+@pytest.mark.parametrize(("steps", "purpose"), [(9, "repair"), (1, "final_answer")])
+def test_an_answer_is_corrected_in_what_is_left_of_the_turn(steps: int, purpose: str) -> None:
+    """By the call that corrects it, or by the last one that the limit of steps allows."""
+    session = Session(engine_with(WRITE, limits=Limits(steps=steps, seconds=60.0)))
+    session(UserSpoke("How many?", '{"type": "integer"}', at=100.0))
+
+    *_, again = session(replied("1.1.0", "many", objection="it is no number", at=115.0))
+
+    assert isinstance(again, CallModel)
+    assert (again.purpose, again.seconds) == (purpose, 45.0)
 
 
 def test_without_a_limit_a_call_has_no_deadline() -> None:
@@ -125,3 +150,14 @@ def test_a_worker_has_what_is_left_of_its_parents_time(hooks: tuple[str, ...]) -
 
     assert isinstance(spawn, SpawnWorker)
     assert spawn.limits.seconds == (35.0 if hooks else 40.0)
+
+
+def test_a_worker_that_somebody_approved_has_the_time_that_was_left_when_it_was_asked_about() -> None:
+    session = Session(engine_with(WRITE, limits=MINUTE, features=("workers",)))
+    session(UserSpoke("Go", at=100.0))
+    session(replied("1.1.0", "", evolve(worker("a"), confirm=True), at=120.0))
+
+    (spawn,) = session(ApprovalGiven(effect("1.1.1"), at=1120.0))
+
+    assert isinstance(spawn, SpawnWorker)
+    assert spawn.limits.seconds == 40.0

@@ -14,6 +14,7 @@ from cognition import (
     CogstepError,
     ConfigError,
     GenerationOptions,
+    Image,
     Input,
     Limits,
     LLMEngine,
@@ -27,12 +28,14 @@ from cognition import (
     WorkerSpec,
     from_data,
     json_schema,
+    to_data,
 )
 from cognition.engine_tools import read_plan, read_questions, read_tasks, read_text, read_worker
 
 QUESTION = {"question": "?", "options": ["a", "b"]}
 UNTITLED = {**QUESTION, "question": " "}
 WRONG_TOOL = {"name": "a", "parameters": 5}
+NO_TYPE = "the second argument has to be a type, such as AgentState or Input"
 
 
 @pytest.mark.parametrize(
@@ -90,6 +93,17 @@ WRONG_TOOL = {"name": "a", "parameters": 5}
             lambda: ToolCall("c", "t", {"a": float("nan")}),
             "tool arguments must be JSON values: Out of range float values are not JSON compliant",
         ),
+        (
+            lambda: Image("image/png", b"\x89PNG"),  # type: ignore[arg-type]  # the mistake itself
+            "an image's data have to be a text in base64; Image.of() takes bytes",
+        ),
+        (
+            lambda: Image.of(b"%PDF-1.7"),
+            "these bytes are no image of a kind that can be sent: image/png, image/jpeg, image/gif, image/webp",
+        ),
+        (lambda: to_data(1, 5), f"to_data(value, kind): {NO_TYPE}, not 5"),
+        (lambda: from_data(1, 5), f"from_data(data, kind): {NO_TYPE}, not 5"),
+        (lambda: from_data(1, {"a": 1}), f"from_data(data, kind): {NO_TYPE}, not a dict"),
         (lambda: json_schema(bytes), "<class 'bytes'> is no type that the codec writes"),
         (lambda: read_questions({}), "'questions' must be an array of objects"),
         (lambda: read_questions({"questions": ["?"]}), "'questions' must be an array of objects"),
@@ -170,6 +184,7 @@ def test_a_step_with_something_else_says_what_it_takes() -> None:
             ("$.tools[0].parameters", "expected an object, got int"),
         ),
         ({"counters": []}, AgentState, ("$.counters", "expected an object, got list")),
+        ([], dict[str, int], ("$", "expected an object")),
     ],
 )
 def test_wrong_data_has_one_problem_at_one_place(data: Any, kind: Any, problem: tuple[str, str]) -> None:

@@ -131,6 +131,20 @@ def test_a_huge_name_is_cut_before_it_is_looked_at() -> None:
     assert "characters not shown" in shown
 
 
+@pytest.mark.parametrize(
+    ("text", "head", "left_out", "tail"),
+    [
+        ("ab" * 500, "ab" * 23, 931, "b" + "ab" * 11),
+        ("\x1b" * 1000, "\\x1b" * 11, 984, "\\x1b" * 5),
+    ],
+)
+def test_of_a_name_that_is_too_long_the_ends_take_all_the_room_that_there_is(
+    text: str, head: str, left_out: int, tail: str
+) -> None:
+    """Two thirds for its beginning and one for its end; no escape is cut."""
+    assert shown_name(text, 100) == f"{head}… ({left_out} characters not shown) …{tail}"
+
+
 @pytest.mark.parametrize("error", [CogstepError("a\n\x1b[2J\u202e" + "b" * 100_000), CodecError(("$\n", "c\x9b"))])
 def test_an_error_that_nobody_catches_is_one_safe_line(error: CogstepError) -> None:
     """Python prints `str(error)`: names in it forge no line and give no orders; `args` has them as they are."""
@@ -139,3 +153,18 @@ def test_an_error_that_nobody_catches_is_one_safe_line(error: CogstepError) -> N
     assert shown.isprintable()
     assert len(shown) <= LONGEST_LINE
     assert not error.args[0].isprintable()
+
+
+def test_an_error_of_usual_length_is_told_whole() -> None:
+    assert str(CogstepError("b" * LONGEST_LINE)) == "b" * LONGEST_LINE
+
+
+class PageError(CogstepError):
+    """An error whose message is a page of several lines."""
+
+    lines = True
+
+
+def test_an_error_that_is_a_page_keeps_its_lines_and_no_more() -> None:
+    """However long it is; what steers a terminal is shown there too."""
+    assert str(PageError("first\n\tsecond \x1b[2J\n" * 500)) == "first\n\tsecond \\x1b[2J\n" * 500

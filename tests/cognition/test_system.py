@@ -71,6 +71,20 @@ def test_tools_are_told_behind_it_as_behind_the_configurations_own(protocol: Any
     assert asked(LLMEngine(config), [UserSpoke("a", system=new)]) == [there.prompt] == [config.prompt_with(new)]
 
 
+@pytest.mark.parametrize("own", [0, 1500, 2200])
+@pytest.mark.parametrize("new", [None, 0, 1500])
+def test_the_request_of_a_state_is_the_one_that_was_made(own: int, new: int | None) -> None:
+    """What is left out of it is found by the prompt that stands in it, however long the configuration's own is."""
+    engine = LLMEngine(AgentConfig("x" * own, context_tokens=1000, reply_tokens=100))
+    state, said = AgentState(), "word " * 60
+    for turn in range(1, 6):
+        asked = engine.step(state, UserSpoke(said, system=None if new is None else "y" * new))
+        call = asked.decisions[-1]
+        assert isinstance(call, CallModel)
+        assert engine.build_prompt(asked.next_state) == call.request
+        state = engine.step(asked.next_state, ModelReplied(EffectId(f"{turn}.1.0"), said)).next_state
+
+
 def test_its_size_counts() -> None:
     def told(config: AgentConfig, event: UserSpoke) -> ContextAssembled:
         report, _ = LLMEngine(config).step(AgentState(), event).decisions

@@ -104,6 +104,8 @@ def test_short_keys_are_read_in_every_shape(text: str, expected: list[tuple[str,
         '```json\n{"result": [1, 2]}\n```',
         "```python\nprint({'a': 1})\n```",
         "a < b and <tools> are fine",
+        "it ends with <t",
+        "and it with </",
     ],
 )
 @pytest.mark.parametrize("protocol", ["short_keys", "tool_tags"])
@@ -252,6 +254,27 @@ def test_of_a_reply_that_broke_off_people_get_what_of_the_answer_had_arrived(eve
     assert isinstance(end, TurnFinished)
     assert isinstance(end.outcome, Cancelled | Failed)
     assert end.outcome.text == "One fi"
+
+
+@pytest.mark.parametrize(
+    ("protocol", "text", "read"),
+    [
+        ("native", "I look. <tool>mo", "I look. <tool>mo"),
+        ("short_keys", 'See {"t": 1, "a": "shell", "i"', ""),
+        ("tool_tags", "I look. <tool>mo", ""),
+        ("tool_tags", "I look. <tool>shell and", ""),
+        ("tool_tags", "I speak of <tool>s", ""),
+        ("tool_tags", "I speak of <tool>x", "I speak of <tool>x"),
+    ],
+)
+def test_of_a_reply_that_was_cancelled_a_call_that_had_begun_is_no_answer(protocol: str, text: str, read: str) -> None:
+    """What looks like one and names no tool that there is, is one that people may read."""
+    session = Session(engine_with(SHELL, MOVE, protocol=protocol))
+    session(UserSpoke("List"))
+
+    end = session(CancelAsked("enough", partial_text=text))[-1]
+
+    assert end == TurnFinished(Cancelled("enough", read), Usage())
 
 
 @pytest.mark.behaviour("B7")

@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from attrs import evolve
 
 from cognition import (
     AgentConfig,
@@ -105,6 +106,17 @@ def test_requests_of_one_kind_share_their_options() -> None:
     usual = LLMEngine(AgentConfig(options=GenerationOptions(response_format=SCHEMA)))
     asked = request_of(usual.step(AgentState(), UserSpoke("c")))
     assert asked.options is usual.config.options
+
+
+def test_a_schema_that_is_the_configurations_own_is_asked_for_as_the_configuration_says() -> None:
+    """Whether it comes with the message too or not, and so too once the choice of tools has changed."""
+    engine = engine_with(tool_choice="look", response_format=SCHEMA)
+    asked = engine.step(AgentState(), UserSpoke("Go on.", SCHEMA))
+    called = engine.step(asked.next_state, ModelReplied(asked.decisions[-1].effect_id, calls=(ProposedCall("look"),)))
+    again = engine.step(called.next_state, ToolReturned(called.decisions[0].effect_id, "done"))
+
+    assert request_of(asked).options == engine.config.options
+    assert request_of(again).options == evolve(engine.config.options, tool_choice="auto")
 
 
 @pytest.mark.parametrize(

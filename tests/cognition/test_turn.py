@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import get_args
+
 import pytest
 
 from cognition import (
@@ -20,6 +22,7 @@ from cognition import (
     EchoEngine,
     Failed,
     Failure,
+    FinishReason,
     GenerationOptions,
     Idle,
     Limits,
@@ -79,6 +82,16 @@ def test_the_turn_of_the_design_table() -> None:
         ToolMessage("m3", "call-1-1-1", "multiply", "391"),
         AssistantMessage("m4", "17 * 23 is 391."),
     ] == list(session.state.history)
+
+
+@pytest.mark.parametrize("reason", [reason for reason in get_args(FinishReason) if reason != "length"])
+def test_an_answer_is_told_with_why_the_model_stopped(reason: FinishReason) -> None:
+    session = Session(engine_with(MULTIPLY))
+    session(UserSpoke("What is 17 * 23?"))
+
+    (end,) = session(replied("1.1.0", "391", finish_reason=reason))
+
+    assert end == TurnFinished(Completed("391", reason), Usage())
 
 
 @pytest.mark.behaviour("B3")
