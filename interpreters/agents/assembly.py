@@ -203,8 +203,13 @@ def _idle_rules(config: AgentConfig) -> Iterator[str]:
             yield f"a rule of the policy is for {rule.tool!r}, and no tool has such a name{nearest(rule.tool, names)}"
 
 
-def user_input(content: Content, returns: Any = NO_TYPE) -> UserSpoke:
-    """A message of the user's, with what its answer has to be; raises ConfigError for a type JSON has no form for."""
+def user_input(content: Content | UserSpoke, returns: Any = NO_TYPE) -> UserSpoke:
+    """A message of the user's, with what its answer has to be; raises ConfigError for a type JSON has no form for.
+
+    The input that a message is, which hosts are sent, is taken as it is.
+    """
+    if isinstance(content, UserSpoke):
+        return content
     text, parts = content_of(content)
     return UserSpoke(text, "" if returns is NO_TYPE else answer_schema(returns), parts)
 

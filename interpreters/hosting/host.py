@@ -150,8 +150,8 @@ class Host:
             case say.Fork():
                 self._fork(request)
             case say.RunTurn(turn=turn):
-                said = UserSpoke(request.text, parts=request.parts, system=request.system)
-                self._turn(request.session, turn, lambda agent: agent._say(said))
+                said: Any = UserSpoke(request.text, parts=request.parts, system=request.system)
+                self._turn(request.session, turn, lambda agent: agent.run(said))
             case say.GoOn(turn=turn):
                 self._turn(request.session, turn, lambda agent: agent.go_on())
             case say.GiveAnswer(turn=turn):
