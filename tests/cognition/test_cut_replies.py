@@ -22,6 +22,7 @@ from cognition import (
     UserMessage,
     UserSpoke,
 )
+from cognition.outcomes import LimitKind
 from tests.cognition.session import WRITE, Session, effect, engine_with, replied
 
 LOOK = ToolSpec("look", read_only=True)
@@ -205,3 +206,10 @@ def test_the_next_turn_is_like_any_other() -> None:
     (end,) = session(replied("2.1.0", "am well."))
 
     assert end == TurnFinished(Completed("am well."), Usage())
+
+
+@pytest.mark.parametrize(
+    ("limit", "cut"), [("max_tokens", True), ("seconds", True), ("steps", False), ("cost", False), ("loop", False)]
+)
+def test_an_outcome_knows_whether_its_text_is_a_whole_answer(limit: LimitKind, cut: bool) -> None:
+    assert LimitReached(limit, "So far").cut is cut

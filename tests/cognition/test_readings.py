@@ -112,6 +112,13 @@ def test_so_many_objects_are_looked_for_in_prose_and_no_more() -> None:
     assert len(read_text("short_keys", "- " + one * (MOST_OBJECTS + 1), TOOLS).calls) == MOST_OBJECTS
 
 
+def test_a_reply_that_was_cut_is_looked_through_as_far_as_that() -> None:
+    """Objects that are no calls stay in the answer, however many there are."""
+    text = "Use " + '{"a": 5} ' * (MOST_OBJECTS + 1)
+
+    assert read_text("short_keys", text, TOOLS, "length") == Reading(text)
+
+
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
