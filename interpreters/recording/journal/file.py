@@ -21,6 +21,8 @@ class FileRecorder:
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
+        self._place = ""
+        """The whole path of the file that is open."""
         self._file: LockedFile | None = None
         self._end = (-1, 0)
         """The number of the newest line that was appended here, and where it ends: one value, which no interrupt
@@ -57,6 +59,7 @@ class FileRecorder:
         return True
 
     def _opened(self, flags: int) -> LockedFile:
+        self._place = os.path.abspath(self.path)  # wherever the program stands later
         try:
             return LockedFile(self.path, os.O_WRONLY | flags)
         except OSError as error:
@@ -102,7 +105,7 @@ class FileRecorder:
                 raise
             self._end = (number, start + len(line))
             if force and number == 0:  # else a crash of the machine may leave a file that nobody finds
-                force_directory(self.path.parent)
+                force_directory(Path(self._place).parent)
         except OSError as error:
             raise JournalWriteError(
                 f"the record could not be written ({reason_about(error, self.path)}); everything before it is kept. "
@@ -118,8 +121,8 @@ class FileRecorder:
         """
         about = os.fstat(descriptor)
         try:
-            there = os.stat(self.path)
-        except FileNotFoundError:
+            there = os.stat(self._place)
+        except OSError:
             what = "was deleted or moved away"
         else:
             if (there.st_dev, there.st_ino) == (about.st_dev, about.st_ino):
