@@ -119,6 +119,19 @@ def _writing(make: Make, name: str, lines: int = 0) -> Iterator[Recorder]:
         recorder.close()
 
 
+@contextmanager
+def _going_on(make: Make, name: str) -> Iterator[Recorder]:
+    """A recording of three lines that was closed, and goes on."""
+    with _writing(make, name, 3):
+        pass
+    recorder = make(name)
+    _require(recorder.lock(False) is True, "lock() has to return True where a recording goes on")
+    try:
+        yield recorder
+    finally:
+        recorder.close()
+
+
 def _read(make: Make, name: str) -> list[bytes]:
     """What somebody else reads."""
     return list(make(name).lines())
@@ -191,30 +204,19 @@ def _apart(make: Make) -> None:
 @_promise("a recording goes on where it ended")
 def _goes_on(make: Make) -> None:
     name = _new_name()
-    with _writing(make, name, 3):
-        pass
-    recorder = make(name)
-    _require(recorder.lock(False) is True, "lock() has to return True where a recording goes on")
-    try:
+    with _going_on(make, name) as recorder:
         _require(list(recorder.lines()) == [_line(0), _line(1), _line(2)], "its own lines have to be there")
         recorder.append(3, _line(3), True)
-    finally:
-        recorder.close()
     _expect(make, name, list(map(_line, range(4))), "after it went on")
 
 
 @_promise("a line takes the place of what stands under its number, and of what stands behind it")
 def _again(make: Make) -> None:
     name = _new_name()
-    with _writing(make, name, 3):
-        pass
-    recorder = make(name)
-    _require(recorder.lock(False) is True, "lock() has to return True where a recording goes on")
-    try:  # as after a crash, or an interrupt, that left a line of which the session knows nothing
+    with _going_on(make, name) as recorder:
+        # As after a crash, or an interrupt, that left a line of which the session knows nothing.
         recorder.append(2, b"instead\n", False)
         recorder.append(3, _line(3), False)
-    finally:
-        recorder.close()
     _expect(make, name, [_line(0), _line(1), b"instead\n", _line(3)], "after line 2 was appended again")
 
 
