@@ -81,7 +81,8 @@ def own_tools(options: argparse.Namespace, root: Path) -> tuple[AnyTool, ...]:
     """The tools of the modules that ``--tools`` names; without it those of ``--agent``."""
     if options.tools is None:
         return _program_tools(options, root) or ()
-    return _unlike(tool for name in options.tools if ":" in name for tool in _tools_of(name, root))
+    without = "give --no-tools" if "no_tools" in options else "leave the option out"
+    return _unlike(tool for name in options.tools if ":" in name for tool in _tools_of(name, root, without))
 
 
 def _standard(root: Path) -> tuple[AnyTool, ...]:
@@ -106,8 +107,11 @@ def _program_tools(options: argparse.Namespace, root: Path) -> tuple[AnyTool, ..
     return None if found is None else _unlike(_listed("--agent", options.agent, found, root))
 
 
-def _tools_of(name: str, root: Path) -> tuple[AnyTool, ...]:
-    return _listed("--tools", name, load_named("--tools", name), root)
+def _tools_of(name: str, root: Path, without: str) -> tuple[AnyTool, ...]:
+    found = _listed("--tools", name, load_named("--tools", name), root)
+    if not found:
+        raise CommandError(f"--tools {name} is empty, and offers no tool; put one in it, or {without}")
+    return found
 
 
 def _listed(option: str, name: str, found: Any, root: Path) -> tuple[AnyTool, ...]:

@@ -51,6 +51,9 @@ CLASSES = [dict]
 def make():
     return TOOLS
 
+def make_none():
+    return []
+
 def make_here(root) -> list:
     assert root.is_dir()
     return [price]
@@ -201,7 +204,6 @@ OFFERS = {
     "my_tools:make_typed": "make_typed",
     "my_tools:generate": "price order",
     "my_tools:Shop.tools": "price",
-    "my_tools:EMPTY": "",
     "interpreters.toolbox:standard_tools": "calculate current_time Read Glob Grep",
     "my_tools:TOOLS,my_tools:price": "price order",
     "Read,my_tools:TOOLS,calculate": "calculate Read price order",
@@ -292,6 +294,8 @@ NAMES = {
     "my_tools:fail": "KeyError: 'no such table' (my_tools.py, line",
     "my_tools:nothing": "is None; it has to be a list",
     "my_tools:later": "is of the type coroutine; it has to be a list",
+    "my_tools:EMPTY": "is empty, and offers no tool; put one in it, or give --no-tools",
+    "my_tools:TOOLS,my_tools:make_none": "--tools my_tools:make_none is empty",
 }
 
 
