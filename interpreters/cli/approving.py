@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 from cognition import ToolCall
 from cognition.shown import shown_name
@@ -12,7 +13,7 @@ from interpreters.cli.person import Person
 from interpreters.cli.pieces import Style
 from interpreters.cli.render import call_text
 from interpreters.cli.terminal import err
-from interpreters.program.approvals import Approval, ApprovalRequest, Approve
+from interpreters.program.approvals import NOBODY, Approval, ApprovalRequest, Approve
 from interpreters.program.later import LATER
 
 ANSWERS = {
@@ -29,8 +30,7 @@ LONGEST_CALL = 2000
 
 
 def approver(chosen: str | None, person: Person) -> Approve | None:
-    """Who answers when a tool asks for approval, as ``--approve`` says it; None where nobody can, and such calls are
-    refused.
+    """Who answers when a tool asks for approval, as ``--approve`` says it; None where such calls are to be refused.
 
     Raises:
         CommandError: what is chosen can't be used.
@@ -47,12 +47,26 @@ def approver(chosen: str | None, person: Person) -> Approve | None:
         case "ask" if not person.is_here:
             raise CommandError("--approve ask needs a terminal to ask at, and no --json; or let --approve later wait")
         case None | "ask":
-            return (lambda request: ask_for(request, person)) if person.is_here else None
+            return (lambda request: ask_for(request, person)) if person.is_here else partial(_refuse, person)
         case name:
             found = load_named("--approve", name)
             if not callable(found) or isinstance(found, type):
                 raise CommandError(f"--approve {name} is no function of a request; it has to return True or False")
             return found  # type: ignore[no-any-return]  # what it returns is checked where it is read
+
+
+def _refuse(person: Person, request: ApprovalRequest) -> Approval:
+    person.unasked.setdefault(request.call.name)
+    return Approval(False, NOBODY)
+
+
+def refused_lines(person: Person) -> Iterator[str]:
+    """What was refused in a turn for want of anybody to ask, and what lets it run."""
+    if person.unasked:
+        names = ", ".join(shown_name(name) for name in person.unasked)
+        person.unasked.clear()
+        lets_run = "--approve all lets such calls run, later lets them wait, and MODULE:NAME decides"
+        yield f"! a call was refused, since nobody was here to approve it; {lets_run}: {names}"
 
 
 def ask_for(request: ApprovalRequest, person: Person) -> Approval:

@@ -27,6 +27,8 @@ class Person:
         self.recording = recording_of(options)
         """Where what is not answered waits; None: nowhere."""
         self.is_here: bool = not options.json and sys.stdin.isatty() and err().is_terminal
+        self.unasked: dict[str, None] = {}
+        """The tools of which a call was refused in this turn, since nobody is here."""
         self.output = output
         self._interrupts = interrupts
         self.goes_on = options.command == "chat"

@@ -17,7 +17,7 @@ from interpreters.agents.agent import Agent
 from interpreters.agents.options import Configuring, ProgramOptions, Recording
 from interpreters.agents.results import RunResult, Suspended
 from interpreters.cli.answers import waiting_lines
-from interpreters.cli.approving import approver
+from interpreters.cli.approving import approver, refused_lines
 from interpreters.cli.arguments import FEATURES
 from interpreters.cli.asking import questioner, reviewer
 from interpreters.cli.errors import ANSWERED, INTERRUPTED, UNANSWERED, CommandError, Terminated, reason_of
@@ -64,7 +64,7 @@ class Session:
             raise self.output.failure
         if self._interrupts.terminated:
             raise Terminated
-        for line in waiting_lines(result.pending, self.person):
+        for line in (*refused_lines(self.person), *waiting_lines(result.pending, self.person)):
             self.output.note(line, "warning")
         return result
 

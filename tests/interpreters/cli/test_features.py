@@ -229,6 +229,26 @@ def test_who_is_asked_is_an_option(
 
     assert (done.returncode, expected in done.stdout) == (0, True), done.stdout
     assert (tmp_path / "ordered").exists() == ("on its way" in expected)
+    assert (REFUSED in done.stderr) == (options == ())  # whoever says --approve none has said it
+
+
+REFUSED = "a call was refused, since nobody was here to approve it; --approve all lets such calls run"
+
+
+def test_a_call_that_nobody_could_be_asked_about_is_told_with_the_option_that_lets_it_run(
+    here: Cogstep, my_tools: tuple[str, ...]
+) -> None:
+    """The turn was answered, and so the code is 0: once a turn, each tool once, and beside JSON lines too."""
+    replies = [ORDER, ORDER, heard, "Hello.", ORDER, heard]
+
+    done = here("chat", *my_tools, replies=replies, input="order\nhi\norder\n")
+    assert done.returncode == 0
+    assert done.stderr.count(f"! {REFUSED}") == 2
+    assert done.stderr.count(": order\n") == 2
+
+    done = here("run", "?", *my_tools, "--json", replies=[ORDER, heard])
+    assert (done.returncode, done.stderr.count("\n")) == (0, 1)
+    assert REFUSED in done.stderr
 
 
 @pytest.mark.parametrize(
