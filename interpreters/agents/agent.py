@@ -13,6 +13,7 @@ from interpreters.agents.base import CLOSE_SECONDS, LOG, BaseAgent, closing_afte
 from interpreters.agents.results import RunResult
 from interpreters.agents.streaming import TurnEvents
 from interpreters.program.content import Content
+from interpreters.program.owning import closed_with
 from interpreters.sync import SyncInterpreter
 from runtime.checking import checked_call
 
@@ -40,8 +41,8 @@ class Agent(BaseAgent):
     '17 * 23 is 391.'
 
     Args:
-        model: what ``load_model`` gave, or a fake. The agent closes it when it is closed itself, unless
-            ``owns_model=False`` says that somebody else does: agents that share a model need that.
+        model: what ``load_model`` gave, or a fake. It stays open when the agent is closed, for the next one;
+            ``owns_model=True`` hands it over to this one.
         tools: functions decorated with ``@tool``.
         system: the system prompt, or a function that makes it anew for each message: it may take the deps, and the
             ``ToolContext`` that tools are given.
@@ -156,7 +157,7 @@ class Agent(BaseAgent):
         self._interpreter.run(SessionReset())
 
     def close(self) -> None:
-        """Stop what runs, end the recording, and close the model if it is the agent's. A second call does nothing.
+        """Stop what runs, end the recording, and close the model if ``owns_model`` says so. A second call does nothing.
 
         What waits for an answer stays pending on file (``resume``); any other turn under way is cancelled.
 
@@ -184,7 +185,7 @@ class Agent(BaseAgent):
                 if self._journal is not None:
                     self._journal.close()
             finally:
-                if self._owns_model:
+                if closed_with(self.model, self._owns_model):
                     self.model.close()
 
     def _end_session(self, seconds: float) -> None:

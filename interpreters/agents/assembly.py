@@ -64,7 +64,7 @@ class Parts:
     program: Program
     observers: tuple[Observer, ...]
     journal: Journal | None
-    owns_model: bool
+    owns_model: bool | None
     clock: Clock | None
     start: AgentState | None
     """Where the session begins; None for a new one."""

@@ -19,6 +19,7 @@ from interpreters.aio import AsyncInterpreter
 from interpreters.observing.delivery_tasks import Tasks
 from interpreters.observing.events import Event, Inline
 from interpreters.program.content import Content
+from interpreters.program.owning import closed_with
 from interpreters.threads.offloading import OBSERVER_THREADS, THREADS, on_its_own_thread
 from runtime.awaiting import awaits
 from runtime.checking import checked_call
@@ -125,7 +126,7 @@ class AsyncAgent(BaseAgent):
         self._check_open()
 
     async def close(self) -> None:
-        """Stop what runs, end the recording, and close the model if it is the agent's. A second call does nothing.
+        """Stop what runs, end the recording, and close the model if ``owns_model`` says so. A second call does nothing.
 
         What waits for an answer stays pending on file (``resume``); any other turn under way is cancelled.
 
@@ -147,7 +148,7 @@ class AsyncAgent(BaseAgent):
                 if self._journal is not None:
                     self._journal.close()
             finally:
-                if self._owns_model:
+                if closed_with(self.model, self._owns_model):
                     await self._close_model()
 
     async def _end_turn(self, reason: str) -> None:

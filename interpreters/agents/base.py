@@ -181,12 +181,15 @@ class BaseAgent:
             raise
 
     def __del__(self) -> None:
-        """Dropped without ``close``: the recording is let go of at once, and not when the garbage is collected."""
+        """Dropped without ``close``: recording and model are let go of at once, before any garbage is collected."""
         # The constructor may have failed before. Not by way of `__dict__`: made only now, it would be nothing that the
         # garbage collector knows, and keep what it refers to for another round.
         journal = getattr(self, "_journal", None)
         if journal is not None:
             journal.close()
+        interpreter = getattr(self, "_interpreter", None)
+        if interpreter is not None:  # its circles would hold the model, which may have gigabytes
+            interpreter.dispose()
 
     @property
     def state(self) -> AgentState:

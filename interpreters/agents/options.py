@@ -135,7 +135,12 @@ class ProgramOptions(Carrying, total=False):
         Option(None, "Keeps the notes of the model; the feature `memory` and `recall_first` need it."),
     ]
     owns_model: Annotated[
-        bool, Option(True, "Whether the model is closed with the agent. Agents that share one need False.")
+        bool | None,
+        Option(
+            None,
+            "Whether the model is closed with the agent. None: it is not, since whoever made it may go on using it; "
+            "but a `fakes.ScriptedModel` is, and counts its replies then.",
+        ),
     ]
     raise_tool_errors: Annotated[
         bool,

@@ -123,7 +123,11 @@ def _try(backend: Literal["llama", "mlx"]) -> dict[str, Any]:
     model = load_model(backend=backend)
     loaded = time.monotonic()
     _say({"stage": "answer"})
-    with tempfile.TemporaryDirectory() as empty, Agent(model, tools=standard_tools(Path(empty))) as agent:
+    with (
+        model,
+        tempfile.TemporaryDirectory() as empty,
+        Agent(model, tools=standard_tools(Path(empty))) as agent,
+    ):
         result = agent.run(QUESTION)
     answered = time.monotonic()
     text = shown_name(result.text)

@@ -97,6 +97,7 @@ def open_session(options: argparse.Namespace, begin: Begin | None = None) -> Ite
         if options.approve is not None:
             given["approve"] = approver(options.approve, person)
         given["observers"] = [Inline(output)]
+        given["owns_model"] = True  # nobody else has it
         if options.notes is not None:
             given["memory"] = at_the_end.enter_context(Notes(options.notes))
         if options.keep_secrets:

@@ -97,7 +97,7 @@ class AgentHost:
         cls,
         model: Runtime,
         *,
-        owns_model: bool = True,
+        owns_model: bool | None = None,
         clock: Clock | None = None,
         answer_wait: float | None = ANSWER_WAIT,
     ) -> AgentHost:
@@ -105,7 +105,7 @@ class AgentHost:
 
         Args:
             model: what the sessions use.
-            owns_model: whether it is closed with the host.
+            owns_model: whether it is closed with the host; None as for ``Agent``.
             clock: for tests.
             answer_wait: as of the constructor.
 

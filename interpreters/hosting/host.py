@@ -27,6 +27,7 @@ from interpreters.hosting.channels import Channel
 from interpreters.hosting.hosted import HostedSession, Remote, hand_in
 from interpreters.hosting.messages import ModelChoice, Notice, ProtocolError, Request, line_of, read_request
 from interpreters.loop.clock import Clock
+from interpreters.program.owning import closed_with
 from runtime.children.lines import LONGEST_REASON
 from runtime.protocol import Runtime
 
@@ -43,7 +44,8 @@ class Host:
     Args:
         channel: to the handle's side.
         model: what the sessions use; None to be told by ``start``.
-        owns_model: whether it is closed at the end.
+        owns_model: whether the model that was given is closed at the end; None as for ``Agent``. What the host makes
+            itself, it closes.
         clock: for all sessions; tests give a fake one.
         factories: functions that ``start`` may choose by these names to make the model, with arguments that it says:
             JSON from whoever speaks to this host. A text is ``"package.module:function"``.
@@ -57,7 +59,7 @@ class Host:
         channel: Channel,
         model: Runtime | None = None,
         *,
-        owns_model: bool = True,
+        owns_model: bool | None = None,
         clock: Clock | None = None,
         factories: Mapping[str, str | Callable[..., Runtime]] | None = None,
         models: Collection[str] = (),
@@ -104,11 +106,12 @@ class Host:
         for session in self._ending:
             session.join(CLOSE_SECONDS)
         try:
-            if self._model is not None and (self._owns_model or not self._given):
+            if self._model is not None and (not self._given or closed_with(self._model, self._owns_model)):
                 self._model.close()
         except CogstepError as error:  # such as a script with replies that nobody asked for
             self._send(say.Faulted(str(error)))
         finally:
+            self._model = None  # whoever keeps a host that has ended doesn't keep gigabytes by it
             self._channel.close()
 
     def _send(self, notice: Notice) -> None:

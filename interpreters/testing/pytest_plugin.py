@@ -112,8 +112,9 @@ def scripted_model(request: pytest.FixtureRequest) -> Iterator[Callable[..., Scr
     made: list[ScriptedModel] = []
 
     def make(replies: Any, **options: Any) -> ScriptedModel:
-        made.append(ScriptedModel(replies, **options))
-        return made[-1]
+        model = ScriptedModel(replies, **options).__enter__()  # it ends with the test, and no agent closes it
+        made.append(model)
+        return model
 
     yield make
     if request.node.stash.get(PASSED, False):  # of a test that failed, what it left undone tells nothing

@@ -117,7 +117,7 @@ def tools_for(scenario: Scenario, directory: Path) -> tuple[Tool[..., Any], ...]
 
 def run(scenario: Scenario, model: Runtime, directory: Path, **options: Any) -> tuple[RunResult, ...]:
     """The results of the scenario's prompts, one after the other in one session."""
-    with Agent(model, tools=tools_for(scenario, directory), owns_model=False, **options) as agent:
+    with Agent(model, tools=tools_for(scenario, directory), **options) as agent:
         return tuple(agent.run(prompt) for prompt in scenario.prompts)
 
 

@@ -26,7 +26,9 @@ def run(main: Coroutine[Any, Any, Any]) -> Any:
 
 
 class Blocking:
-    """A runtime that blocks, as those do which hold a model: nothing but ``Runtime``."""
+    """A runtime that blocks, as those do which hold a model: nothing but ``Runtime``, and the end of its script."""
+
+    ends_with_agent = True
 
     def __init__(self, *replies: Any) -> None:
         self.scripted = ScriptedModel(list(replies))

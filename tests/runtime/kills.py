@@ -55,7 +55,7 @@ def multiply(a: int, b: int) -> int:
 
 
 def agent(model: IsolatedRuntime) -> Agent:
-    return Agent(model, tools=[multiply], retry=AGAIN, owns_model=False)
+    return Agent(model, tools=[multiply], retry=AGAIN)
 
 
 def turn(model: IsolatedRuntime, question: str) -> tuple[Any, ...]:

@@ -132,7 +132,7 @@ class Owners(ScriptedModel):
 def test_each_session_is_an_owner() -> None:
     """Two agents on one model are two; what one of them asks again is the same one's."""
     model = Owners()
-    with Agent(model, owns_model=False) as first, Agent(model, owns_model=False) as second:
+    with Agent(model) as first, Agent(model) as second:
         first.run("Hi")
         first.run("Hi")
         second.run("Hi")
@@ -147,7 +147,7 @@ def test_each_session_under_asyncio_is_an_owner() -> None:
     model = Owners()
 
     async def converse() -> None:
-        async with AsyncAgent(model, owns_model=False) as first, AsyncAgent(model, owns_model=False) as second:
+        async with AsyncAgent(model) as first, AsyncAgent(model) as second:
             await first.run("Hi")
             await second.run("Hi")
 

@@ -20,6 +20,7 @@ from attrs import evolve
 from cognition import ConfigError, ModelRequest
 from cognition.content import MEDIA_TYPES
 from cognition.parsing import Output, TextDelta
+from interpreters.program.owning import closed_with
 from interpreters.recording.redaction import Redaction
 from interpreters.recording.veil import Veil
 from interpreters.testing.cassettes.errors import CassetteMissError
@@ -104,7 +105,8 @@ class Cassette:
         """The model for an agent: played, or ``load()`` recorded. Each one plays from the beginning.
 
         Args:
-            load: gives the real model; called only when it is asked for real.
+            load: gives the real model; called only when it is asked for real. It is left to who made it, as with any
+                agent, and one that nobody else holds is freed with the agent.
             name: tells the models of a test apart, where there are several.
 
         Raises:
@@ -168,6 +170,11 @@ class RecordedModel:
         self._cassette = cassette
         self._model = model
         self._name = name
+
+    @property
+    def ends_with_agent(self) -> bool:
+        """As the model that is recorded, such as a script whose replies all have to be asked for."""
+        return closed_with(self._model, None)
 
     def submit(self, request: ModelRequest) -> Generation:
         generation = self._model.submit(request)

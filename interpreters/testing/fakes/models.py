@@ -101,10 +101,23 @@ class ScriptedModel(ReplyingModel):
 
     Args:
         replies: what it answers, in order. An iterator, such as ``itertools.cycle``, may be endless; of a list every
-            reply has to be asked for before ``close()``.
+            reply has to be asked for before ``close()``, see below.
         context_tokens: the context length that it reports.
         name: the name that it reports.
         media: the images that it takes; none of them with ``()``, as most models.
+
+    A model that was loaded stays open when an agent that uses it is closed. Of a script, only ``close()`` finds what a
+    test was wrong to expect; left to the test, a test that forgets it would pass with replies left over. So a list of
+    replies belongs to the one agent or host that it is given to, which closes it. Where several use one list, open it
+    by ``with``: then the end of the block is where all of it has to be used up.
+
+    >>> from interpreters import Agent
+    >>> with ScriptedModel(["Hello!", "Hello again!"]) as model:
+    ...     for _ in range(2):
+    ...         with Agent(model) as agent:
+    ...             print(agent.run("Hi").text)
+    Hello!
+    Hello again!
     """
 
     def __init__(
@@ -118,6 +131,23 @@ class ScriptedModel(ReplyingModel):
         super().__init__(context_tokens=context_tokens, name=name, media=media)
         self._expected = len(replies) if isinstance(replies, Sized) else None
         self._replies = iter(replies)
+        self._opened = False
+        """By ``with``, whose end closes it."""
+
+    @property
+    def ends_with_agent(self) -> bool:
+        """Whether whoever is given the model closes it, where nothing else is said."""
+        return self._expected is not None and not self._opened
+
+    def __enter__(self) -> Self:
+        self._opened = True
+        return self
+
+    def _check_open(self) -> None:
+        if self._closed:
+            what = f"the script {self._info.name!r} is closed, as it is with the agent that it was given to"
+            hint = "where several use it, open it by `with` around all of them"
+            raise RuntimeClosedError(self._info.name, f"{what}; {hint}")
 
     def _whole_reply(self, request: ModelRequest) -> Reply:
         try:

@@ -322,17 +322,6 @@ def test_a_closed_agent_says_so() -> None:
         agent.reset()
 
 
-def test_an_agent_closes_its_model_unless_somebody_else_owns_it() -> None:
-    """Two agents on one model: neither closes it."""
-    model = ScriptedModel(["one", "two"])
-    with Agent(model, owns_model=False) as first, Agent(model, owns_model=False) as second:
-        assert (first.run("hi").text, second.run("hi").text) == ("one", "two")
-    model.close()
-
-    with Agent(model) as agent, pytest.raises(CogstepError, match="closed"):
-        agent.run("hi")
-
-
 def test_two_tools_of_one_name_are_refused() -> None:
     with pytest.raises(ConfigError, match="multiply"):
         Agent(ScriptedModel([]), tools=[multiply, multiply])

@@ -328,14 +328,6 @@ def test_a_script_with_replies_left_is_told_at_the_end() -> None:
     assert "only 0 of the script's 1 replies" in host.faults[0]
 
 
-def test_a_model_that_is_shared_is_left_open() -> None:
-    model = ScriptedModel(["One.", "Two."])
-    for expected in ("One.", "Two."):
-        with AgentHost.in_thread(model, owns_model=False) as host:
-            assert expected == host.open("a").run("Hi!").text
-    model.close()
-
-
 def test_failures_of_the_model_are_outcomes() -> None:
     from cognition import Failure
 

@@ -158,7 +158,7 @@ def test_a_reply_is_played_as_often_as_it_was_recorded(tmp_path: Path) -> None:
     for _ in range(2):
         assert in_sync(cassette.model(never), "Hi!", **options).texts == ["Second."]
     model = cassette.model(never)
-    in_sync(model, "Hi!", **options, owns_model=False)
+    in_sync(model, "Hi!", **options)
     with pytest.raises(CassetteMissError, match="recorded 2 times, and the model was asked once more"):
         in_sync(model, "Hi!", **options)
 

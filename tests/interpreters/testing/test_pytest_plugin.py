@@ -106,13 +106,13 @@ def model():
 
 @pytest.mark.real_model
 def test_marked(model):
-    with Agent(model, owns_model=False) as agent:
+    with Agent(model) as agent:
         assert agent.run("Hi!").text == "heard: Hi!"
     assert os.environ["COGSTEP_REAL_MODELS"] == "allowed"
 
 def test_plain(model):
     assert os.environ["COGSTEP_REAL_MODELS"] == "blocked"
-    with Agent(model, owns_model=False) as agent:
+    with Agent(model) as agent:
         agent.run("Hi!")
 """,
     )
@@ -162,11 +162,15 @@ def test_scripted_models_have_to_be_used_up(pytester: pytest.Pytester) -> None:
         pytester,
         """
 def talk(model):
-    with Agent(model, owns_model=False) as agent:
+    with Agent(model) as agent:
         return agent.run("Hi!").text
 
 def test_used(scripted_model):
     assert talk(scripted_model(["Hello!"], name="mine")) == "Hello!"
+
+def test_two_agents(scripted_model):
+    model = scripted_model(["Hello!", "Hello again!"])
+    assert (talk(model), talk(model)) == ("Hello!", "Hello again!")
 
 def test_left(scripted_model):
     assert talk(scripted_model(["Hello!", "never said"])) == "Hello!"
@@ -179,7 +183,7 @@ def test_failed(scripted_model):
 
     result = run(pytester)
 
-    result.assert_outcomes(passed=2, failed=1, errors=1)
+    result.assert_outcomes(passed=3, failed=1, errors=1)
     result.stdout.fnmatch_lines(["*only 1 of the script's 2 replies*'never said'*"])
 
 
