@@ -105,7 +105,7 @@ def test_a_process_that_does_not_end_is_ended(
 
 
 def test_a_thread_whose_model_hangs_is_not_waited_for() -> None:
-    """No thread can be ended from outside: it goes when its model comes back, and closes it."""
+    """No thread can be ended from outside: it goes when its model comes back, and closes it if it was handed over."""
     release = threading.Event()
     closed: list[bool] = []
 
@@ -119,7 +119,7 @@ def test_a_thread_whose_model_hangs_is_not_waited_for() -> None:
 
     before = set(threading.enumerate())
     with pytest.raises(HostTimeoutError, match="no answer to start"):
-        AgentHost.in_thread(Hanging([]), answer_wait=SOON)
+        AgentHost.in_thread(Hanging([]), owns_model=True, answer_wait=SOON)
     release.set()
     for thread in set(threading.enumerate()) - before:
         thread.join(PATIENCE)
