@@ -33,7 +33,7 @@ from runtime.local.replies import NO_TOKEN, SHOWN_EVERY, RunningReply, failure_o
 from runtime.models.saved_cache import Saved
 from runtime.protocol import Done, ModelInfo
 from runtime.scheduling.cache import Cache
-from runtime.scheduling.growth import AT_FIRST, grow, is_anybody_held, left, youngest
+from runtime.scheduling.growth import AT_FIRST, grow, is_anybody_held, left, push_out, youngest
 from runtime.scheduling.plan import (
     Change,
     Copy,
@@ -56,8 +56,8 @@ from runtime.templates.markers import Markers, control_texts, format_markers
 from runtime.templates.prompt_tokens import PromptTokenizer
 from runtime.templates.template import FALLBACK_TEMPLATE, ChatTemplate
 
-CROWDED = "the reply was cut where the cache was full of other replies; give it a max_tokens, or the model more cells"
-"""What is said of a reply without a token limit that had to end so that others could go on."""
+FULL = "the reply was cut where it filled the whole cache by itself; give the model more cells"
+"""What is said of a reply without a token limit that found no room though nothing ran beside it."""
 
 
 class LocalEngine:
@@ -243,8 +243,11 @@ class LocalEngine:
                 compose(self._schedule, self._guesses()) if self._backend.limits.guesses else compose(self._schedule)
             )
             if not batch and (number := youngest(self._schedule)) is not None:  # there is no room for any of them
-                self._replies[number].warnings += (CROWDED,)
-                self._end(number, "length")
+                if len(self._schedule.running) > 1:
+                    self._schedule = push_out(self._schedule, number)  # its state stays as it is: it only waits
+                else:
+                    self._replies[number].warnings += (FULL,)
+                    self._end(number, "length")
             if batch and self._evaluate(batch):
                 self._schedule = self._schedule.evaluated(batch)
                 self._keep()

@@ -81,7 +81,12 @@ class RunningReply:
         return StopFilter(self.request.options.stop)
 
     def begin(self, backend: Backend, reused: int) -> None:
-        """Begin in a sequence that holds the first ``reused`` tokens of the prompt."""
+        """Begin in a sequence that holds the first ``reused`` tokens of the prompt.
+
+        A reply that was pushed out and begins again goes on as it was: with its sampler, its guide and all it has said.
+        """
+        if self._sampler is not None:
+            return
         self._backend, self._sampler = (
             backend,
             backend.sampler(with_own(self.request.options, backend.metadata.sampling)),

@@ -54,7 +54,6 @@ class Limits:
     """How many others may begin while a request waits for a prompt that it can share; then it waits no more."""
     looked_at: int = 64
     """Requests that are looked at to find one that need not wait so."""
-
     charged: int = 256
     """Tokens of a reply that its owner is charged when it begins, if it may be so long; the rest as they come. So whose
     replies have only begun don't take every sequence that comes free meanwhile: what others share would go for them."""
@@ -71,7 +70,7 @@ class Request:
 
     id: int
     prompt: Tokens
-    """One token at least."""
+    """One token at least; of a request that was pushed out (``growth``), with what its reply had by then."""
     most: int
     """Cells that it needs at the most: prompt and longest reply, without the reply's last token."""
     boundaries: tuple[int, ...] = ()
@@ -81,6 +80,8 @@ class Request:
     """Whose it is: owners take turns (``shares``)."""
     longest: int = 0
     """If greater than ``most``: how far that may still grow (``growth``)."""
+    paid: int = 0
+    """Tokens at its start that its owner was charged before it was pushed out: nobody is charged for them twice."""
 
 
 @frozen
@@ -494,6 +495,6 @@ def _place(
     # As if it had been served in the batch before the last: ahead of those of the last one, and behind all who wait
     # longer, however many come after it.
     begun = Running(request, sequence, request.prompt, served=cache.clock - 1, reused=shared)
-    shares = schedule.shares.begun(request.owner, schedule.charged(request) - shared, turn=turn)
+    shares = schedule.shares.begun(request.owner, schedule.charged(request) - max(shared, request.paid), turn=turn)
     after = evolve(schedule, cache=cache, running={**schedule.running, request.id: begun}, shares=shares)
     return after.gone((request.id,)), Start(request.id, sequence, shared, tuple(changes))

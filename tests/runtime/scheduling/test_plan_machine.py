@@ -10,6 +10,7 @@ from attrs import define
 from hypothesis import settings, strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
+from runtime.scheduling.growth import push_out
 from runtime.scheduling.plan import (
     Copy,
     Cut,
@@ -101,6 +102,8 @@ class Planning(RuleBasedStateMachine):
         """What each owner was charged: tokens of prompts and a few of each reply beforehand, then what is more."""
         self.prepaid: dict[int, int] = {}
         """Up to which place the tokens of each request were charged when it began."""
+        self.paid = Counter[int]()
+        """Up to which place the tokens of each request were charged before it was last pushed out."""
         self.given_at_turn = Counter[int]()
         """How many that were when a request of it last began in its turn."""
         self.oldest: dict[int, Oldest] = {}
@@ -168,6 +171,18 @@ class Planning(RuleBasedStateMachine):
         self.passed.pop(request, None)
         self.sequences.pop(request, None)
         self.schedule = self.schedule.ended(request)
+        self._note_oldest()
+
+    @rule(choice=st.integers(0, 9))
+    def push_out(self, choice: int) -> None:
+        """A request that runs has to wait again, with what it has said; a backend does so to replies only."""
+        if not self.sequences:
+            return
+        request = sorted(self.sequences)[choice % len(self.sequences)]
+        held = self.cells.sequences.get(self.sequences.pop(request), [])
+        self.paid[request] = max(self.prepaid[request], len(held))
+        self.passed.pop(request, None)
+        self.schedule = push_out(self.schedule, request)
         self._note_oldest()
 
     @rule(
@@ -326,7 +341,7 @@ class Planning(RuleBasedStateMachine):
             self.given_at_turn[owner] = self.given[owner]
         prepaid = min(self.left[start.request] - 1, self.limits.charged)
         self.prepaid[start.request] = len(self.known[start.request]) + prepaid
-        self.given[owner] += self.prepaid[start.request] - start.reused
+        self.given[owner] += self.prepaid[start.request] - max(start.reused, self.paid[start.request])
         self._note_oldest()
 
     def _check_start(self, start: Start) -> None:

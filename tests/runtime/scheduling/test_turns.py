@@ -45,12 +45,17 @@ OVERTAKEN_TOO_OFTEN: list[tuple[Limits, list[Asked]]] = [
 """Where a level that rises with whoever passes takes the turn away from those who wait to share a prompt."""
 
 
-def carried_out(limits: Limits, asked: Iterable[Asked | int]) -> None:
-    """Ask for these, with as many steps between as a number says, and come to an end; ``Planning`` checks each turn."""
+def carried_out(limits: Limits, asked: Iterable[Asked | int | None]) -> None:
+    """Ask for these, with as many steps between as a number says, and come to an end; ``Planning`` checks each turn.
+
+    At None one that runs is pushed out, so that it waits for its turn again.
+    """
     planning = Planning()
     planning.begin(limits=limits)
     for one in asked:
-        if isinstance(one, int):
+        if one is None:
+            planning.push_out(0)
+        elif isinstance(one, int):
             for _ in range(one):
                 planning.step()
         else:
@@ -71,9 +76,9 @@ REQUESTS = st.tuples(st.integers(0, 2), st.sampled_from([LONG, SHORT, [*LONG, 1,
 @settings(max_examples=400)
 @given(
     st.builds(tight, st.integers(1, 3), st.integers(0, 2), st.integers(1, 2), st.sampled_from([0, 1, 256])),
-    st.lists(st.one_of(REQUESTS, REQUESTS, REQUESTS, st.integers(1, 2)), min_size=4, max_size=10),
+    st.lists(st.one_of(REQUESTS, REQUESTS, REQUESTS, st.integers(1, 2), st.none()), min_size=4, max_size=10),
 )
-def test_nobody_is_overtaken_more_often_in_any_small_history(limits: Limits, asked: list[Asked | int]) -> None:
+def test_nobody_is_overtaken_more_often_in_any_small_history(limits: Limits, asked: list[Asked | int | None]) -> None:
     """Few requests on few sequences, so that many of them wait to share; one in a few hundred tells plans apart."""
     carried_out(limits, asked)
 
