@@ -7,13 +7,15 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from interpreters.observing.events import Event, TextDelta
+from interpreters.observing.events import Event, ReasoningDelta, TextDelta, ToolProgress, WarningRaised
 
 NOTHING: Any = object()
 """No part of a value is there yet."""
 
 TOKEN = re.compile(
-    r"""[ \t\r\n]*(?:("(?:[^"\\]|\\.)*")|([{}\[\],:])|([^\s{}\[\],:"]+)(?=[\s,}\]])|("(?:[^"\\]|\\.)*)\\?\Z)""", re.S
+    r"""[ \t\r\n]*(?:("[^"\\]*+(?:\\.[^"\\]*+)*+")|([{}\[\],:])|([^\s{}\[\],:"]+)(?=[\s,}\]])"""
+    r"""|("[^"\\]*+(?:\\.[^"\\]*+)*+)\\?\Z)""",
+    re.S,
 )
 """A whole string, a sign, a number or word that has ended, or a string that the text stops in."""
 
@@ -25,8 +27,7 @@ def partial_json(text: str) -> Any:
     may go on is left out. ``NOTHING`` if there is none yet, or it is no JSON.
     """
     open_: list[str] = []
-    kept, closing = 0, ""
-    place, key = 0, False
+    kept, place, key = 0, 0, False
     while (found := TOKEN.match(text, place)) is not None:
         string, sign, word, cut = found.groups()
         place = found.end()
@@ -49,8 +50,8 @@ def partial_json(text: str) -> Any:
             continue
         elif key and (string or word):
             continue  # a key, whose value is not there yet
-        kept, closing = place, "".join(reversed(open_))
-    return _read(text[:kept] + closing) if kept else NOTHING
+        kept = place
+    return _read(text[:kept] + "".join(reversed(open_))) if kept else NOTHING  # what opens or closes is always kept
 
 
 def _read(text: str) -> Any:
@@ -60,22 +61,50 @@ def _read(text: str) -> Any:
         return NOTHING
 
 
+SHORT = 2048
+"""Characters of an answer of which every piece is looked at."""
+SHARE = 32
+"""A longer one is read again each time that it has grown by one part in so many, so that what all readings take
+together is a multiple of its length, and not its square."""
+
+BETWEEN = (ReasoningDelta, ToolProgress, WarningRaised)
+"""What may be told between two pieces of a text."""
+
+
 class PartialAnswer:
     """Follows the events of a turn, and tells what of its answer is there."""
 
     def __init__(self) -> None:
+        self._session: str | None = None
         self._reply: tuple[int, int] | None = None
-        self._text = ""
+        self._pieces: list[str] = []
+        self._length, self._read = 0, 0
+        """Characters of the reply, and of what was read of it."""
         self._told: Any = NOTHING
 
     def take(self, event: Event) -> Iterator[Any]:
-        """Take the next event; gives the partial value, if it has changed."""
+        """Take the next event; gives the partial value, if it has changed. At the reply's end that is all of it."""
+        if self._session is None:
+            self._session = event.session  # the first event is never a worker's
+        if event.session != self._session or isinstance(event.value, BETWEEN):
+            return
         if not isinstance(event.value, TextDelta):
+            yield from self._grown()
             return
         if self._reply != (event.step, event.attempt):  # another reply: a call came before it, or it is a correction
-            self._reply, self._text, self._told = (event.step, event.attempt), "", NOTHING
-        self._text += event.value.text
-        value = partial_json(self._text)
+            self._reply = event.step, event.attempt
+            self._pieces, self._length, self._read, self._told = [], 0, 0, NOTHING
+        self._pieces.append(event.value.text)
+        self._length += len(event.value.text)
+        if self._length <= SHORT or self._length - self._read >= self._length / SHARE:
+            yield from self._grown()
+
+    def _grown(self) -> Iterator[Any]:
+        if self._read == self._length:
+            return
+        text = "".join(self._pieces)
+        self._pieces, self._read = [text], self._length
+        value = partial_json(text)
         if value is not NOTHING and value != self._told:
             self._told = value
             yield value
