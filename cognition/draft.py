@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import Literal, get_args
 
 from attrs import evolve
 
@@ -30,14 +31,29 @@ from cognition.text_protocol import instructed, told_tools
 from cognition.tools import ToolSpec
 from cognition.transition import Transition
 
+Budget = Literal["input_tokens", "output_tokens", "cost", "seconds"]
+"""The limits of what model calls take, in the order in which they are looked at; most programs set none."""
+
 UNSPENT = Spent()
+BUDGETS: tuple[Budget, ...] = get_args(Budget)
 FINAL_ANSWER_NOTE = "Stop calling tools now ({reason}). Answer with what you know."
 
 
 class Setup:
     """A configuration and what is derived from it once: shared by all steps of an engine, never changed."""
 
-    __slots__ = ("budget", "config", "engine_tools", "fixed", "offered", "prompt", "result_limit", "told", "tools")
+    __slots__ = (
+        "budget",
+        "budgets",
+        "config",
+        "engine_tools",
+        "fixed",
+        "offered",
+        "prompt",
+        "result_limit",
+        "told",
+        "tools",
+    )
 
     def __init__(self, config: AgentConfig) -> None:
         self.config = config
@@ -49,6 +65,7 @@ class Setup:
         self.fixed = fixed_size(config)
         self.budget = prompt_budget(config)
         self.result_limit = result_limit(config)
+        self.budgets = tuple([name for name in BUDGETS if getattr(config.limits, name) is not None])
 
     def request(
         self,
@@ -270,17 +287,13 @@ class Draft:
 
     def exhausted(self, now: float) -> LimitKind | None:
         """The budget that leaves no room for another model call."""
-        limits, usage = self.setup.config.limits, self.usage
+        limits = self.setup.config.limits
         if self.refusals >= limits.refusals:
             return "refusals"
-        if limits.input_tokens is not None and usage.input_tokens >= limits.input_tokens:
-            return "input_tokens"
-        if limits.output_tokens is not None and usage.output_tokens >= limits.output_tokens:
-            return "output_tokens"
-        if limits.cost is not None and usage.cost >= limits.cost:
-            return "cost"
-        if limits.seconds is not None and now - self.started_at >= limits.seconds:
-            return "seconds"
+        for budget in self.setup.budgets:
+            spent = now - self.started_at if budget == "seconds" else getattr(self.usage, budget)
+            if spent >= getattr(limits, budget):
+                return budget
         return None
 
     def seconds_left(self, now: float) -> float | None:

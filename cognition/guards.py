@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-
-from cognition.messages import ToolCall
+from collections.abc import Mapping
+from typing import Any
 
 REPEATS = 3
 """The same call, or the same cycle of calls, this many times in a row is a loop."""
@@ -19,9 +19,9 @@ ENCODE = json.JSONEncoder(sort_keys=True, separators=(",", ":"), check_circular=
 Circles are not looked for, since a value that was read from a text holds none."""
 
 
-def fingerprint(call: ToolCall) -> str:
+def fingerprint(name: str, arguments: Mapping[str, Any]) -> str:
     """Equal for calls of the same tool with equal arguments, whatever their order and white space."""
-    return f"{call.name} {ENCODE(call.arguments)}"
+    return f"{name} {ENCODE(arguments)}"
 
 
 def remember(recent: tuple[str, ...], mark: str) -> tuple[str, ...]:

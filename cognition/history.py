@@ -65,6 +65,20 @@ class History(Sequence[Message]):
             raise ValueError(f"can't drop {count} of {len(self)} messages")
         return self._of(self._chunks, self._tail, self._first + count)
 
+    def continues(self, before: History) -> bool:
+        """Whether this is ``before`` with none or more messages at its end, as far as shared storage tells.
+
+        At a constant price: one that grew out of the other shares its chunks. Histories of equal messages that were
+        made apart share none, and count as different ones once they are longer than a chunk.
+        """
+        whole, tail = len(before._chunks), before._tail
+        if self._first != before._first or len(self._chunks) < whole:
+            return False
+        if whole and self._chunks[whole - 1] is not before._chunks[whole - 1]:
+            return False
+        behind = self._chunks[whole] if len(self._chunks) > whole else self._tail
+        return behind[: len(tail)] == tail
+
     def __len__(self) -> int:
         return len(self._chunks) * CHUNK + len(self._tail) - self._first
 

@@ -10,7 +10,7 @@ from attrs import field, frozen
 
 from cognition.content import Part, text_of
 from cognition.errors import ConfigError
-from cognition.strict_json import NUMBERS
+from cognition.strict_json import NUMBERS, StrictDecoder
 
 ResultStatus = Literal["ok", "error", "refused", "cancelled"]
 """How a tool call ended. Everything but ``ok`` is shown to the model as an error it can react to."""
@@ -28,6 +28,19 @@ def json_object_text(value: str | Mapping[str, Any]) -> str:
         return json.dumps(value, ensure_ascii=False, allow_nan=False)
     except (TypeError, ValueError) as error:
         raise ConfigError(f"tool arguments must be JSON values: {error}") from error
+
+
+def read_arguments(name: str, text: str, decoder: StrictDecoder) -> dict[str, Any]:
+    """The arguments of a call of the tool ``name``, as far as the decoder takes them.
+
+    Raises:
+        ValueError: it does not, or the text is no JSON object.
+        RecursionError: they are nested thousands deep.
+    """
+    value = decoder.decode(text)
+    if not isinstance(value, dict):
+        raise ValueError(f"the arguments of {name!r} are no JSON object")
+    return value
 
 
 def schema_text(value: str | Mapping[str, Any]) -> str:
@@ -67,10 +80,7 @@ class ToolCall:
         Raises:
             ValueError: the text is no JSON object, or a number in it is none (never so for calls that an engine made).
         """
-        value = NUMBERS.decode(self.arguments_json)
-        if not isinstance(value, dict):
-            raise ValueError(f"the arguments of {self.name!r} are no JSON object")
-        return value
+        return read_arguments(self.name, self.arguments_json, NUMBERS)
 
 
 @frozen

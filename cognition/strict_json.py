@@ -61,10 +61,21 @@ class StrictDecoder(json.JSONDecoder):
     def __init__(self, **options: Any) -> None:
         options |= {"parse_constant": _refuse, "parse_float": _finite}
         super().__init__(**options, parse_int=_whole)
-        self._of_short = json.JSONDecoder(**options).raw_decode
+        short: Any = json.JSONDecoder(**options)
+        self._of_short, self._scan = short.raw_decode, short.scan_once
 
     def raw_decode(self, s: str, idx: int = 0) -> tuple[Any, int]:
         return super().raw_decode(s, idx) if len(s) > LONGEST_NUMBER else self._of_short(s, idx)
+
+    def decode(self, s: str, *rest: Any) -> Any:
+        if len(s) <= LONGEST_NUMBER and s[:1] == "{":  # no white space before it, and mostly none behind: half the time
+            try:
+                value, end = self._scan(s, 0)
+            except StopIteration:  # nothing stands where a value should, which is told below
+                value, end = None, -1
+            if end == len(s):
+                return value
+        return super().decode(s, *rest)
 
 
 DECODER = StrictDecoder(object_pairs_hook=_unique)

@@ -52,7 +52,7 @@ from cognition import (
 from cognition.decisions import ANSWERS, Effect
 from interpreters.loop.letters import Fault, NotBegun, Turn
 from interpreters.loop.spawning import IN_PART
-from interpreters.loop.stream import BROKEN_OFF, ReplyStream, watched
+from interpreters.loop.stream import BROKEN_OFF, ReplyStream
 from interpreters.observing.observers import Observers
 from interpreters.program.approvals import NOT_ASKED
 from interpreters.program.asking import chosen_options
@@ -63,7 +63,7 @@ from interpreters.tools.context import ToolContext
 from interpreters.tools.failures import describe
 from interpreters.tools.tool import LEFT, MEANT, run_tool, run_tool_async
 from runtime.awaiting import reading
-from runtime.scheduling.owners import owned_by
+from runtime.scheduling.owners import submit_as
 
 HOOK_FAILED = "the hook failed"
 
@@ -144,9 +144,8 @@ def call_model(effect: CallModel, scope: Scope) -> Input | None:
     """Ask the model and show what comes."""
     reply = scope.reply or _missing()
     scope.begin(effect)
-    with reply, watched(reply):
-        with owned_by(scope.program.owner):
-            generation = scope.program.model.submit(effect.request)
+    with reply.watched():
+        generation = submit_as(scope.program.owner, scope.program.model.submit, effect.request)
         for output in reply.begin(generation):
             if reply.take(output):
                 break
@@ -157,9 +156,8 @@ async def call_model_async(effect: CallModel, scope: Scope) -> Input | None:
     """``call_model`` under asyncio, also for a model that blocks."""
     reply = scope.reply or _missing()
     scope.begin(effect)
-    with reply, watched(reply, asyncio.get_running_loop().call_later):
-        with owned_by(scope.program.owner):
-            generation = reading(scope.program.model, effect.request)
+    with reply.watched(asyncio.get_running_loop().call_later):
+        generation = submit_as(scope.program.owner, partial(reading, scope.program.model), effect.request)
         async for output in reply.begin(generation):
             if reply.take(output):
                 break

@@ -36,6 +36,7 @@ from cognition import (
 )
 from cognition.decisions import Effect
 from cognition.features import Mode
+from cognition.inputs import INPUT_TYPES
 from interpreters.driver import Handlers, Writer
 from interpreters.loop.clock import LONGEST_WAIT, Clock
 from interpreters.loop.errors import BusyError
@@ -50,6 +51,9 @@ from interpreters.program.program import NEEDS_A_LOOP, Program
 from interpreters.threads.pool import ThreadPool
 from interpreters.tools.context import ToolContext
 from interpreters.tools.failures import describe
+
+INPUTS = frozenset(INPUT_TYPES)
+"""In a set, since ``isinstance`` would ask for one after another."""
 
 
 class SyncInterpreter(Interpreter):
@@ -215,7 +219,11 @@ class SyncInterpreter(Interpreter):
             due = self._late() if self._deadlines else None
             if due is not None:
                 return due
-            letter = self._look() if self._agenda else self._clock.receive(self._mailbox, self._seconds_left())
+            letter: Letter | None
+            if not self._agenda:
+                letter = self._clock.receive(self._mailbox, self._seconds_left())
+            else:  # nobody else takes from it
+                letter = None if self._mailbox.empty() else self._mailbox.get_nowait()
             if letter is not None:
                 event = self._open(letter)
             elif self._agenda:
@@ -239,9 +247,6 @@ class SyncInterpreter(Interpreter):
             return None
         self._earlier = None
         return self._due()
-
-    def _look(self) -> Letter | None:
-        return None if self._mailbox.empty() else self._mailbox.get_nowait()  # nobody else takes from it
 
     def _post(self, letter: Letter) -> None:
         self._mailbox.put(letter)
@@ -267,27 +272,29 @@ class SyncInterpreter(Interpreter):
 
     def _scope(self, effect: Effect, context: ToolContext[Any] | None = None) -> Scope:
         turn = self._at_work_for()
-        return Scope(
-            self.program,
-            turn,
-            self.observers,
-            self._new_reply(effect, turn) if isinstance(effect, CallModel) else None,
-            context,
-            self._parent,
-            self._notes,
-        )
+        reply = self._new_reply(effect, turn) if isinstance(effect, CallModel) else None
+        return Scope(self.program, turn, self.observers, reply, context, self._parent, self._notes)
 
     def _begin(self, effect: Effect) -> None:
         """The model and the program are asked on this thread, one after another."""
         self._agenda[effect.effect_id] = partial(self._perform_here, effect, self._scope(effect))
 
     def _perform_here(self, effect: Effect, scope: Scope) -> Input | None:
-        if type(effect) in ASKS_THE_USER and self._parent is None and not scope.turn.is_over():
+        kind, turn = type(effect), scope.turn
+        if kind in ASKS_THE_USER and self._parent is None and not turn.is_over():
             self.observers.wait()
         try:
-            answer = self._performers[type(effect)](effect, scope)
+            answer = self._performers[kind](effect, scope)
         except NotBegun:
             return None
+        if type(answer) not in INPUTS:
+            answer = self._unsettled(effect, scope, answer)
+        elif kind is CallTool:
+            self._release(effect.effect_id)
+        return None if turn.is_over() else answer
+
+    def _unsettled(self, effect: Effect, scope: Scope, answer: Any) -> Input | None:
+        """What a performer gave that is no input: there will be one later, or none."""
         if isinstance(answer, Future):
             self._await(effect, scope, answer)
             return None
@@ -295,9 +302,8 @@ class SyncInterpreter(Interpreter):
             return self._open(Postponed(scope.turn, effect.effect_id))
         if isinstance(answer, Fault):
             raise answer.error
-        if isinstance(effect, CallTool):
-            self._release(effect.effect_id)
-        return None if scope.turn.is_over() else answer
+        given: Input | None = answer
+        return given
 
     def _perform_beside(self, effect: Effect, context: ToolContext[Any] | None = None) -> None:
         self._threads.start(partial(self._perform_there, effect, self._scope(effect, context)))
@@ -345,7 +351,7 @@ class SyncInterpreter(Interpreter):
 
     def _begin_calls(self) -> None:
         """Start what was decided: a read-only call that is all there is to do runs here, others on threads."""
-        calls, self._calls[:] = list(self._calls), ()
+        calls, self._calls = self._calls, []
         if self._at_work_for().is_over():
             return
         usual = CallTool not in self.program.performers

@@ -11,7 +11,7 @@ from cognition.guards import fingerprint
 from cognition.handlers.batch import ReadCall, begin_calls, tell_malformed
 from cognition.handlers.rejection import reject
 from cognition.inputs import ModelFailed, ModelInterrupted, ModelReplied, TimerFired
-from cognition.messages import AssistantMessage, MalformedToolCall, ToolCall, Usage
+from cognition.messages import AssistantMessage, MalformedToolCall, ToolCall, Usage, read_arguments
 from cognition.outcomes import Cancelled, Completed, ErrorKind, Failed, LimitReached
 from cognition.phases import FIRST_ATTEMPT, ModelAttempt, Thinking, Waiting
 from cognition.retry import RETRIED, classify, delay
@@ -170,14 +170,13 @@ def _readable(draft: Draft, event: ModelReplied) -> tuple[tuple[ReadCall, ...], 
     calls: list[ReadCall] = []
     malformed = list(event.malformed)
     for proposed in event.calls:
-        call = ToolCall(draft.new_call_id(len(calls) + 1), proposed.name, proposed.arguments_json)
+        name, text = proposed.name, proposed.arguments_json
         try:
-            DECODER.decode(call.arguments_json)
-            mark = fingerprint(call)
+            mark = fingerprint(name, read_arguments(name, text, DECODER))
         except (ValueError, RecursionError) as error:  # RecursionError: arguments nested thousands deep
-            malformed.append(MalformedToolCall(f"{proposed.name} {proposed.arguments_json}", str(error)))
+            malformed.append(MalformedToolCall(f"{name} {text}", str(error)))
         else:
-            calls.append((call, mark, proposed.confirm))
+            calls.append((ToolCall(draft.new_call_id(len(calls) + 1), name, text), mark, proposed.confirm))
     return tuple(calls), tuple(malformed)
 
 

@@ -128,6 +128,7 @@ class Interpreter(ABC):
         """The contexts of the calls that run."""
         self._deadlines: dict[EffectId, tuple[float, Callable[[], Input]]] = {}
         """For each effect with a deadline, the time of it, and what makes its answer then."""
+        self._offered = partial(offered_by, engine, program)  # the tools that a model is told of
         self._crew = Crew(self._deadlines, self._clock, program.worker_patience)
         self.driver = Driver(
             engine,
@@ -431,9 +432,8 @@ class Interpreter(ABC):
 
     def _new_reply(self, effect: CallModel, turn: Turn) -> ReplyStream:
         """A stream for the reply that is asked for, which whoever cancels will find too."""
-        tools = partial(offered_by, self.driver.engine, self.program)
-        reply = self._reply = ReplyStream(effect, self.observers, turn, self._clock, tools)
-        return reply
+        self._reply = ReplyStream(effect, self.observers, turn, self._clock, self._offered)
+        return self._reply
 
     def _tool(self, effect: CallTool) -> Tool[..., Any] | None:
         """The tool that is called. None if the program has none of that name: the model is told, unless the program has

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
 from types import TracebackType
 from typing import Final, Literal, Protocol, Self, TypeVar
 
@@ -41,8 +40,13 @@ class Cancellable(Protocol):
 
 Stream = TypeVar("Stream", bound=Cancellable)
 
+Later = Callable[[float, Callable[[], None]], Cancellable]
+"""Calls a function after so many seconds."""
+
 BROKEN_OFF = Failure("the model's stream broke off without an end")
 """The failure of a stream that ends without ``Done``, which no runtime may do."""
+
+NO_USAGE = Usage()
 
 PATIENCE = 5.0
 """Seconds that a model whose time is over may take for its ``Done``, which says what the reply has used."""
@@ -106,6 +110,22 @@ class ReplyStream:
         tools: those that the model was told of.
     """
 
+    __slots__ = (
+        "_clock",
+        "_deadline",
+        "_done",
+        "_error",
+        "_generation",
+        "_observers",
+        "_seen",
+        "_timer",
+        "_told",
+        "effect",
+        "late",
+        "turn",
+        "unread",
+    )
+
     def __init__(
         self,
         effect: CallModel,
@@ -120,13 +140,15 @@ class ReplyStream:
         """Whether the reply was cancelled because its time was over."""
         self._clock = clock
         self._deadline = None if effect.seconds is None else clock.monotonic() + effect.seconds
-        self.unread = Usage()
+        self.unread = NO_USAGE
         """The usage of a reply that a cancellation ended, which stands in no input."""
         self._observers = observers
         self._generation: Cancellable | None = None
         self._done: Done | None = None
         self._error: Exception | None = None
         self._seen: list[str] = []
+        self._timer: Cancellable | None = None
+        """Has the reply expire that takes too long."""
         self._told = None if effect.request.protocol == "native" else Told(effect.request.protocol, tools())
 
     @property
@@ -150,6 +172,18 @@ class ReplyStream:
         self.late = True
         self.cancel()
 
+    def watched(self, later: Later | None = None) -> Self:
+        """The reply, as a context in which it expires once it takes as long as its effect says, also where nothing
+        comes of it.
+
+        Args:
+            later: ``call_later`` of an event loop; None for a thread that waits.
+        """
+        seconds = self.effect.seconds
+        if seconds is not None:
+            self._timer = (later or _in_thread)(seconds, self.expire)
+        return self
+
     def begin(self, generation: Stream) -> Stream:
         """The stream to read."""
         self._generation = generation
@@ -169,7 +203,9 @@ class ReplyStream:
         if self.late:  # it is not shown any more, and only the end of it waited for
             return self._clock.monotonic() >= (self._deadline or 0.0) + PATIENCE
         if self._told is None:
-            self._show(output)
+            if isinstance(output, TextDelta):
+                self._seen.append(output.text)
+            self._observers.emit(output)
         else:
             for shown in self._told.take(output):
                 self._show(shown)
@@ -188,6 +224,8 @@ class ReplyStream:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> bool:
+        if self._timer is not None:
+            self._timer.cancel()
         if self._done is None:  # the stream is left in its middle
             self.cancel()
         self._generation = None
@@ -200,7 +238,7 @@ class ReplyStream:
         """The input that the reply's end is; None when the turn was cancelled, which comes by the mailbox."""
         done, effect_id = self._done, self.effect.effect_id
         if self.late and not self.turn.is_over() and (done is None or done.finish_reason in ("cancelled", "error")):
-            used = Usage() if done is None else done.usage
+            used = NO_USAGE if done is None else done.usage
             text = self.text if done is None or self._told is not None else done.text
             return ModelInterrupted(effect_id, text, used, late=True)
         if self._error is not None:
@@ -224,29 +262,6 @@ class ReplyStream:
     def _read(self) -> str:
         """The text of a reply that failed, as far as somebody read it: without observers, it may be asked for again."""
         return self.text if self._observers.shown else ""
-
-
-Later = Callable[[float, Callable[[], None]], Cancellable]
-"""Calls a function after so many seconds."""
-
-
-@contextmanager
-def watched(reply: ReplyStream, later: Later | None = None) -> Iterator[None]:
-    """Have a reply expire that takes as long as its effect says, also one of which nothing comes.
-
-    Args:
-        reply: is about to be read.
-        later: ``call_later`` of an event loop; None for a thread that waits.
-    """
-    seconds = reply.effect.seconds
-    if seconds is None:
-        yield
-        return
-    timer = _in_thread(seconds, reply.expire) if later is None else later(seconds, reply.expire)
-    try:
-        yield
-    finally:
-        timer.cancel()
 
 
 def _in_thread(seconds: float, expire: Callable[[], None]) -> threading.Timer:

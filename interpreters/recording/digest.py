@@ -32,10 +32,9 @@ class RequestDigest:
     def of(self, request: ModelRequest) -> str:
         """The digest of a request, as hexadecimal digits."""
         messages = request.messages
-        known = len(self._messages)
-        if not continues(messages, self._messages):
-            known, self._link = 0, b""
-        link = self._link
+        known, link = len(self._messages), self._link
+        if not messages.continues(self._messages):
+            known, link = 0, b""
         for message in messages[known:]:
             link = _hash(link, ENCODE(to_data(message)).encode())
         self._messages, self._link = messages, link
@@ -55,23 +54,6 @@ class RequestDigest:
         return self._head_digest
 
 
-def continues(messages: History, before: History) -> bool:
-    """Whether ``messages`` begins with all of ``before``.
-
-    Histories only ever grow at their end or lose messages at their beginning, and a message is one object for as long
-    as it lives. So positions tell: the first, and the last back in growing strides, are compared by identity.
-    """
-    length = len(before)
-    if length == 0 or length > len(messages) or messages[0] is not before[0]:
-        return False
-    back = 1
-    while back <= length:
-        if messages[length - back] is not before[length - back]:
-            return False
-        back *= 4
-    return True
-
-
-def _hash(*parts: bytes) -> bytes:
-    lengths_and_parts = [each for part in parts for each in (len(part).to_bytes(8), part)]
-    return blake2b(b"".join(lengths_and_parts), digest_size=SIZE).digest()
+def _hash(first: bytes, second: bytes) -> bytes:
+    parts = b"%b%b%b%b" % (len(first).to_bytes(8), first, len(second).to_bytes(8), second)
+    return blake2b(parts, digest_size=SIZE).digest()

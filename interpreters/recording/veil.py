@@ -24,7 +24,6 @@ from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_
 from attrs import evolve, fields, frozen, has
 
 from cognition import CallModel, History, Image
-from interpreters.recording.digest import continues
 from interpreters.recording.redaction import Found, Redaction, apart
 from interpreters.recording.secrets.writings import Writings, forms_of
 
@@ -286,7 +285,7 @@ class _Shown:
 
     def history(self, messages: History) -> History:
         known = len(self._hidden)
-        if not continues(messages, self._hidden):
+        if not messages.continues(self._hidden):
             known, self._shown = 0, History()
         self._shown = self._shown.append(*(self._reveal(messages[i]) for i in range(known, len(messages))))
         self._hidden = messages
@@ -310,7 +309,9 @@ def collect(value: Any, texts: list[str]) -> None:
             names = NAMES[kind] = text_fields(kind) if has(kind) else ()
         for name in names:
             inner = getattr(value, name)
-            if inner:
+            if type(inner) is str:
+                texts.append(inner)
+            elif inner:
                 collect(inner, texts)
 
 

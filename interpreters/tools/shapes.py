@@ -90,6 +90,16 @@ class Shape:
         text = "; ".join(part for part in (self.told, *(words for words, _ in self.tests)) if part)
         return {**self.schema, "description": text} if text else self.schema
 
+    @property
+    def plain(self) -> type | None:
+        """The type whose every value fits and is made of itself; None where there is something to check or to make."""
+        made_of_itself = (
+            kind
+            for kind in PLAIN
+            if self.schema == {"type": SCALARS[kind]} and self.make is SCALARS_MADE[kind][0] and not self.tests
+        )
+        return next(made_of_itself, None)
+
     def value(self, data: Any) -> Any:
         """The value, which has passed its tests.
 
@@ -290,6 +300,9 @@ SCALARS_MADE: Mapping[Any, tuple[Callable[[Any], Any], str]] = {
     type(None): (_same, ""),
 }
 """The plain types: what makes a value, and which bounds they take."""
+
+PLAIN = (str, int, bool)
+"""Those of which every value of the type fits; of floats, infinity does not."""
 
 
 _refused: ContextVar[dict[tuple[int, int], Exception] | None] = ContextVar("refused", default=None)

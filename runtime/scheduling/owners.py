@@ -1,15 +1,18 @@
 """Who a request is submitted for, and how many requests one owner may have open.
 
 An owner is whoever takes turns with others on a model: a session of an agent, its workers included; else whoever holds
-the runtime. A session says so by ``owned_by``, which reaches the model through whatever a program puts around it.
+the runtime. A session says so by ``submit_as``, which reaches the model through whatever a program puts around it.
 """
 
 from __future__ import annotations
 
 import threading
 from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from contextvars import ContextVar
 from itertools import count
+from typing import TypeVar
 
 from cognition import Failure
 
@@ -18,6 +21,9 @@ QUEUE_LIMIT = 1024
 
 ALL_OWNERS = 8
 """Times the limit of one owner: the limit of all owners of a model together."""
+
+Request = TypeVar("Request")
+Reply = TypeVar("Reply")
 
 _numbers = count(1)
 _owner: ContextVar[int | None] = ContextVar("owner", default=None)
@@ -34,19 +40,23 @@ def owner_or(otherwise: int) -> int:
     return otherwise if owner is None else owner
 
 
-class owned_by:  # noqa: N801 - used as a function; a generator would take thrice as long, in each call of a model
-    """What is submitted within ``with owned_by(owner):`` is this owner's."""
+@contextmanager
+def owned_by(owner: int) -> Iterator[None]:
+    """As the context of a ``with``: what is submitted within is this owner's."""
+    token = _owner.set(owner)
+    try:
+        yield
+    finally:
+        _owner.reset(token)
 
-    __slots__ = ("_owner", "_token")
 
-    def __init__(self, owner: int) -> None:
-        self._owner = owner
-
-    def __enter__(self) -> None:
-        self._token = _owner.set(self._owner)
-
-    def __exit__(self, *_exception: object) -> None:
-        _owner.reset(self._token)
+def submit_as(owner: int, submit: Callable[[Request], Reply], request: Request) -> Reply:
+    """What ``submit(request)`` gives, for this owner: ``owned_by`` for one call, in a fifth of its time."""
+    token = _owner.set(owner)
+    try:
+        return submit(request)
+    finally:
+        _owner.reset(token)
 
 
 class OpenRequests:

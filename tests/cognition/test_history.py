@@ -112,3 +112,32 @@ def test_positions_outside_are_errors_and_nothing_can_be_set() -> None:
         history._tail = ()  # type: ignore[misc]  # the mistake itself
     assert history != messages(3)
     assert "UserMessage" in repr(history)
+
+
+@given(SIZES, st.integers(0, 2 * CHUNK), st.integers(0), st.integers(0))
+@example(CHUNK, 1, 0, 0)
+@example(2 * CHUNK, 0, 0, 0)
+@example(CHUNK - 1, CHUNK, 1, 1)
+def test_a_history_continues_what_it_grew_out_of(start: int, more: int, drop: int, other: int) -> None:
+    """With the same messages left out at the beginning; and no history continues a longer one, or one begun later."""
+    early = History(messages(start))
+    late = early.append(*messages(more, start))
+    cut, elsewhere = drop % (start + 1), other % (start + 1)
+
+    assert late.drop(cut).continues(early.drop(cut))
+    assert early.continues(late) is (more == 0)
+    assert late.drop(cut).continues(early.drop(elsewhere)) is (cut == elsewhere)
+
+
+@given(SIZES, st.integers(1, CHUNK + 1), st.integers(1, CHUNK + 1))
+def test_a_history_does_not_continue_one_that_went_another_way(start: int, one: int, other: int) -> None:
+    early = History(messages(start))
+    here = early.append(*messages(one, start))
+
+    assert not early.append(*messages(other + one, start + 1)).continues(here)
+    assert not History(messages(start + one + other, 1)).continues(here)
+
+
+def test_histories_of_equal_messages_that_were_made_apart_are_told_by_their_last_chunk_only() -> None:
+    assert History(messages(CHUNK - 1)).continues(History(messages(CHUNK - 1)))
+    assert not History(messages(CHUNK + 1)).continues(History(messages(CHUNK)))

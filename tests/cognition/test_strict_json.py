@@ -23,6 +23,20 @@ def test_what_python_writes_is_read_as_it_was(value: object, decoder: json.JSOND
     assert decoder.decode(" " * padding + json.dumps(value)) == value
 
 
+@given(VALUES, st.sampled_from(DECODERS), st.sampled_from(["", " ", "\n\t"]))
+def test_white_space_around_an_object_says_nothing(value: object, decoder: json.JSONDecoder, space: str) -> None:
+    text = json.dumps({"a": value})
+
+    assert decoder.decode(text + space) == decoder.decode(space + text) == {"a": value}
+
+
+@pytest.mark.parametrize("decoder", DECODERS)
+@pytest.mark.parametrize("text", ['{"a": }', '{"a": 1} 2', '{"a": 1', "{", '{"a": 1}}', '{"a": 1,}'])
+def test_an_object_that_is_broken_is_refused(decoder: json.JSONDecoder, text: str) -> None:
+    with pytest.raises(json.JSONDecodeError):
+        decoder.decode(text)
+
+
 @pytest.mark.parametrize("decoder", DECODERS)
 @pytest.mark.parametrize("padding", [0, LONGEST_NUMBER])
 @pytest.mark.parametrize(

@@ -24,6 +24,8 @@ class FileRecorder:
         self._place = ""
         """The whole path of the file that is open."""
         self._file: LockedFile | None = None
+        self._identity: tuple[int, int] | None = None
+        """Device and number of the file that is open; None until the first line is appended."""
         self._end = (-1, 0)
         """The number of the newest line that was appended here, and where it ends: one value, which no interrupt
         halves. Before the first one is appended, nobody knows."""
@@ -41,7 +43,7 @@ class FileRecorder:
         """
         if self._file is not None and self._file.descriptor >= 0:  # by a session that was given the same recorder
             return False
-        self._end = (-1, 0)
+        self._end, self._identity = (-1, 0), None
         self._file = file = self._opened(os.O_CREAT if new else 0)
         try:
             if not self._is_locked(file):
@@ -88,10 +90,10 @@ class FileRecorder:
         if self._file is None:
             raise JournalWriteError("the file is not open for writing", path=self.path)
         descriptor = self._file.descriptor
-        self._check_in_place(descriptor)
+        size = self._size_in_place(descriptor)
         try:
             start = self._start_of(number)
-            if os.fstat(descriptor).st_size > start:  # what an interrupt or a crash left behind of a record
+            if size > start:  # what an interrupt or a crash left behind of a record
                 os.ftruncate(descriptor, start)
             try:
                 written = 0
@@ -113,20 +115,22 @@ class FileRecorder:
                 path=self.path,
             ) from error
 
-    def _check_in_place(self, descriptor: int) -> None:
-        """See that the file that is written is the one that stands under the path: what is written to another is lost.
+    def _size_in_place(self, descriptor: int) -> int:
+        """The size of the file, which is the one that stands under the path: what is written to another is lost.
 
         Raises:
             JournalWriteError: it was replaced or deleted.
         """
-        about = os.fstat(descriptor)
+        if self._identity is None:  # of an open file it never changes
+            about = os.fstat(descriptor)
+            self._identity = about.st_dev, about.st_ino
         try:
             there = os.stat(self._place)
         except OSError:
             what = "was deleted or moved away"
         else:
-            if (there.st_dev, there.st_ino) == (about.st_dev, about.st_ino):
-                return
+            if (there.st_dev, there.st_ino) == self._identity:
+                return there.st_size
             what = "was replaced by another"
         raise JournalWriteError(
             f"the file {what} while its session is recorded, so that nobody would find the record; put the file back, "

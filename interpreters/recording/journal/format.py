@@ -23,7 +23,7 @@ from cognition import (
     to_data,
 )
 from interpreters.recording.digest import RequestDigest
-from interpreters.recording.journal.seals import BEFORE, BEHIND, SUM_LENGTH
+from interpreters.recording.journal.seals import BEFORE, BEHIND, DIGITS_FROM, SUM_LENGTH
 
 FORMAT = "cogstep-journal"
 ENGINES: dict[type, str] = {LLMEngine: "llm", EchoEngine: "echo"}
@@ -145,15 +145,14 @@ def line_of(value: dict[str, Any], before: int = 0, seal: blake2b | None = None)
     if seal is None:
         total = zlib.crc32(content, before)
         return b'%b,"sum":"%08x"}\n' % (content, total), total, None
-    seal = seal.copy()
+    seal, content = seal.copy(), content + BEFORE
     seal.update(content)
-    seal.update(BEFORE)
-    end = seal.hexdigest().encode() + BEHIND
-    content = b"%b%b%b" % (content, BEFORE, end)
+    digits = seal.hexdigest().encode()
+    content = b"%b%b%b" % (content, digits, BEHIND)
     total = zlib.crc32(content, before)
-    end += b',"sum":"%08x"}\n' % total
-    seal.update(end)
-    return content + end[-SUM_LENGTH:], total, seal
+    line = b'%b,"sum":"%08x"}\n' % (content, total)
+    seal.update(line[-DIGITS_FROM:])
+    return line, total, seal
 
 
 def sum_of(line: bytes, before: int) -> int | None:

@@ -11,7 +11,7 @@ and how often they stand in texts. So names such as ``password`` are looked for 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from operator import methodcaller
 
 SHARE = dict.fromkeys("etaoinsrhldcu", 5.0) | dict.fromkeys("mfpgwyb0123456789", 2.5) | dict.fromkeys("_-.=/:vk", 1.0)
@@ -29,13 +29,15 @@ BEFORE = 28
 ENDING = 10
 """Characters in a row at the end of a text that may be a key which was cut off."""
 _CLASSES = bytes(97 if chr(code).isalnum() or code in b"_-" else 32 for code in range(128)).ljust(256, b" ")
+_END = b"a" * ENDING
 _RUN = re.compile(b"a" * RUN + b"a*")  # a literal, which is looked for faster than a repetition
 _BASE64 = bytes(97 if chr(code).isalnum() or code in b"+/" else 32 for code in range(128)).ljust(256, b" ")
 _LONG = re.compile(b"a" * LONG + b"a*")
 MARKED = 18
 """Characters in a row of a key in which rarer marks (``.+/=~$``) stand too, its prefix included."""
 _MARKS = bytes(97 if chr(code).isalnum() or code in b"_-.+/=~$" else 32 for code in range(128)).ljust(256, b" ")
-_MARKED = re.compile(b"a" * MARKED + b"a*")
+_MARKED_RUN = b"a" * MARKED
+_MARKED = re.compile(_MARKED_RUN + b"a*")
 _MIXED = re.compile(r"[0-9]|[A-Z][^A-Z]*[A-Z]")
 """What stands in such a run that is no path of directories and no chain of names."""
 _LIKELY = re.compile(r"[0-9]|[A-Za-z]{14}|[a-z][A-Z]|[A-Z]{2}[a-z]|[A-Z]-?[A-Z]{6}")
@@ -48,25 +50,34 @@ def runs_in(text: str, codes: bytes) -> list[tuple[int, int]]:
     ``codes`` has a byte for each character.
     """
     classes = codes.translate(_CLASSES)
-    found = [
-        (max(start - BEFORE, 0), end)
-        for start, end in map(_span, _RUN.finditer(classes))
-        if _LIKELY.search(text, start, end)
-    ]
+    found: list[tuple[int, int]] = []
+    if _END in classes:  # in most short texts it is not
+        found = [
+            (max(start - BEFORE, 0), end)
+            for start, end in map(_span, _RUN.finditer(classes))
+            if _LIKELY.search(text, start, end)
+        ]
+        found += _ends(text, classes)
     if b"+" in codes or b"/" in codes:
         found += [(max(start - BEFORE, 0), end) for start, end in map(_span, _LONG.finditer(codes.translate(_BASE64)))]
+    return found
+
+
+def _ends(text: str, classes: bytes) -> Iterator[tuple[int, int]]:
+    """Where a text ends with what may be a key that was cut off there."""
     end = len(text)
-    while True:
-        if classes[max(end - ENDING, 0) : end] == b"a" * ENDING:
-            found.append((max(end - BEFORE, 0), end))
+    while end >= 0:
+        if classes[max(end - ENDING, 0) : end] == _END:
+            yield max(end - BEFORE, 0), end
         end = text.rfind("\0", 0, end)
-        if end < 0:
-            return found
 
 
 def marked_runs_in(text: str, codes: bytes) -> list[tuple[int, int]]:
     """Where keys may stand that rarer marks break up, with their prefixes."""
-    runs = map(_span, _MARKED.finditer(codes.translate(_MARKS)))
+    classes = codes.translate(_MARKS)
+    if _MARKED_RUN not in classes:
+        return []
+    runs = map(_span, _MARKED.finditer(classes))
     return [(start, end) for start, end in runs if _MIXED.search(text, start, end)]
 
 
