@@ -280,6 +280,9 @@ class AsyncInterpreter(Interpreter):
             raise
         except NotBegun:
             return
+        except GeneratorExit:  # Python closes what awaits a future of such an error, whatever is done about it there
+            if effect_id in self._tasks and self._mailbox.runs_in() is not None:  # else the loop itself is gone
+                self._mailbox.post(unanswered(effect))
         except Exception as error:
             self._mailbox.post(Fault(turn, error))
         else:

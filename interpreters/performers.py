@@ -60,7 +60,7 @@ from interpreters.program.later import LATER, Later, Postponable
 from interpreters.program.program import NEEDS_A_LOOP, Consulted, Program, consultation
 from interpreters.threads.offloading import awaited, in_thread
 from interpreters.tools.context import ToolContext
-from interpreters.tools.failures import describe
+from interpreters.tools.failures import TaskWatch, describe, is_fault
 from interpreters.tools.tool import LEFT, MEANT, run_tool, run_tool_async
 from runtime.awaiting import reading
 from runtime.scheduling.owners import submit_as
@@ -274,7 +274,9 @@ def _own(own: Performer, effect: Effect, scope: Scope) -> Answered | Future[Answ
         answer = own(effect, scope)
     except CogstepError:
         raise
-    except Exception as error:
+    except BaseException as error:
+        if not isinstance(error, Exception) and not (isinstance(effect, CallTool) and is_fault(error)):
+            raise
         return _own_failed(effect, scope, error)
     if isinstance(answer, Future):
         return _in_future(answer, partial(_answering, effect, scope), partial(unanswered, effect))
@@ -290,15 +292,14 @@ async def _own_async(own: Performer, effect: Effect, scope: Scope) -> Answered |
         scope.begin(effect)
         return call()
 
+    watch = TaskWatch()
     try:
         return _answering(effect, scope, await awaited(partial(own, effect, scope), begun))
     except CogstepError:
         raise
-    except SystemExit as error:
-        if not isinstance(effect, CallTool):
+    except BaseException as error:  # a call's as a tool's: it must not take the session with it
+        if not isinstance(error, Exception) and not (isinstance(effect, CallTool) and watch.is_fault(error)):
             raise
-        return _own_failed(effect, scope, error)  # as a tool's: it must not take the session with it
-    except Exception as error:
         return _own_failed(effect, scope, error)
 
 

@@ -104,6 +104,8 @@ def _start(
             result = context.run(function)
         except StopIteration as stopped:  # a future refuses it, since it would end the generator that awaits it
             error = RuntimeError(f"StopIteration: {stopped}")
+        except GeneratorExit as left:  # of a future, it would close what awaits it
+            error = RuntimeError(f"GeneratorExit: {left}")
         except BaseException as caught:  # whatever it is, it is the caller's
             error = caught
         with contextlib.suppress(RuntimeError):  # the loop was closed meanwhile

@@ -14,6 +14,7 @@ The name is the function's, the description the first paragraph of its docstring
 
 from __future__ import annotations
 
+import asyncio
 import functools
 import inspect
 import logging
@@ -29,7 +30,7 @@ from interpreters.tools.context import (
     ToolError as ToolError,
     ToolRetry as ToolRetry,
 )
-from interpreters.tools.failures import describe as describe
+from interpreters.tools.failures import TaskWatch, describe as describe, is_fault
 from interpreters.tools.refusals import problems_of
 from interpreters.tools.results import text_of
 from interpreters.tools.schema import DEEPEST, Schema, is_within, problems
@@ -180,8 +181,6 @@ class Tool(Generic[P, R]):
             ToolCancelled: nobody waits for the call any more, and it has not begun; or the function raised it.
         """
         if self.is_async:
-            import asyncio
-
             return asyncio.run(self.call_async(arguments, context))
         given = self._structured(arguments)
         context.begin()  # as late as can be, since nothing may begin once a cancellation has returned
@@ -360,10 +359,15 @@ def tool(
 
 
 def run_tool(tool: Tool[..., Any], effect: CallTool, context: ToolContext[Any]) -> ToolReturned | ToolFailed:
-    """Carry out a call. Whatever the tool does wrong becomes a result that the model can read."""
+    """Carry out a call. Whatever the tool does wrong becomes a result that the model can read.
+
+    An interrupt passes through, and so does what a signal's handler of the program raises.
+    """
     try:
         return ToolReturned(effect.effect_id, tool.call(effect.call.arguments, context))
-    except TOOL_FAULTS as error:
+    except BaseException as error:  # of any kind: a tool that calls sys.exit() must not take the session with it
+        if not is_fault(error):
+            raise
         context.error = error
         return _failed(effect, error)
 
@@ -372,9 +376,12 @@ async def run_tool_async(
     tool: Tool[..., Any], effect: CallTool, context: ToolContext[Any]
 ) -> ToolReturned | ToolFailed:
     """``run_tool`` for a tool that is an ``async def``. A cancellation of the task passes through."""
+    watch = TaskWatch()
     try:
         return ToolReturned(effect.effect_id, await tool.call_async(effect.call.arguments, context))
-    except TOOL_FAULTS as error:
+    except BaseException as error:
+        if not watch.is_fault(error):
+            raise
         context.error = error
         return _failed(effect, error)
 
@@ -401,10 +408,6 @@ def too_late(tool: Tool[..., Any], effect: CallTool) -> ToolFailed:
 LEFT = "the call was cancelled while it ran; it may have happened, in part or in whole"
 """What the model is told of a call that was cancelled while it ran."""
 
-TOOL_FAULTS = (Exception, ToolCancelled, SystemExit)
-"""SystemExit: a tool that calls sys.exit() must not take the session with it."""
-
-
 MEANT = (ToolError, ToolCancelled)
 """What a tool raises to say something; anything else is a mistake of it, which its author has to find."""
 
@@ -417,7 +420,7 @@ def _failed(effect: CallTool, error: BaseException) -> ToolFailed:
             return ToolFailed(effect.effect_id, f"{error}\nTry again.")
         case ToolError():
             return ToolFailed(effect.effect_id, str(error))
-        case ToolCancelled():
+        case ToolCancelled() | asyncio.CancelledError():
             return ToolFailed(effect.effect_id, LEFT)
         case _:
             return ToolFailed(effect.effect_id, describe(error))

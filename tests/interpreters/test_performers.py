@@ -454,11 +454,12 @@ def test_cancelling_reaches_one_that_awaits_elsewhere_in_place_of_the_model() ->
 
 
 @every_way
-def test_one_that_exits_fails_its_call_alone(talk: Way) -> None:
-    """As a tool that calls sys.exit() does."""
+@pytest.mark.parametrize("error", [SystemExit(3), GeneratorExit(), asyncio.CancelledError(), BaseException("no")])
+def test_one_that_exits_fails_its_call_alone(talk: Way, error: BaseException) -> None:
+    """As a tool that calls sys.exit() does, or raises anything else that is no ``Exception``."""
 
     def leave(effect: CallTool, scope: Scope) -> Input:
-        raise SystemExit(3)
+        raise error
 
     done = talk(script(call("pay", amount=1)), "Go!", tools=[pay], performers={CallTool: leave})
 

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
+import signal
 from typing import Any
 
 import pytest
 
-from cognition import ConfigError, Idle, to_data
-from interpreters import Agent, ToolError, ToolRetry, events, tool
+from cognition import CallTool, ConfigError, EffectId, Idle, ToolCall, to_data
+from interpreters import Agent, ToolContext, ToolError, ToolRetry, events, tool
 from interpreters.observing.events import Event
 from interpreters.testing.fakes import ScriptedModel, call
+from interpreters.tools.failures import describe
+from interpreters.tools.tool import LEFT, run_tool_async
 from tests.interpreters.test_workers import spawn
-from tests.interpreters.ways import Way, every_way
+from tests.interpreters.ways import Way, every_way, in_asyncio, in_sync
 
 
 def broken(read_only: bool) -> Any:
@@ -106,6 +110,153 @@ def test_a_mistake_of_a_worker_s_tool_is_raised_too(talk: Way) -> None:
 
     with pytest.raises(ZeroDivisionError):
         talk(model, "Go!", tools=[failing], **given)
+
+
+class Stop(BaseException):
+    """What is no ``Exception``, as pytest's failures and gevent's timeouts are none."""
+
+
+FAULTS = [GeneratorExit("gone"), asyncio.CancelledError(), SystemExit(3), Stop("enough"), StopIteration("over")]
+
+
+def raising(error: BaseException) -> dict[str, Any]:
+    """Tools that raise it, by where they run."""
+
+    @tool(read_only=True)
+    def here() -> str:
+        """Fail on the session's thread."""
+        raise error
+
+    @tool
+    def there() -> str:
+        """Fail on another thread."""
+        raise error
+
+    @tool
+    async def awaited() -> str:
+        """Fail in a loop."""
+        await asyncio.sleep(0)
+        raise error
+
+    return {"here": here, "on a thread": there, "async": awaited}
+
+
+@pytest.mark.behaviour("P16c")
+@every_way
+@pytest.mark.parametrize("where", BROKEN)
+@pytest.mark.parametrize("error", FAULTS, ids=repr)
+def test_whatever_a_tool_raises_is_a_result_for_the_model(
+    talk: Way, where: str, error: BaseException, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Also what is no ``Exception``: on no way does it end the run, and on none it gets lost."""
+    failing, told = raising(error)[where], list[Event]()
+    model = ScriptedModel([call(failing.spec.name), "Sorry."])
+
+    said = talk(model, "Go!", tools=[failing], observers=[events.Inline(told.append)])
+
+    assert said.texts == ["Sorry."]
+    ((content, status),) = said.tool_results
+    assert status == "error"
+    (failed,) = [one for one in told if isinstance(one.value, events.ToolFailed)]
+    found = failed.error
+    if isinstance(error, StopIteration) and where == "async":  # Python's own word for it in a coroutine
+        assert isinstance(found, RuntimeError)
+    else:
+        assert type(found) is type(error)
+        expected = LEFT if isinstance(error, asyncio.CancelledError) else describe(error)
+        assert content == f"Error: {expected}"
+    assert found is not None
+    assert found.__traceback__ is not None
+    (record,) = [one for one in caplog.records if one.name == "cogstep" and one.levelno == logging.WARNING]
+    assert record.exc_info is not None
+    assert record.exc_info[1] is found
+
+
+def test_what_another_task_of_a_tool_s_left_with_is_a_result_too() -> None:
+    """Python throws it into the tool's task as if that were closed."""
+    told = list[Event]()
+
+    async def leave() -> None:
+        raise GeneratorExit("gone")
+
+    @tool
+    async def waits() -> None:
+        """Wait for another task."""
+        await asyncio.create_task(leave())
+
+    said = in_asyncio(
+        ScriptedModel([call("waits"), "Sorry."]), "Go!", tools=[waits], observers=[events.Inline(told.append)]
+    )
+
+    assert said.tool_results == [(f"Error: {LEFT}", "error")]
+    assert [type(one.error) for one in told if isinstance(one.value, events.ToolFailed)] == [GeneratorExit]
+
+
+@every_way
+def test_an_interrupt_on_another_thread_is_the_tool_s_own(talk: Way) -> None:
+    """Ctrl-C comes to the main thread alone."""
+    failing = raising(KeyboardInterrupt())["on a thread"]
+
+    said = talk(ScriptedModel([call("there"), "Sorry."]), "Go!", tools=[failing])
+
+    assert said.tool_results == [("Error: KeyboardInterrupt", "error")]
+
+
+class Handler:
+    """Ends the program by raising, in whatever form it is handed in."""
+
+    def __call__(self, number: int, frame: object) -> None:
+        raise SystemExit(143)
+
+    def method(self, number: int, frame: object) -> None:
+        raise Stop("terminated")
+
+
+@pytest.mark.parametrize("handler", [Handler(), Handler().method, signal.default_int_handler])
+@pytest.mark.parametrize("way", [in_sync, in_asyncio])
+def test_what_a_signal_s_handler_raises_is_not_the_tool_s(handler: Any, way: Way) -> None:
+    """The program's handler is how it wants to end; a tool was only where that came."""
+
+    def signalled() -> None:
+        signal.raise_signal(signal.SIGTERM)
+
+    @tool(read_only=True)
+    def here() -> None:
+        """Be where a signal comes."""
+        signalled()
+
+    @tool
+    async def awaited() -> None:
+        """Be where a signal comes, in a loop."""
+        signalled()
+
+    working = here if way is in_sync else awaited
+    before = signal.signal(signal.SIGTERM, handler)
+    try:
+        with pytest.raises((SystemExit, Stop, KeyboardInterrupt, BaseExceptionGroup)):
+            way(ScriptedModel([call(working.spec.name), "Sorry."]), "Go!", tools=[working])
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def test_a_tool_whose_coroutine_is_closed_is_not_at_fault() -> None:
+    """Whoever closes it waits for no result, and must not get one."""
+
+    @tool
+    async def waits() -> None:
+        """Wait."""
+        await asyncio.Event().wait()
+
+    context = ToolContext(None)
+    carrying = run_tool_async(waits, CallTool(EffectId("1.1.1"), ToolCall("c", "waits", "{}")), context)
+
+    async def main() -> None:
+        carrying.send(None)
+
+    asyncio.run(main())
+    carrying.close()
+
+    assert context.error is None
 
 
 class Shop:
