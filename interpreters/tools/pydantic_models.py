@@ -9,6 +9,7 @@ import inspect
 import json
 import sys
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 from attrs import frozen
@@ -46,6 +47,8 @@ class ModelShape:
     definitions: dict[str, Schema]
     make: Callable[[Any], Any]
     """Validates; raises RefusedError with every problem."""
+    words: tuple[str, ...] = ()
+    """What it checks and the schema has no keyword for; of what stands within, the schema's descriptions say it."""
 
     def placed(self, beside: dict[str, Schema]) -> Schema:
         """The schema, whose definitions are put to those that stand beside it already."""
@@ -72,9 +75,11 @@ def read_model(kind: Any, path: str) -> ModelShape:
 
     try:
         adapter: Any = pydantic.TypeAdapter(kind)
-        schema = adapter.json_schema(ref_template=f"{PLACE}{{model}}")
+        written = adapter.json_schema(ref_template=f"{PLACE}{{model}}", schema_generator=_generator())
     except Exception as error:  # of many kinds, such as a name that can't be resolved
         raise ConfigError(f"{path}: pydantic has no JSON Schema for {kind!r}: {error}") from error
+    words = _digits(written)
+    schema = _told({keyword: value for keyword, value in written.items() if keyword not in DIGITS})
     definitions = schema.pop("$defs", {})
 
     def make(data: Any) -> Any:
@@ -85,7 +90,53 @@ def read_model(kind: Any, path: str) -> ModelShape:
                 ("".join(_step(one) for one in problem["loc"]), problem["msg"]) for problem in error.errors()
             ) from error
 
-    return ModelShape(schema, definitions, make)
+    return ModelShape(schema, definitions, make, words)
+
+
+DIGITS = {
+    "max_digits": "at most {} digits in all",
+    "decimal_places": "at most {} digits behind the decimal point",
+}
+"""The bounds of a ``Decimal`` that pydantic checks and JSON Schema has no keyword for, in words for the description."""
+
+NAMED = ("properties", "$defs", "patternProperties", "dependentSchemas")
+"""The keywords whose keys are names, and none of a schema's own."""
+
+VALUES = ("const", "default", "enum", "examples")
+"""The keywords under which no schema stands."""
+
+
+@cache
+def _generator() -> Any:
+    """What writes pydantic's schemas, with the bounds of a ``Decimal`` in them that it leaves out itself."""
+    from pydantic.json_schema import GenerateJsonSchema
+
+    class WithDigits(GenerateJsonSchema):
+        def decimal_schema(self, schema: Any) -> Any:
+            return {**super().decimal_schema(schema), **{name: schema[name] for name in DIGITS if name in schema}}
+
+    return WithDigits
+
+
+def _told(part: Any) -> Any:
+    """A schema with ``DIGITS`` in its descriptions in the place of keywords, which pydantic may have written itself."""
+    if isinstance(part, list):
+        return [_told(one) for one in part]
+    if not isinstance(part, dict):
+        return part
+    made: Schema = {}
+    for keyword, value in part.items():
+        if keyword in NAMED and isinstance(value, dict):
+            made[keyword] = {name: _told(one) for name, one in value.items()}
+        elif keyword not in DIGITS:
+            made[keyword] = value if keyword in VALUES else _told(value)
+    if words := _digits(part):
+        made["description"] = "; ".join((made["description"], *words) if "description" in made else words)
+    return made
+
+
+def _digits(part: Schema) -> tuple[str, ...]:
+    return tuple(text.format(part[name]) for name, text in DIGITS.items() if part.get(name) is not None)
 
 
 def _step(one: int | str) -> str:

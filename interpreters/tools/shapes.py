@@ -289,7 +289,10 @@ class Shapes:
 
         read = read_model(kind, path)
         schema = read.placed(self.definitions)
-        return Shape(schema, read.make)
+        if not read.words:
+            return Shape(schema, read.make)
+        told = schema.pop("description", "")
+        return Shape(schema, read.make, told=told, tests=tuple((words, lambda _: True) for words in read.words))
 
 
 SCALARS_MADE: Mapping[Any, tuple[Callable[[Any], Any], str]] = {

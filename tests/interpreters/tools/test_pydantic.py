@@ -138,6 +138,50 @@ def test_nothing_is_coerced_and_every_problem_is_told(kind: Any, data: Any, told
         Tool(take).call({"value": data}, ToolContext(None))
 
 
+Price = Annotated[Decimal, Field(max_digits=5, decimal_places=2)]
+DIGITS, PLACES = "at most 5 digits in all", "at most 2 digits behind the decimal point"
+
+
+class Bill(BaseModel):
+    """What is to be paid."""
+
+    price: Decimal = Field(max_digits=5, description="the price")
+    tip: Price | None = None
+    max_digits: int = 3
+
+
+def test_the_digits_of_a_decimal_are_promised_where_they_are_checked() -> None:
+    """JSON Schema has no keyword for them, so that they stand in descriptions, behind what stands there already."""
+
+    def pay(one: Price, other: Price, all: list[Price], bill: Bill, named: Annotated[Price, Field(description="it")]):  # type: ignore[no-untyped-def]
+        """Pay.
+
+        Args:
+            other: the other one
+        """
+
+    found = Tool(pay).spec.parameters["properties"]
+
+    assert found["one"]["description"] == f"{DIGITS}; {PLACES}"
+    assert found["other"]["description"] == f"the other one; {DIGITS}; {PLACES}"
+    assert found["named"]["description"] == f"it; {DIGITS}; {PLACES}"
+    assert found["all"]["items"] == found["one"]
+    assert found["bill"]["description"] == "What is to be paid."
+    fields = found["bill"]["properties"]
+    assert fields["price"]["description"] == f"the price; {DIGITS}"
+    assert found["one"] in fields["tip"]["anyOf"]
+    assert fields["max_digits"] == {"type": "integer", "title": "Max Digits", "default": 3}
+
+
+@pytest.mark.parametrize("wrong", [123456, 1.234])
+def test_the_digits_of_a_decimal_are_checked(wrong: float) -> None:
+    def pay(price: Price) -> None:
+        """Pay."""
+
+    with pytest.raises(ToolError, match="price is refused: Decimal input should have no more than"):
+        Tool(pay).call({"price": wrong}, ToolContext(None))
+
+
 def test_an_answer_may_be_a_model_and_is_mended_by_its_own_validator() -> None:
     replies = ['{"price": "1"}', '{"price": 13, "when": "2026-01-01"}', '{"price": 2, "when": "2026-01-01"}']
     with Agent(fakes.ScriptedModel(replies)) as agent:
