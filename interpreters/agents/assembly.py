@@ -41,7 +41,6 @@ from interpreters.tools.tool import Tool
 from runtime.constrained.nodes import Weakened
 from runtime.constrained.replies import weakened_tools
 from runtime.constrained.schema import read_checked, read_schema
-from runtime.constrained.tools import read_tools
 from runtime.protocol import Runtime
 from runtime.sampling import with_own
 
@@ -113,11 +112,10 @@ def assemble(
     config = AgentConfig(system, tuple(tool.spec for tool in tools), hooks=tuple(given["hooks"]), **fields)
     for tool in tools:  # what can't be checked or sampled is better known now than at a call
         tool.prepare()
-    if config.options.constrain:
-        read_tools(config.offered)
-        if config.options.response_format:
-            read = read_checked if config.options.response_checked else read_schema
-            read(json.loads(config.options.response_format), "the response_format")
+    weakened = weakened_in(config, model)
+    if config.options.constrain and config.options.response_format:
+        read = read_checked if config.options.response_checked else read_schema
+        read(json.loads(config.options.response_format), "the response_format")
     for name, meant in (("session", "a name is drawn"), ("journal", "nothing is recorded")):
         if given[name] == "":  # type: ignore[literal-required]  # both are names of options
             raise ConfigError(f"{name} is empty: give a name, or leave it out, and {meant}")
@@ -148,7 +146,7 @@ def assemble(
             redacted=redacted,
         )
         journal.veil = veil
-    parts = make_parts(config, engine, program, journal, given, start)
+    parts = make_parts(config, engine, program, journal, given, start, weakened)
     return evolve(parts, warnings=(warning, *parts.warnings)) if warning else parts
 
 
@@ -178,6 +176,7 @@ def make_parts(
     journal: Journal | None,
     full: ProgramOptions,
     start: AgentState | None,
+    weakened: Mapping[str, tuple[Weakened, ...]],
 ) -> Parts:
     """As ``make_program``, for all parts of the session."""
     unsealed = "" if journal is None else journal.warning
@@ -190,9 +189,18 @@ def make_parts(
         owns_model=full["owns_model"],
         clock=full["clock"],
         start=start,
-        weakened=weakened_tools(config.offered, program.model.describe().format) if config.options.constrain else {},
+        weakened=weakened,
         warnings=tuple(filter(None, (*_idle_rules(config), left_out(config, program.model), unsealed))),
     )
+
+
+def weakened_in(config: AgentConfig, model: Runtime) -> Mapping[str, tuple[Weakened, ...]]:
+    """For each tool whose calls the model is not held to in all of its schema, the parts that are left to the check.
+
+    Raises:
+        SchemaError: the parameters of a tool are no JSON Schema of an object.
+    """
+    return weakened_tools(config.offered, model.describe().format) if config.options.constrain else {}
 
 
 def _idle_rules(config: AgentConfig) -> Iterator[str]:

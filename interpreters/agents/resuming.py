@@ -25,7 +25,7 @@ from cognition import (
 from cognition.phases import Closed
 from cognition.tools import ToolSpec
 from interpreters.agents.adopting import conversation_of
-from interpreters.agents.assembly import Parts, assemble, make_parts, make_program, make_veil
+from interpreters.agents.assembly import Parts, assemble, make_parts, make_program, make_veil, weakened_in
 from interpreters.agents.options import CONFIGURED, AgentOptions, EngineFactory, ProgramOptions, filled
 from interpreters.driver import Driver, follower
 from interpreters.program.prompting import PromptFunction, prompting
@@ -78,10 +78,11 @@ def reopen(
         program = evolve(make_program(model, tools, header.session, full, made), reveal=journal.veil.reveal)
         engine = program.engine(config) if "engine" in given else engine_of(header)
         program.check(engine)
+        weakened = weakened_in(config, model)
     except BaseException:
         journal.close()
         raise
-    parts = make_parts(config, engine, program, journal, full, header.start)
+    parts = make_parts(config, engine, program, journal, full, header.start, weakened)
     return Reopened(parts, header, records, tuple(reader.warnings))
 
 
