@@ -24,6 +24,7 @@ from cognition import (
     EffectId,
     Input,
     ModeChanged,
+    Recall,
     Remember,
     SpawnWorker,
     WorkerFailed,
@@ -96,8 +97,7 @@ class AsyncInterpreter(Interpreter):
         self._performers = async_performers(program)
         super().__init__(engine, program, observers=observers, recorder=recorder, state=state, clock=clock)
         self._saying = Saying(program, self.driver)
-        here = weakref.ref(self)  # else a session would hold itself
-        self._between = BetweenRuns(self.driver, self._mailbox, lambda: (me := here()) is not None and me.at_work)
+        self._between = BetweenRuns(self.driver, self._mailbox, weakref.ref(self))  # else a session would hold itself
 
     # ------------------------------------------------------------------------------------------------ running a turn
 
@@ -311,15 +311,11 @@ class AsyncInterpreter(Interpreter):
 
     def _scope(self, effect: Effect, context: ToolContext[Any] | None = None) -> Scope:
         turn = self._at_work_for()
-        return Scope(
-            self.program,
-            turn,
-            self.observers,
-            self._new_reply(effect, turn) if isinstance(effect, CallModel) else None,
-            context,
-            notes=self._notes,
-            room=self.room,
-        )
+        reply = self._new_reply(effect, turn) if isinstance(effect, CallModel) else None
+        scope = Scope(self.program, turn, self.observers, reply, context, room=self.room)
+        if isinstance(effect, Recall):
+            scope.notes = self._notes
+        return scope
 
     def _perform_beside(self, effect: Effect, context: ToolContext[Any] | None = None) -> None:
         perform = self._performers[type(effect)]

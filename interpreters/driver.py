@@ -96,6 +96,9 @@ class Writer(Protocol):
         """
 
 
+NO_EFFECTS: frozenset[EffectId] = frozenset()
+"""One for all sessions: whatever each has of its own, the garbage collector looks through."""
+
 BEGINNING = AgentState()
 """Where every new session stands."""
 
@@ -142,7 +145,7 @@ class Driver:
         """Those of them that nobody works at: their answers are handed in later, and no run waits for them."""
         self.left = False
         """The run is to end with its turn open: what is in flight is taken up by a later one."""
-        self.lost: set[EffectId] = set()
+        self.lost = NO_EFFECTS
         """Effects whose answer came and could not be kept."""
         self._last = NOTHING
         """The time of the newest restored input, and its transition."""
@@ -223,7 +226,7 @@ class Driver:
         if transition is not None and self._written() > written:
             self._take_over(event, transition)
         elif isinstance(event, ToolReturned | WorkerFinished):
-            self.lost.add(event.effect_id)
+            self.lost |= {event.effect_id}
 
     def _take_over(self, event: Input, transition: Transition) -> None:
         """Move to the state that a step leads to, and note what is in flight then. Doing so twice is the same as doing

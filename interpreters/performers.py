@@ -260,12 +260,20 @@ def sync_performers(program: Program) -> Performers:
     One of them raises NotBegun where the turn was over before, and CogstepError for the embedding program's own fault,
     such as an answer that does not fit its effect.
     """
-    return {**SYNC, **{kind: partial(_own, own) for kind, own in program.performers.items()}}
+    return (
+        SYNC
+        if not program.performers
+        else {**SYNC, **{kind: partial(_own, own) for kind, own in program.performers.items()}}
+    )
 
 
 def async_performers(program: Program) -> Performers:
     """``sync_performers`` under asyncio: each is an ``async def``."""
-    return {**ASYNC, **{kind: partial(_own_async, own) for kind, own in program.performers.items()}}
+    return (
+        ASYNC
+        if not program.performers
+        else {**ASYNC, **{kind: partial(_own_async, own) for kind, own in program.performers.items()}}
+    )
 
 
 def _own(own: Performer, effect: Effect, scope: Scope) -> Answered | Future[Answered] | None:

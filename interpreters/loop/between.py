@@ -10,6 +10,7 @@ import contextlib
 import threading
 from collections import deque
 from collections.abc import Callable
+from typing import Protocol
 
 from cognition import CancelAsked, ModeChanged
 from interpreters.driver import Driver
@@ -20,27 +21,39 @@ HandedIn = ModeChanged | CancelAsked
 """Inputs that answer no effect, so that they need no run."""
 
 
+class AtWork(Protocol):
+    """Whoever runs the session."""
+
+    @property
+    def at_work(self) -> bool:
+        """Whether a run is under way."""
+
+
 class BetweenRuns:
     """Takes inputs in their order, each once, whether a run begins or ends meanwhile.
 
     Args:
         driver: of the session.
         mailbox: of the session; knows its loop.
-        runs: whether a run is under way.
+        session: gives whoever runs it; None once nobody does any more.
     """
 
-    __slots__ = ("_driver", "_left", "_mailbox", "_outside", "_runs", "_task")
+    __slots__ = ("_driver", "_left", "_mailbox", "_outside", "_session", "_task")
 
-    def __init__(self, driver: Driver, mailbox: Mailbox, runs: Callable[[], bool]) -> None:
+    def __init__(self, driver: Driver, mailbox: Mailbox, session: Callable[[], AtWork | None]) -> None:
         self._driver = driver
         self._mailbox = mailbox
-        self._runs = runs
+        self._session = session
         self._left: deque[HandedIn] = deque()
         """Not on the disk yet."""
         self._outside = threading.Lock()
         """Held by a thread that hands something in while no loop has the session: until then none takes it."""
         self._task: asyncio.Task[None] | None = None
         """Takes what is left."""
+
+    def _runs(self) -> bool:
+        session = self._session()
+        return session is not None and session.at_work
 
     def hand_in(self, event: HandedIn) -> None:
         """Have the session take an input. From any thread."""

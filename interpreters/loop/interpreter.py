@@ -42,7 +42,7 @@ from cognition import (
 )
 from cognition.decisions import Effect
 from cognition.features import Mode
-from interpreters.driver import Driver, Handlers, Writer
+from interpreters.driver import NO_EFFECTS, Driver, Handlers, Writer
 from interpreters.loop.clock import SYSTEM_CLOCK, Clock
 from interpreters.loop.crew import Crew, run_errand
 from interpreters.loop.errors import PendingError
@@ -118,9 +118,9 @@ class Interpreter(ABC):
         """The run under way or the one before it, whose turn may still be open; None if another process ran it."""
         self._over = False
         """The session is disposed of; what waits in it stays on file."""
-        self._promised: set[EffectId] = set()
+        self._promised = NO_EFFECTS
         """The effects that the program will answer later, as far as this process knows."""
-        self._untouched: frozenset[EffectId] = frozenset()
+        self._untouched = NO_EFFECTS
         """The effects in flight that had not begun when the run before was left."""
         self._reply: ReplyStream | None = None
         """The reply that the model writes, or wrote last."""
@@ -128,7 +128,6 @@ class Interpreter(ABC):
         """The contexts of the calls that run."""
         self._deadlines: dict[EffectId, tuple[float, Callable[[], Input]]] = {}
         """For each effect with a deadline, the time of it, and what makes its answer then."""
-        self._offered = partial(offered_by, engine, program)  # the tools that a model is told of
         self._crew = Crew(self._deadlines, self._clock, program.worker_patience)
         self.driver = Driver(
             engine,
@@ -183,7 +182,7 @@ class Interpreter(ABC):
                 self.driver.pending.clear()
             else:
                 self._keep_pending()
-                self._promised.update(self.driver.pending)
+                self._promised |= self.driver.pending
             self._latest, turn.inherited = turn, frozenset(self.driver.in_flight) - self._untouched
             self.observers.take_up(self.driver.state)
             return self.driver.resume(self._settle_interrupted)
@@ -252,9 +251,8 @@ class Interpreter(ABC):
 
     def _opening(self, turn: Turn) -> Iterator[Input]:
         yield from self._closing("the turn before was broken off")
-        self._latest, self._untouched = turn, frozenset()
-        self._promised.clear()
-        self.driver.lost.clear()
+        self._latest, self._untouched, self._promised = turn, NO_EFFECTS, NO_EFFECTS
+        self.driver.lost = NO_EFFECTS
         self.began, self.finished = len(self.driver.state.history), None  # after what closed the turn before
 
     def cancel(self, reason: str = "") -> bool:
@@ -357,7 +355,7 @@ class Interpreter(ABC):
             case Postponed(turn=turn, effect_id=effect_id):
                 if turn is self._turn:
                     self._release(effect_id)
-                    self._promised.add(effect_id)
+                    self._promised |= {effect_id}
                     self.driver.put_away(effect_id)
             case Progress(turn=turn, said=said):
                 if turn is self._turn:
@@ -432,7 +430,9 @@ class Interpreter(ABC):
 
     def _new_reply(self, effect: CallModel, turn: Turn) -> ReplyStream:
         """A stream for the reply that is asked for, which whoever cancels will find too."""
-        self._reply = ReplyStream(effect, self.observers, turn, self._clock, self._offered)
+        native, engine = effect.request.protocol == "native", self.driver.engine
+        tools = tuple if native else partial(offered_by, engine, self.program)
+        self._reply = ReplyStream(effect, self.observers, turn, self._clock, tools)
         return self._reply
 
     def _tool(self, effect: CallTool) -> Tool[..., Any] | None:

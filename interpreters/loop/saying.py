@@ -20,6 +20,8 @@ from runtime.errors import MediaError
 class Saying:
     """What a session is about to be told."""
 
+    __slots__ = ("_driver", "_pictured", "_program")
+
     def __init__(self, program: Program, driver: Driver) -> None:
         self._program = program
         self._driver = driver
