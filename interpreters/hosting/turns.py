@@ -95,6 +95,8 @@ class TurnStream:
         """An error of the program's own, met while it was asked; the turn is cancelled for it."""
         self._jobs: dict[tuple[str, EffectId], Job] = {}
         """What is carried out here, by the session that asks and its effect. Whoever takes one out answers it."""
+        self._causes: dict[tuple[str, EffectId], BaseException] = {}
+        """What tools have raised here, until the host tells of their failures."""
         self._lock = threading.Lock()
         self._begun = Turn()
         """What began on this side, and whether the turn is over here."""
@@ -298,7 +300,7 @@ class TurnStream:
                 if event is None:  # of a newer host
                     self._was_read()
                 else:
-                    self._put(event)
+                    self._put(self._with_cause(event))
             case say.Perform():
                 self._look_at_effect(notice)
                 self._begin(notice)
@@ -315,6 +317,12 @@ class TurnStream:
                 self.end(End(error=error_named(error, message)))
             case _:
                 pass
+
+    def _with_cause(self, event: Event) -> Event:
+        """The event, with what a tool on this side has raised where it tells of that: no message holds an exception."""
+        if not self._causes or not isinstance(event.value, ToolFailed):
+            return event
+        return event.caused_by(self._causes.pop((event.session, event.value.effect_id), None))
 
     def _count(self, length: int) -> None:
         """Hold what nobody has read yet to its bounds, whatever window the host keeps or doesn't."""
@@ -447,6 +455,8 @@ class TurnStream:
         if self._jobs.pop(job.key, None) is job:
             asked = job.asked
             effect_id = asked.effect.effect_id
+            if job.context is not None and job.context.error is not None:
+                self._causes[job.key] = job.context.error
             if answer is LATER and asked.owner != self._handle.key:
                 answer = ToolFailed(effect_id, NOT_FOR_WORKERS)  # of all others, the performer saw to it
             parts = (asked.session, asked.turn, asked.owner, effect_id)

@@ -198,9 +198,10 @@ class ReplyStream:
             if self._told is not None and output.failure is None and output.finish_reason != "cancelled":
                 for shown in self._told.finish(output.finish_reason):
                     self._show(shown)
+            self._show_rest(output)
             self._observers.warn_once(output.warnings)
             return True
-        if self.late:  # it is not shown any more, and only the end of it waited for
+        if self.late:  # the end is waited for, which has all that comes until then
             return self._clock.monotonic() >= (self._deadline or 0.0) + PATIENCE
         if self._told is None:
             if isinstance(output, TextDelta):
@@ -212,6 +213,14 @@ class ReplyStream:
         if self._deadline is not None and self._clock.monotonic() >= self._deadline:
             self.expire()
         return False
+
+    def _show_rest(self, done: Done) -> None:
+        """Show what was said between the expiry and the end as well, in one piece: it is a part of the answer."""
+        if not self.late or self._told is not None or self.turn.is_over():
+            return
+        shown = self.text
+        if len(done.text) > len(shown) and done.text.startswith(shown):
+            self._show(TextDelta(done.text[len(shown) :]))
 
     def _show(self, output: Output) -> None:
         if isinstance(output, TextDelta):

@@ -10,20 +10,31 @@ import threading
 def describe(error: BaseException) -> str:
     """What an exception says, with its type where the message alone would say nothing: ``KeyError: 'name'``."""
     if isinstance(error, OSError) and error.strerror:
-        return f"{error.strerror}: {error.filename}" if error.filename is not None else error.strerror
-    message = str(error.args[0]) if isinstance(error, KeyError) and error.args else str(error)
+        said = message_of(error, error.strerror)
+        return said if error.filename is None else f"{said}: {message_of(error, error.filename)}"
+    message = message_of(error, error.args[0] if isinstance(error, KeyError) and error.args else error)
     if " " in message.strip():
         return message
     return f"{type(error).__name__}: {message}" if message else type(error).__name__
+
+
+def message_of(error: BaseException, said: object) -> str:
+    """``said``, which an exception holds or is, as a text. Its class may be anybody's, and fail at that."""
+    try:
+        return str(said)
+    except BaseException as broken:
+        if not is_fault(broken):
+            raise
+        return f"{type(error).__name__}, whose message can't be read ({type(broken).__name__})"
 
 
 def is_fault(error: BaseException) -> bool:
     """Whether an exception that came out of a tool is the tool's own fault, of whatever type it is.
 
     Not its fault is what a signal has raised in the middle of it: Ctrl-C, or what a handler of the program's raises.
-    Python runs handlers on the main thread alone.
+    Python runs handlers on the main thread alone. The handler of a tool that has put the program's back is its own.
     """
-    if isinstance(error, Exception) or threading.current_thread() is not threading.main_thread():
+    if threading.current_thread() is not threading.main_thread():
         return True
     return not isinstance(error, KeyboardInterrupt) and not _is_of_a_handler(error)
 
@@ -63,5 +74,7 @@ def _is_of_a_handler(error: BaseException) -> bool:
 
 def _code(handler: object) -> object:
     """What Python runs for a signal; None where it is nothing of Python's."""
+    if not callable(handler):  # SIG_DFL and SIG_IGN, whose class has a __call__ that makes its members
+        return None
     function = getattr(handler, "__func__", handler)  # of a method
     return getattr(function, "__code__", None) or getattr(type(handler).__call__, "__code__", None)

@@ -30,7 +30,7 @@ from interpreters.tools.context import (
     ToolError as ToolError,
     ToolRetry as ToolRetry,
 )
-from interpreters.tools.failures import TaskWatch, describe as describe, is_fault
+from interpreters.tools.failures import TaskWatch, describe as describe, is_fault, message_of
 from interpreters.tools.refusals import problems_of
 from interpreters.tools.results import text_of
 from interpreters.tools.schema import DEEPEST, Schema, is_within, problems
@@ -417,9 +417,9 @@ def _failed(effect: CallTool, error: BaseException) -> ToolFailed:
     LOG.log(level, "the tool %s failed", effect.call.name, exc_info=error)
     match error:
         case ToolRetry():
-            return ToolFailed(effect.effect_id, f"{error}\nTry again.")
+            return ToolFailed(effect.effect_id, f"{message_of(error, error)}\nTry again.")
         case ToolError():
-            return ToolFailed(effect.effect_id, str(error))
+            return ToolFailed(effect.effect_id, message_of(error, error))
         case ToolCancelled() | asyncio.CancelledError():
             return ToolFailed(effect.effect_id, LEFT)
         case _:

@@ -12,7 +12,7 @@ import pytest
 
 from cognition import AssistantMessage, Completed, LimitReached, Limits, ModelInterrupted, ModelRequest, Usage
 from cognition.parsing import Output, TextDelta
-from interpreters import Agent, AgentHost, AsyncAgent, TurnFailedError, replay, tool
+from interpreters import Agent, AgentHost, AsyncAgent, TurnFailedError, events, replay, tool
 from interpreters.testing import fakes
 from interpreters.testing.fakes import FunctionModel, call
 from runtime.ending import done_of
@@ -170,6 +170,34 @@ def test_a_model_that_can_not_be_cancelled_at_once_is_waited_for_and_its_answer_
 
     with Agent(Deaf(), limits=Limits(seconds=5.0), clock=clock) as agent:
         assert agent.run("How many?").outcome == Completed("It is three.")
+
+
+@pytest.mark.parametrize("reason", ["stop", "cancelled"])
+def test_what_is_said_between_the_expiry_and_the_end_is_shown_as_well(reason: Any) -> None:
+    """It is a part of the answer, so whoever reads the stream has to get it."""
+    clock, shown = fakes.FakeClock(), list[str]()
+
+    def show(event: events.Event) -> None:
+        if isinstance(event.value, TextDelta):
+            shown.append(event.value.text)
+
+    class Deaf(Mute):
+        def submit(self, request: ModelRequest) -> Any:
+            outputs = [TextDelta("It "), TextDelta("is"), TextDelta(" three"), TextDelta(".")]
+
+            def items() -> Iterator[Output | Done]:
+                yield outputs[0]
+                clock.advance(5.0)
+                yield from outputs[1:]
+                yield done_of(outputs, reason)
+
+            generation = Going(())
+            generation.items = items()
+            return generation
+
+    with Agent(Deaf(), limits=Limits(seconds=5.0), clock=clock, observers=[events.Inline(show)]) as agent:
+        assert agent.run("How many?").text == "It is three."
+    assert shown == ["It ", "is", " three."]
 
 
 def test_a_model_that_does_not_stop_at_all_is_left_some_seconds_later() -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from cognition import CallTool, ConfigError, EffectId, Idle, ToolCall, to_data
-from interpreters import Agent, ToolContext, ToolError, ToolRetry, events, tool
+from interpreters import Agent, AgentHost, ToolContext, ToolError, ToolRetry, events, tool
 from interpreters.observing.events import Event
 from interpreters.testing.fakes import ScriptedModel, call
 from interpreters.tools.failures import describe
@@ -172,6 +172,72 @@ def test_whatever_a_tool_raises_is_a_result_for_the_model(
     assert record.exc_info[1] is found
 
 
+class MumblingError(Exception):
+    """Its class is a library's, and at fault itself: no text can be made of it."""
+
+    def __str__(self) -> str:
+        raise RuntimeError("no text")
+
+    __repr__ = __str__
+
+
+class MumblingRetryError(MumblingError, ToolRetry):
+    """Nor of this one."""
+
+
+class MumblingFileError(OSError):
+    """With a reason that is none."""
+
+    def __init__(self, reason: object, file: object) -> None:
+        super().__init__(2, reason, file)
+
+
+@pytest.mark.behaviour("P16c")
+@every_way
+@pytest.mark.parametrize("where", BROKEN)
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (MumblingError(), "MumblingError, whose message can't be read (RuntimeError)"),
+        (MumblingRetryError(), "MumblingRetryError, whose message can't be read (RuntimeError)\nTry again."),
+        (KeyError(MumblingError()), "KeyError, whose message can't be read (RuntimeError)"),
+        (MumblingFileError(5, None), "5"),
+        (
+            MumblingFileError("gone", MumblingError()),
+            "gone: MumblingFileError, whose message can't be read (RuntimeError)",
+        ),
+    ],
+    ids=["any", "retry", "key", "reason", "file"],
+)
+def test_an_exception_that_can_t_say_what_it_is_about_is_a_result_too(
+    talk: Way, where: str, error: Exception, said: str
+) -> None:
+    failing, told = raising(error)[where], list[Event]()
+    model = ScriptedModel([call(failing.spec.name), "Sorry."])
+
+    talked = talk(model, "Go!", tools=[failing], observers=[events.Inline(told.append)])
+
+    assert talked.tool_results == [(f"Error: {said}", "error")]
+    assert [type(one.error) for one in told if isinstance(one.value, events.ToolFailed)] == [type(error)]
+
+
+@pytest.mark.behaviour("P16c")
+def test_what_a_tool_raises_behind_a_handle_stands_at_its_event_too() -> None:
+    """The tool runs in this program; what the host tells of it is JSON. A worker's is under the worker's session."""
+    told = list[Event]()
+    script = [call("here"), "Sorry.", spawn("ann"), call("here"), "Sorry.", "Sorry."]
+    options: dict[str, Any] = {"features": ["workers"], "observers": [events.Inline(told.append)]}
+
+    with AgentHost.in_thread(ScriptedModel(script)) as host:
+        session = host.open("a", [raising(KeyError("name"))["here"]], **options)
+        session.run("Go!")
+        session.run("Go on!")
+
+    failed = [one for one in told if isinstance(one.value, events.ToolFailed)]
+    assert [(one.session == "a", type(one.error)) for one in failed] == [(True, KeyError), (False, KeyError)]
+    assert [None] * (len(told) - 2) == [one.error for one in told if one not in failed]
+
+
 def test_what_another_task_of_a_tool_s_left_with_is_a_result_too() -> None:
     """Python throws it into the tool's task as if that were closed."""
     told = list[Event]()
@@ -212,7 +278,12 @@ class Handler:
         raise Stop("terminated")
 
 
-@pytest.mark.parametrize("handler", [Handler(), Handler().method, signal.default_int_handler])
+def out_of_time(number: int, frame: object) -> None:
+    """Raises what a tool may raise as well."""
+    raise TimeoutError("the program's time is over")
+
+
+@pytest.mark.parametrize("handler", [Handler(), Handler().method, signal.default_int_handler, out_of_time])
 @pytest.mark.parametrize("way", [in_sync, in_asyncio])
 def test_what_a_signal_s_handler_raises_is_not_the_tool_s(handler: Any, way: Way) -> None:
     """The program's handler is how it wants to end; a tool was only where that came."""
@@ -233,10 +304,40 @@ def test_what_a_signal_s_handler_raises_is_not_the_tool_s(handler: Any, way: Way
     working = here if way is in_sync else awaited
     before = signal.signal(signal.SIGTERM, handler)
     try:
-        with pytest.raises((SystemExit, Stop, KeyboardInterrupt, BaseExceptionGroup)):
+        with pytest.raises((SystemExit, Stop, KeyboardInterrupt, TimeoutError, BaseExceptionGroup)):
             way(ScriptedModel([call(working.spec.name), "Sorry."]), "Go!", tools=[working])
     finally:
         signal.signal(signal.SIGTERM, before)
+
+
+def test_what_the_handler_of_a_tool_s_own_raises_is_the_tool_s() -> None:
+    """It has put the program's back by the time that its exception is looked at."""
+
+    @tool(read_only=True)
+    def bounded() -> None:
+        """Take a moment at the most."""
+        before = signal.signal(signal.SIGTERM, out_of_time)
+        try:
+            signal.raise_signal(signal.SIGTERM)
+        finally:
+            signal.signal(signal.SIGTERM, before)
+
+    said = in_sync(ScriptedModel([call("bounded"), "Sorry."]), "Go!", tools=[bounded])
+
+    assert said.tool_results == [("Error: the program's time is over", "error")]
+
+
+def test_an_enum_that_says_no_is_no_handler() -> None:
+    """What Python says in place of a handler are members of one, and have the method that makes them."""
+
+    @tool(read_only=True)
+    def enum() -> None:
+        """Ask for what there is not."""
+        signal.Handlers(7)
+
+    said = in_sync(ScriptedModel([call("enum"), "Sorry."]), "Go!", tools=[enum])
+
+    assert said.tool_results == [("Error: 7 is not a valid Handlers", "error")]
 
 
 def test_a_tool_whose_coroutine_is_closed_is_not_at_fault() -> None:
