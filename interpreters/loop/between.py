@@ -64,7 +64,8 @@ class BetweenRuns:
         elif not self._is_here():
             self._hand_in_from_outside(event)
         else:
-            self._belongs_here()
+            if not self._runs():
+                self._belongs_here()
             if self._left or self._mailbox or self._driver.waits(event):
                 self._left.append(event)
                 self.begin()
@@ -73,9 +74,11 @@ class BetweenRuns:
 
     async def ready(self) -> None:
         """Wait until all is on the disk, in the session's loop; a write that failed is tried again."""
+        if self._runs():
+            return
         self._belongs_here()
         self._take_unread()
-        if self._runs() or not (self._left or self._task is not None):
+        if not self._left and self._task is None:
             return
         await self._done()
         if self._left:
@@ -86,12 +89,13 @@ class BetweenRuns:
 
     def begin(self) -> None:
         """Take what is left: by a task, or by the run that has begun meanwhile."""
-        self._take_unread()
         if self._runs():
             while self._left:  # taken away last, since another thread looks whether there is anything
                 self._mailbox.post(self._left[0])
                 self._left.popleft()
-        elif self._left and (self._task is None or self._task.done()):
+            return
+        self._take_unread()
+        if self._left and (self._task is None or self._task.done()):
             self._task = asyncio.get_running_loop().create_task(self._take())
             self._task.add_done_callback(seen)
 
@@ -103,10 +107,9 @@ class BetweenRuns:
             return False
 
     def _belongs_here(self) -> None:
-        """The session's loop is the one that runs on this thread."""
-        if not self._runs():
-            with self._outside:
-                self._mailbox.belongs_to(asyncio.get_running_loop())
+        """The session's loop is the one that runs on this thread. To be called while no run is under way."""
+        with self._outside:
+            self._mailbox.belongs_to(asyncio.get_running_loop())
 
     def _hand_in_from_outside(self, event: HandedIn) -> None:
         """On another thread than the session's loop, which takes it; or this thread, if there is none to hold up."""
@@ -114,7 +117,8 @@ class BetweenRuns:
             self._left.append(event)
             loop = self._mailbox.runs_in()
             if loop is None:
-                self._take_unread()
+                if not self._runs():
+                    self._take_unread()
                 while self._left:
                     self._driver.advance(self._left[0])
                     self._left.popleft()
@@ -123,8 +127,10 @@ class BetweenRuns:
             loop.call_soon_threadsafe(self.begin)
 
     def _take_unread(self) -> None:
-        """What was handed in when a run had read its last letter comes before what is handed in after it."""
-        if self._mailbox and not self._runs():
+        """What was handed in when a run had read its last letter comes before what is handed in after it. To be called
+        while no run is under way.
+        """
+        if self._mailbox:
             self._left.extendleft(reversed(self._mailbox.unread((ModeChanged, CancelAsked))))
 
     async def _take(self) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any, BinaryIO
 
 from cognition import PROTOCOL_VERSION, AgentConfig, AgentState, CodecError, CogstepError, Input, from_data
@@ -74,8 +74,6 @@ class JournalReader:
         self.path = path_of(where)
         self._recorder = where if isinstance(where, Recorder) else None
         self.warnings: list[str] = []
-        self.on_record: Callable[[Place], object] | None = None
-        """Told of each whole record: where it ends."""
         self.secrets = 0
         """The highest number of a placeholder for a secret in what was read so far."""
         self._payloads = Payloads(self.path)
@@ -83,7 +81,8 @@ class JournalReader:
         self._file = self._open()
         try:
             self.header, total, line = self._read_header()
-            self.header_place = Place(self._file.tell(), 0, total)
+            self._newest = (self._file.tell(), 0, total)
+            """Where the newest record that was read ends, its number and its sum; at first those of the header."""
             self.seals = SealCheck(line)
         except BaseException:
             self._file.close()
@@ -121,13 +120,18 @@ class JournalReader:
         Raises:
             JournalDamagedError, UnknownTagError: at the line in question.
         """
-        for place, line, intact in self._lines():
-            record = self._record(place.number + 1, line, place.number, intact=intact, keep=True)
+        for newest, line, intact in self._lines():
+            number = newest[1]
+            record = self._record(number + 1, line, number, intact=intact, keep=True)
             if not intact:
-                raise self._damaged(CHANGED, place.number + 1, record)
-            if self.on_record is not None:
-                self.on_record(place)
+                raise self._damaged(CHANGED, number + 1, record)
+            self._newest = newest
             yield record
+
+    @property
+    def place(self) -> Place:
+        """Where the newest record that was read by iterating ends; at first, the header."""
+        return Place(*self._newest)
 
     def lines(self) -> Iterator[bytes]:
         """The records as they stand on file, found to be whole by their sums and not read: a fifth of the time.
@@ -135,33 +139,35 @@ class JournalReader:
         Raises:
             JournalDamagedError: at the line in question.
         """
-        for place, line, intact in self._lines():
+        for (_, number, _), line, intact in self._lines():
             if not intact:
-                raise self._damaged(CHANGED, place.number + 1)
+                raise self._damaged(CHANGED, number + 1)
             yield line
 
     def record(self, line: bytes, number: int) -> Record:
         """Record ``number`` from its line, as ``lines`` gives it; raises as reading does."""
         return self._record(number + 1, line, number, intact=True)
 
-    def _lines(self) -> Iterator[tuple[Place, bytes, bool]]:
-        """Each whole line, where it ends, and whether its sum is right; behind one where it is not, nothing is."""
-        before = self.header_place
-        number = 1
+    def _lines(self) -> Iterator[tuple[tuple[int, int, int], bytes, bool]]:
+        """Each whole line: where it ends, its number and its sum, as ``Place`` has them, which takes longer to make;
+        the line; and whether its sum is right. Behind one where it is not, nothing is.
+        """
+        end, number, before = self._newest
+        number += 1
         read = self._line
         while line := read(number):
-            total = sum_of(line, before.sum)
+            total = sum_of(line, before)
             if total is None:
-                line, total = self._looked_at_again(line, before, number)
+                line, total = self._looked_at_again(line, end, before, number)
             if not line:
                 return
             if total is None and not line.endswith(b"\n"):
                 self._check_torn(number + 1, line, before)
                 return
-            before = Place(before.end + len(line), number, total or 0)
+            end, before = end + len(line), total or 0
             if total is not None:
                 self.seals.add(line)
-            yield before, line, total is not None
+            yield (end, number, before), line, total is not None
             number += 1
 
     def _line(self, number: int) -> bytes:
@@ -171,25 +177,25 @@ class JournalReader:
         except OSError as error:
             raise JournalError(f"can't be read: {error.strerror}", path=self.path, line=number + 1) from error
 
-    def _looked_at_again(self, line: bytes, before: Place, number: int) -> tuple[bytes, int | None]:
+    def _looked_at_again(self, line: bytes, start: int, before: int, number: int) -> tuple[bytes, int | None]:
         """A line that is not whole as it stands there now, and its sum if it is whole by now."""
         for _ in range(LOOKS):
-            self._file.seek(before.end)
+            self._file.seek(start)
             again = self._line(number)
             if again == line:
                 break
             line = again
-            total = sum_of(line, before.sum)
+            total = sum_of(line, before)
             if total is not None:
                 return line, total
         return line, None
 
-    def _check_torn(self, number: int, line: bytes, before: Place) -> None:
+    def _check_torn(self, number: int, line: bytes, before: int) -> None:
         if self._recorder is not None:  # which keeps a line whole or not at all
             raise self._damaged("the line is not whole", number)
         if len(line) > LONGEST:
             raise self._damaged("the line is longer than any record", number)
-        if sum_of(line[:-1] + b"\n", before.sum) is not None:  # no crash leaves a whole record and something behind it
+        if sum_of(line[:-1] + b"\n", before) is not None:  # no crash leaves a whole record and something behind it
             raise self._damaged("the line break behind the last record was changed", number)
         self.warnings.append(
             f"{self.path}, line {number}: the last record is torn, as a crash leaves it, and was left out"

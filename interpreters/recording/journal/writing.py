@@ -146,15 +146,8 @@ class Journal:
         except BaseException:
             journal.close()
             raise
-        reader.on_record, journal._read = journal._stands, reader
-        journal._stands(reader.header_place)
+        journal._read = reader
         return journal, reader
-
-    def _stands(self, place: Place) -> None:
-        """A whole line is known to end here."""
-        self._end = place
-        if self._files is not None:
-            self._files.stands(place.number, place.end)
 
     def _lock(self, otherwise: str, *, new: bool) -> None:
         locked = self._asked(partial(self._recorder.lock, new), "be opened for writing")
@@ -195,7 +188,7 @@ class Journal:
     @property
     def written(self) -> int:
         """How many records stand on file."""
-        return self._end.number
+        return self._end.number if self._read is None else self._read.place.number
 
     def waits(self, event: Input, transition: Transition) -> bool:
         """Whether ``write`` will wait for the disk, as far as that is known beforehand."""
@@ -264,7 +257,9 @@ class Journal:
 
     def _append(self, value: dict[str, Any], *, force: bool) -> None:
         if self._read is not None:  # to its end by now. What is not the user's own, is not sealed as such
-            self._end, self._read = evolve(self._end, seal=self._read.seals.whole()), None
+            self._end, self._read = evolve(self._read.place, seal=self._read.seals.whole()), None
+            if self._files is not None:
+                self._files.stands(self._end.number, self._end.end)
         size, number = self._end.end, self._end.number + 1
         line, total, seal = self._line(value)
         try:
