@@ -162,6 +162,22 @@ def test_a_recording_that_is_gone_while_its_session_lives_is_noticed(
             agent.run("Second.")
 
 
+def test_a_recording_that_is_cut_short_while_its_session_lives_is_noticed(tmp_path: Path) -> None:
+    """As what turns logs over does it in their place: behind a hole no record can be read."""
+    path = tmp_path / "s.jsonl"
+    with Agent(fakes.FunctionModel(lambda _request: "Well."), journal=path) as agent:
+        agent.run("First.")
+        whole = path.read_bytes()
+        path.write_bytes(whole[:-20])
+        with pytest.raises(JournalWriteError, match="was cut short while its session is recorded"):
+            agent.run("Second.")
+        assert path.read_bytes() == whole[:-20]
+        path.write_bytes(whole)  # the same file, as it was
+        agent.run("Third.")
+
+    assert replay(path).same
+
+
 def test_a_search_marks_what_stands_in_somebody_elses_recording(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -93,6 +93,8 @@ class FileRecorder:
         size = self._size_in_place(descriptor)
         try:
             start = self._start_of(number)
+            if size < start:
+                raise self._lost("was cut short")
             if size > start:  # what an interrupt or a crash left behind of a record
                 os.ftruncate(descriptor, start)
             try:
@@ -132,7 +134,10 @@ class FileRecorder:
             if (there.st_dev, there.st_ino) == self._identity:
                 return there.st_size
             what = "was replaced by another"
-        raise JournalWriteError(
+        raise self._lost(what)
+
+    def _lost(self, what: str) -> JournalWriteError:
+        return JournalWriteError(
             f"the file {what} while its session is recorded, so that nobody would find the record; put the file back, "
             "or begin another session",
             path=self.path,
