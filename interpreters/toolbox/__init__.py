@@ -1,4 +1,6 @@
-"""The command line's first tools: they read and compute, change nothing, and stay inside one directory."""
+"""Tools that come with cogstep: ``standard_tools`` read and compute, change nothing, and stay inside one directory;
+``shell_tools`` run commands.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +12,7 @@ from typing import Any
 from interpreters.toolbox.arithmetic import evaluate
 from interpreters.toolbox.files import Workspace
 from interpreters.toolbox.grep import grep_files
+from interpreters.toolbox.shell.tools import ShellTools as ShellTools, shell_tools as shell_tools
 from interpreters.tools.context import ToolContext
 from interpreters.tools.tool import Tool, tool
 

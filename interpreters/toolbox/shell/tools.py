@@ -1,0 +1,263 @@
+"""``Bash``, ``BashOutput`` and ``KillShell``."""
+
+from __future__ import annotations
+
+import os
+import weakref
+from collections.abc import Iterable, Mapping, Sequence
+from math import isfinite
+from pathlib import Path
+from types import TracebackType
+from typing import Annotated, Any
+
+from cognition import ConfigError
+from interpreters.toolbox.shell.background import Jobs, told
+from interpreters.toolbox.shell.output import SHOWN, Output
+from interpreters.toolbox.shell.running import Command
+from interpreters.toolbox.shell.sandbox import Choice, confinement
+from interpreters.toolbox.shell.surroundings import check_environment, environment, shell_program
+from interpreters.tools.context import ToolContext
+from interpreters.tools.tool import Tool, ToolError, tool
+from runtime.checking import checked_call
+
+TIMEOUT = 120.0
+"""Seconds that a command may take, unless its call says otherwise."""
+LONGEST = 600.0
+"""The most that a call may say."""
+LONGEST_WAIT = 60.0
+"""Seconds that ``BashOutput`` waits at most."""
+LEAST_SHOWN = 100
+"""Characters: of less nothing could be read."""
+
+
+class ShellTools(tuple[Tool[..., Any], ...]):
+    """The three tools of one shell. Closing it ends all that was begun with them; the tools refuse from then on.
+
+    What isn't closed is ended when the tools are gone, or the program.
+    """
+
+    _shell: Shell
+
+    @classmethod
+    def of(cls, shell: Shell, tools: Iterable[Tool[..., Any]]) -> ShellTools:
+        made = cls(tools)
+        made._shell = shell
+        return made
+
+    @property
+    def confined(self) -> bool:
+        """Whether commands run in a sandbox."""
+        return self._shell.confinement.confined
+
+    def close(self) -> None:
+        """End the commands that run, and wait for it. A second call does nothing."""
+        self._shell.close()
+
+    def __enter__(self) -> ShellTools:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class Shell:
+    """Runs commands in one directory."""
+
+    def __init__(
+        self,
+        root: str | os.PathLike[str],
+        *,
+        shown: int,
+        output_folder: str | os.PathLike[str] | None,
+        given: Mapping[str, str],
+        sandbox: Choice,
+        readable: Sequence[str | os.PathLike[str]],
+    ) -> None:
+        self.root = _directory("tools need a directory to work in", root)
+        self.folder = None
+        if output_folder is not None:
+            self.folder = _directory("output_folder has to be a directory", output_folder)
+        program = shell_program() if os.name == "posix" else None
+        if program is None:
+            raise ConfigError("Bash needs a POSIX system with bash or sh on the path")
+        self.program = program
+        check_environment(given)
+        seen = [_directory("readable has to name directories", one) for one in readable]
+        if self.folder is not None:
+            seen.append(self.folder)
+        self.shown = shown
+        self.confinement = confinement(sandbox, self.root, program, seen, given)
+        self.jobs = Jobs()
+        self._given = dict(given)
+        self._running: dict[int, Command] = {}
+        self._closed = False
+        self._process = os.getpid()
+        weakref.finalize(self, _end, self.jobs, self._process)
+
+    def run(self, command: str, limit: float, context: ToolContext[Any]) -> str:
+        """Run a command to its end; what it printed, and how it ended.
+
+        Raises:
+            ToolError: it can't be started, or ran longer than ``limit``; what it printed stands there too.
+            ToolCancelled: the call was cancelled.
+        """
+        running = self._start(command, background=False)
+        self._running[id(running)] = running
+        try:
+            if self._closed:
+                running.end("the shell was closed")
+            running.run(context, limit)
+            running.check_started()
+            context.check()
+            text = told(running, running.output.take(last=True))
+        finally:
+            self._running.pop(id(running), None)
+            running.output.close()
+        if running.reason:
+            raise ToolError(text)
+        return text
+
+    def start(self, command: str, limit: float | None) -> str:
+        """Run a command in the background; what its name is.
+
+        Raises:
+            ToolError: it can't be started, or too many run.
+        """
+        self.jobs.check_room()
+        running = self._start(command, background=True)
+        name = self.jobs.add(running, limit)
+        if self._closed:
+            running.end("the shell was closed")
+        whole = f" All that it prints goes to {running.output.path}." if running.output.path else ""
+        return f"It runs in the background as {name}. BashOutput reads what it prints, KillShell ends it.{whole}"
+
+    def _start(self, command: str, *, background: bool) -> Command:
+        if self._closed or self._process != os.getpid():
+            raise ToolError("the shell was closed; no command runs in it any more")
+        if not command.strip():
+            raise ToolError("the command is empty")
+        if "\0" in command:
+            raise ToolError("the command has a NUL character in it, which no program can be given")
+        try:
+            command.encode()
+        except UnicodeEncodeError as error:
+            raise ToolError("the command has half a character in it (a lone surrogate)") from error
+        environ = {**environment(self._given), "PWD": str(self.root), **self.confinement.variables}
+        words = (*self.confinement.words, *self.program.words(command))
+        output = Output(self.shown, self.folder, at_once=background)
+        try:
+            return Command(words, environ, self.root, output)
+        except BaseException:
+            output.close()
+            raise
+
+    def close(self) -> None:
+        self._closed = True
+        if self._process != os.getpid():  # one that was forked off: they are its parent's
+            return
+        for running in list(self._running.values()):
+            running.end("the shell was closed")
+        self.jobs.close()
+
+
+def _end(jobs: Jobs, process: int) -> None:
+    if process == os.getpid():
+        jobs.end()
+
+
+def _directory(what: str, path: str | os.PathLike[str]) -> Path:
+    try:
+        found = Path(path).resolve(strict=True)
+    except (OSError, ValueError, RuntimeError):
+        found = None
+    if found is None or not found.is_dir():
+        raise ConfigError(f"{what}, and {os.fspath(path)} is none")
+    return found
+
+
+@checked_call
+def shell_tools(
+    root: str | os.PathLike[str],
+    *,
+    timeout: float = TIMEOUT,
+    longest: float = LONGEST,
+    shown: int = SHOWN,
+    output_folder: str | os.PathLike[str] | None = None,
+    environ: Mapping[str, str] | None = None,
+    sandbox: Choice = "auto",
+    readable: Sequence[str | os.PathLike[str]] = (),
+) -> ShellTools:
+    """``Bash``, ``BashOutput`` and ``KillShell``, working in the directory ``root``.
+
+    Args:
+        root: where each command begins.
+        timeout: seconds that a command may take whose call doesn't say.
+        longest: the most seconds that a call may say.
+        shown: characters of an output that the model reads.
+        output_folder: where outputs that are longer are kept whole, each in a file of its own that only this user may
+            read. None for nowhere. Nobody deletes them but you.
+        environ: variables that commands get beside those of ``surroundings``, which hold no keys.
+        sandbox: ``required`` confines commands to ``root``, without network; ``auto`` does where it is possible, and
+            the tool's description says which it is; ``off`` doesn't.
+        readable: further directories that confined commands may read.
+
+    Raises:
+        ConfigError: one of these can't be, or the sandbox is required and not possible here.
+    """
+    if not all(isfinite(one) and one > 0 for one in (timeout, longest)):
+        raise ConfigError("timeout and longest are seconds, more than 0")
+    if timeout > longest:
+        raise ConfigError(f"timeout is {timeout:g} s, and longest allows {longest:g} s at most")
+    if shown < LEAST_SHOWN:
+        raise ConfigError(f"shown is a number of characters, {LEAST_SHOWN} or more")
+    shell = Shell(
+        root, shown=shown, output_folder=output_folder, given=environ or {}, sandbox=sandbox, readable=readable
+    )
+    name = Path(shell.program.path).name
+    rights = (
+        "It can write in that directory only, and has no network."
+        if shell.confinement.confined
+        else "It is not confined: it may do what this program's user may."
+    )
+    description = (
+        f"Run a shell command ({name}) in the working directory. Gives what it printed, output and errors as one text, "
+        "and its exit code. Each command begins in that directory anew: cd and variables don't last. It can't ask for "
+        f"input. It ends after {timeout:g} seconds unless timeout says otherwise, with {longest:g} at most. "
+        f"{rights}"
+    )
+
+    @tool(name="Bash", description=description, approval=True)
+    def bash(
+        command: Annotated[str, "The command."],
+        context: ToolContext[Any],
+        timeout: Annotated[float | None, "Seconds that it may take."] = None,
+        run_in_background: Annotated[bool, "Return at once and let it run on; read it with BashOutput."] = False,
+    ) -> str:
+        if timeout is not None and not 0 < timeout <= longest:
+            raise ToolError(f"timeout is in seconds, more than 0 and at most {longest:g}")
+        if run_in_background:
+            return shell.start(command, timeout)
+        return shell.run(command, usual if timeout is None else timeout, context)
+
+    @tool(name="BashOutput", read_only=True)
+    def bash_output(
+        id: Annotated[str, "What Bash named the command, such as shell-1."],
+        context: ToolContext[Any],
+        wait: Annotated[float, "Seconds to wait for its end first, at most 60."] = 0,
+    ) -> str:
+        """Read what a command in the background has printed since the last time, and whether it still runs."""
+        if not 0 <= wait <= LONGEST_WAIT:
+            raise ToolError(f"wait is in seconds, at most {LONGEST_WAIT:g}")
+        job = shell.jobs.job(id)
+        job.wait(wait, context)
+        return job.read()
+
+    @tool(name="KillShell")
+    def kill_shell(id: Annotated[str, "What Bash named the command, such as shell-1."]) -> str:
+        """End a command in the background with all its processes."""
+        return shell.jobs.kill(id)
+
+    usual = timeout
+    return ShellTools.of(shell, (bash, bash_output, kill_shell))
