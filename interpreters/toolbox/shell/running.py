@@ -18,7 +18,7 @@ from typing import Any
 from cognition.shown import shown_name
 from interpreters.toolbox.shell import keeper
 from interpreters.toolbox.shell.output import Output, Ticker
-from interpreters.toolbox.shell.surroundings import MARK
+from interpreters.toolbox.shell.surroundings import MARK, environment
 from interpreters.tools.context import ToolContext
 from interpreters.tools.tool import ToolError
 from runtime.children import starting
@@ -246,11 +246,12 @@ def _start_keeper(folder: Path, writing: int) -> subprocess.Popen[bytes]:
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             cwd=folder,
-            env=starting.environment(),
+            env=environment(),
             pass_fds=(writing,),
         )
     return starting.start(  # slower by what it imports, and possible where our modules are no files
         keeper.__name__,
+        environ=environment(),
         folder=str(folder),
         descriptors=(writing,),
         stdin=subprocess.PIPE,

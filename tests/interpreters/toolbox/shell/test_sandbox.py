@@ -1,0 +1,133 @@
+"""How commands are confined: the words that are put before them, and what happens where that isn't possible."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+
+from cognition import ConfigError
+from interpreters import ToolContext, ToolError
+from interpreters.toolbox import shell_tools
+from interpreters.toolbox.shell import sandbox
+from interpreters.toolbox.shell.surroundings import ShellProgram
+
+FAKE = """#!/bin/sh
+# Notes what it is told, and runs what stands behind "--".
+printf '%s\\n' "$@" > "{told}"
+while [ "$1" != "--" ]; do shift; done
+shift
+exec "$@"
+"""
+
+
+@pytest.fixture
+def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The only directory on the path, with a shell."""
+    folder = tmp_path / "programs"
+    folder.mkdir()
+    (folder / "sh").symlink_to("/bin/sh")
+    monkeypatch.setenv("PATH", str(folder))
+    return folder
+
+
+def put(programs: Path, text: str) -> None:
+    (programs / "bwrap").write_text(text)
+    (programs / "bwrap").chmod(0o700)
+
+
+def test_commands_run_behind_the_words_that_confine(programs: Path, tmp_path: Path) -> None:
+    """Nothing but what is named, and no network; the directory of outputs can be read."""
+    told, kept = tmp_path / "told", tmp_path / "kept"
+    kept.mkdir()
+    put(programs, FAKE.format(told=told))
+
+    with shell_tools(programs, sandbox="required", output_folder=kept) as tools:
+        assert tools.confined
+        assert "It can write in that directory only, and has no network." in tools[0].spec.description
+        told.unlink()
+        said = tools[0].call({"command": 'echo "$HOME $TMPDIR"'}, ToolContext(None))
+
+    words = told.read_text().splitlines()
+    assert said.startswith("/tmp /tmp\n[exit code 0")
+    assert words[:3] == ["--unshare-all", "--die-with-parent", "--new-session"]
+    assert words[words.index("--") - 5 : words.index("--")] == [
+        "--bind", str(programs), str(programs), "--chdir", str(programs)
+    ]  # fmt: skip
+    assert "--share-net" not in words
+    assert words[words.index(str(kept)) - 1] == "--ro-bind"
+    assert all(word != "--bind" for word in words[: words.index("--") - 5])
+
+
+PROBLEMS = {
+    "missing": (None, "there is no bwrap on the path"),
+    "not permitted": ("#!/bin/sh\necho 'no \033permission' >&2\nexit 1\n", r"doesn't work: no \x1bpermission"),
+    "silent": ("#!/bin/sh\nexit 3\n", "doesn't work: it ended with 3"),
+    "no program": ("#!/no/such/program\n", "doesn't run"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "problem"), PROBLEMS.values(), ids=PROBLEMS.keys())
+def test_where_it_is_not_possible(programs: Path, tmp_path: Path, text: str | None, problem: str) -> None:
+    """``required`` is an error that says why; ``auto`` says in the tool's description that it doesn't."""
+    if text is not None:
+        put(programs, text)
+
+    with pytest.raises(ConfigError, match="sandbox='required', and commands can't be confined here") as error:
+        shell_tools(tmp_path, sandbox="required")
+    assert problem in str(error.value)
+
+    with shell_tools(tmp_path, sandbox="auto") as tools:
+        assert not tools.confined
+        assert "It is not confined" in tools[0].spec.description
+
+
+def test_it_never_fails_open(programs: Path, tmp_path: Path) -> None:
+    """What was confined when the tools were made is not run without, whatever becomes of ``bwrap``."""
+    put(programs, FAKE.format(told=tmp_path / "told"))
+    with shell_tools(tmp_path, sandbox="auto") as tools:
+        (programs / "bwrap").unlink()
+
+        with pytest.raises(ToolError, match="can't be started"):
+            tools[0].call({"command": "echo x"}, ToolContext(None))
+
+
+def test_the_directory_that_holds_all_is_none_to_confine_to(programs: Path, tmp_path: Path) -> None:
+    put(programs, FAKE.format(told=tmp_path / "told"))
+
+    with pytest.raises(ConfigError, match="the working directory is /"):
+        shell_tools("/", sandbox="required")
+
+
+def _works() -> bool:
+    if sys.platform != "linux" or shutil.which("bwrap") is None:
+        return False
+    shell = ShellProgram("/bin/sh", ())
+    return sandbox.confinement("auto", Path(__file__).parent, shell).confined
+
+
+@pytest.mark.skipif(not _works(), reason="bubblewrap is not installed, or may not be used here")
+def test_bubblewrap_confines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The real one: files elsewhere are not there, nothing but the directory is written, there is no network."""
+    root, secret = tmp_path / "desk", tmp_path / "secret"
+    root.mkdir()
+    secret.write_text("milk")
+
+    with shell_tools(root, sandbox="required") as tools:
+        said = tools[0].call(
+            {
+                "command": f"cat {secret}; cat /etc/shadow; touch /usr/x; cat /proc/{os.getpid()}/environ; "
+                "(exec 3<>/dev/tcp/192.0.2.1/80); echo new > file; sleep 1000 & exit 5"
+            },
+            ToolContext(None),
+        )
+
+    assert "milk" not in said
+    assert said.count("No such file or directory") == 3
+    assert "Read-only file system" in said
+    assert "Network is unreachable" in said
+    assert "[exit code 5, " in said
+    assert (root / "file").read_text() == "new\n"
