@@ -99,6 +99,9 @@ DIGITS = {
 }
 """The bounds of a ``Decimal`` that pydantic checks and JSON Schema has no keyword for, in words for the description."""
 
+WHOLE = "at most {} digits before it"
+"""What follows of both of them together."""
+
 NAMED = ("properties", "$defs", "patternProperties", "dependentSchemas")
 """The keywords whose keys are names, and none of a schema's own."""
 
@@ -136,7 +139,10 @@ def _told(part: Any) -> Any:
 
 
 def _digits(part: Schema) -> tuple[str, ...]:
-    return tuple(text.format(part[name]) for name, text in DIGITS.items() if part.get(name) is not None)
+    words = [text.format(part[name]) for name, text in DIGITS.items() if part.get(name) is not None]
+    if len(words) == len(DIGITS):  # pydantic keeps the places free: 123.4 is none of four digits with two places
+        words.append(WHOLE.format(max(part["max_digits"] - part["decimal_places"], 0)))
+    return tuple(words)
 
 
 def _step(one: int | str) -> str:

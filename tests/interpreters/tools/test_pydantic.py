@@ -139,7 +139,7 @@ def test_nothing_is_coerced_and_every_problem_is_told(kind: Any, data: Any, told
 
 
 Price = Annotated[Decimal, Field(max_digits=5, decimal_places=2)]
-DIGITS, PLACES = "at most 5 digits in all", "at most 2 digits behind the decimal point"
+DIGITS, PLACES = "at most 5 digits in all", "at most 2 digits behind the decimal point; at most 3 digits before it"
 
 
 class Bill(BaseModel):
@@ -173,7 +173,7 @@ def test_the_digits_of_a_decimal_are_promised_where_they_are_checked() -> None:
     assert fields["max_digits"] == {"type": "integer", "title": "Max Digits", "default": 3}
 
 
-@pytest.mark.parametrize("wrong", [123456, 1.234])
+@pytest.mark.parametrize("wrong", [123456, 1.234, 1234.5])
 def test_the_digits_of_a_decimal_are_checked(wrong: float) -> None:
     def pay(price: Price) -> None:
         """Pay."""
