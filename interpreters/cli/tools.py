@@ -128,7 +128,7 @@ def _listed(option: str, name: str, found: Any, root: Path) -> tuple[AnyTool, ..
         listed = called(option, name, tuple, found)
     for one in listed:
         if not isinstance(one, Tool | ToolSpec) and (isinstance(one, type) or not callable(one)):
-            raise CommandError(f"{option} {name} has {_kind(one)} in it; {WANTED}")
+            raise CommandError(f"{option} {name} holds something that is {_kind(one)}; {WANTED}")
     return tuple(called(option, name, as_tools, listed, what="making tools of it"))
 
 
