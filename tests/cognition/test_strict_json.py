@@ -7,7 +7,7 @@ import json
 import pytest
 from hypothesis import given, strategies as st
 
-from cognition.strict_json import DECODER, LAX_DECODER, LONGEST_NUMBER, NUMBERS
+from cognition.strict_json import DECODER, LAX_DECODER, LONGEST_NUMBER, NUMBERS, StrictDecoder
 
 DECODERS = [DECODER, LAX_DECODER, NUMBERS]
 VALUES = st.recursive(
@@ -64,3 +64,25 @@ def test_a_whole_number_has_a_longest_length(decoder: json.JSONDecoder) -> None:
         ValueError, match=f"a number of {LONGEST_NUMBER + 1} digits is longer than any that can be read"
     ):
         decoder.decode(f"[{longest}9]")
+
+
+def test_a_decoder_is_as_strict_as_it_is_made() -> None:
+    """Made here and not at import: options reach both ways of reading, that of short texts and that of long ones."""
+    pairs = StrictDecoder(object_pairs_hook=tuple)
+    lax, strict = StrictDecoder(strict=False), StrictDecoder()
+    padding = " " * LONGEST_NUMBER
+    longer = "9" * (LONGEST_NUMBER + 1)
+    for before in ("", padding):
+        assert pairs.decode(before + '{"a": 1}') == (("a", 1),)
+        assert pairs.decode(before + '[{"a": 1}]') == [(("a", 1),)]
+        assert lax.decode(before + '"a\nb"') == "a\nb"
+        assert strict.raw_decode(before + "[1] rest", len(before)) == ([1], len(before) + 3)
+        for wrong in ("NaN", "1e999", '"a\nb"', f'{{"a": {longer}}}', f"[{longer}]"):
+            with pytest.raises(ValueError, match=r"no JSON number|larger than any|control character|longer than any"):
+                strict.decode(before + wrong)
+    assert strict.raw_decode("[1] rest") == ([1], 3)
+
+
+def test_of_a_number_that_is_too_large_its_beginning_is_told() -> None:
+    with pytest.raises(ValueError, match=f"^the number 1{'0' * 39} is larger than any that can be read$"):
+        NUMBERS.decode(f"1{'0' * 60}e999")
