@@ -19,6 +19,7 @@ from interpreters.cli.arguments import version as own_version
 from interpreters.cli.pieces import Style
 from interpreters.cli.probe import Finding, probe
 from interpreters.cli.terminal import StatusLine
+from interpreters.toolbox.shell.sandbox import shell_report
 from runtime.files import state_directory
 from runtime.models.specs import PACKAGES, BackendName, installed
 
@@ -190,6 +191,9 @@ class Report:
     hub_cache: Place
     state: Place
     install: tuple[InstallLine, ...]
+    shell: str = ""
+    """What runs the commands of the tool ``Bash``, and whether it can be confined."""
+    shell_found: bool = False
 
     @property
     def healthy(self) -> bool:
@@ -209,6 +213,8 @@ def examine(seconds: float, status: StatusLine) -> Report:
             finding = probe(backend, seconds)
         versions = {name: found for name in DISTRIBUTIONS[backend] if (found := _version(name)) is not None}
         backends.append(BackendReport(backend, installed(backend), versions, finding))
+    status.spin("trying the shell")
+    shell_found, shell = shell_report()
     return Report(
         own_version(),
         f"{platform.python_version()} ({platform.python_implementation()})",
@@ -219,6 +225,8 @@ def examine(seconds: float, status: StatusLine) -> Report:
         place(hub_cache()),
         place(state_directory()),
         install_lines(machine),
+        shell,
+        shell_found,
     )
 
 
@@ -269,6 +277,7 @@ def report_lines(report: Report) -> Iterator[tuple[str, Style]]:
     )
     yield _place_line("models", report.hub_cache, f"; {hub}")
     yield _place_line("state", report.state, "")
+    yield f"{GOOD if report.shell_found else NEUTRAL} shell: {report.shell}", "plain"
     yield "", "plain"
     yield "Install lines for this machine:", "plain"
     for line in report.install:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import argparse
 import inspect
+import shutil
+import tempfile
+import weakref
 from collections import abc
 from collections.abc import Callable, Iterable
 from functools import partial
@@ -20,6 +23,9 @@ from interpreters.tools.shapes import UNIONS
 from interpreters.tools.tool import Tool
 
 AnyTool = Tool[..., Any]
+
+SHELL = ("Bash", "BashOutput", "KillShell")
+"""Tools that are offered where they are named, and not else: they run whatever the model writes."""
 
 NO_TOOLS = (str, bytes, bytearray, abc.Mapping, abc.Set, type)
 """What can be gone through, and is no list of tools. A set has no order, which models are told tools in."""
@@ -43,8 +49,8 @@ def choose_tools(options: argparse.Namespace) -> tuple[AnyTool, ...]:
     if options.tools is None:
         program = _program_tools(options, root)
         return _standard(root) if program is None else program
-    ours = _standard(root)
-    known = [tool.spec.name for tool in ours]
+    ours = _ours(root, options.tools)
+    known = [*(tool.spec.name for tool in ours), *(name for name in SHELL if name not in options.tools)]
     for name in options.tools:
         if ":" not in name and name not in known:
             raise CommandError(
@@ -60,8 +66,8 @@ def recorded_tools(header: Header, path: str, options: argparse.Namespace, root:
         CommandError: it was recorded with tools that nobody has named.
     """
     named = {tool.spec.name: tool for tool in own_tools(options, root)}
-    ours = {tool.spec.name: tool for tool in _standard(root)}
     names = [tool.name for tool in header.config.tools] if header.config is not None else list(named)
+    ours = {tool.spec.name: tool for tool in _ours(root, names)}
     foreign = [name for name in names if name not in named and name not in ours]
     if foreign:
         there = f"; of those named there are only {', '.join(named)}" if named else ""
@@ -89,6 +95,19 @@ def _standard(root: Path) -> tuple[AnyTool, ...]:
     from interpreters import toolbox
 
     return tuple(toolbox.standard_tools(root))
+
+
+def _ours(root: Path, names: Iterable[str]) -> tuple[AnyTool, ...]:
+    """The tools of cogstep that may be meant by these names: those of the shell only where one of them is named."""
+    shell = [name for name in SHELL if name in names]
+    if not shell:
+        return _standard(root)
+    from interpreters import toolbox
+
+    folder = tempfile.mkdtemp(prefix="cogstep-outputs-")
+    made = [tool for tool in toolbox.shell_tools(root, output_folder=folder) if tool.spec.name in shell]
+    weakref.finalize(made[0], shutil.rmtree, folder, ignore_errors=True)  # with the session, or with the program
+    return (*_standard(root), *made)
 
 
 def _unlike(tools: Iterable[AnyTool]) -> tuple[AnyTool, ...]:

@@ -7,14 +7,16 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from interpreters.toolbox.arithmetic import evaluate
 from interpreters.toolbox.files import Workspace
 from interpreters.toolbox.grep import grep_files
-from interpreters.toolbox.shell.tools import ShellTools as ShellTools, shell_tools as shell_tools
 from interpreters.tools.context import ToolContext
 from interpreters.tools.tool import Tool, tool
+
+if TYPE_CHECKING:
+    from interpreters.toolbox.shell.tools import ShellTools as ShellTools, shell_tools as shell_tools
 
 
 def standard_tools(
@@ -53,3 +55,12 @@ def standard_tools(
         return grep_files(files, pattern, path, context)
 
     return (calculate, current_time, read, glob, grep)
+
+
+def __getattr__(name: str) -> Any:
+    """The tools of a shell with what they are made of, which who doesn't ask for them need not load."""
+    if name not in ("ShellTools", "shell_tools"):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from interpreters.toolbox.shell import tools
+
+    return getattr(tools, name)

@@ -44,7 +44,7 @@ class Job:
     def read(self) -> str:
         """What it has printed since the last time, and how it stands."""
         over = self.ended.is_set()  # asked first: what comes after this is for the next time
-        return told(self.command, self.command.output.take(last=over))
+        return told(self.command, *self.command.output.take(last=over))
 
 
 class Jobs:
@@ -108,7 +108,7 @@ class Jobs:
             job.wait(2 * LATE)
 
 
-def told(command: Command, text: str) -> str:
-    """What was printed with what became of the command behind it, on a line of its own."""
+def told(command: Command, text: str, note: str) -> str:
+    """What was printed with what became of the command behind it, on a line of its own, and a note on the output."""
     gap = "" if not text or text.endswith("\n") else "\n"
-    return f"{text}{gap}{command.report()}"
+    return f"{text}{gap}{command.report(note)}"

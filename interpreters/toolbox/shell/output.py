@@ -110,8 +110,10 @@ class Output:
             self._file = OutputFile(self._folder)
             self._file.write(bytes(self._head + self._tail))
 
-    def take(self, *, last: bool) -> str:
-        """What has come since the last time, at most so much as is shown.
+    def take(self, *, last: bool) -> tuple[str, str]:
+        """What has come since the last time, at most so much as is shown; and where the rest is, if there is one.
+
+        The two are apart, since whoever shortens the text once more may keep its end, and will hardly keep its middle.
 
         Args:
             last: nothing comes any more. Else the beginning of a character whose end is missing waits for the rest.
@@ -127,13 +129,13 @@ class Output:
                 text = decoded(head + tail)
                 whole = visible(text)
                 if len(whole) <= self._shown:
-                    return whole
+                    return whole, ""
                 first, end = text, text
                 if self._file is None and self.total == came:
                     self._begin_file_of(head + tail)
             else:
                 first, end = decoded(head), decoded(tail)
-            return self._cut(first, end, came)
+            return self._cut(first, end, came), self._where()
 
     def _begin_file_of(self, data: bytes) -> None:
         if self._folder is not None:
@@ -144,16 +146,13 @@ class Output:
         start = fitting(first, self._shown // 2)
         stop = fitting(end, self._shown - self._shown // 2, backwards=True)
         missing = came - len(encoded(start)) - len(encoded(stop))
-        return (
-            f"{visible(start)}\n[... {missing:,} of {came:,} bytes are left out here; {self._where()} ...]\n"
-            f"{visible(stop)}"
-        )
+        return f"{visible(start)}\n[... {missing:,} of {came:,} bytes are left out here ...]\n{visible(stop)}"
 
     def _where(self) -> str:
         if self._file is None:
-            return "they are not kept: to see them, run it again with its output in a file, or filter it"
+            return "what is left out is not kept: to see it, run it again with its output in a file, or filter it"
         if not self.path:
-            return f"they are not kept: {self._file.problem}"
+            return f"what is left out is not kept: {self._file.problem}"
         partly = f", but {self._file.problem}" if self._file.problem else ""
         parts = "read parts of that, as with sed -n '1,200p' or tail -c 5000"
         return f"all of it is in the file {self.path}{partly}: {parts}"

@@ -227,14 +227,15 @@ class Command:
             self.output.close()
             raise ToolError(f"the command can't be started: {self._failed}; a long one has to be written to a file")
 
-    def report(self) -> str:
-        """How it ended, or that it runs, in brackets and on one line."""
+    def report(self, note: str = "") -> str:
+        """How it ended, or that it runs, in brackets and on one line, with the notes on it and one on its output."""
+        notes = [*self._notes, *([note] if note else [])]
         if not self._over:
-            return f"[it is still running, after {time.monotonic() - self.begun:.1f} s]"
+            return f"[{'; '.join([f'it is still running, after {time.monotonic() - self.begun:.1f} s', *notes])}]"
         parts = [f"stopped, since {self.reason}"] if self.reason else []
         if self.code is not None:
             parts.append(f"exit code {self.code}" if self.code >= 0 else f"ended by {signal_name(-self.code)}")
-        return f"[{'; '.join([', '.join([*parts, f'{self.seconds:.1f} s']), *self._notes])}]"
+        return f"[{'; '.join([', '.join([*parts, f'{self.seconds:.1f} s']), *notes])}]"
 
 
 def _start_keeper(folder: Path, writing: int) -> subprocess.Popen[bytes]:

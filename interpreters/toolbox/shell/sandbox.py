@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
+import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Literal
@@ -12,7 +14,7 @@ from attrs import frozen
 
 from cognition import ConfigError
 from cognition.shown import shown_name
-from interpreters.toolbox.shell.surroundings import USUAL_PATH, ShellProgram
+from interpreters.toolbox.shell.surroundings import USUAL_PATH, ShellProgram, shell_program
 from runtime.children import starting
 
 Choice = Literal["auto", "required", "off"]
@@ -117,3 +119,15 @@ def options(root: Path, readable: Sequence[Path] = ()) -> tuple[str, ...]:
     for folder in readable:
         found += ["--ro-bind", str(folder), str(folder)]
     return (*found, "--bind", str(root), str(root), "--chdir", str(root))
+
+
+def shell_report() -> tuple[bool, str]:
+    """Whether ``Bash`` can run here, and what is to be said of that and of the sandbox, on one line."""
+    shell = shell_program() if os.name == "posix" else None
+    if shell is None:
+        return False, "there is neither bash nor sh on the path, which the tool Bash needs"
+    with tempfile.TemporaryDirectory() as empty:
+        found = confinement("auto", Path(empty).resolve(), shell)
+    if found.confined:
+        return True, f"{shell.path}; commands can be confined by {found.words[0]}"
+    return True, f"{shell.path}; commands can't be confined: {found.why_not}"

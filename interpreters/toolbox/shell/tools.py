@@ -111,7 +111,7 @@ class Shell:
             running.run(context, limit)
             running.check_started()
             context.check()
-            text = told(running, running.output.take(last=True))
+            text = told(running, *running.output.take(last=True))
         finally:
             self._running.pop(id(running), None)
             running.output.close()

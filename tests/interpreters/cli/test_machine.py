@@ -110,7 +110,7 @@ def test_the_end_of_a_probe_is_a_finding(code: int, out: list[object], err: str,
 def report(*backends: BackendReport) -> Report:
     return Report(
         "1.0", "3.12", "Linux", H200, backends, None, Place("/hub", False, True), Place("/state", True, False),
-        install_lines(H200),
+        install_lines(H200), "/bin/bash; commands can be confined by /usr/bin/bwrap", True,
     )  # fmt: skip
 
 
@@ -127,6 +127,7 @@ def test_a_report_says_what_works_and_what_to_do() -> None:
     assert texts[3] == "· GPU: NVIDIA H200, driver for CUDA up to 12.8"
     assert texts[4] == "· models: /hub (not there yet); pip install 'cogstep[hub]' to use hf: models"
     assert lines[5] == ("✗ state: /state can't be written; see to its permissions", "error")
+    assert texts[6] == "✓ shell: /bin/bash; commands can be confined by /usr/bin/bwrap"
     assert not any("no backend works" in text for text in texts)
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -205,6 +207,8 @@ OFFERS = {
     "my_tools:generate": "price order",
     "my_tools:Shop.tools": "price",
     "interpreters.toolbox:standard_tools": "calculate current_time Read Glob Grep",
+    "interpreters.toolbox:shell_tools": "Bash BashOutput KillShell",
+    "KillShell,Bash,calculate": "calculate Bash KillShell",
     "my_tools:TOOLS,my_tools:price": "price order",
     "Read,my_tools:TOOLS,calculate": "calculate Read price order",
 }
@@ -220,6 +224,31 @@ def test_what_a_name_stands_for_is_offered(name: str, here: Cogstep, my_tools: P
     done = here("run", "Hi", "--tools", name, replies=[offered])
 
     assert (done.returncode, done.stdout, done.stderr) == (0, f"{OFFERS[name] or 'none'}\n", "")
+
+
+def test_a_command_runs_where_it_is_approved_and_its_session_is_taken_up(here: Cogstep, tmp_path: Path) -> None:
+    """What is too long is in a file while the session lasts, and the model is told which. Replays run nothing."""
+
+    def where(request: object) -> str:
+        (message,) = request.messages[-1:]  # type: ignore[attr-defined]  # a ModelRequest
+        (path,) = re.findall(r"all of it is in the file (\S+): read", message.content)
+        return f"{Path(path).stat().st_size} {path}"
+
+    bash = call("Bash", command="seq 20000 > all; cat all; touch ran", timeout=60)
+
+    here("run", "Hi", "--tools", "Bash", replies=[bash, "done"])
+    assert not (tmp_path / "ran").exists()
+
+    options = ("--approve", "all", "--tools", "Bash", "--record", "s.jsonl")
+    done = here("run", "Hi", *options, replies=[bash, where])
+    size, _, path = done.stdout.strip().partition(" ")
+    assert (done.returncode, size) == (0, "108894"), done.stderr
+    gc.collect()
+    assert not Path(path).parent.exists()
+    (tmp_path / "ran").unlink()
+    assert here("replay", "s.jsonl").returncode == 0
+    assert here("resume", "s.jsonl", "More?", replies=["no"]).returncode == 0
+    assert not (tmp_path / "ran").exists()
 
 
 def test_several_options_add_up(here: Cogstep, my_tools: Path) -> None:

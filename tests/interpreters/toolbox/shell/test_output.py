@@ -26,13 +26,13 @@ def test_what_is_shown_is_bounded_and_steers_nothing(printed: list[bytes], shown
     for piece in printed:
         output.add(piece)
 
-    text = output.take(last=True)
+    text, where = output.take(last=True)
 
     assert CONTROL.search(text) is None
-    marker = re.search(r"\n\[\.\.\. [0-9,]+ of [0-9,]+ bytes are left out here; .* \.\.\.\]\n", text)
+    marker = re.search(r"\n\[\.\.\. [0-9,]+ of [0-9,]+ bytes are left out here \.\.\.\]\n", text)
     assert len(text) - (0 if marker is None else len(marker[0])) <= shown
     whole = visible(b"".join(printed).decode("utf-8", "surrogateescape"))
-    assert (marker is None) == (len(whole) <= shown)
+    assert (marker is None) == (len(whole) <= shown) == (where == "")
     assert marker is not None or text == whole
 
 
@@ -45,7 +45,7 @@ def test_pieces_that_are_taken_join_to_the_whole(text: str, cuts: list[int]) -> 
     for start, end in pairwise(ends):
         output.add(data[start:end])
         ticker.add(data[start:end])
-        taken += output.take(last=end == len(data))
+        taken += output.take(last=end == len(data))[0]
         told += ticker.take(last=end == len(data))
 
     assert not re.search(r"\\x[89a-f]", taken) or re.search("[\x80-\xff]", text)
@@ -80,14 +80,15 @@ def test_both_ends_are_shown_and_the_rest_is_counted(tmp_path: Path) -> None:
         output.add(data[start : start + 999])
     output.close()
 
-    head, marker, tail = re.split(r"\n(\[\.\.\..*\.\.\.\])\n", output.take(last=True))
+    text, where = output.take(last=True)
+    head, marker, tail = re.split(r"\n(\[\.\.\..*\.\.\.\])\n", text)
 
     missing = int(re.search(r"\d+,\d+", marker)[0].replace(",", ""))  # type: ignore[index]
     assert data.decode().startswith(head)
     assert data.decode().endswith(tail)
     assert len(head) + missing + len(tail) == len(data) == output.total
     assert Path(output.path).read_bytes() == data
-    assert output.path in marker
+    assert where.startswith(f"all of it is in the file {output.path}: read parts")
 
 
 def test_a_short_output_makes_no_file_and_one_that_needs_many_escapes_does(tmp_path: Path) -> None:
@@ -96,7 +97,7 @@ def test_a_short_output_makes_no_file_and_one_that_needs_many_escapes_does(tmp_p
     output.add(b"\x01" * 100)
     assert list(tmp_path.iterdir()) == []
 
-    assert "76 of 100 bytes are left out" in output.take(last=True)
+    assert "76 of 100 bytes are left out" in output.take(last=True)[0]
     output.close()
     assert Path(output.path).read_bytes() == b"\x01" * 100
 
@@ -117,7 +118,7 @@ def test_a_file_is_its_owner_s_and_stops_at_its_limit(tmp_path: Path) -> None:
 def test_a_file_that_can_not_be_made_or_written_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lost = Output(100, tmp_path / "gone")
     lost.add(b"x" * 1000)
-    assert "they are not kept: its file can't be made: No such file or directory" in lost.take(last=True)
+    assert "what is left out is not kept: its file can't be made: No such file or directory" in lost.take(last=True)[1]
     lost.close()
 
     full = Output(100, tmp_path)
@@ -128,9 +129,9 @@ def test_a_file_that_can_not_be_made_or_written_is_told(tmp_path: Path, monkeypa
 
     monkeypatch.setattr("interpreters.toolbox.shell.output.os.write", write)
     full.add(b"x" * 1000)
-    text = full.take(last=True)
+    _, where = full.take(last=True)
     full.close()
-    assert f"all of it is in the file {full.path}, but the file holds only its beginning: No space left" in text
+    assert f"all of it is in the file {full.path}, but the file holds only its beginning: No space left" in where
 
 
 @given(text=st.text(max_size=60), room=st.integers(0, 40))

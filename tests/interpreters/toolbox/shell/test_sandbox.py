@@ -102,6 +102,18 @@ def test_the_directory_that_holds_all_is_none_to_confine_to(programs: Path, tmp_
         shell_tools("/", sandbox="required")
 
 
+def test_the_doctor_s_line(programs: Path, tmp_path: Path) -> None:
+    assert sandbox.shell_report() == (
+        True, f"{programs}/sh; commands can't be confined: there is no bwrap on the path"
+    )  # fmt: skip
+    put(programs, FAKE.format(told=tmp_path / "told"))
+    assert sandbox.shell_report() == (True, f"{programs}/sh; commands can be confined by {programs}/bwrap")
+    (programs / "sh").unlink()
+    assert sandbox.shell_report() == (
+        False, "there is neither bash nor sh on the path, which the tool Bash needs"
+    )  # fmt: skip
+
+
 def _works() -> bool:
     if sys.platform != "linux" or shutil.which("bwrap") is None:
         return False
