@@ -173,7 +173,8 @@ def _tool_called(view: View, effect: events.CallTool) -> Rendered:
 
 
 def _tool_progress(view: View, progress: events.ToolProgress) -> Rendered:
-    return aside(view, f"  {shown_name(progress.call.name)}: {progress.text}", "dim")
+    newest = progress.text.strip().rpartition("\n")[2]  # of a command's output, which is told as it is printed
+    return aside(view, f"  {shown_name(progress.call.name)}: {newest}", "dim")
 
 
 RESULT_STYLES: dict[ResultStatus, tuple[str, Style]] = {

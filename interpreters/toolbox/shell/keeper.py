@@ -138,7 +138,7 @@ class Keeper:
         if self._shell_ended and not self._asked and self._linger_until is not None:
             if now < self._linger_until:
                 return self._linger_until if LINUX else now + LOOK
-            _say({"left": [process.label for process in below(os.getpid())][:NAMED]})
+            _say({"left": _labels()})
             self._ask()
         if self._force_at is None:
             return None
@@ -147,7 +147,7 @@ class Keeper:
         if self._give_up_at is None:
             self._give_up_at = now + STUBBORN_SECONDS
         if now > self._give_up_at:
-            _say({"survived": [process.label for process in below(os.getpid())][:NAMED], "over": True})
+            _say({"survived": _labels(), "over": True})
             os._exit(0)
         self._kill()
         return now + LOOK
@@ -238,6 +238,12 @@ def below(ancestor: int) -> list[Process]:
     for process in found:  # it grows meanwhile
         found += children.get(process.number, ())
     return found
+
+
+def _labels() -> list[str]:
+    """What is left, by name; of many only some, and how many more there are."""
+    names = [process.label for process in below(os.getpid())] or ["of no known name"]  # it was replaced meanwhile
+    return names if len(names) <= NAMED else [*names[:NAMED], f"and {len(names) - NAMED} more"]
 
 
 def _process(number: int) -> "Process | None":

@@ -190,6 +190,10 @@ def test_a_runtime_that_does_not_stream_shows_its_answer_too() -> None:
             '→ calculate(expression="17 * 23")\n  calculate: half\n← calculate(expression="17 * 23"): 391\n',
         ),
         (
+            [called(CALL), happened(events.ToolProgress(EFFECTS[CALL.id], CALL, "one\ntwo\n"))],
+            '→ calculate(expression="17 * 23")\n  calculate: two\n',
+        ),
+        (
             [happened(events.CallMalformed(0, MalformedToolCall('{"name":', "it ends too early")))],
             '✗ the model wrote a call that can\'t be read (it ends too early): {"name":\n',
         ),
