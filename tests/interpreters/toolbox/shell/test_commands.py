@@ -21,7 +21,9 @@ import pytest
 from cognition import ConfigError
 from interpreters import Agent, AsyncAgent, ToolContext, ToolError, fakes
 from interpreters.toolbox import ShellTools, shell_tools
-from interpreters.toolbox.shell import running
+from interpreters.toolbox.shell import keeper, running
+from interpreters.toolbox.shell.output import Output
+from interpreters.toolbox.shell.running import Command
 from interpreters.tools.context import ToolCancelled
 
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason="found by /proc, which only Linux has")
@@ -372,6 +374,120 @@ def test_a_keeper_is_also_started_where_our_modules_are_no_files(
     sleep = unique_sleep()
 
     assert box(f"echo x; {sleep} & true").startswith("x\n[exit code 0, ")
+    assert not left(sleep)
+
+
+# ------------------------------------------------------------------------------------------------ other systems, races
+
+
+@pytest.fixture
+def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The keeper as it is on a system that knows neither ``/proc`` nor who takes orphans."""
+    source = Path(keeper.__file__).read_text("utf-8")
+    assert source.count('sys.platform == "linux"') == 1
+    other = tmp_path / "keeper.py"
+    other.write_text(source.replace('sys.platform == "linux"', "False"), "utf-8")
+    monkeypatch.setattr(running, "KEEPER", other)
+    monkeypatch.setattr(keeper, "LINUX", False)
+
+
+@pytest.mark.slow
+def test_elsewhere_the_group_is_ended(box: Box, elsewhere: None, soon_killed: None) -> None:
+    """What has not left the command's group: children, also those without a parent, that ignore SIGTERM."""
+    sleep = unique_sleep()
+
+    told = box(f"({sleep} &); trap '' TERM; {sleep} & echo done")
+
+    assert told.startswith("done\n[exit code 0, ")
+    assert "what it left running was ended: of no known name" in told
+    assert not left(sleep)
+    assert box("echo x").startswith("x\n[exit code 0, ")
+
+
+def test_elsewhere_a_time_limit_holds(box: Box, elsewhere: None, late: None, patient: None) -> None:
+    sleep = unique_sleep()
+
+    assert "ended by SIGTERM" in box(f"touch ready; {sleep}", timeout=500)
+    assert not left(sleep)
+
+
+def test_elsewhere_the_group_of_a_killed_keeper_is_ended(box: Box, elsewhere: None) -> None:
+    sleep = unique_sleep()
+
+    told = box(f"echo before; kill -9 $PPID; {sleep}")
+
+    assert "the process that kept it was killed" in told
+    until(lambda: not left(sleep))
+
+
+@LINUX
+def test_a_signal_reaches_only_the_process_that_was_found() -> None:
+    """Not who has its number by now."""
+    with subprocess.Popen(["sleep", "1000"]) as process:
+        (found,) = (one for one in keeper.processes() if one.number == process.pid)
+        assert found.label == f"sleep ({process.pid})"
+        keeper.Process(found.number, found.parent, found.session, "0", found.name).send(signal.SIGKILL)
+        found.send(0)
+        assert process.poll() is None
+        found.send(signal.SIGKILL)
+        assert process.wait() == -signal.SIGKILL
+    found.send(signal.SIGKILL)
+
+
+def test_what_can_not_be_ended_is_told(box: Box, tmp_path: Path) -> None:
+    """Said by a keeper of ours in place of the real one: another user's process is needed for it else."""
+    command = Command(["/bin/sh", "-c", "true"], {}, tmp_path, Output(100, None))
+    command._hear(b'{"survived": ["sudo (7)", "ev\\u001bil (8)"]}\n')
+    command.run(None, None)
+
+    assert command.over
+    assert command.report().endswith(r"; these processes can't be ended: sudo (7), ev\x1bil (8)]")
+    command.end("too late")
+    assert not command.step(0)
+    assert "too late" not in command.report()
+
+
+def test_an_interrupt_while_it_starts_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither a process nor a descriptor."""
+    sleep, real = unique_sleep(), Command._send
+
+    def interrupted(self: Command, data: bytes) -> None:
+        real(self, data)
+        if len(data) > 1:
+            raise KeyboardInterrupt
+
+    def not_started(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    before = os.listdir("/dev/fd")
+    with monkeypatch.context() as patched, shell_tools(tmp_path, sandbox="off") as tools:
+        patched.setattr(Command, "_send", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            tools[0].call({"command": sleep}, ToolContext(None))
+        patched.setattr(running, "_start_keeper", not_started)
+        with pytest.raises(KeyboardInterrupt):
+            tools[0].call({"command": sleep}, ToolContext(None))
+
+    assert not left(sleep)
+    assert len(os.listdir("/dev/fd")) == len(before)
+
+
+@pytest.mark.parametrize("background", [False, True])
+def test_a_command_that_begins_while_the_shell_closes_is_ended(
+    box: Box, monkeypatch: pytest.MonkeyPatch, background: bool
+) -> None:
+    sleep, begin = unique_sleep(), Command.__init__
+
+    def closing(self: Command, *arguments: Any) -> None:
+        begin(self, *arguments)
+        box.tools.close()
+
+    monkeypatch.setattr(Command, "__init__", closing)
+    told = box(sleep, run_in_background=background)
+
+    if background:
+        told = box.call("BashOutput", id="shell-1", wait=60)
+    assert "since the shell was closed" in told
     assert not left(sleep)
 
 
