@@ -231,11 +231,11 @@ class Command:
         """How it ended, or that it runs, in brackets and on one line, with the notes on it and one on its output."""
         notes = [*self._notes, *([note] if note else [])]
         if not self._over:
-            return f"[{'; '.join([f'it is still running, after {time.monotonic() - self.begun:.1f} s', *notes])}]"
+            return f"[{'; '.join([f'it is still running, after {time.monotonic() - self.begun:.0f} s', *notes])}]"
         parts = [f"stopped, since {self.reason}"] if self.reason else []
         if self.code is not None:
             parts.append(f"exit code {self.code}" if self.code >= 0 else f"ended by {signal_name(-self.code)}")
-        return f"[{'; '.join([', '.join([*parts, f'{self.seconds:.1f} s']), *notes])}]"
+        return f"[{'; '.join([', '.join([*parts, _told(self.seconds)]), *notes])}]"
 
 
 def _start_keeper(folder: Path, writing: int) -> subprocess.Popen[bytes]:
@@ -268,6 +268,11 @@ def _tell(context: ToolContext[Any], text: str) -> None:
 
 def _names(names: Sequence[str]) -> str:
     return ", ".join(map(shown_name, names))
+
+
+def _told(seconds: float) -> str:
+    """A duration. What is short is told alike each time, so that the same results are the same in their text too."""
+    return "under 1 s" if seconds < 1 else f"{seconds:.1f} s"
 
 
 def signal_name(number: int) -> str:

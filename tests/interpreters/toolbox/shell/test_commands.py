@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import os
+import re
 import signal
 import stat
 import subprocess
@@ -114,8 +115,19 @@ def soon_killed(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_command_tells_what_it_printed_in_its_order_and_how_it_ended(box: Box) -> None:
     told = box("echo one; echo two >&2; echo three; exit 3")
 
-    assert told.startswith("one\ntwo\nthree\n[exit code 3, ")
-    assert told.endswith(" s]")
+    assert re.fullmatch(r"one\ntwo\nthree\n\[exit code 3, (under 1|\d+\.\d) s\]", told)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "told"), [(0.0, "under 1 s"), (0.99, "under 1 s"), (1.0, "1.0 s"), (75.25, "75.2 s")]
+)
+def test_what_is_short_is_told_alike_each_time(tmp_path: Path, seconds: float, told: str) -> None:
+    """A rehearsal compares results, and a model that repeats itself is to be seen to."""
+    command = Command(["/bin/sh", "-c", "exit 2"], {}, tmp_path, Output(100, None))
+    command.run(None, None)
+    command.seconds = seconds
+
+    assert command.report() == f"[exit code 2, {told}]"
 
 
 @pytest.mark.parametrize(
