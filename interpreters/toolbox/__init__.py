@@ -1,5 +1,5 @@
 """Tools that come with cogstep: ``standard_tools`` read and compute, change nothing, and stay inside one directory;
-``shell_tools`` run commands.
+``shell_tools`` run commands, ``file_tools`` change files.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from interpreters.tools.context import ToolContext
 from interpreters.tools.tool import Tool, tool
 
 if TYPE_CHECKING:
+    from interpreters.toolbox.changing_tools import file_tools as file_tools
     from interpreters.toolbox.shell.tools import ShellTools as ShellTools, shell_tools as shell_tools
 
 
@@ -58,7 +59,11 @@ def standard_tools(
 
 
 def __getattr__(name: str) -> Any:
-    """The tools of a shell with what they are made of, which who doesn't ask for them need not load."""
+    """The tools of a shell and those that change files, with what they are made of: it is loaded when asked for."""
+    if name == "file_tools":
+        from interpreters.toolbox.changing_tools import file_tools
+
+        return file_tools
     if name not in ("ShellTools", "shell_tools"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from interpreters.toolbox.shell import tools

@@ -54,9 +54,9 @@ class Workspace:
             ToolError: it lies outside, or can't be followed.
             MissingError: there is nothing.
         """
-        with _reported(path), self.wall.at(path) as place:
+        with reported(path), self.wall.at(path) as place:
             if place.about is None:
-                raise MissingError(f"no such file: {path}{_meant(path, place)}")
+                raise MissingError(f"no such file: {path}{meant(path, place)}")
             yield place
 
     def read(self, path: str) -> str:
@@ -65,7 +65,7 @@ class Workspace:
         Raises:
             ToolError: there is none, it is no text, or it can't be read; says which.
         """
-        with _reported(path), open(self._opened(path), "rb") as file:
+        with reported(path), open(self._opened(path), "rb") as file:
             about = os.fstat(file.fileno())
             if not stat.S_ISREG(about.st_mode):
                 raise ToolError(f"not a text file: {path}")
@@ -221,7 +221,7 @@ class Walk:
 
 
 @contextmanager
-def _reported(path: str) -> Iterator[None]:
+def reported(path: str) -> Iterator[None]:
     """What can't be followed or read is told to the model by the path it gave."""
     try:
         yield
@@ -244,7 +244,7 @@ def listed(path: str) -> str:
     return shown_json(json.dumps(path, ensure_ascii=False))
 
 
-def _meant(path: str, place: Place) -> str:
+def meant(path: str, place: Place) -> str:
     """What may have been meant by a path that leads nowhere."""
     try:
         with closing(os.open(".", SCANNED | os.O_CLOEXEC, dir_fd=place.directory)) as folder:

@@ -1,0 +1,433 @@
+"""Files are replaced, made and deleted together: all of them or none, whatever fails and whenever the process dies.
+
+Each new content is written to a file of its own beside the one whose place it takes, forced to the disk, and exchanged
+with it. What comes out of the place is looked at then: if it is not what was read before, because somebody has changed
+it or put a link there, all is put back. What was in a place is kept under a second name until everything is done.
+
+Before anything else a note is written into the root that says what is about to happen, and this process holds a lock on
+it. A note without a lock is of a process that has died; whoever changes something next puts back what it left half
+done. So what a kill leaves behind lasts until then: some files new and others old, and files named ``.cogstep-*``.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import hashlib
+import json
+import os
+import re
+import secrets
+import stat
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from typing import Any
+
+from attrs import frozen
+
+from interpreters.toolbox.search import open_directory
+from interpreters.toolbox.swapping import exchange
+from runtime.files import closing
+
+OURS = ".cogstep-"
+"""What the names of our own files begin with. No tool writes such a file."""
+NOTE = re.compile(r"\.cogstep-[0-9a-f]{16}\.note")
+LONGEST_NOTE = 10_000_000
+DONE = b"done\n"
+TRIES = 16
+"""How often a note is made that others delete at once."""
+
+GONE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG})
+READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+
+
+class ChangedError(Exception):
+    """A file is not what it was when it was read.
+
+    Attributes:
+        path: of the file, from the root on.
+    """
+
+    def __init__(self, path: str) -> None:
+        super().__init__(path)
+        self.path = path
+
+
+@frozen
+class Before:
+    """A file as it was read."""
+
+    digest: str
+    about: os.stat_result
+
+
+@frozen
+class Step:
+    """What is to happen to one file.
+
+    Attributes:
+        parts: its path from the root on, without links.
+        before: what is there; None for a file that is made.
+        after: what is to be there; None for a file that is deleted.
+        mode: of permissions; None to keep those that it has, or to take the usual ones.
+    """
+
+    parts: tuple[str, ...]
+    before: Before | None
+    after: bytes | None
+    mode: int | None = None
+
+    @property
+    def path(self) -> str:
+        return "/".join(self.parts)
+
+
+def digest_of(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+class Changes:
+    """Changes to the files of one directory.
+
+    Args:
+        root: an absolute path without links.
+    """
+
+    def __init__(self, root: str) -> None:
+        self._root = root
+
+    def make(self, steps: Sequence[Step], *, folders: Sequence[tuple[str, ...]] = ()) -> None:
+        """Take all steps; where one can't be taken, none is.
+
+        Args:
+            steps: no two of them about one file.
+            folders: that are left empty by them and are to go, those within others first.
+
+        Raises:
+            ChangedError: something else is there by now than what was read.
+            OSError: it can't be written.
+        """
+        self.settle()
+        with closing(open_directory(self._root)) as root:
+            token = secrets.token_hex(8)
+            plan = self._plan(token, steps)
+            with _note(root, f"{OURS}{token}.note") as note:
+                _write_all(note, json.dumps(plan).encode() + b"\n")
+                if len(steps) > 1:  # one step alone is taken or not, and needs no note for that
+                    os.fsync(note)
+                    _force(root)
+                try:
+                    self._take(steps, plan)
+                    _write_all(note, DONE)
+                    if len(steps) > 1:
+                        os.fsync(note)
+                except BaseException:
+                    self._put_back(plan)
+                    _unlink(f"{OURS}{token}.note", root)
+                    raise
+                self._tidy(plan)
+                _unlink(f"{OURS}{token}.note", root)
+            for parts in folders:
+                with suppress(OSError), self._folder(parts[:-1]) as folder:
+                    os.rmdir(parts[-1], dir_fd=folder)
+
+    def settle(self) -> None:
+        """Put back what processes that have died left half done.
+
+        Raises:
+            OSError: it can't be.
+        """
+        with closing(open_directory(self._root)) as root:
+            with closing(os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=root)) as listed:
+                names = [name for name in os.listdir(listed) if NOTE.fullmatch(name)]
+            for name in names:
+                named = _about(root, name)
+                if named is None or not stat.S_ISREG(named.st_mode):
+                    continue
+                with suppress(FileNotFoundError), closing(os.open(name, READ, dir_fd=root)) as note:
+                    about = os.fstat(note)
+                    if not stat.S_ISREG(about.st_mode) or about.st_uid != os.geteuid() or about.st_mode & 0o077:
+                        continue  # nobody's note: ours are nobody else's business
+                    try:
+                        fcntl.flock(note, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    except BlockingIOError:  # it is being worked on
+                        continue
+                    try:
+                        if os.fstat(note).st_nlink:  # else somebody was faster
+                            self._settle(name, _read_all(note, LONGEST_NOTE))
+                            _unlink(name, root)
+                    finally:
+                        fcntl.flock(note, fcntl.LOCK_UN)
+
+    def _settle(self, name: str, note: bytes) -> None:
+        text, end, rest = note.partition(b"\n")
+        if not end:  # killed while it wrote the note, before anything else
+            return
+        plan = _plan_in(text)
+        if plan is None or f"{OURS}{plan['token']}.note" != name:  # none of ours
+            return
+        if rest == DONE:
+            self._tidy(plan)
+        else:
+            self._put_back(plan)
+
+    def _plan(self, token: str, steps: Sequence[Step]) -> dict[str, Any]:
+        missing: dict[tuple[str, ...], None] = {}
+        for step in steps:
+            for depth in range(1, len(step.parts) if step.after is not None else 0):
+                try:
+                    with self._folder(step.parts[:depth]):
+                        pass
+                except FileNotFoundError:
+                    missing[step.parts[:depth]] = None
+        return {
+            "token": token,
+            "folders": [list(parts) for parts in missing],
+            "steps": [
+                {
+                    "folder": list(step.parts[:-1]),
+                    "name": step.parts[-1],
+                    "old": step.before and step.before.digest,
+                    "new": None if step.after is None else digest_of(step.after),
+                }
+                for step in steps
+            ],
+        }
+
+    @contextmanager
+    def _folder(self, parts: Sequence[str]) -> Iterator[int]:
+        """A folder below the root, to which no link leads."""
+        with closing(open_directory("/".join([self._root, *parts]))) as folder:
+            yield folder
+
+    # ------------------------------------------------------------------------------------------------- taking steps
+
+    def _take(self, steps: Sequence[Step], plan: dict[str, Any]) -> None:
+        for parts in plan["folders"]:
+            with self._folder(parts[:-1]) as folder, suppress(FileExistsError):
+                os.mkdir(parts[-1], dir_fd=folder)
+        with ExitStack() as held:
+            folders = [held.enter_context(self._folder(step.parts[:-1])) for step in steps]
+            names = [_names(plan["token"], index) for index in range(len(steps))]
+            for step, folder, (new, _) in zip(steps, folders, names, strict=True):
+                if step.after is not None:
+                    _write(step, step.after, folder, new)
+            order = sorted(range(len(steps)), key=lambda index: steps[index].after is not None)
+            for index in order:  # deletions first, since a name may differ from a new one by its capitals only
+                try:
+                    _taken(steps[index], folders[index], *names[index])
+                except OSError as error:
+                    if error.errno in (errno.ENOENT, errno.EEXIST):
+                        raise ChangedError(steps[index].path) from error
+                    raise
+            for folder in folders:
+                _force(folder)
+
+    def _put_back(self, plan: dict[str, Any]) -> None:
+        """Undo what has been done of a plan, which may be anything from nothing to all of it."""
+        for index, step in reversed(list(enumerate(plan["steps"]))):
+            with self._while_there(step["folder"]) as folder:
+                if folder is not None:
+                    new, old = _names(plan["token"], index)
+                    _undone(step, folder, new, old)
+                    _force(folder)
+        for parts in reversed(plan["folders"]):
+            with self._while_there(parts[:-1]) as folder:
+                if folder is not None:
+                    with suppress(OSError):  # it is not empty, so somebody uses it, or was never made
+                        os.rmdir(parts[-1], dir_fd=folder)
+
+    def _tidy(self, plan: dict[str, Any]) -> None:
+        """Delete what was kept to be put back."""
+        for index, step in enumerate(plan["steps"]):
+            with self._while_there(step["folder"]) as folder:
+                if folder is not None:
+                    for name in _names(plan["token"], index):
+                        _unlink(name, folder)
+
+    @contextmanager
+    def _while_there(self, parts: Sequence[str]) -> Iterator[int | None]:
+        """A folder; None if it has gone."""
+        try:
+            folder = open_directory("/".join([self._root, *parts]))
+        except OSError as error:
+            if error.errno not in GONE:
+                raise
+            yield None
+            return
+        with closing(folder):
+            yield folder
+
+
+def _names(token: str, index: int) -> tuple[str, str]:
+    """What a new file is called until it has its place, and what an old one is called when it has lost it."""
+    return f"{OURS}{token}-{index}.new", f"{OURS}{token}-{index}.old"
+
+
+def _write(step: Step, content: bytes, folder: int, name: str) -> None:
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    usual = 0o600 if step.before is not None else 0o666 if step.mode is None else step.mode
+    with open(os.open(name, flags, usual, dir_fd=folder), "wb") as file:
+        file.write(content)
+        file.flush()
+        if step.before is not None:
+            _as_before(file.fileno(), step.before.about, step.mode)
+        os.fsync(file.fileno())
+
+
+def _as_before(descriptor: int, before: os.stat_result, mode: int | None) -> None:
+    """Give a file the owner and the mode of the one whose place it takes. First the owner, which resets some modes."""
+    now = os.fstat(descriptor)
+    if (now.st_uid, now.st_gid) != (before.st_uid, before.st_gid):
+        os.fchown(descriptor, before.st_uid, before.st_gid)
+    os.fchmod(descriptor, stat.S_IMODE(before.st_mode) if mode is None else mode)
+
+
+def _taken(step: Step, folder: int, new: str, old: str) -> None:
+    """Take one step, of which both names are free or our own."""
+    name = step.parts[-1]
+    if step.before is None:
+        os.link(new, name, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=False)  # refuses one that is there
+    elif step.after is None:
+        os.rename(name, old, src_dir_fd=folder, dst_dir_fd=folder)
+        if not _is(step.before, folder, old):
+            _return(folder, old, name)
+            raise ChangedError(step.path)
+    elif exchange(folder, new, name):
+        if not _is(step.before, folder, new):
+            exchange(folder, new, name)
+            raise ChangedError(step.path)
+    else:
+        os.link(name, old, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=False)
+        if not _is(step.before, folder, old):
+            raise ChangedError(step.path)
+        os.rename(new, name, src_dir_fd=folder, dst_dir_fd=folder)
+
+
+def _is(before: Before, folder: int, name: str) -> bool:
+    """Whether a file is the one that was read, and holds what it held then."""
+    about = _about(folder, name)
+    return (
+        about is not None
+        and (about.st_dev, about.st_ino) == (before.about.st_dev, before.about.st_ino)
+        and _digest(folder, name) == before.digest
+    )
+
+
+def _undone(step: dict[str, Any], folder: int, new: str, old: str) -> None:
+    """Undo one step, if it was taken."""
+    name = step["name"]
+    if step["old"] is None:
+        made, there = _about(folder, new), _about(folder, name)
+        if made is not None and there is not None and os.path.samestat(made, there):
+            _unlink(name, folder)
+    elif step["new"] is None:
+        if _about(folder, old) is not None:
+            _return(folder, old, name)
+        return
+    elif _digest(folder, name) == step["new"]:  # else it was not taken, or somebody has put another one there since
+        for kept in (new, old):
+            if _about(folder, kept) is not None and _digest(folder, kept) != step["new"]:
+                if not exchange(folder, kept, name):
+                    os.rename(kept, name, src_dir_fd=folder, dst_dir_fd=folder)
+                break
+    for kept in (new, old):
+        _unlink(kept, folder)
+
+
+def _return(folder: int, old: str, name: str) -> None:
+    """Give what was moved away its name back. If there is another one of that name by now, both are kept."""
+    about = _about(folder, old)
+    if about is not None and stat.S_ISDIR(about.st_mode):
+        if _about(folder, name) is None:
+            os.rename(old, name, src_dir_fd=folder, dst_dir_fd=folder)
+        return
+    with suppress(FileExistsError):
+        os.link(old, name, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=False)
+        _unlink(old, folder)
+
+
+def _about(folder: int, name: str) -> os.stat_result | None:
+    try:
+        return os.stat(name, dir_fd=folder, follow_symlinks=False)
+    except OSError as error:
+        if error.errno not in GONE:
+            raise
+        return None
+
+
+def _digest(folder: int, name: str) -> str | None:
+    """Of what a regular file holds; None for what is none."""
+    about = _about(folder, name)
+    if about is None or not stat.S_ISREG(about.st_mode):
+        return None
+    try:
+        with open(os.open(name, READ, dir_fd=folder), "rb") as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                return None
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError:  # a link by now, or gone
+        return None
+
+
+def _unlink(name: str, folder: int) -> None:
+    with suppress(FileNotFoundError):
+        os.unlink(name, dir_fd=folder)
+
+
+def _force(folder: int) -> None:
+    """Force a folder's entries to the disk, where it can be opened for that."""
+    with (
+        suppress(OSError),
+        closing(os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=folder)) as opened,
+    ):
+        os.fsync(opened)
+
+
+# --------------------------------------------------------------------------------------------------------------- notes
+
+
+@contextmanager
+def _note(root: int, name: str) -> Iterator[int]:
+    """An empty note, held under a lock. Its file stays where the process dies."""
+    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    for _ in range(TRIES):
+        with closing(os.open(name, flags, 0o600, dir_fd=root)) as note:
+            fcntl.flock(note, fcntl.LOCK_EX)
+            try:
+                if os.fstat(note).st_nlink:  # else somebody took it for one of a process that has died
+                    yield note
+                    return
+            finally:
+                fcntl.flock(note, fcntl.LOCK_UN)
+    raise OSError(errno.EAGAIN, os.strerror(errno.EAGAIN), name)
+
+
+def _plan_in(text: bytes) -> dict[str, Any] | None:
+    """The plan that a note holds; None for one that leads out of the root, or that nobody of us has written."""
+    try:
+        plan = json.loads(text)
+        token, steps, folders = plan["token"], plan["steps"], plan["folders"]
+        names = [name for parts in folders for name in parts]
+        for step in steps:
+            names += [*step["folder"], step["name"]]
+            if not {type(step["old"]), type(step["new"])} <= {str, type(None)}:
+                return None
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return None
+    if type(token) is not str or not all(folders):
+        return None
+    if not all(type(name) is str and name not in ("", ".", "..") and not {"/", "\0"} & set(name) for name in names):
+        return None
+    return {"token": token, "steps": steps, "folders": folders}
+
+
+def _write_all(descriptor: int, content: bytes) -> None:
+    left = memoryview(content)
+    while left:
+        left = left[os.write(descriptor, left) :]
+
+
+def _read_all(descriptor: int, longest: int) -> bytes:
+    with open(os.dup(descriptor), "rb") as file:
+        return file.read(longest)

@@ -1,0 +1,98 @@
+"""What a change has changed, as a unified diff of bounded length."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from difflib import SequenceMatcher
+
+from interpreters.toolbox.texts import Line, lines_of
+
+CONTEXT = 3
+"""Lines around a change that are shown."""
+COMPARED = 1_000
+"""Lines between the first that differs and the last; of more only their number is told."""
+DIFF_LINES = 80
+"""Lines of a diff that are shown."""
+DIFF_CHARACTERS = 6_000
+"""Characters of a diff that are shown."""
+NO_END = "\\ No newline at end of file"
+
+
+def shown_diff(before: str, after: str) -> str:
+    """The hunks of a diff, cut with a line that says so; empty where nothing differs that is seen."""
+    found: list[str] = []
+    size, left_out = 0, 0
+    for line in diff_lines(before, after):
+        if left_out or len(found) == DIFF_LINES or size + len(line) > DIFF_CHARACTERS:
+            left_out += 1
+            continue
+        found.append(line)
+        size += len(line) + 1
+    if left_out:
+        found.append(f"[{left_out} more lines of the diff]")
+    return "\n".join(found)
+
+
+def diff_lines(before: str, after: str) -> Iterator[str]:
+    """The lines of all hunks. What differs in the ends of lines only is no difference."""
+    old, new = lines_of(before), lines_of(after)
+    same = _same(old, new, False)
+    below = _same(old[same:], new[same:], True)
+    first = max(0, same - CONTEXT)
+    old_part = old[first : len(old) - max(0, below - CONTEXT)]
+    new_part = new[first : len(new) - max(0, below - CONTEXT)]
+    if max(len(old), len(new)) - same - below > COMPARED:
+        yield f"[lines {same + 1} to {len(new) - below} are new, in the place of {len(old) - same - below}]"
+        return
+    matcher = SequenceMatcher(None, _seen(old_part), _seen(new_part), autojunk=False)
+    for group in matcher.get_grouped_opcodes(CONTEXT):
+        (_, old_from, _, new_from, _), (_, _, old_to, _, new_to) = group[0], group[-1]
+        ranges = _range(first + old_from, old_to - old_from), _range(first + new_from, new_to - new_from)
+        yield f"@@ -{ranges[0]} +{ranges[1]} @@"
+        for kind, from_old, to_old, from_new, to_new in group:
+            if kind == "equal":
+                yield from _with_sign(" ", old_part[from_old:to_old])
+            else:
+                yield from _with_sign("-", old_part[from_old:to_old])
+                yield from _with_sign("+", new_part[from_new:to_new])
+
+
+def _seen(lines: list[Line]) -> list[tuple[str, bool]]:
+    return [(line.text, bool(line.end)) for line in lines]
+
+
+def _same(old: list[Line], new: list[Line], from_below: bool) -> int:
+    """How many lines both begin with, or end with."""
+    count = 0
+    step = -1 if from_below else 1
+    for one, other in zip(old[::step], new[::step], strict=False):
+        if (one.text, bool(one.end)) != (other.text, bool(other.end)):
+            break
+        count += 1
+    return count
+
+
+def _range(start: int, length: int) -> str:
+    first = start + 1 if length else start
+    return str(first) if length == 1 else f"{first},{length}"
+
+
+def _with_sign(sign: str, lines: list[Line]) -> Iterator[str]:
+    for line in lines:
+        yield sign + line.text
+        if not line.end:
+            yield NO_END
+
+
+def counted(before: str, after: str) -> tuple[int, int]:
+    """How many lines were added and removed, between the first that differs and the last."""
+    old, new = lines_of(before), lines_of(after)
+    same = _same(old, new, False)
+    below = _same(old[same:], new[same:], True)
+    if max(len(old), len(new)) - same - below > COMPARED:
+        return len(new) - same - below, len(old) - same - below
+    middle = SequenceMatcher(
+        None, _seen(old[same : len(old) - below]), _seen(new[same : len(new) - below]), autojunk=False
+    )
+    blocks = sum(block.size for block in middle.get_matching_blocks())
+    return len(new) - same - below - blocks, len(old) - same - below - blocks
