@@ -70,12 +70,14 @@ class Step:
         before: what is there; None for a file that is made.
         after: what is to be there; None for a file that is deleted.
         mode: of permissions; None to keep those that it has, or to take the usual ones.
+        like: another file whose owner and mode it gets; None to keep its own.
     """
 
     parts: tuple[str, ...]
     before: Before | None
     after: bytes | None
     mode: int | None = None
+    like: os.stat_result | None = None
 
     @property
     def path(self) -> str:
@@ -188,6 +190,7 @@ class Changes:
                     "folder": list(step.parts[:-1]),
                     "name": step.parts[-1],
                     "old": step.before and step.before.digest,
+                    "inode": step.before and step.before.about.st_ino,
                     "new": None if step.after is None else digest_of(step.after),
                 }
                 for step in steps
@@ -266,12 +269,13 @@ def _names(token: str, index: int) -> tuple[str, str]:
 
 def _write(step: Step, content: bytes, folder: int, name: str) -> None:
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-    usual = 0o600 if step.before is not None else 0o666 if step.mode is None else step.mode
+    like = step.like or (step.before and step.before.about)
+    usual = 0o600 if like is not None else 0o666 if step.mode is None else step.mode
     with open(os.open(name, flags, usual, dir_fd=folder), "wb") as file:
         file.write(content)
         file.flush()
-        if step.before is not None:
-            _as_before(file.fileno(), step.before.about, step.mode)
+        if like is not None:
+            _as_before(file.fileno(), like, step.mode)
         os.fsync(file.fileno())
 
 
@@ -327,7 +331,8 @@ def _undone(step: dict[str, Any], folder: int, new: str, old: str) -> None:
         return
     elif _digest(folder, name) == step["new"]:  # else it was not taken, or somebody has put another one there since
         for kept in (new, old):
-            if _about(folder, kept) is not None and _digest(folder, kept) != step["new"]:
+            about = _about(folder, kept)
+            if about is not None and (about.st_ino == step.get("inode") or _digest(folder, kept) != step["new"]):
                 if not exchange(folder, kept, name):
                     os.rename(kept, name, src_dir_fd=folder, dst_dir_fd=folder)
                 break

@@ -170,6 +170,8 @@ def with_ends(new: str, old: str, otherwise: str) -> str:
     Lines that begin or end both texts keep their own ends. The others get the end of the line that stood in their
     place, or ``otherwise``. A text that has a ``\r\n`` itself is taken to the letter.
     """
+    if new == old.replace("\r\n", "\n"):
+        return old
     if "\r\n" in new or ("\r\n" not in old and otherwise == "\n"):
         return new
     there = [line for line in lines_of(old) if line.end]

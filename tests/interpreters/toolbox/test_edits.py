@@ -249,6 +249,7 @@ def test_lines_are_the_text(text: str) -> None:
 
 
 @given(text=texts)
+@example(text="\r\r\n")
 def test_a_text_that_is_put_in_its_own_place_as_it_is_read_is_the_same(text: str) -> None:
     """So that to Write what was Read changes no byte, with any mixture of ends."""
     assert with_ends(text.replace("\r\n", "\n"), text, "\n") == text
@@ -256,6 +257,7 @@ def test_a_text_that_is_put_in_its_own_place_as_it_is_read_is_the_same(text: str
 
 @given(new=texts, old=texts, otherwise=ends)
 def test_ends_are_all_that_is_adapted(new: str, old: str, otherwise: str) -> None:
+    assume("\r\r" not in new + old)
     assert with_ends(new, old, otherwise).replace("\r\n", "\n") == new.replace("\r\n", "\n")
 
 
