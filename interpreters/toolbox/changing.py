@@ -269,7 +269,7 @@ def _names(token: str, index: int) -> tuple[str, str]:
 
 def _write(step: Step, content: bytes, folder: int, name: str) -> None:
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-    like = step.like or (step.before and step.before.about)
+    like = step.like or (None if step.before is None else step.before.about)
     usual = 0o600 if like is not None else 0o666 if step.mode is None else step.mode
     with open(os.open(name, flags, usual, dir_fd=folder), "wb") as file:
         file.write(content)

@@ -166,15 +166,16 @@ class Desk:
             named = self.wall.parts_of(os.path.join(self.wall.root, path))
             if named is None or ".." in path.split("/") or "\0" in path:
                 raise
-        for depth in range(len(named) - 1, 0, -1):
+        for depth in range(len(named) - 1, -1, -1):  # the root itself is always there
             with suppress(MissingError), reported(path), self.wall.at("/".join(named[:depth])) as place:
                 if place.about is None:
                     continue
                 if not stat.S_ISDIR(place.mode):
                     raise ToolError(f"{listed('/'.join(place.parts))} is no directory, so nothing can be made in it")
-                self._check_own_name(path, Place(place.directory, named[-1], (*place.parts, *named[depth:]), None))
-                break
-        return File(path, tuple(named), None, None)
+                parts = (*place.parts, *named[depth:])
+                self._check_own_name(path, Place(place.directory, parts[-1], parts, None))
+                return File(path, parts, None, None)
+        raise MissingError(f"no such file: {path}")
 
     # ------------------------------------------------------------------------------------------- what was read
 

@@ -58,18 +58,20 @@ def box(tmp_path: Path) -> Box:
 def test_the_tools_say_what_they_are(box: Box) -> None:
     """Only Read reads; the others ask before they run."""
     specs = {name: tool.spec for name, tool in box.tools.items()}
-    assert list(specs) == ["Read", "Write", "Edit", "MultiEdit"]
+    assert list(specs) == ["Read", "Write", "Edit", "MultiEdit", "Patch"]
     assert {name: (spec.read_only, spec.idempotent, spec.approval) for name, spec in specs.items()} == {
         "Read": (True, True, False),
         "Write": (False, True, True),
         "Edit": (False, False, True),
         "MultiEdit": (False, False, True),
+        "Patch": (False, False, True),
     }
     assert {name: spec.parameters["required"] for name, spec in specs.items()} == {
         "Read": ["path"],
         "Write": ["path", "content"],
         "Edit": ["path", "old", "new"],
         "MultiEdit": ["path", "edits"],
+        "Patch": ["patch"],
     }
     assert list(specs["Edit"].parameters["properties"]) == ["path", "old", "new", "replace_all"]
 

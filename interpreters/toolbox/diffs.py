@@ -1,0 +1,274 @@
+r"""Unified diffs as models and git write them, read into what is to happen to each file.
+
+Read by hand, since models write diffs that parsers for programs refuse: without prefixes, with hunks whose numbers of
+lines are wrong, with empty lines in the place of empty lines of context, with ``@@`` and no numbers. What can be meant
+in one way only is taken so. Which lines a hunk expects is never guessed, and they have to stand in the file as they
+are.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from attrs import evolve, frozen
+
+from interpreters.tools.tool import ToolError
+
+HUNK = re.compile(r"@@ -(\d{1,9})(?:,(\d{1,9}))? \+(\d{1,9})(?:,(\d{1,9}))? @@")
+NO_END = re.compile(r"\\ ")
+ESCAPES = {"a": 7, "b": 8, "t": 9, "n": 10, "v": 11, "f": 12, "r": 13, '"': 34, "\\": 92}
+ESCAPE = re.compile(r'\\([0-7]{3}|[abtnvfr"\\])')
+NOTHING = "/dev/null"
+SIGNATURE = "-- "
+"""What git writes behind the last hunk of a mail."""
+IGNORED = ("index ", "similarity index ", "dissimilarity index ", "Index: ", "====")
+MODES = {"100644": False, "100755": True}
+"""Modes of git to whether a file can be executed."""
+
+
+@frozen
+class HunkLine:
+    r"""A line of a hunk: its sign (blank, ``-`` or ``+``), its text, and whether a newline ends it."""
+
+    sign: str
+    text: str
+    ended: bool = True
+
+
+@frozen
+class Hunk:
+    """Lines that stand together, and where: the number of the first in the old file, None where it is not said."""
+
+    start: int | None
+    lines: tuple[HunkLine, ...]
+
+    @property
+    def old(self) -> list[HunkLine]:
+        return [line for line in self.lines if line.sign != "+"]
+
+
+@frozen
+class FileDiff:
+    """What is to happen to one file.
+
+    Attributes:
+        old: its path; None for one that is made.
+        new: its path afterwards; None for one that is deleted.
+        hunks: in the order in which they stand.
+        executable: what its mode is to be; None to leave it.
+    """
+
+    old: str | None
+    new: str | None
+    hunks: tuple[Hunk, ...] = ()
+    executable: bool | None = None
+
+    @property
+    def name(self) -> str:
+        return self.new or self.old or ""
+
+
+def read_diff(text: str) -> list[FileDiff]:
+    """The files that a diff is about.
+
+    Raises:
+        ToolError: it is none, or one that can't be applied; says where.
+    """
+    lines = text.split("\n")
+    if lines and not lines[-1]:
+        lines.pop()
+    if lines and all(line.endswith("\r") for line in lines):  # the diff's own ends of lines
+        lines = [line[:-1] for line in lines]
+    found = list(_Reader(lines).files())
+    if not found:
+        raise ToolError(
+            "this is no unified diff: it has no file in it. A file begins with the lines '--- a/PATH' and "
+            "'+++ b/PATH', and its hunks with '@@ -1,3 +1,4 @@'"
+        )
+    return found
+
+
+class _Reader:
+    def __init__(self, lines: list[str]) -> None:
+        self._lines = lines
+        self._at = 0
+
+    def files(self) -> Iterator[FileDiff]:
+        while self._at < len(self._lines):
+            line = self._lines[self._at]
+            if line.startswith("diff --git "):
+                yield self._git()
+            elif self._is_header(self._at):
+                yield self._plain()
+            elif line.startswith("@@"):
+                raise self._wrong("a hunk stands before the names of its file ('--- a/PATH' and '+++ b/PATH')")
+            else:
+                self._at += 1  # what people write between files
+
+    def _is_header(self, at: int) -> bool:
+        return (
+            at + 1 < len(self._lines) and self._lines[at].startswith("--- ") and self._lines[at + 1].startswith("+++ ")
+        )
+
+    def _wrong(self, what: str) -> ToolError:
+        return ToolError(f"line {self._at + 1} of the diff: {what}")
+
+    def _git(self) -> FileDiff:
+        """A file that begins with git's own line, which names it twice; what follows says it without doubt."""
+        names, found, kinds = self._lines[self._at][len("diff --git ") :], FileDiff(None, None), set()
+        self._at += 1
+        while self._at < len(self._lines):
+            line = self._lines[self._at].rstrip("\r")
+            key, _, value = line.rpartition(" ")
+            if line.startswith(("rename from ", "rename to ")):
+                path = _unquoted(line.split(" ", 2)[2])
+                found = evolve(found, old=path) if line.startswith("rename from ") else evolve(found, new=path)
+                kinds.add("rename")
+            elif key in ("new file mode", "deleted file mode", "old mode", "new mode"):
+                if value not in MODES:
+                    raise self._wrong(f"mode {value} is no regular file's; only 100644 and 100755 are")
+                kinds.add(key)
+                if key in ("new file mode", "new mode"):
+                    found = evolve(found, executable=MODES[value])
+            elif line.startswith(("copy from ", "copy to ")):
+                raise self._wrong("copies are not made; write the new file as one that is made ('--- /dev/null')")
+            elif line.startswith(("Binary files ", "GIT binary patch")):
+                raise self._wrong("only text files can be patched")
+            elif not line.startswith(IGNORED):
+                break
+            self._at += 1
+        name = _twice(names.rstrip("\r"))
+        if self._is_header(self._at):
+            here = self._at
+            plain = self._plain(renamed="rename" in kinds)
+            if (plain.old, plain.new) == (found.old, found.new) if "rename" in kinds else name in (None, plain.name):
+                return evolve(plain, executable=found.executable)
+            self._at = here  # another file's
+        if "rename" in kinds:
+            if found.old is None or found.new is None:
+                raise self._wrong("a rename needs both lines, 'rename from PATH' and 'rename to PATH'")
+            return found
+        if name is None:
+            raise self._wrong("the file's names, '--- a/PATH' and '+++ b/PATH', are missing")
+        if "new file mode" in kinds:
+            return evolve(found, new=name)
+        if "deleted file mode" in kinds:
+            return evolve(found, old=name)
+        if "new mode" in kinds:
+            return evolve(found, old=name, new=name)
+        raise self._wrong(f"nothing is said of what happens to {name}")
+
+    def _plain(self, renamed: bool = False) -> FileDiff:
+        old, new = (_path(self._lines[self._at + index][4:]) for index in (0, 1))
+        if old is None and new is None:
+            raise self._wrong("both names are /dev/null")
+        prefixed = (old is None or old.startswith("a/")) and (new is None or new.startswith("b/"))
+        if prefixed:
+            old, new = old and old[2:], new and new[2:]
+        if old is not None and new is not None and old != new and not renamed:
+            raise self._wrong(
+                f"'---' names {old} and '+++' names {new}; for a rename write 'diff --git a/{old} b/{new}', "
+                f"'rename from {old}' and 'rename to {new}' on lines before"
+            )
+        self._at += 2
+        hunks = []
+        while self._at < len(self._lines) and self._lines[self._at].startswith("@@"):
+            hunks.append(self._hunk())
+        if not hunks and not renamed:
+            raise self._wrong("a hunk was expected, which begins with '@@ -1,3 +1,4 @@'")
+        return FileDiff(old, new, tuple(hunks))
+
+    def _hunk(self) -> Hunk:
+        """A hunk with as many lines as it says, if they are there; otherwise all up to what begins something else."""
+        header = HUNK.match(self._lines[self._at])
+        if header is None and self._lines[self._at].startswith("@@ -"):
+            raise self._wrong("a hunk begins with '@@ -FIRST,COUNT +FIRST,COUNT @@'")
+        self._at += 1
+        first = self._at
+        if header is not None:
+            old_left, new_left = int(header[2] or 1), int(header[4] or 1)
+            while (old_left or new_left) and self._at < len(self._lines):
+                sign = self._sign(self._at)
+                if sign is None:
+                    break
+                old_left -= sign in " -"
+                new_left -= sign in " +"
+                self._at += 1
+            if self._at < len(self._lines) and NO_END.match(self._lines[self._at]):
+                self._at += 1
+            more = self._at < len(self._lines) and self._lines[self._at][:1] in ("+", "-", " ")
+            more = more and self._lines[self._at] != SIGNATURE
+            counted = old_left == 0 == new_left and not (more and not self._begins(self._at))
+        else:
+            counted = False
+        if not counted:
+            self._at = first
+            while self._at < len(self._lines) and self._sign(self._at) is not None and not self._begins(self._at):
+                self._at += 1
+            end = self._at
+            while end > first and not self._lines[end - 1].rstrip("\r"):
+                end -= 1  # blank lines between files
+        else:
+            end = self._at
+        lines = self._hunk_lines(first, end)
+        if not any(line.sign != " " for line in lines):
+            raise self._wrong("this hunk adds and removes nothing: lines begin with '+', '-' or a blank")
+        start = None if header is None else int(header[1]) + (int(header[2] or 1) == 0)
+        return Hunk(start, tuple(lines))
+
+    def _begins(self, at: int) -> bool:
+        """Whether something else begins here, for hunks whose numbers are wrong."""
+        return self._lines[at].startswith(("@@", "diff --git ")) or self._is_header(at)
+
+    def _sign(self, at: int) -> str | None:
+        line = self._lines[at]
+        if NO_END.match(line):
+            return "\\"
+        if line in ("", "\r"):  # what is left of a blank at the end of a line
+            return " "
+        return line[0] if line[0] in "+- " else None
+
+    def _hunk_lines(self, first: int, end: int) -> list[HunkLine]:
+        found: list[HunkLine] = []
+        for at in range(first, end):
+            line, sign = self._lines[at], self._sign(at)
+            if sign == "\\" and found:
+                found[-1] = evolve(found[-1], ended=False)
+            elif sign is not None and sign != "\\":
+                found.append(HunkLine(sign, line[1:] if line[:1] in ("+", "-", " ") else line))
+        return found
+
+
+def _path(text: str) -> str | None:
+    """A path behind ``---``: without the time that may follow it, and without quotes."""
+    path = _unquoted(text.rstrip("\r")) if text.startswith('"') else text.rstrip("\r").split("\t")[0].rstrip()
+    return None if path == NOTHING else path
+
+
+def _unquoted(text: str) -> str:
+    """A path that git has quoted, with its bytes as octal numbers."""
+    text = text.split("\t")[0]
+    if not (text.startswith('"') and text.endswith('"') and len(text) > 1):
+        return text
+    parts: list[bytes] = []
+    at = 1
+    for escape in ESCAPE.finditer(text, 1, len(text) - 1):
+        value = escape[1]
+        parts.append(text[at : escape.start()].encode("utf-8", "surrogateescape"))
+        parts.append(bytes([int(value, 8) & 255 if len(value) == 3 else ESCAPES[value]]))
+        at = escape.end()
+    parts.append(text[at:-1].encode("utf-8", "surrogateescape"))
+    return b"".join(parts).decode("utf-8", "surrogateescape")
+
+
+def _twice(names: str) -> str | None:
+    """The path in ``a/PATH b/PATH``; None where both differ."""
+    if names.startswith('"'):
+        one, _, other = names[1:].partition('" "')
+        return _unquoted(f'"{one}"')[2:] if one[2:] == other[2:-1] else None
+    half = len(names) // 2
+    one, other = names[:half], names[half + 1 :]
+    if one.startswith("a/") and other.startswith("b/"):
+        one, other = one[2:], other[2:]
+    return one if one == other and one else None

@@ -1,0 +1,147 @@
+"""``Patch``: a unified diff of one or several files, applied as a whole or not at all."""
+
+from __future__ import annotations
+
+import stat
+from typing import Annotated, Any
+
+from attrs import frozen
+
+from interpreters.toolbox.changing import Step
+from interpreters.toolbox.comparing import counted
+from interpreters.toolbox.desk import Desk, File
+from interpreters.toolbox.diffs import FileDiff, Hunk, read_diff
+from interpreters.toolbox.files import MissingError, listed
+from interpreters.toolbox.hunks import patched
+from interpreters.toolbox.texts import Text, check_writable, read_text
+from interpreters.tools.context import ToolContext
+from interpreters.tools.tool import Tool, ToolError, tool
+
+Parts = tuple[str, ...]
+
+
+def patch_tool(desk: Desk) -> Tool[..., Any]:
+    """The tool ``Patch``."""
+
+    @tool(name="Patch", approval=True)
+    def patch(
+        patch: Annotated[str, "the diff; paths begin at the working directory"], context: ToolContext[Any]
+    ) -> str:
+        """Apply a unified diff, which may change, make, delete and rename several files."""
+        check_writable(patch)
+        diffs = read_diff(patch)
+        with desk.alone:
+            work = [_worked_out(desk, diff, context) for diff in diffs]
+            steps, files = _steps(desk, work)
+            if not steps:
+                raise ToolError("the diff would change nothing")
+            desk.change(context, steps, files)
+        return "\n".join(one.told for one in work)
+
+    return patch
+
+
+@frozen
+class Work:
+    """What comes of the diff of one file.
+
+    Attributes:
+        diff: it.
+        file: what it is applied to; None where a file is made.
+        after: what is held then; None where the file is deleted.
+        told: what the model is told.
+    """
+
+    diff: FileDiff
+    file: File | None
+    after: bytes | None
+    told: str
+
+
+def _worked_out(desk: Desk, diff: FileDiff, context: ToolContext[Any]) -> Work:
+    try:
+        if diff.old is None:
+            after = patched(Text("", ""), diff.hunks).kept
+            lines = after.count("\n") + (after[-1:] not in ("", "\n"))
+            return Work(diff, None, after.encode(), f"A {listed(diff.name)}: {lines} line{'s' * (lines != 1)}")
+        file = desk.file_to_change(diff.old)
+        if file.content is None:
+            raise MissingError(f"no such file; to make it, write '--- /dev/null' and '+++ b/{diff.old}'")
+        desk.check_read(context, file, needed=False)
+        text = file.text
+        made = patched(text, diff.hunks)
+    except ToolError as error:
+        raise ToolError(f"{diff.old or diff.name}: {error}\nNothing was changed.") from error
+    if diff.new is None:
+        if made.kept:
+            lines = made.kept.count("\n") + (made.kept[-1] != "\n")
+            raise ToolError(
+                f"{diff.old}: the diff deletes the file, and {lines} lines of it stand in no hunk; remove all of them"
+                "\nNothing was changed."
+            )
+        return Work(diff, file, None, f"D {listed(diff.old)}")
+    after_bytes = text.bytes_of(made.kept)
+    added, removed = counted(text.shown, read_text(after_bytes).shown)
+    name = listed(diff.new) if diff.old == diff.new else f"{listed(diff.old)} -> {listed(diff.new)}"
+    sign = "M" if diff.old == diff.new else "R"
+    return Work(diff, file, after_bytes, f"{sign} {name}: +{added} -{removed} lines{_moved(diff.hunks, made.offsets)}")
+
+
+def _moved(hunks: tuple[Hunk, ...], offsets: tuple[int | None, ...]) -> str:
+    found = []
+    for number, offset in enumerate(offsets, 1):
+        if offset:
+            count = f"{abs(offset)} line{'s' * (abs(offset) != 1)}"
+            found.append(f"hunk {number} stood {count} further {'down' if offset > 0 else 'up'} than it said")
+    return "".join(f"; {one}" for one in found)
+
+
+def _steps(desk: Desk, work: list[Work]) -> tuple[list[Step], list[File]]:
+    """What is to happen to each file in the end: what one diff takes away another one may make again.
+
+    Raises:
+        ToolError: two diffs are about one file, or a file that is made is there.
+    """
+    files: dict[Parts, File] = {}
+    for one in work:
+        if one.file is not None:
+            if one.file.parts in files:
+                raise ToolError(f"the diff has {one.diff.old} twice; write all its hunks under one name")
+            files[one.file.parts] = one.file
+    ends: dict[Parts, Work] = {}
+    gone = {one.file.parts for one in work if one.file is not None and one.diff.old != one.diff.new}
+    for one in work:
+        if one.after is None or one.diff.new is None:
+            continue
+        if one.file is not None and one.diff.old == one.diff.new:
+            parts = one.file.parts
+        else:
+            target = desk.file_to_make(one.diff.new)
+            parts = target.parts
+            if target.content is not None and parts not in gone:
+                raise ToolError(f"{one.diff.new} is there already; to change it, write its name behind '---' too")
+            files.setdefault(parts, target)
+        if parts in ends:
+            raise ToolError(f"the diff makes {one.diff.new} twice")
+        ends[parts] = one
+    steps = []
+    for parts, file in files.items():
+        end = ends.get(parts)
+        source = None if end is None else end.file
+        like = None if source is None or source.parts == parts else source.about
+        mode = None if end is None else _mode(end, source)
+        after = None if end is None else end.after
+        if after != file.content or mode is not None or like is not None:
+            steps.append(Step(parts, file.before, after, mode, like))
+    return steps, list(files.values())
+
+
+def _mode(end: Work, source: File | None) -> int | None:
+    """The mode that a diff asks for; None for the one that a file has, or for the usual one."""
+    if end.diff.executable is None:
+        return None
+    if source is None or source.about is None:
+        return 0o777 if end.diff.executable else None  # of which the umask takes what others may not
+    now = stat.S_IMODE(source.about.st_mode)
+    wanted = now | (now & 0o444) >> 2 if end.diff.executable else now & ~0o111
+    return None if wanted == now else wanted
