@@ -35,7 +35,7 @@ class ToolContext(Generic[Deps]):
     ['name']
     """
 
-    __slots__ = ("_begins", "_cancelled", "_report", "call_id", "deps", "error", "session", "tool")
+    __slots__ = ("_begins", "_cancelled", "_report", "_when_cancelled", "call_id", "deps", "error", "session", "tool")
 
     def __init__(
         self,
@@ -58,6 +58,7 @@ class ToolContext(Generic[Deps]):
         self._report = report
         self._begins = begins
         self._cancelled = False
+        self._when_cancelled: Callable[[], object] | None = None
 
     @property
     def cancelled(self) -> bool:
@@ -83,6 +84,16 @@ class ToolContext(Generic[Deps]):
             self._cancelled = True
             raise ToolCancelled
 
+    def when_cancelled(self, end: Callable[[], object] | None) -> None:
+        """Have ``cancel`` call ``end`` too, once, on whatever thread it is called itself; with None nothing more.
+
+        Raises:
+            ToolCancelled: the call is cancelled already.
+        """
+        self._when_cancelled = end
+        if end is not None:
+            self.check()  # after it is there, so that a cancellation from another thread meets it or is met
+
     def progress(self, text: str) -> None:
         """Tell observers how far the work is. The model never sees it. May be called from any thread."""
         if self._report is not None and not self._cancelled:
@@ -91,3 +102,6 @@ class ToolContext(Generic[Deps]):
     def cancel(self) -> None:
         """Called by the interpreter, and by tests of tools."""
         self._cancelled = True
+        end, self._when_cancelled = self._when_cancelled, None
+        if end is not None:
+            end()

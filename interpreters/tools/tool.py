@@ -19,6 +19,7 @@ import functools
 import inspect
 import logging
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from copy import copy
 from math import isfinite
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, overload
@@ -60,7 +61,8 @@ class Tool(Generic[P, R]):
     Attributes:
         spec: name, description, schema and flags.
         function: the undecorated function.
-        timeout: seconds after which a call counts as failed; None for no limit. What runs on is left alone.
+        timeout: seconds after which a call counts as failed; None for no limit. An ``async def`` is cancelled then; a
+            plain function, which nothing can stop, is left alone.
     """
 
     @checked_call
@@ -174,17 +176,36 @@ class Tool(Generic[P, R]):
     def call(self, arguments: Mapping[str, Any], context: ToolContext[Any]) -> str:
         """Check and structure the arguments, call the function, and give its result as text.
 
-        An ``async def`` runs in an event loop of its own; none may run on this thread.
+        An ``async def`` runs in an event loop of its own; none may run on this thread. There ``context.cancel()``
+        cancels it where it awaits something.
 
         Raises:
             ToolError: the arguments are wrong, each problem named; or the function raised it.
-            ToolCancelled: nobody waits for the call any more, and it has not begun; or the function raised it.
+            ToolCancelled: nobody waits for the call any more: it has not begun, was cancelled, or raised this itself.
         """
         if self.is_async:
-            return asyncio.run(self.call_async(arguments, context))
+            try:
+                return asyncio.run(self._call_in_own_loop(arguments, context))
+            except asyncio.CancelledError:
+                context.check()
+                raise
         given = self._structured(arguments)
         context.begin()  # as late as can be, since nothing may begin once a cancellation has returned
         return text_of(self._call(given, context), self.spec.name)
+
+    async def _call_in_own_loop(self, arguments: Mapping[str, Any], context: ToolContext[Any]) -> str:
+        loop, task = asyncio.get_running_loop(), asyncio.current_task()
+        assert task is not None
+
+        def end() -> None:
+            with suppress(RuntimeError):  # the loop is closed: the tool came to its end at the same moment
+                loop.call_soon_threadsafe(task.cancel)
+
+        context.when_cancelled(end)
+        try:
+            return await self.call_async(arguments, context)
+        finally:
+            context.when_cancelled(None)
 
     async def call_async(self, arguments: Mapping[str, Any], context: ToolContext[Any]) -> str:
         """``call`` for a tool that is an ``async def``, in the event loop that runs here; raises the same."""
