@@ -33,6 +33,8 @@ OURS = ".cogstep-"
 """What the names of our own files begin with. No tool writes such a file."""
 NOTE = re.compile(r"\.cogstep-[0-9a-f]{16}\.note")
 LONGEST_NOTE = 10_000_000
+WRITTEN = b"written\n"
+"""What the note says once all new contents are whole. Before that nothing has been taken, whatever looks like it."""
 DONE = b"done\n"
 TRIES = 16
 """How often a note is made that others delete at once."""
@@ -115,20 +117,25 @@ class Changes:
             plan = self._plan(token, steps)
             with _note(root, f"{OURS}{token}.note") as note:
                 _write_all(note, json.dumps(plan).encode() + b"\n")
-                if len(steps) > 1:  # one step alone is taken or not, and needs no note for that
+                force = len(steps) > 1  # one step alone is taken or not, and needs no note for that
+                if force:
                     os.fsync(note)
                     _force(root)
-                try:
-                    self._take(steps, plan)
-                    _write_all(note, DONE)
-                    if len(steps) > 1:
-                        os.fsync(note)
-                except BaseException:
-                    self._put_back(plan)
+                with ExitStack() as held:
+                    written = False
+                    try:
+                        into = self._write_new(steps, plan, held)
+                        _say(note, WRITTEN, force)
+                        written = True
+                        self._take(steps, into, plan)
+                        _say(note, DONE, force)
+                    except BaseException:
+                        self._put_back(plan, written)
+                        _unlink(f"{OURS}{token}.note", root)
+                        raise
+                with suppress(OSError):  # all is done; what can't be deleted now is left to the next one
+                    self._tidy(plan)
                     _unlink(f"{OURS}{token}.note", root)
-                    raise
-                self._tidy(plan)
-                _unlink(f"{OURS}{token}.note", root)
             for parts in folders:
                 with suppress(OSError), self._folder(parts[:-1]) as folder:
                     os.rmdir(parts[-1], dir_fd=folder)
@@ -168,10 +175,10 @@ class Changes:
         plan = _plan_in(text)
         if plan is None or f"{OURS}{plan['token']}.note" != name:  # none of ours
             return
-        if rest == DONE:
+        if rest == WRITTEN + DONE:
             self._tidy(plan)
         else:
-            self._put_back(plan)
+            self._put_back(plan, rest.startswith(WRITTEN))
 
     def _plan(self, token: str, steps: Sequence[Step]) -> dict[str, Any]:
         missing: dict[tuple[str, ...], None] = {}
@@ -205,34 +212,45 @@ class Changes:
 
     # ------------------------------------------------------------------------------------------------- taking steps
 
-    def _take(self, steps: Sequence[Step], plan: dict[str, Any]) -> None:
+    def _write_new(self, steps: Sequence[Step], plan: dict[str, Any], held: ExitStack) -> list[int]:
+        """Write all new contents beside their places. Gives the folder of each step, open until ``held`` is closed."""
         for parts in plan["folders"]:
             with self._folder(parts[:-1]) as folder, suppress(FileExistsError):
                 os.mkdir(parts[-1], dir_fd=folder)
-        with ExitStack() as held:
-            folders = [held.enter_context(self._folder(step.parts[:-1])) for step in steps]
-            names = [_names(plan["token"], index) for index in range(len(steps))]
-            for step, folder, (new, _) in zip(steps, folders, names, strict=True):
-                if step.after is not None:
-                    _write(step, step.after, folder, new)
-            order = sorted(range(len(steps)), key=lambda index: steps[index].after is not None)
-            for index in order:  # deletions first, since a name may differ from a new one by its capitals only
-                try:
-                    _taken(steps[index], folders[index], *names[index])
-                except OSError as error:
-                    if error.errno in (errno.ENOENT, errno.EEXIST):
-                        raise ChangedError(steps[index].path) from error
-                    raise
-            for folder in folders:
-                _force(folder)
+        folders = [held.enter_context(self._folder(step.parts[:-1])) for step in steps]
+        for index, (step, folder) in enumerate(zip(steps, folders, strict=True)):
+            if step.after is not None:
+                _write(step, step.after, folder, _names(plan["token"], index)[0])
+        return folders
 
-    def _put_back(self, plan: dict[str, Any]) -> None:
-        """Undo what has been done of a plan, which may be anything from nothing to all of it."""
+    def _take(self, steps: Sequence[Step], folders: Sequence[int], plan: dict[str, Any]) -> None:
+        order = sorted(range(len(steps)), key=lambda index: steps[index].after is not None)
+        for index in order:  # deletions first, since a name may differ from a new one by its capitals only
+            try:
+                _taken(steps[index], folders[index], *_names(plan["token"], index))
+            except OSError as error:
+                if error.errno in (errno.ENOENT, errno.EEXIST):
+                    raise ChangedError(steps[index].path) from error
+                raise
+        for folder in folders:
+            _force(folder)
+
+    def _put_back(self, plan: dict[str, Any], written: bool) -> None:
+        """Undo what has been done of a plan, which may be anything from nothing to all of it.
+
+        Args:
+            plan: what was to be done.
+            written: whether all new contents were whole. Otherwise no step was taken, and a new content that is torn
+                must not be taken for an old one that was moved away.
+        """
         for index, step in reversed(list(enumerate(plan["steps"]))):
             with self._while_there(step["folder"]) as folder:
                 if folder is not None:
                     new, old = _names(plan["token"], index)
-                    _undone(step, folder, new, old)
+                    if written:
+                        _undone(step, folder, new, old)
+                    else:
+                        _unlink(new, folder)
                     _force(folder)
         for parts in reversed(plan["folders"]):
             with self._while_there(parts[:-1]) as folder:
@@ -271,12 +289,11 @@ def _write(step: Step, content: bytes, folder: int, name: str) -> None:
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     like = step.like or (None if step.before is None else step.before.about)
     usual = 0o600 if like is not None else 0o666 if step.mode is None else step.mode
-    with open(os.open(name, flags, usual, dir_fd=folder), "wb") as file:
-        file.write(content)
-        file.flush()
+    with closing(os.open(name, flags, usual, dir_fd=folder)) as file:
+        _write_all(file, content)
         if like is not None:
-            _as_before(file.fileno(), like, step.mode)
-        os.fsync(file.fileno())
+            _as_before(file, like, step.mode)
+        os.fsync(file)
 
 
 def _as_before(descriptor: int, before: os.stat_result, mode: int | None) -> None:
@@ -425,6 +442,12 @@ def _plan_in(text: bytes) -> dict[str, Any] | None:
     if not all(type(name) is str and name not in ("", ".", "..") and not {"/", "\0"} & set(name) for name in names):
         return None
     return {"token": token, "steps": steps, "folders": folders}
+
+
+def _say(note: int, what: bytes, force: bool) -> None:
+    _write_all(note, what)
+    if force:
+        os.fsync(note)
 
 
 def _write_all(descriptor: int, content: bytes) -> None:
