@@ -63,7 +63,7 @@ from interpreters.tools.context import ToolContext
 from interpreters.tools.failures import TaskWatch, describe, is_fault
 from interpreters.tools.tool import LEFT, MEANT, run_tool, run_tool_async
 from runtime.awaiting import reading
-from runtime.scheduling.owners import submit_as
+from runtime.scheduling.owners import owned_by
 
 HOOK_FAILED = "the hook failed"
 
@@ -145,7 +145,8 @@ def call_model(effect: CallModel, scope: Scope) -> Input | None:
     reply = scope.reply or _missing()
     scope.begin(effect)
     with reply.watched():
-        generation = submit_as(scope.program.owner, scope.program.model.submit, effect.request)
+        with owned_by(scope.program.owner):
+            generation = scope.program.model.submit(effect.request)
         for output in reply.begin(generation):
             if reply.take(output):
                 break
@@ -157,7 +158,8 @@ async def call_model_async(effect: CallModel, scope: Scope) -> Input | None:
     reply = scope.reply or _missing()
     scope.begin(effect)
     with reply.watched(asyncio.get_running_loop().call_later):
-        generation = submit_as(scope.program.owner, partial(reading, scope.program.model), effect.request)
+        with owned_by(scope.program.owner):
+            generation = reading(scope.program.model, effect.request)
         async for output in reply.begin(generation):
             if reply.take(output):
                 break
