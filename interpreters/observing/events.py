@@ -25,53 +25,11 @@ from typing import ClassVar
 from attrs import evolve, field, frozen
 
 from cognition.codec import tags_of
-from cognition.decisions import (
-    AskApproval as AskApproval,
-    AskUser as AskUser,
-    CallModel as CallModel,
-    CallTool as CallTool,
-    CancelEffect as CancelEffect,
-    ContextAssembled as ContextAssembled,
-    Decision as Decision,
-    LimitHit as LimitHit,
-    ModeSet as ModeSet,
-    PlanChanged as PlanChanged,
-    Recall as Recall,
-    Rejected as Rejected,
-    Remember as Remember,
-    RetryPlanned as RetryPlanned,
-    ReviewPlan as ReviewPlan,
-    RunHook as RunHook,
-    SessionClosed as SessionClosed,
-    SpawnWorker as SpawnWorker,
-    StartTimer as StartTimer,
-    TasksChanged as TasksChanged,
-    TurnFinished as TurnFinished,
-)
+from cognition.decisions import *  # noqa: F403 - as the inputs below
+from cognition.decisions import Decision, SpawnWorker
 from cognition.ids import EffectId
-from cognition.inputs import (
-    ApprovalGiven as ApprovalGiven,
-    ApprovalRefused as ApprovalRefused,
-    CancelAsked as CancelAsked,
-    HookReturned as HookReturned,
-    Input as Input,
-    MemoryRecalled as MemoryRecalled,
-    ModeChanged as ModeChanged,
-    ModelFailed as ModelFailed,
-    ModelInterrupted as ModelInterrupted,
-    ModelReplied as ModelReplied,
-    PlanReviewed as PlanReviewed,
-    QuestionAnswered as QuestionAnswered,
-    SessionReset as SessionReset,
-    ShutdownAsked as ShutdownAsked,
-    TimerFired as TimerFired,
-    ToolFailed as ToolFailed,
-    ToolReturned as ToolReturned,
-    UserSpoke as UserSpoke,
-    WorkerFailed as WorkerFailed,
-    WorkerFinished as WorkerFinished,
-    WorkerStalled as WorkerStalled,
-)
+from cognition.inputs import *  # noqa: F403 - all are told: one that is added stands here at once
+from cognition.inputs import Input
 from cognition.messages import (
     AssistantMessage as AssistantMessage,
     Message as Message,
