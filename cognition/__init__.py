@@ -105,7 +105,14 @@ if TYPE_CHECKING:
         Waiting as Waiting,
         in_flight as in_flight,
     )
-    from cognition.policy import Policy as Policy, Rule as Rule, Verdict as Verdict
+    from cognition.policy import (
+        SHELL_PROTECTIONS as SHELL_PROTECTIONS,
+        Layer as Layer,
+        Policy as Policy,
+        Rule as Rule,
+        Verdict as Verdict,
+        shell_protections as shell_protections,
+    )
     from cognition.requests import ModelRequest as ModelRequest
     from cognition.schema import json_schema as json_schema
     from cognition.state import AgentState as AgentState
@@ -138,7 +145,7 @@ HOMES: dict[str, str] = {
     ),
     "outcomes": "Cancelled Completed Failed Failure FinishReason LimitReached Outcome",
     "phases": "Acting Closed Hooked Idle Phase Recalling Thinking Waiting in_flight",
-    "policy": "Policy Rule Verdict",
+    "policy": "SHELL_PROTECTIONS Layer Policy Rule Verdict shell_protections",
     "requests": "ModelRequest",
     "schema": "json_schema",
     "state": "AgentState",

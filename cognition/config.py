@@ -195,6 +195,7 @@ class AgentConfig:
         if len(set(names)) < len(names):
             twice = next(name for name in names if names.count(name) > 1)
             raise ConfigError(f"two tools are named {twice!r}; give one of them another name")
+        self.policy.check(self.tools)
         choice = self.options.tool_choice
         if choice not in (*TOOL_CHOICES, *names):
             raise ConfigError(

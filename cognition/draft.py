@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Literal, get_args
 
@@ -43,6 +44,7 @@ class Setup:
     """A configuration and what is derived from it once: shared by all steps of an engine, never changed."""
 
     __slots__ = (
+        "asks",
         "budget",
         "budgets",
         "config",
@@ -57,6 +59,8 @@ class Setup:
 
     def __init__(self, config: AgentConfig) -> None:
         self.config = config
+        self.asks: Callable[[ToolCall, AgentState], bool] | None = None
+        """What an engine of the program's own asks about beside what policy asks about."""
         self.offered = config.offered
         self.engine_tools = tuple([tool.name for tool in engine_tools(config.features)])
         self.tools: dict[str, ToolSpec] = {tool.name: tool for tool in self.offered}

@@ -60,6 +60,8 @@ class LLMEngine:
     def __init__(self, config: AgentConfig | None = None) -> None:
         self.config = config or AgentConfig()
         self._setup = Setup(self.config)
+        if type(self).requires_approval is not LLMEngine.requires_approval:
+            self._setup.asks = self.requires_approval
 
     def step(self, state: AgentState, input: Input | None) -> Transition:
         """See ``CognitiveEngine.step``.
@@ -109,7 +111,11 @@ class LLMEngine:
         )
 
     def requires_approval(self, call: ToolCall, state: AgentState | None = None) -> bool:
-        """Whether the user would be asked before this call runs."""
+        """Whether the user would be asked before this call runs.
+
+        A subclass that says so of more calls is heard: the user is asked before these too. It takes no question away,
+        and asks about no call that policy denies; that is for rules to say. It has to be as pure as ``step``.
+        """
         tool = self._setup.tools.get(call.name)
         remembered = state.remembered if state is not None else ()
         mode = state.mode if state is not None else "default"

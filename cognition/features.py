@@ -14,9 +14,11 @@ from cognition.errors import ConfigError
 
 Feature = Literal["questions", "tasks", "plan", "memory", "workers"]
 
-Mode = Literal["default", "careful", "auto", "plan"]
+Mode = Literal["default", "careful", "auto", "plan", "acceptEdits", "bypassPermissions"]
 """How much may happen without the user. ``default``: what policy allows. ``careful``: every call that is not read-only
-asks. ``auto``: what policy would ask about runs. ``plan``: only read-only tools run."""
+asks. ``auto``: what policy would ask about runs. ``plan``: only read-only tools run. ``acceptEdits``: reading and
+editing run, other tools ask unless a rule allows them. ``bypassPermissions``: what no rule of the policy asks about
+runs. See ``docs/policy.md``."""
 
 HookPoint = Literal["session_start", "user_message", "before_tool", "after_tool", "worker_stop", "stop"]
 """Where the program may step in: before the session's first turn, on a user's message, before and after a tool call,

@@ -70,8 +70,8 @@ def _reference(kind: type, definitions: dict[str, Any], tag: str | None) -> dict
 
 def _definition(kind: Any, definitions: dict[str, Any], tag: str | None) -> dict[str, Any]:
     hints = get_type_hints(kind)
-    properties = {field.name: _schema(hints[field.name], definitions) for field in fields(kind)}
-    required = [field.name for field in fields(kind) if field.default is NOTHING]
+    properties = {field.name: _schema(hints[field.name], definitions) for field in fields(kind) if field.init}
+    required = [field.name for field in fields(kind) if field.init and field.default is NOTHING]
     if tag is not None:
         properties, required = {"type": {"const": tag}, **properties}, ["type", *required]
     return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}

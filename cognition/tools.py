@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
 from attrs import Attribute, field, frozen
 
@@ -14,6 +14,10 @@ from cognition.errors import ConfigError
 
 NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 """Names that every chat template and provider accepts (OpenAI's rule, plus the dot of namespaced tools)."""
+
+
+ToolClass = Literal["read-only", "mutation", "execution", "network", "interaction"]
+"""What the calls of a tool do: look, change files, run programs, reach other machines, talk to the user."""
 
 
 def _check_name(_instance: ToolSpec, _attribute: Attribute[str], value: str) -> None:
@@ -49,3 +53,24 @@ class ToolSpec:
     """Whether running it twice does no more than running it once. It may then be run again after a crash."""
     approval: bool = False
     """Whether the user is asked before each call, unless policy says otherwise."""
+    kind: ToolClass | None = None
+    """What its calls do, for modes and the like. None: ``"read-only"`` for a tool that is, else ``"execution"``."""
+    paths: tuple[str, ...] = ()
+    """Its parameters that are paths, against which a rule's argument is held: ``Write(src/**)``. Empty: parameters with
+    names such as ``path``."""
+    command: str = ""
+    """Its parameter that is a command line of a shell: what it runs is read and judged, and asked about where that
+    can't be read. Empty: none."""
+
+    @property
+    def tool_class(self) -> ToolClass:
+        """``kind``, or what stands for it."""
+        return self.kind or ("read-only" if self.read_only else "execution")
+
+    def __attrs_post_init__(self) -> None:
+        if self.kind == "read-only" and not self.read_only:
+            raise ConfigError(f"tool {self.name!r} has the kind 'read-only'; say read_only=True too")
+        if self.kind in ("mutation", "execution") and self.read_only:
+            raise ConfigError(f"tool {self.name!r} has the kind {self.kind!r} and so is not read_only; leave one out")
+        if self.command and (self.paths or self.read_only):
+            raise ConfigError(f"tool {self.name!r} takes command lines: leave out read_only and paths")

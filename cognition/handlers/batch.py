@@ -169,7 +169,10 @@ def judge(draft: Draft, slots: tuple[CallSlot, ...], position: int) -> CallStatu
     if verdict.action == "deny":
         return refuse(draft, "this call is not permitted", verdict.reason)
     harmless = call.name in setup.engine_tools and tool.read_only
-    if slots[position].confirm or (verdict.action == "ask" and not harmless):
+    asks = slots[position].confirm or (verdict.action == "ask" and not harmless)
+    if not asks and setup.asks is not None and not harmless:
+        asks = setup.asks(call, draft.seal().next_state)
+    if asks:
         effect_id = draft.new_effect()
         draft.decide(AskApproval(effect_id, call, verdict.reason))
         return AwaitingApproval(effect_id)

@@ -6,6 +6,7 @@ A new input gets its letters here. All else follows from these and from ``ANSWER
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import get_args
 
 from cognition.decisions import ANSWERS
 from cognition.features import Mode
@@ -39,7 +40,7 @@ from cognition.outcomes import Failure
 ANY = EffectId("*")
 """In an alphabet, the id of the effect that an input answers: each effect in flight that it can answer gets it."""
 
-MODES: tuple[Mode, ...] = ("default", "careful", "auto", "plan")
+MODES: tuple[Mode, ...] = get_args(Mode)
 
 REPLIES = (
     ModelReplied(ANY, "Done.", usage=Usage(0, 5)),

@@ -207,8 +207,9 @@ def _idle_rules(config: AgentConfig) -> Iterator[str]:
     """The rules that judge no tool, as a misspelt one does."""
     names = [tool.name for tool in config.offered]
     for rule in config.policy.rules:
-        if rule.tool != "*" and not any(map(rule.matches, names)):
-            yield f"a rule of the policy is for {rule.tool!r}, and no tool has such a name{nearest(rule.tool, names)}"
+        if rule.pattern.name and not any(map(rule.matches, names)):
+            near = nearest(rule.pattern.name, names)
+            yield f"a rule of the policy is for {rule.tool!r}, and no tool has such a name{near}"
 
 
 def user_input(content: Content | UserSpoke, returns: Any = NO_TYPE) -> UserSpoke:

@@ -40,7 +40,7 @@ output:
 PROTOCOLS: tuple[TextProtocol, ...] = ("native", "short_keys", "tool_tags")
 """Those of ``cognition.text_protocol``, as below: --help must not load the core."""
 FEATURES: tuple[Feature, ...] = ("questions", "tasks", "plan", "memory", "workers")
-MODES: tuple[Mode, ...] = ("default", "careful", "auto", "plan")
+MODES: tuple[Mode, ...] = ("default", "careful", "auto", "plan", "acceptEdits", "bypassPermissions")
 """Those of ``cognition.features``."""
 APPROVALS = ("ask", "all", "none", "later")
 """Who answers for calls that ask for approval, beside a function of the user's."""
@@ -208,7 +208,8 @@ def add_mode_option(group: Any, usual: str) -> None:
     group.add_argument(
         "--mode",
         choices=MODES,
-        help="careful: whatever changes something asks; auto: nothing asks; plan: only reading "
+        help="careful: whatever changes something asks; auto: nothing asks; plan: only reading; acceptEdits: what "
+        "neither reads nor edits asks; bypassPermissions: what no rule asks about runs "
         f"(default: {usual}; /mode changes it in a chat)",
     )
 

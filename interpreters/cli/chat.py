@@ -32,7 +32,7 @@ HELP = """\
 /help          this page
 /tools         the tools that the model may call
 /tasks, /plan  the model's tasks, and the plan that it carries out
-/mode [NAME]   how much may happen without asking: default, careful, auto, plan
+/mode [NAME]   how much may happen without asking: default, careful, auto, plan, acceptEdits, bypassPermissions
 /answer ID ... answer what the turn waits for; /cancel gives the turn up
 /reset         forget the conversation
 /quit          leave (so does the end of input, Ctrl-D)

@@ -25,6 +25,7 @@ from math import isfinite
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, overload
 
 from cognition import CallTool, ConfigError, ToolFailed, ToolReturned, ToolSpec
+from cognition.tools import ToolClass
 from interpreters.tools.context import (
     ToolCancelled,
     ToolContext,
@@ -75,6 +76,9 @@ class Tool(Generic[P, R]):
         read_only: bool = False,
         idempotent: bool = False,
         approval: bool = False,
+        kind: ToolClass | None = None,
+        paths: tuple[str, ...] = (),
+        command: str = "",
         timeout: float | None = None,
     ) -> None:
         self.function = function
@@ -88,7 +92,7 @@ class Tool(Generic[P, R]):
         self._parameters, self._context_name, definitions = parameters(function, label, described(text))
         told = summary(text) if description is None else description
         schema = object_schema(self._parameters.values(), definitions)
-        self.spec = ToolSpec(label, told, schema, read_only, idempotent, approval)
+        self.spec = ToolSpec(label, told, schema, read_only, idempotent, approval, kind, tuple(paths), command)
         self._required = frozenset(item.name for item in self._parameters.values() if item.required)
         self._plain = {item.name: item.shape.plain for item in self._parameters.values()}
         """For each parameter the type whose values are taken as they are; None where a value has to be looked at."""
@@ -119,6 +123,9 @@ class Tool(Generic[P, R]):
         read_only: bool = False,
         idempotent: bool = False,
         approval: bool = False,
+        kind: ToolClass | None = None,
+        paths: tuple[str, ...] = (),
+        command: str = "",
         timeout: float | None = None,
     ) -> Tool[..., Any]:
         """A tool whose arguments somebody else has described, such as a server of tools.
@@ -131,14 +138,14 @@ class Tool(Generic[P, R]):
             parameters: the JSON Schema of an object: draft 2020-12, or the one that its ``$schema`` names.
             function: takes the arguments as one dictionary, decoded from JSON and otherwise as they came; plain or
                 ``async def``. A ``ToolContext`` is handed in if asked for.
-            read_only, idempotent, approval: as in ``ToolSpec``.
+            read_only, idempotent, approval, kind, paths, command: as in ``ToolSpec``.
             timeout: in seconds.
 
         Raises:
             ConfigError: the name can't be used; the schema is none, or can't be checked; the extra ``schemas`` is not
                 installed.
         """
-        spec = ToolSpec(name, description, parameters, read_only, idempotent, approval)
+        spec = ToolSpec(name, description, parameters, read_only, idempotent, approval, kind, tuple(paths), command)
         return SchemaTool(spec, function, timeout=timeout)
 
     def prepare(self) -> None:
@@ -359,6 +366,9 @@ def tool(
     read_only: bool = False,
     idempotent: bool = False,
     approval: bool = False,
+    kind: ToolClass | None = None,
+    paths: tuple[str, ...] = (),
+    command: str = "",
     timeout: float | None = None,
 ) -> Callable[[Callable[P, R]], Tool[P, R]]: ...
 def tool(
@@ -369,7 +379,7 @@ def tool(
     Args:
         function: takes arguments that JSON can carry, each with a type; a ``ToolContext`` is handed in if asked for.
         options: ``name`` instead of the function's own, ``description`` instead of its docstring's; ``read_only``,
-            ``idempotent`` and ``approval`` as in ``ToolSpec``; ``timeout`` in seconds.
+            ``idempotent``, ``approval``, ``kind``, ``paths``, ``command`` as in ``ToolSpec``; ``timeout`` in seconds.
 
     Raises:
         ConfigError: a parameter has no type, or one that JSON has no form for.

@@ -25,7 +25,7 @@ KINDS: Mapping[type, Mapping[str, Any]] = {
 }
 """The classes that a program makes, each with what it has to say."""
 
-NAMES = {kind: [one.alias for one in fields(kind)] for kind in KINDS}
+NAMES = {kind: [one.alias for one in fields(kind) if one.init] for kind in KINDS}
 
 ODD = st.recursive(
     st.none()

@@ -88,7 +88,7 @@ NO_TYPE = "the second argument has to be a type, such as AgentState or Input"
         (lambda: Question("?", ("a",)), "the options of a question must be 2 to 4, not 1"),
         (lambda: Question("?", ("a", "a")), "the options of a question must differ"),
         (lambda: ToolSpec("a b"), "tool name 'a b': use 1 to 64 letters, digits, '_', '-' or '.'"),
-        (lambda: Rule("deny", "a*b"), "rule pattern 'a*b': write a tool's name, a prefix with '*' at its end, or '*'"),
+        (lambda: Rule("deny", "a*b"), "rule pattern 'a*b': '*' at 1 stands at the end of a name only; write 'a*'"),
         (
             lambda: ToolCall("c", "t", {"a": float("nan")}),
             "tool arguments must be JSON values: Out of range float values are not JSON compliant",

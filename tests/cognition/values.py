@@ -16,11 +16,13 @@ from cognition import (
     History,
     Image,
     Input,
+    Layer,
     Limits,
     Message,
     Outcome,
     Part,
     Phase,
+    Policy,
     ProposedCall,
     RetryPolicy,
     Rule,
@@ -52,9 +54,17 @@ def some(kind: Any) -> st.SearchStrategy[Any]:
     return st.from_type(kind)
 
 
+ACTIONS = st.sampled_from(("allow", "ask", "deny"))
+WORDS = st.sampled_from(("*", "a", "a.*", "a(b:*)", "*(src/**)"))
+PATTERNS = st.lists(WORDS, max_size=2).map(tuple)
+RULES = st.builds(Rule, ACTIONS, WORDS, st.text())
+
+
 def registered() -> dict[Any, st.SearchStrategy[Any]]:
     """How the types are drawn that not every value of their fields' types is right for."""
     count = st.integers(1)
+    rules = st.lists(RULES, max_size=3).map(tuple)
+    layers = st.builds(Layer, rules, ACTIONS, PATTERNS)
     messages = st.one_of(*map(some, get_args(Message)))
     options = st.lists(st.text(max_size=5), min_size=2, max_size=4, unique=True).map(tuple)
     schemas = st.just('{"type": "object"}') | st.just("")
@@ -64,7 +74,7 @@ def registered() -> dict[Any, st.SearchStrategy[Any]]:
         float: FINITE,
         History: st.lists(messages, max_size=3).map(History),
         Question: st.builds(Question, st.text(max_size=5), options, st.booleans()),
-        Rule: st.builds(Rule, st.sampled_from(("allow", "ask", "deny")), st.sampled_from(("*", "a", "a.*")), st.text()),
+        Rule: RULES,
         ToolSpec: st.builds(
             ToolSpec,
             st.from_regex(r"\A[A-Za-z0-9_.-]{1,64}\Z"),
@@ -73,7 +83,11 @@ def registered() -> dict[Any, st.SearchStrategy[Any]]:
             st.booleans(),
             st.booleans(),
             st.booleans(),
+            st.none() | st.sampled_from(("network", "interaction")),
+            st.lists(st.text(max_size=5), max_size=2).map(tuple),
         ),
+        Policy: st.builds(Policy, rules, ACTIONS, PATTERNS, st.lists(layers, max_size=2).map(tuple)),
+        Layer: layers,
         Limits: st.builds(
             Limits,
             *(count, st.none() | count, count, st.none() | count, st.none() | count),

@@ -5,7 +5,7 @@ stays good when they change:
 
 - the ids of messages and calls, which no model sees;
 - order of keys and spaces in the arguments of calls and in the schemas of tools;
-- what only policy and recovery read of a tool: ``read_only``, ``idempotent``, ``approval``;
+- what only policy and recovery read of a tool: ``read_only``, ``idempotent``, ``approval``, ``kind`` and the like;
 - whether a message in the user's role came from the user or from the engine, and how a result ended (its text says so);
 - options that have their default value, so that a new option changes nothing until it is used.
 

@@ -42,6 +42,9 @@ class ScriptedTool(Tool[..., Any]):
                 read_only=spec.read_only,
                 idempotent=spec.idempotent,
                 approval=spec.approval,
+                kind=spec.kind,
+                paths=spec.paths,
+                command=spec.command,
                 timeout=like.timeout,
             )
         else:

@@ -228,7 +228,7 @@ def shell_tools(
         f"{rights}"
     )
 
-    @tool(name="Bash", description=description, approval=True)
+    @tool(name="Bash", description=description, approval=True, command="command")
     def bash(
         command: Annotated[str, "The command."],
         context: ToolContext[Any],

@@ -379,10 +379,10 @@ def test_a_chat_has_commands_for_what_the_session_holds(here: Cogstep) -> None:
     assert done.stderr.splitlines() == [
         "no tasks",
         "no plan",
-        "mode: default; there are default, careful, auto, plan",
+        "mode: default; there are default, careful, auto, plan, acceptEdits, bypassPermissions",
         "• mode: careful",
-        "mode: careful; there are default, careful, auto, plan",
-        "! there is no mode wild; there are default, careful, auto, plan",
+        "mode: careful; there are default, careful, auto, plan, acceptEdits, bypassPermissions",
+        "! there is no mode wild; there are default, careful, auto, plan, acceptEdits, bypassPermissions",
         "! write /answer ID ANSWER, and nothing waits for one",
         "nothing waits for an answer",
     ]

@@ -1,0 +1,16 @@
+"""Which tool calls may run: a pure judgement of (call, tool, rules, mode). ``docs/policy.md`` says how.
+
+From the top: ``judging`` weighs, ``tables`` finds the rules that match, ``subjects`` says what of a call rules look at,
+``commands``, ``paths`` and ``texts`` hold patterns against that, ``shell`` reads command lines, ``programs`` is what it
+knows of programs, ``rules`` and ``patterns`` are the words. What reads commands, paths and texts is imported when the
+first rule with an argument asks for it: few programs have one, and it would take as long as half of the core.
+"""
+
+from cognition.policy.judging import Layer as Layer, Policy as Policy, Verdict as Verdict
+from cognition.policy.protections import SHELL_PROTECTIONS as SHELL_PROTECTIONS, shell_protections as shell_protections
+from cognition.policy.rules import (
+    PATH_ARGUMENTS as PATH_ARGUMENTS,
+    SEVERITY as SEVERITY,
+    Action as Action,
+    Rule as Rule,
+)

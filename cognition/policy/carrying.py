@@ -1,0 +1,168 @@
+"""Commands in the arguments of others: what ``env``, ``sudo``, ``bash -c``, ``find -exec`` and interpreters are to run.
+
+Everything here raises ``UnsureError`` where it meets what it doesn't know.
+"""
+
+from __future__ import annotations
+
+import re
+
+from cognition.policy.programs import (
+    CARRIERS,
+    CODE,
+    INLINE,
+    INLINE_LONG,
+    RUNS_OTHERS,
+    SHELL_FLAGS,
+    SHELL_LONG_FLAGS,
+    SHELLS,
+    Carrier,
+)
+from cognition.policy.words import UnsureError, Words, program_of
+
+ASSIGNMENT = re.compile(r"[A-Za-z_]\w*\+?=", re.ASCII)
+VERSION = re.compile(r"[\d.]+$")
+ONLY_TELL = frozenset({"--version", "-V", "--help", "-h"})
+FROM_INPUT = ("/dev/", "/proc/")
+REPLACED = ("{}", "%")
+"""What ``xargs -I`` may be told to replace."""
+READS_OTHERS = SHELLS | CARRIERS.keys() | INLINE.keys() | CODE.keys() | RUNS_OTHERS.keys() | {"eval", "find"}
+"""Programs whose arguments say what else they run."""
+
+
+def known(word: str | None) -> str:
+    if word is None:
+        raise UnsureError
+    return word
+
+
+def script_of(words: Words) -> str | None:
+    """The commands that a shell is given with ``-c``; None where it is given a file."""
+    code, at = False, 1
+    while at < len(words):
+        word = known(words[at])
+        if word == "--":
+            at += 1
+            break
+        if word in SHELL_LONG_FLAGS:
+            pass
+        elif word[:1] in ("-", "+") and len(word) > 1:
+            letters = word[1:]
+            if letters in ("o", "O"):
+                at += 1  # its value
+            elif not SHELL_FLAGS.issuperset(letters.replace("c", "")):
+                raise UnsureError
+            code |= "c" in letters and word[0] == "-"
+        else:
+            break
+        at += 1
+    operand = known(words[at]) if at < len(words) else ""
+    if operand in ("", "-") or (not code and operand.startswith(FROM_INPUT)):
+        raise UnsureError  # it reads its commands from its input
+    return operand if code else None
+
+
+def command_of(name: str, words: Words) -> Words:
+    """The command that a carrier runs; none where it has none."""
+    carrier, at = CARRIERS[name], 1
+    while at < len(words):
+        word = known(words[at])
+        if word == "--":
+            at += 1
+            break
+        if word[:1] == "-" and (len(word) > 1 or name == "env"):
+            if carrier.asks and set(carrier.asks) & set(word):
+                return ()
+            at += _option(name, carrier, word, words[at + 1 : at + 2])
+        elif carrier.assignments and ASSIGNMENT.match(word):
+            at += 1
+        else:
+            break
+    while carrier.assignments and at < len(words) and ASSIGNMENT.match(known(words[at])):
+        at += 1  # behind "--"
+    inner = words[at + carrier.operands :]
+    if not carrier.more or not inner:
+        return inner
+    if program_of(inner[0]) in READS_OTHERS:
+        raise UnsureError
+    return (*inner, None)
+
+
+def has_assignments(words: Words, inner: Words) -> bool:
+    """Whether a carrier sets variables for the command that it runs."""
+    return any(word is not None and ASSIGNMENT.match(word) for word in words[1 : len(words) - len(inner)])
+
+
+def _option(name: str, carrier: Carrier, word: str, following: Words) -> int:
+    """How many words an option of a carrier's takes."""
+    if word.startswith("--"):
+        option, given, _ = word.partition("=")
+        if option in carrier.long_values:
+            return 1 if given else 2
+        if option in carrier.long_flags and not given:
+            return 1
+        raise UnsureError
+    for place, letter in enumerate(word[1:], 2):
+        if letter in carrier.values:
+            if letter == "I" and name == "xargs" and (word[place:] or known((*following, "")[0])) not in REPLACED:
+                raise UnsureError
+            return 1 if word[place:] else 2
+        if letter not in carrier.flags:
+            raise UnsureError
+    return 1
+
+
+def found_commands(words: Words) -> list[Words]:
+    """The commands that ``find`` runs on what it finds."""
+    found: list[Words] = []
+    texts = [known(word) for word in words]
+    at = 1
+    while at < len(texts):
+        begun, at = at + 1, at + 1
+        if texts[begun - 1] in ("-exec", "-execdir", "-ok", "-okdir"):
+            while at < len(texts) and texts[at] != ";" and (texts[at] != "+" or texts[at - 1] != "{}"):
+                at += 1
+            inner = texts[begun:at]
+            if not inner or at == len(texts):
+                raise UnsureError
+            if program_of(inner[0]) in READS_OTHERS and any("{}" in word and word != "{}" for word in inner):
+                raise UnsureError  # what is found would become a part of what is run
+            found.append(tuple([None if word == "{}" else word for word in inner]))
+    return found
+
+
+def check_arguments(program: str, words: Words) -> None:
+    """See that a program is given no code and no command."""
+    name = program
+    if program[-1].isdigit() and program not in INLINE:
+        name = VERSION.sub("", program)
+    if name in INLINE:
+        _check_interpreter(INLINE[name], words)
+    elif name in CODE:
+        for word in words[1:]:
+            if word is None and name.endswith(("awk", "sed")):
+                raise UnsureError
+            if word is not None and re.search(CODE[name], word):
+                raise UnsureError
+    elif name in RUNS_OTHERS:
+        options = RUNS_OTHERS[name]
+        letters = {option[1] for option in options if len(option) == 2}
+        for word in words[1:]:
+            text = word or ""
+            if text.partition("=")[0] in options or (text[:1] == "-" != text[1:2] and letters & set(text[1:])):
+                raise UnsureError
+
+
+def _check_interpreter(letters: str, words: Words) -> None:
+    first = words[1] if len(words) > 1 else "-"
+    for word in words[1:]:
+        if word is None:
+            if first is None or first[:1] == "-":
+                raise UnsureError  # it may be an option, as no word behind a file is
+        elif word.partition("=")[0] in INLINE_LONG or (word[:1] == "-" != word[1:2] and set(letters) & set(word[1:])):
+            raise UnsureError
+    if first is not None and first.startswith(FROM_INPUT):
+        raise UnsureError
+    only_options = all(word is not None and word[:1] == "-" for word in words[1:])
+    if only_options and (len(words) == 1 or not ONLY_TELL.issuperset(words[1:])):
+        raise UnsureError  # it reads its code from its input

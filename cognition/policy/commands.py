@@ -1,0 +1,162 @@
+"""Commands against patterns such as ``git push:*`` and ``rm -rf:*``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from attrs import frozen
+
+from cognition.policy.paths import names_of
+from cognition.policy.patterns import NO, PERHAPS, YES, Pattern
+from cognition.policy.programs import LETTERS, OPTION_VALUES
+from cognition.policy.shell import read_words
+from cognition.policy.texts import composed, fits, folded
+from cognition.policy.words import Command, Words, program_of
+
+FEW_LETTERS = 3
+"""Letters behind one ``-`` that are surely options of their own; more may be a long option with one ``-``."""
+NO_LETTERS: Mapping[str, str] = {}
+
+
+@frozen
+class Reading:
+    """A command in the order that a program reads it: its options, and the other words."""
+
+    options: frozenset[str]
+    """Letters with a ``-`` each, and long options without their values."""
+    whole: frozenset[str]
+    """Words that begin with one ``-``, as they stand."""
+    operands: Words
+
+
+def read(program: str, words: Iterable[str | None]) -> Reading:
+    """Read the words behind a program's name."""
+    letters, valued = LETTERS.get(program, NO_LETTERS), OPTION_VALUES.get(program, ())
+    options: set[str] = set()
+    whole: set[str] = set()
+    operands: list[str | None] = []
+    rest = iter(words)
+    for word in rest:
+        if word == "--":
+            operands += [_operand(one) for one in rest]
+        elif word is None or word[:1] != "-" or word == "-":
+            operands.append(_operand(word))
+        elif word in valued:
+            next(rest, None)
+        elif word[1] == "-":
+            name = word[2:].partition("=")[0]
+            options.add(_long(name, letters))
+        else:
+            whole.add(word)
+            options.update([f"-{letters.get(letter, letter)}" for letter in word[1:]])
+    return Reading(frozenset(options), frozenset(whole), tuple(operands))
+
+
+def _long(name: str, letters: Mapping[str, str]) -> str:
+    """A long option, by its letter if it has one; programs take the beginning of a name for it."""
+    for known, letter in letters.items():
+        if len(known) > 1 and known.startswith(name):
+            return f"-{letter}"
+    return f"--{name}"
+
+
+def _operand(word: str | None) -> str | None:
+    if word is None:
+        return None
+    if "/" in word:
+        return "/".join([folded(name) for name in names_of(word)[0]]) or "/"
+    return folded(word)
+
+
+class Commanded:
+    """A command that is judged; in what order it is read matters to few rules."""
+
+    __slots__ = ("_reading", "command")
+
+    def __init__(self, command: Command) -> None:
+        self.command = command
+        self._reading: Reading | None = None
+
+    @property
+    def reading(self) -> Reading:
+        if self._reading is None:
+            self._reading = read(self.command.program, self.command.words[1:])
+        return self._reading
+
+
+@frozen
+class CommandPattern:
+    """A pattern's argument for tools that take command lines."""
+
+    words: tuple[str, ...]
+    prefix: bool
+    program: str
+    reading: Reading
+    options: frozenset[str]
+    """Those that a command has to have; a word of many letters is looked for as it stands too."""
+
+    @classmethod
+    def of(cls, pattern: Pattern) -> CommandPattern:
+        words = words_of(pattern)
+        prefix = pattern.prefix
+        if words[-1] == "*" and len(words) > 1:  # `npm run *` is `npm run:*`
+            words, prefix = words[:-1], True
+        program = program_of(words[0])
+        reading = read(program, words[1:])
+        return cls(tuple(map(composed, words)), prefix, program, reading, reading.options)
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The program, where it can be said."""
+        return () if "*" in self.program else (self.program,)
+
+    def prohibits(self, subject: Commanded) -> int:
+        """Whether a command, however it is spelt, is what the pattern means; ``PERHAPS`` where that can't be said."""
+        if subject.command.program != self.program and not _same(self.program, subject.command.program):
+            return NO
+        reading, unknown = subject.reading, None in subject.command.words
+        wanted, having = self.options, reading.options
+        found = YES
+        if not (wanted <= having if self.prefix else wanted == having):
+            if not unknown:
+                return NO
+            found = PERHAPS
+        elif any(len(word) > FEW_LETTERS + 1 for word in self.reading.whole - reading.whole):
+            found = PERHAPS
+        return min(found, self._operands(reading.operands))
+
+    def _operands(self, having: Words) -> int:
+        wanted = self.reading.operands
+        for place, word in enumerate(wanted):
+            if place >= len(having):
+                return NO
+            if having[place] is None:
+                return PERHAPS  # and so may be any number of words
+            if not _same(word or "", having[place] or ""):
+                return NO
+        if not self.prefix and len(having) != len(wanted):
+            return PERHAPS if None in having[len(wanted) :] else NO
+        return YES
+
+    def covers(self, subject: Commanded) -> bool:
+        """Whether a command is spelt as the pattern has it, and nothing is set before it."""
+        words = subject.command.words
+        if (
+            subject.command.assigned
+            or len(words) < len(self.words)
+            or (len(words) > len(self.words) and not self.prefix)
+        ):
+            return False
+        for wanted, word in zip(self.words, words, strict=False):
+            if word is None or (wanted != word and not _same(wanted, composed(word))):
+                return False
+        return True
+
+
+def words_of(pattern: Pattern) -> tuple[str, ...]:
+    """The words of a pattern; where they are not those of one command, as the spaces have them."""
+    return read_words(pattern.argument) or tuple(pattern.argument.split())
+
+
+def _same(wanted: str, word: str) -> bool:
+    return wanted == word or ("*" in wanted and fits(wanted.split("*"), word))

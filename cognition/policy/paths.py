@@ -1,0 +1,147 @@
+"""Paths against patterns, by their text alone: what a link leads to, the tool has to see."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from attrs import field, frozen
+
+from cognition.policy.patterns import NO, YES, Pattern
+from cognition.policy.texts import composed, fits, folded
+
+LONGEST = 4096
+"""Characters of a path; no system opens a longer one."""
+ANY = "**"
+
+Names = tuple[str, ...]
+"""A path's names from the top. That of an absolute one begins with an empty name, one from outside with ``..``."""
+
+
+@frozen
+class Path:
+    """A path as rules look at it."""
+
+    names: Names
+    """Composed (NFC), without empty names and ``.``; a name and ``..`` behind it are gone."""
+    straight: bool = True
+    """Whether no name was taken back by ``..``: behind a link, that leads elsewhere."""
+    folded: Names = field(init=False)
+    outside: bool = field(init=False)
+    """Whether it does not begin in the working directory, so that nobody here can tell what it is from there."""
+    plain: bool = field(init=False)
+    """Whether it has no backslash, by which some systems know directories too."""
+
+    def __attrs_post_init__(self) -> None:
+        object.__setattr__(self, "folded", tuple(map(folded, self.names)))
+        object.__setattr__(self, "outside", self.names[0] in ("", "..") or self.names[0][:1] == "~")
+        object.__setattr__(self, "plain", not any("\\" in name for name in self.names))
+
+    @property
+    def keys(self) -> Names:
+        """The names of which a pattern that can match it has one as its key."""
+        return self.folded if self.outside else (self.folded[0], self.folded[-1])
+
+
+def names_of(text: str) -> tuple[Names, bool]:
+    """A path's names, and whether it goes straight down; the names of the working directory itself are ``(".",)``."""
+    parts = composed(text).split("/")
+    names: list[str] = [""] if parts[0] == "" else []
+    straight = True
+    for part in parts:
+        if part in ("", "."):
+            continue
+        if part == ".." and names and names[-1] != "..":
+            straight = False
+            if names != [""]:  # above the top is the top
+                names.pop()
+        else:
+            names.append(part)
+    return tuple(names) or (".",), straight
+
+
+def read_path(text: str) -> Path | None:
+    """The path that a text is; None for one that no system opens, or not as it reads."""
+    if not text or len(text) > LONGEST or "\0" in text:
+        return None
+    return Path(*names_of(text))
+
+
+@frozen
+class PathPattern:
+    """A pattern's argument for tools that take paths."""
+
+    allowed: Names
+    """With ``**`` for any number of names; other names may have stars."""
+    forbidden: Names
+
+    @classmethod
+    def of(cls, pattern: Pattern) -> PathPattern:
+        names, _ = names_of(pattern.argument)
+        if pattern.prefix and names[-1] != ANY:
+            names = (*names, ANY)
+        if names[0] == ".":  # everything below the working directory, or it alone
+            names = names[1:] or names
+        return cls(names, tuple(map(folded, names)))
+
+    @property
+    def keys(self) -> Names:
+        """A name that every plain path which it can match begins or ends with; empty where that can't be said."""
+        names = _inside(self.forbidden)
+        return tuple([name for name in (*names[:1], *names[-1:]) if "*" not in name][:1])
+
+    def prohibits(self, path: Path) -> int:
+        """As in ``CommandPattern``. Backslashes count as slashes too, as they do on some systems."""
+        names = path.folded
+        if _matches(self.forbidden, names) or (path.outside and self._by_its_end(names)):
+            return YES
+        if path.plain:
+            return NO
+        return self.prohibits(Path(*names_of("/".join(names).replace("\\", "/"))))
+
+    def covers(self, path: Path) -> bool:
+        if not path.straight or (path.outside and _way_out(self.allowed) != _way_out(path.names)):
+            return False
+        return _matches(self.allowed, path.names)
+
+    def _by_its_end(self, names: Names) -> bool:
+        """Whether a path from outside may be what the pattern means."""
+        wanted, bare = _inside(self.forbidden), _inside(names)
+        if self.forbidden[0] == "":
+            return names[0] == ".." and _matches(wanted, bare)
+        return bool(wanted) and _matches((ANY, *wanted), bare)
+
+
+def _inside(names: Names) -> Names:
+    """A path without what leads out of the working directory."""
+    first = 0
+    while first < len(names) and (names[first] in ("", "..") or names[first][:1] == "~"):
+        first += 1
+    return names[first:]
+
+
+def _way_out(names: Names) -> Names:
+    """How a path leaves the working directory: nothing else may stand for that where something is allowed."""
+    ups = tuple([name for name in names if name == ".."])
+    return (names[0], *ups) if names[0] == "" or names[0][:1] == "~" else ups
+
+
+def _matches(pattern: Sequence[str], names: Names) -> bool:
+    """Whether the names are the pattern's. Goes back to the last ``**`` only, so long patterns take no longer."""
+    place = at = 0
+    back, begun = -1, 0
+    while at < len(names):
+        if place < len(pattern) and pattern[place] == ANY:
+            back, begun = place, at
+            place += 1
+        elif place < len(pattern) and _same(pattern[place], names[at]):
+            place, at = place + 1, at + 1
+        elif back >= 0:
+            begun += 1
+            place, at = back + 1, begun
+        else:
+            return False
+    return all(rest == ANY for rest in pattern[place:])
+
+
+def _same(pattern: str, name: str) -> bool:
+    return pattern == name or ("*" in pattern and fits(pattern.split("*"), name))

@@ -1,0 +1,152 @@
+"""What the reader of command lines knows of programs, as data to be extended.
+
+A program that stands in none of these tables runs what its name says and nothing that its arguments say. That isn't
+true of every program there is; it is of what agents mostly call, and no reader could know the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from attrs import frozen
+
+
+@frozen
+class Carrier:
+    """A program that runs the command behind its options. An option that isn't known here makes the command unsure."""
+
+    flags: str = ""
+    """Letters of options without a value."""
+    values: str = ""
+    """Letters of options with one."""
+    long_flags: frozenset[str] = frozenset()
+    long_values: frozenset[str] = frozenset()
+    operands: int = 0
+    """How many words stand before the command, as the time of ``timeout`` does."""
+    assignments: bool = False
+    """Whether ``NAME=value`` may stand before the command."""
+    plain: bool = True
+    """Whether it does nothing of its own, so that what is allowed need not name it."""
+    more: bool = False
+    """Whether the command gets more words than are written here."""
+    asks: str = ""
+    """Letters of options with which it runs nothing, and only tells."""
+
+
+def _long(text: str) -> frozenset[str]:
+    return frozenset(f"--{name}" for name in text.split())
+
+
+CARRIERS: Mapping[str, Carrier] = {
+    "env": Carrier("i0v", "uC", _long("ignore-environment null debug"), _long("unset chdir"), assignments=True),
+    "sudo": Carrier(
+        "EHnSbkKAPB",
+        "ugpCrthTUDR",
+        _long("preserve-env set-home non-interactive stdin background reset-timestamp askpass preserve-groups"),
+        _long("user group prompt close-from role type host command-timeout other-user chdir chroot"),
+        assignments=True,
+        plain=False,
+    ),
+    "doas": Carrier("n", "uC", plain=False),
+    "nohup": Carrier(),
+    "timeout": Carrier("v", "sk", _long("foreground preserve-status verbose"), _long("signal kill-after"), operands=1),
+    "nice": Carrier("0123456789", "n", long_values=_long("adjustment")),
+    "ionice": Carrier("t", "cn", _long("ignore"), _long("class classdata")),
+    "time": Carrier("pvaq", "of", _long("portability verbose append quiet"), _long("output format"), assignments=True),
+    "stdbuf": Carrier(values="ioe", long_values=_long("input output error")),
+    "setsid": Carrier("cfw", long_flags=_long("ctty fork wait")),
+    "command": Carrier("p", asks="vV"),
+    "builtin": Carrier(),
+    "exec": Carrier("cl", "a"),
+    "xargs": Carrier(
+        "0rtxpo",
+        "InLPsdEa",
+        _long("null no-run-if-empty verbose exit interactive open-tty"),
+        _long("max-args max-lines max-procs max-chars delimiter arg-file"),
+        more=True,
+    ),
+    "busybox": Carrier(),
+    "toybox": Carrier(),
+    "caffeinate": Carrier("disum", "tw"),
+    "unbuffer": Carrier("p"),
+    "chronic": Carrier("ve"),
+}
+
+SHELLS = frozenset({"ash", "bash", "dash", "rbash", "sh"})
+"""Shells whose ``-c`` is read like the command line itself."""
+SHELL_FLAGS = frozenset("abefhklmnprtuvxBCEHPT")
+SHELL_LONG_FLAGS = _long("norc noprofile posix login verbose restricted noediting")
+
+INLINE: Mapping[str, str] = {
+    "python": "c", "python2": "c", "python3": "c", "pypy": "c", "pypy3": "c", "perl": "eEnp", "ruby": "enp",
+    "node": "epi", "nodejs": "epi", "bun": "ep", "php": "rBRE", "lua": "e", "luajit": "e", "tclsh": "", "r": "e",
+    "rscript": "e", "julia": "eE", "swipl": "gt", "guile": "c", "osascript": "e",
+}  # fmt: skip
+"""Interpreters with the letters of the options that take code. Without a file they read code from their input."""
+INLINE_LONG = frozenset({"--eval", "--print", "--execute", "--run", "--command"})
+
+CODE: Mapping[str, str] = {
+    "awk": r"system|\||getline|@", "gawk": r"system|\||getline|@", "mawk": r"system|\||getline",
+    "nawk": r"system|\||getline", "sed": r"(?:^|[;{}\d$/!,\n])\s*e(?:\s|$)|s(.).*\1.*\1\w*e", "gsed": r"e",
+    "test": r"[$`\[]", "[": r"[$`]|.\[", "printf": r"^-v|[$`]\(", "read": r"[$`\[]", "export": r"[$`\[]",
+    "readonly": r"[$`\[]", "local": r"[$`\[]", "sqlite3": r"\.(?:shell|system|once|output|load|import)",
+}  # fmt: skip
+"""Programs that run code of an argument's, with what such an argument looks like."""
+
+RUNS_OTHERS: Mapping[str, frozenset[str]] = {
+    "git": frozenset(
+        {"-c", "--config-env", "--exec-path", "--upload-pack", "--receive-pack", "--extcmd", "-x", "--exec"}
+    )
+    | {"foreach", "filter-branch", "run"},
+    "tar": frozenset({"--checkpoint-action", "--to-command", "-I", "--use-compress-program", "-F", "--rsh-command"}),
+    "rsync": frozenset({"-e", "--rsh", "--rsync-path"}),
+    "zip": frozenset({"-TT", "--unzip-command"}),
+    "sort": frozenset({"--compress-program"}),
+    "tcpdump": frozenset({"-z"}),
+    "make": frozenset({"--eval"}),
+    "rg": frozenset({"--pre"}),
+    "fd": frozenset({"-x", "-X", "--exec", "--exec-batch"}),
+    "fdfind": frozenset({"-x", "-X", "--exec", "--exec-batch"}),
+}
+"""Programs with the options by which they run others."""
+
+UNSURE = frozenset(
+    """
+    . alias at batch bind capsh chroot chrt complete coproc crontab csh dbus-run-session dc declare deno ed elvish emacs
+    enable entr ex expect fakeroot firejail fish flock gdb ghc ghci hash hyperfine ksh ld.so let linux32 linux64 lldb
+    ltrace mapfile mksh mysql nc ncat nodemon nsenter nu numactl nvim oksh parallel perf pkexec posh powershell prlimit
+    proxychains proxychains4 psql pwsh readarray rlwrap rr runuser screen script set setarch setpriv shopt socat source
+    ssh sshpass start-stop-daemon strace su systemd-run taskset tcsh tmux torify torsocks trap typeset unset unshare
+    valgrind vi view vim watch xonsh xvfb-run yash zsh
+    """.split()
+)
+"""Programs that run what they are told in ways not read here, or change how what follows is read."""
+
+SKIPPED = frozenset({"!", "if", "then", "elif", "else", "fi", "while", "until", "do", "done", "{", "}"})
+"""Words of the grammar before or behind a command that change nothing about which commands there are."""
+GRAMMAR = frozenset({"case", "esac", "for", "function", "in", "select", "[["})
+"""Words of the grammar that are not read."""
+
+LETTERS: Mapping[str, Mapping[str, str]] = {
+    "rm": {"recursive": "r", "R": "r", "force": "f"},
+    "chmod": {"recursive": "R"},
+    "chown": {"recursive": "R"},
+    "cp": {"recursive": "r", "R": "r", "force": "f", "archive": "a"},
+    "mv": {"force": "f"},
+    "git": {"force": "f"},
+    "ln": {"force": "f", "symbolic": "s"},
+    "grep": {"recursive": "r"},
+}
+"""Options of a program that are the same as a letter of it."""
+
+OPTION_VALUES: Mapping[str, frozenset[str]] = {
+    "git": frozenset({"-C", "-c", "--git-dir", "--work-tree", "--namespace", "--super-prefix", "--attr-source"}),
+    "docker": frozenset({"-H", "--host", "--config", "--context", "-l", "--log-level"}),
+    "kubectl": frozenset({"-n", "--namespace", "--context", "--kubeconfig", "--cluster", "--user", "-s", "--server"}),
+    "npm": frozenset({"--prefix", "-C", "-w", "--workspace"}),
+    "pnpm": frozenset({"--dir", "-C", "--filter", "-F"}),
+    "yarn": frozenset({"--cwd"}),
+    "make": frozenset({"-C", "-f", "--directory", "--file", "--makefile", "-I", "-o", "-W"}),
+    "cargo": frozenset({"--manifest-path", "--config", "-Z", "--color", "-C"}),
+}
+"""Options whose value is a word of its own, which is none of the words that rules name."""

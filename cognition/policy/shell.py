@@ -1,0 +1,313 @@
+"""A command line as the commands that it runs, or the word that this can't be said.
+
+The reader knows less of the shell than a shell does. What it gives is at least every command that is run: one too many
+only makes a question, one too few would be a hole. So whatever it doesn't know for certain makes the line unsure.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from unicodedata import category
+
+from cognition.policy.carrying import (
+    ASSIGNMENT,
+    check_arguments,
+    command_of,
+    found_commands,
+    has_assignments,
+    known,
+    script_of,
+)
+from cognition.policy.programs import CARRIERS, GRAMMAR, SHELLS, SKIPPED, UNSURE
+from cognition.policy.words import Command, UnsureError, Words, program_of
+
+LONGEST = 100_000
+"""Characters of a command line that are read."""
+DEEPEST = 12
+"""Commands within commands."""
+
+PLAIN = re.compile(r"[\w@%+:,./=^-]+", re.ASCII)
+PLAIN_LINE = re.compile(r"[\w@%+:,./^-]++(?: [\w@%+:,./=^-]++)*+", re.ASCII)
+"""Words with single spaces between them and nothing that a shell reads: most command lines are that."""
+PLAIN_WORDS = re.compile(r"[\w@%+:,./=^-]++(?=[ \t\n;&|()]|$)(?: [\w@%+:,./=^-]++(?=[ \t\n;&|()]|$))*+", re.ASCII)
+BLANK = re.compile(r"(?:[ \t]|\\\n)+")
+COMMENT = re.compile(r"#[^\n]*")
+BETWEEN = re.compile(r"&&|\|\||\|&|[;|\n]|&(?!>)")
+REDIRECTION = re.compile(r"(?:&>>?|[0-9]*(?:<<<|<<|<>|<&|>&|>>|>\||<(?!\()|>(?!\()))")
+VARIABLE = re.compile(r"\$(?:[A-Za-z_]\w*|\d|\{(?:#?\w+|[@*#?!$-])\}|[@*#?!$-])", re.ASCII)
+LITERAL_BRACE = re.compile(r"\{(?:\}(?=[ \t\n;]|$)|(?=[ \t\n]|$))")
+"""Braces that a shell leaves as they stand: ``{}``, and one that opens a group."""
+PLAIN_IN_QUOTES = re.compile(r'[^"$`\\]+')
+UNSEEN = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]")
+"""White space and control characters that shells and readers may take for something else."""
+REFUSED = UNSURE | SKIPPED | GRAMMAR
+REPLACED = frozenset("{%")
+"""Letters of a program's name by which another program may be told to put in something else."""
+NOWHERE = frozenset({"/dev/null", "/dev/stdout", "/dev/stderr"})
+BREAKING = frozenset(" \t\n\\#;&|()<>0123456789")
+"""What may begin something other than a word."""
+ENDING = frozenset(" \t\n;&|()")
+"""What ends a word; the signs of redirections do so too, but where a bracket follows them."""
+DESCRIPTOR = re.compile(r"\d+-?|-")
+
+
+Word = tuple[str | None, str]
+"""A word after quotes and escapes are removed, None where the shell would put something in its place; and what it
+begins with without quotes, by which assignments and words of the grammar are known."""
+
+
+def read_commands(line: str) -> tuple[Command, ...] | None:
+    """The commands that a command line runs; None where that can't be said for certain."""
+    if len(line) > LONGEST or UNSEEN.search(line):
+        return None
+    if not line.isascii() and any(category(letter) == "Cf" for letter in line):
+        return None
+    reader = Reader(line, 0)
+    try:
+        if PLAIN_LINE.fullmatch(line) and (words := tuple(line.split(" ")))[0] not in SKIPPED:
+            reader.command(words, False, 0)
+        else:
+            reader.commands_until("")
+    except UnsureError:
+        return None
+    return tuple(reader.found)
+
+
+def read_words(text: str) -> tuple[str, ...] | None:
+    """The words of a rule's argument, with stars as they stand; None where they are not those of one command."""
+    reader = Reader(text, 0, stars=True)
+    words: list[str | None] = []
+    try:
+        mark = REDIRECTION.match(text)
+        if mark is not None:
+            words.append(mark.group())
+            reader.at = mark.end()
+        while reader.at < len(text):
+            blank = BLANK.match(text, reader.at)
+            if blank is not None:
+                reader.at = blank.end()
+            else:
+                words.append(reader.word()[0])
+        return tuple([known(word) for word in words])
+    except UnsureError:
+        return None
+
+
+class Reader:
+    """Reads one command line from left to right, and the lines within it."""
+
+    __slots__ = ("at", "depth", "found", "line", "stars")
+
+    def __init__(self, line: str, depth: int, *, stars: bool = False) -> None:
+        self.line, self.depth, self.stars = line, depth, stars
+        self.at = 0
+        self.found: list[Command] = []
+
+    # ------------------------------------------------------------------------------------------------ between commands
+
+    def commands_until(self, closing: str) -> None:
+        """Read commands up to the end, or up to and with the closing bracket."""
+        self.depth += 1
+        if self.depth > DEEPEST:
+            raise UnsureError
+        line, words = self.line, list[Word]()
+        grammar: int | None = None  # how many words stand before the first redirection: only there are they grammar
+        while self.at < len(line):
+            at = self.at
+            letter = line[at]
+            if letter == " ":
+                self.at += 1
+            elif plain := letter not in BREAKING and PLAIN_WORDS.match(line, at):
+                self.at = plain.end()
+                words += [(word, word) for word in plain.group().split(" ")]
+            elif blank := BLANK.match(line, at):
+                self.at = blank.end()
+            elif comment := COMMENT.match(line, at):
+                self.at = comment.end()
+            elif between := BETWEEN.match(line, at):
+                if line.startswith((";;", ";&"), at):
+                    raise UnsureError  # of a `case`
+                self.at = between.end()
+                self.simple(words, grammar)
+                words, grammar = [], None
+            elif redirection := REDIRECTION.match(line, at):
+                self.at = redirection.end()
+                grammar = len(words) if grammar is None else grammar
+                self.redirect(redirection.group().lstrip("0123456789"))
+            elif letter == "(":
+                if line.startswith("((", at) or any(head not in SKIPPED for _, head in words):
+                    raise UnsureError  # arithmetic; a function or an array
+                self.at += 1
+                self.commands_until(")")
+            elif letter == ")":
+                if not closing:
+                    raise UnsureError
+                break
+            else:
+                words.append(self.word())
+        else:
+            if closing:
+                raise UnsureError
+        self.at += 1
+        self.simple(words, grammar)
+        self.depth -= 1
+
+    def redirect(self, mark: str) -> None:
+        """A redirection is a command of its own name with the file as its word."""
+        if mark == "<<":
+            raise UnsureError
+        if blank := BLANK.match(self.line, self.at):
+            self.at = blank.end()
+        begun = self.at
+        target = self.word()[0]
+        if self.at == begun:
+            raise UnsureError
+        if mark == "<<<" or target in NOWHERE:
+            return
+        if target is not None and mark in (">&", "<&") and DESCRIPTOR.fullmatch(target):
+            return
+        reads = mark in ("<", "<&")
+        program = "<" if reads else ">"
+        self.found.append(Command((program, target), program, carries=reads))
+
+    # ----------------------------------------------------------------------------------------------------------- words
+
+    def word(self) -> Word:
+        line, begun = self.line, self.at
+        head = PLAIN.match(line, begun)
+        pieces, known = list[str](), True
+        while self.at < len(line):
+            letter = line[self.at]
+            if plain := PLAIN.match(line, self.at):
+                pieces.append(plain.group())
+                self.at = plain.end()
+            elif letter in ENDING or letter in "<>":
+                if (letter == "<" or letter == ">") and line.startswith("(", self.at + 1):
+                    self.at += 2
+                    self.commands_until(")")
+                    known = False
+                    continue
+                break
+            elif letter == "'":
+                end = line.find("'", self.at + 1)
+                if end < 0:
+                    raise UnsureError
+                pieces.append(line[self.at + 1 : end])
+                self.at = end + 1
+            elif letter == '"':
+                self.at += 1
+                known &= self.quoted(pieces)
+            elif letter == "\\":
+                pieces.append(self.escaped())
+            elif letter in "$`":
+                known &= self.expansion(pieces, quoted=False)
+            else:
+                if not self.stars and (letter in "*?[" or (letter == "{" and not LITERAL_BRACE.match(line, self.at))):
+                    known = False
+                pieces.append(letter)
+                self.at += 1
+        if self.at == begun and self.at < len(line):
+            raise UnsureError  # a bracket or an operator where a word should be
+        text = "".join(pieces)
+        if line[begun : self.at] == text:
+            return (text if known else None), text
+        return (text if known else None), head.group() if head and "=" in head.group() else ""
+
+    def escaped(self) -> str:
+        letter = self.line[self.at + 1 : self.at + 2]
+        if not letter:
+            raise UnsureError
+        self.at += 2
+        return "" if letter == "\n" else letter
+
+    def quoted(self, pieces: list[str]) -> bool:
+        """The rest of a text in double quotes; whether nothing in it is put in by the shell."""
+        line, known = self.line, True
+        while self.at < len(line):
+            letter = line[self.at]
+            if plain := PLAIN_IN_QUOTES.match(line, self.at):
+                pieces.append(plain.group())
+                self.at = plain.end()
+            elif letter == '"':
+                self.at += 1
+                return known
+            elif letter == "\\":
+                if line[self.at + 1 : self.at + 2] in ("$", "`", '"', "\\", "\n"):
+                    pieces.append(self.escaped())
+                else:
+                    pieces.append("\\")
+                    self.at += 1
+            else:
+                known &= self.expansion(pieces, quoted=True)
+        raise UnsureError
+
+    def expansion(self, pieces: list[str], *, quoted: bool) -> bool:
+        """What begins with ``$`` or a backtick; whether it is only that letter."""
+        line, at = self.line, self.at
+        if line[at] == "`":
+            end = line.find("`", at + 1)
+            inner = line[at + 1 : end]
+            if end < 0 or "\\" in inner:
+                raise UnsureError
+            self.within(inner)
+            self.at = end + 1
+            return False
+        if line.startswith("$((", at) or line.startswith("$[", at):
+            raise UnsureError
+        if line.startswith("$(", at):
+            self.at = at + 2
+            self.commands_until(")")
+            return False
+        if variable := VARIABLE.match(line, at):
+            self.at = variable.end()
+            return False
+        if line.startswith("${", at) or (not quoted and line[at + 1 : at + 2] in ("'", '"')):
+            raise UnsureError
+        pieces.append("$")
+        self.at = at + 1
+        return True
+
+    def within(self, line: str) -> None:
+        """The commands of a line within this one."""
+        inner = Reader(line, self.depth)
+        inner.commands_until("")
+        self.found += inner.found
+
+    # -------------------------------------------------------------------------------------------------------- commands
+
+    def simple(self, words: Sequence[Word], grammar: int | None) -> None:
+        """The command that these words are, and those that it carries."""
+        first, last = 0, len(words) if grammar is None else grammar
+        while first < last and words[first][1] in SKIPPED and words[first][0] == words[first][1]:
+            first += 1
+        begun = first
+        while begun < len(words) and ASSIGNMENT.match(words[begun][1]):
+            begun += 1
+        if begun < len(words):
+            self.command(tuple([text for text, _ in words[begun:]]), begun > first, self.depth)
+        elif begun > first:
+            self.found.append(Command(("=",), "=", assigned=True))
+
+    def command(self, words: Words, assigned: bool, depth: int) -> None:
+        """A command, and those in its arguments."""
+        name = program_of(words[0])
+        if depth > DEEPEST or not name or name in REFUSED or name.startswith("ld-") or not REPLACED.isdisjoint(name):
+            raise UnsureError
+        carrier = CARRIERS.get(name)
+        self.found.append(Command(words, name, assigned, carrier is not None and carrier.plain))
+        if carrier is not None:
+            inner = command_of(name, words)
+            if inner:
+                self.command(inner, assigned or has_assignments(words, inner), depth + 1)
+        elif name in SHELLS:
+            script = script_of(words)
+            if script is not None:
+                self.within(script)
+        elif name == "eval":
+            self.within(" ".join([known(word) for word in words[1:]]))
+        elif name == "find":
+            for inner in found_commands(words):
+                self.command(inner, assigned, depth + 1)
+        else:
+            check_arguments(name, words)

@@ -1,0 +1,43 @@
+"""Calls that try to get past a rule: each comes out as the table says."""
+
+from __future__ import annotations
+
+import pytest
+
+from cognition import Policy, ToolCall
+from cognition.policy import Action
+from tests.cognition.policy.hostile import BASH, EXPECTED, EXPECTED_PATHS, PATHS, SHELL, WRITE
+
+
+def shortened(text: object) -> str | None:
+    return ascii(text)[:50] if isinstance(text, str) else None
+
+
+@pytest.mark.parametrize(("action", "line"), [(a, line) for a, lines in EXPECTED for line in lines], ids=shortened)
+@pytest.mark.behaviour("B10")
+def test_a_command_line_is_judged_by_what_it_runs(action: Action, line: str) -> None:
+    assert action == SHELL.judge(ToolCall("1", "Bash", {"command": line}), BASH).action
+
+
+@pytest.mark.parametrize(
+    ("action", "path"), [(a, path) for a, paths in EXPECTED_PATHS for path in paths], ids=shortened
+)
+@pytest.mark.behaviour("B10")
+def test_a_path_is_judged_by_where_it_leads(action: Action, path: str) -> None:
+    assert action == PATHS.judge(ToolCall("1", "Write", {"path": path}), WRITE).action
+
+
+@pytest.mark.parametrize("mode", ["auto", "bypassPermissions"])
+@pytest.mark.parametrize("line", ["eval $X", "cat <<EOF\nEOF", "cu*l x", "x" * 200_000 + ";"])
+def test_what_may_evade_a_rule_is_asked_about_in_every_mode(mode: str, line: str) -> None:
+    call = ToolCall("1", "Bash", {"command": line})
+
+    assert SHELL.judge(call, BASH, mode=mode).action == "ask"  # type: ignore[arg-type]  # one of the modes
+    assert Policy().judge(call, BASH).action == "ask"
+    assert Policy().judge(call, BASH, mode=mode).action == "allow"  # type: ignore[arg-type]  # as above
+
+
+def test_there_are_more_than_a_hundred_cases() -> None:
+    for table, least in ((EXPECTED, 250), (EXPECTED_PATHS, 60)):
+        cases = [case for _, cases in table for case in cases]
+        assert len(set(cases)) == len(cases) > least

@@ -1,0 +1,240 @@
+"""What a rule's pattern means, and what is said of one that means nothing."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, strategies as st
+
+from cognition import AgentConfig, ConfigError, Layer, Policy, Rule, ToolCall, ToolSpec
+from cognition.policy.patterns import Pattern, PatternError, read_pattern
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Write", Pattern("Write")),
+        ("*", Pattern("", True)),
+        ("mcp.files.*", Pattern("mcp.files.", True)),
+        ("Bash(*)", Pattern("Bash")),
+        ("Bash(git push:*)", Pattern("Bash", False, "git push", True)),
+        ("Bash(git push :*)", Pattern("Bash", False, "git push", True)),
+        ("Bash(git status)", Pattern("Bash", False, "git status")),
+        ("*(.env)", Pattern("", True, ".env")),
+        ("Write(cafe\u0301)", Pattern("Write", False, "café")),
+        ("f(g(x))", Pattern("f", False, "g(x)")),
+        ("f(a:b)", Pattern("f", False, "a:b")),
+    ],
+)
+def test_a_pattern_is_a_name_and_an_argument(text: str, expected: Pattern) -> None:
+    assert expected == read_pattern(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "where", "right"),
+    [
+        ("", "at 0", "*"),
+        ("(x)", "at 0", "*(x)"),
+        ("a*b", "at 1", "a*"),
+        ("**", "at 0", "*"),
+        ("mcp.*.read", "at 4", "mcp.*"),
+        ("a*b(x)", "at 1", "a*(x)"),
+        ("Bash (git)", "at 4", "Bash(git)"),
+        ("my tool", "at 2", "mytool"),
+        ("é", "at 0", "*"),
+        ("Bash:*", "at 4", "Bash"),
+        ("Bash:git:*", "at 4", "Bash(git:*)"),
+        (":git", "at 0", "*(git:*)"),
+        ("Bash)", "at 4", "Bash"),
+        (")", "at 0", "*"),
+        ("Bash(git:*", "at 4", "Bash(git:*)"),
+        ("Bash(", "at 4", "Bash"),
+        ("Bash(git:*) ", "at 11", "Bash(git:*)"),
+        ("Bash(git:*)x", "at 11", "Bash(git:*)"),
+        ("Bash()", "at 4", "Bash"),
+        ("Bash(  )", "at 4", "Bash"),
+        ("Bash( git:*)", "at 4", "Bash(git:*)"),
+        ("Bash(git:* push)", "at 8", "Bash(git:*)"),
+        ("Bash(:* push)", "at 5", "Bash"),
+        ("Bash(:*x:*)", "at 5", "Bash"),
+    ],
+)
+def test_a_mistake_is_pointed_at_with_the_nearest_right_form(text: str, where: str, right: str) -> None:
+    with pytest.raises(ConfigError, match="rule pattern") as caught:
+        Rule("deny", text)
+
+    assert where in str(caught.value)
+    assert str(caught.value).endswith(f"; write {right!r}")
+    assert Rule("deny", right)
+
+
+def test_a_pattern_of_absurd_length_is_refused() -> None:
+    with pytest.raises(ConfigError, match="longer than 10,000"):
+        Rule("deny", "x" * 10_001)
+
+
+@given(st.text(st.sampled_from("aB.*(): /é-\u0301"), max_size=12) | st.text(max_size=8))
+def test_what_is_refused_comes_with_a_pattern_that_is_not(text: str) -> None:
+    right = text
+    try:
+        Rule("ask", text)
+    except PatternError as mistake:
+        right = mistake.right
+
+    assert right == Rule("ask", right).tool
+
+
+@pytest.mark.parametrize("ruled", [Policy, Layer])
+def test_allow_only_has_patterns_too(ruled: type[Policy | Layer]) -> None:
+    with pytest.raises(ConfigError, match="rule pattern"):
+        ruled(allow_only=("Bash(",))
+
+
+@pytest.mark.parametrize(
+    "policy",
+    [
+        Policy((Rule("deny", "Bash(a && b)"),)),
+        Policy((Rule("deny", "*(echo $X:*)"),)),
+        Policy(allow_only=("Bash(echo 'a)",)),
+        Policy(layers=(Layer((Rule("allow", "Bash(a | b)"),)),)),
+    ],
+)
+def test_a_rule_for_command_lines_is_for_one_command(policy: Policy) -> None:
+    """Said where policy and tools meet; a judge that nobody asked before takes the words as spaces have them."""
+    bash = ToolSpec("Bash", command="command")
+    with pytest.raises(ConfigError, match="for one command"):
+        AgentConfig(tools=(bash,), policy=policy)
+    assert AgentConfig(tools=(ToolSpec("other"),), policy=Policy((Rule("deny", "Bash(a && b)"),)))
+    assert AgentConfig(tools=(bash,), policy=Policy((Rule("deny", "Bash(> x)"), Rule("deny", "Bash"))))
+    assert policy.judge(ToolCall("1", "Bash", {"command": "true"}), bash)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "text", "forbids", "allows"),
+    [
+        ("look(git:*)", "git", True, True),
+        ("look(git:*)", "git push", True, True),
+        ("look(git:*)", "gitfoo", False, False),
+        ("look(git:*)", "git-foo", True, False),
+        ("look(git)", "git", True, True),
+        ("look(git)", "GIT", True, False),
+        ("look(git)", "git push", False, False),
+        ("look(https://a.org:*)", "https://a.org/x", True, True),
+        ("look(https://a.org:*)", "https://a.org.evil.com", True, False),
+        ("look(https://a.org:*)", "https://a.org@evil.com", True, False),
+        ("look(https://a.org/:*)", "https://a.org/x", True, True),
+        ("look(https://*.a.org/*)", "https://b.a.org/x", True, True),
+        ("look(https://*.a.org/*)", "https://a.org/x", False, False),
+        ("look(a*b*c)", "a-b-b-c", True, True),
+        ("look(a*b*c)", "abab", False, False),
+        ("look(a*b*c*d)", "a-c-b-d", False, False),
+        ("look(a*a)", "a", False, False),
+        ("look(*x*:*)", "1x2 y", True, False),
+        ("look(a?[b])", "a?[b]", True, True),
+        ("look(a?[b])", "abb", False, False),
+        ("look(é)", "e\u0301", True, True),
+        ("*(secret:*)", "a secret", False, False),
+    ],
+)
+def test_texts_are_matched_widely_where_forbidden_and_narrowly_where_allowed(
+    pattern: str, text: str, forbids: bool, allows: bool
+) -> None:
+    call, tool = ToolCall("1", "look", {"about": text}), ToolSpec("look")
+
+    assert ("deny" if forbids else "allow") == Policy((Rule("deny", pattern),)).judge(call, tool).action
+    assert ("allow" if allows else "ask") == Policy((Rule("allow", pattern),), "ask").judge(call, tool).action
+
+
+@pytest.mark.parametrize(
+    ("pattern", "path", "forbids", "allows"),
+    [
+        ("Read(src/*)", "src/a", True, True),
+        ("Read(src/*)", "src/a/b", False, False),
+        ("Read(src/**)", "src/a/b", True, True),
+        ("Read(src:*)", "src/a/b", True, True),
+        ("Read(src/**:*)", "src/a/b", True, True),
+        ("Read(src)", "src", True, True),
+        ("Read(src)", "src/a", False, False),
+        ("Read(src/)", "src", True, True),
+        ("Read(./**)", "src/a", True, True),
+        ("Read(**)", "a", True, True),
+        ("Read(.)", ".", True, True),
+        ("Read(.)", "a", False, False),
+        ("Read(.:*)", "a", True, True),
+        ("Read(a/**/b/**/c)", "a/b/x/b/y/c", True, True),
+        ("Read(a/**/b/**/c)", "a/x/c", False, False),
+        ("Read(**/a*/b)", "ax/c/ay/b", True, True),
+        ("Read(**)", "../a", True, False),
+        ("Read(**)", "/a", True, False),
+        ("Read(*/a)", "../a", True, False),
+        ("Read(../a)", "../a", True, True),
+        ("Read(../**)", "../a", True, True),
+        ("Read(../**)", "../../a", True, False),
+        ("Read(..)", "../../a", False, False),
+        ("Read(/a/**)", "/a/b", True, True),
+        ("Read(/**)", "/a/b", True, True),
+        ("Read(/)", "/", True, True),
+        ("Read(/)", "/..", True, False),
+        ("Read(~/a)", "~/a", True, True),
+        ("Read(~/a)", "a", False, False),
+        ("Read(/a)", "a", False, False),
+        ("Read(a)", "b\\a", False, False),
+        ("Read(b/a)", "b\\a", True, False),
+    ],
+)
+def test_paths_are_matched_widely_where_forbidden_and_narrowly_where_allowed(
+    pattern: str, path: str, forbids: bool, allows: bool
+) -> None:
+    call, tool = ToolCall("1", "Read", {"path": path}), ToolSpec("Read", paths=("path",), read_only=True)
+
+    assert ("deny" if forbids else "allow") == Policy((Rule("deny", pattern),)).judge(call, tool).action
+    assert ("allow" if allows else "ask") == Policy((Rule("allow", pattern),), "ask").judge(call, tool).action
+
+
+@pytest.mark.parametrize(
+    ("pattern", "line", "forbids", "allows"),
+    [
+        ("Bash(ls)", "ls", "deny", True),
+        ("Bash(ls)", "ls -l", "allow", False),
+        ("Bash(ls)", "ls *", "ask", False),
+        ("Bash(ls -l)", "ls -l", "deny", True),
+        ("Bash(ls -l)", "ls $X", "ask", False),
+        ("Bash(ls a)", "ls a *", "ask", False),
+        ("Bash(ls a)", "ls a b", "allow", False),
+        ("Bash(npm run *)", "npm run x", "deny", True),
+        ("Bash(npm run *)", "npm test", "allow", False),
+        ("Bash(npm run te*)", "npm run test", "deny", True),
+        ("Bash(*)", "anything", "deny", True),
+        ("Bash(gi*)", "git", "deny", True),
+        ("Bash(gi* push:*)", "git push", "deny", True),
+        ("Bash(gi* push:*)", "ls push", "allow", False),
+        ("Bash(tar -xzvf:*)", "tar -x -z -v -f a", "ask", False),
+        ("Bash(tar -xzvf:*)", "tar -xzvf a", "deny", True),
+        ("Bash(rm -rf /)", "rm -fr //", "deny", False),
+        ("Bash(rm -rf /)", "rm -fr /.", "deny", False),
+        ("Bash(rm -rf a/b)", "rm -rf a/./b", "deny", False),
+        ("Bash(rm -rf /)", "rm -rf x", "allow", False),
+        ("Bash(rm -rf /)", "rm -rf", "allow", False),
+        ("Bash(rm -)", "rm -", "deny", True),
+        ("Bash(git push --force:*)", "git push -f", "deny", False),
+        ("Bash(git push --force:*)", "git push --force=x", "deny", False),
+        ("Bash(git push --force:*)", "git push --tags", "allow", False),
+        ("Bash(git push --force:*)", "git -C", "allow", False),
+        ("Bash(git push --force:*)", "git push $X", "ask", False),
+        ("Bash(> out)", "echo > out", "deny", False),
+        ("Bash(>:*)", "echo >> out", "deny", False),
+        ("Bash(<:*)", "cat < in", "deny", False),
+        ("Bash(echo 'a b')", "echo 'a b'", "deny", True),
+        ("Bash(echo 'a b')", "echo a b", "allow", False),
+        ("Bash(echo)", "env echo", "deny", True),
+        ("Bash(env:*)", "env", "deny", False),
+        ("Bash(sudo:*)", "sudo ls", "deny", False),
+        ("Bash(command:*)", "command -v ls", "deny", False),
+    ],
+)
+def test_commands_are_matched_widely_where_forbidden_and_narrowly_where_allowed(
+    pattern: str, line: str, forbids: str, allows: bool
+) -> None:
+    call, tool = ToolCall("1", "Bash", {"command": line}), ToolSpec("Bash", command="command")
+
+    assert forbids == Policy((Rule("deny", pattern),)).judge(call, tool).action
+    assert ("allow" if allows else "ask") == Policy((Rule("allow", pattern),), "ask").judge(call, tool).action
