@@ -57,7 +57,7 @@ class ToolSpec:
     """What its calls do, for modes and the like. None: ``"read-only"`` for a tool that is, else ``"execution"``."""
     paths: tuple[str, ...] = ()
     """Its parameters that are paths, against which a rule's argument is held: ``Write(src/**)``. Empty: parameters with
-    names such as ``path``."""
+    names such as ``path``. A value of several lines is read as a unified diff, whose heads name paths."""
     command: str = ""
     """Its parameter that is a command line of a shell: what it runs is read and judged, and asked about where that
     can't be read. Empty: none."""

@@ -7,6 +7,7 @@ from typing import Any
 
 from cognition.messages import ToolCall
 from cognition.policy.commands import Commanded
+from cognition.policy.diffs import diff_paths
 from cognition.policy.paths import read_path
 from cognition.policy.rules import PATH_ARGUMENTS, Sort
 from cognition.policy.shell import read_commands
@@ -76,7 +77,15 @@ def _commands(line: object) -> Subjects:
 
 def _paths(values: list[Any]) -> Subjects:
     found, unsure = [], False
+    texts: list[str] = []
     for text in _texts(values) if values else (".",):
+        if "\n" not in text:
+            texts.append(text)
+            continue
+        named, more = diff_paths(text)
+        texts += named or [text]
+        unsure = unsure or more
+    for text in texts:
         path = read_path(text)
         if path is None:
             unsure = True

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from attrs import evolve
 
-from cognition import AgentConfig, Cancelled, Completed, Outcome
+from cognition import AgentConfig, Cancelled, Completed, Outcome, Policy, shell_protections
 from cognition.features import Feature
 from interpreters.agents.agent import Agent
 from interpreters.agents.options import Configuring, ProgramOptions, Recording
@@ -122,6 +122,10 @@ def new_agent(options: argparse.Namespace) -> Begin:
     given = new_options(options)
     check_recording(options.record)
     system = program_options(options).get("system", "") if options.system is None else options.system
+    shells = [tool.spec.name for tool in tools if tool.spec.command]
+    protections = tuple([rule for name in shells for rule in shell_protections(name)])
+    if protections and "policy" not in given:
+        given["policy"] = Policy(protections)
     return lambda model, more: Agent(model, tools, system, **given, **more)
 
 

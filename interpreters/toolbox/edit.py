@@ -18,7 +18,7 @@ from interpreters.tools.tool import Tool, tool
 def edit_tools(desk: Desk) -> tuple[Tool[..., Any], Tool[..., Any]]:
     """The tools ``Edit`` and ``MultiEdit``."""
 
-    @tool(name="Edit", approval=True)
+    @tool(name="Edit", approval=True, kind="mutation", paths=("path",))
     def edit(
         path: str,
         old: Annotated[str, "the exact text to replace, which stands in the file once"],
@@ -29,7 +29,7 @@ def edit_tools(desk: Desk) -> tuple[Tool[..., Any], Tool[..., Any]]:
         """Replace a piece of a text file that was read before."""
         return _edit(desk, path, [Change(old, new, replace_all)], context)
 
-    @tool(name="MultiEdit", approval=True)
+    @tool(name="MultiEdit", approval=True, kind="mutation", paths=("path",))
     def multi_edit(
         path: str,
         edits: Annotated[list[Change], "made one after another, all or none"],

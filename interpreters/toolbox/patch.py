@@ -23,7 +23,7 @@ Parts = tuple[str, ...]
 def patch_tool(desk: Desk) -> Tool[..., Any]:
     """The tool ``Patch``."""
 
-    @tool(name="Patch", approval=True)
+    @tool(name="Patch", approval=True, kind="mutation", paths=("patch",))
     def patch(
         patch: Annotated[str, "the diff; paths begin at the working directory"], context: ToolContext[Any]
     ) -> str:

@@ -16,7 +16,7 @@ from interpreters.tools.tool import Tool, ToolError, tool
 def write_tool(desk: Desk) -> Tool[..., Any]:
     """The tool ``Write``."""
 
-    @tool(name="Write", approval=True, idempotent=True)
+    @tool(name="Write", approval=True, idempotent=True, kind="mutation", paths=("path",))
     def write(path: str, content: Annotated[str, "all of the file"], context: ToolContext[Any]) -> str:
         """Write a whole text file. One that is there has to be read before; for a small change use Edit."""
         check_writable(content)

@@ -349,3 +349,7 @@ def test_a_whole_policy_comes_back_and_judges_the_same() -> None:
     assert again == policy
     assert judged(again, BASH, {"command": "rm -fr x"}) == "deny"
     assert SEVERITY[policy.judge(CALL, work()).action] == 2
+
+
+def test_a_name_that_is_shorter_than_the_beginning_of_a_rule_is_not_meant() -> None:
+    assert judged(Policy((Rule("deny", "mcp.files.*"),)), ToolSpec("mcp"), {}) == "allow"

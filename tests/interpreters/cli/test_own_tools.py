@@ -251,6 +251,31 @@ def test_a_command_runs_where_it_is_approved_and_its_session_is_taken_up(here: C
     assert not (tmp_path / "ran").exists()
 
 
+def test_fetching_by_the_shell_is_denied_unless_a_policy_of_the_program_says_otherwise(
+    here: Cogstep, tmp_path: Path
+) -> None:
+    """Approving everything approves only what is asked about."""
+
+    def said(request: object) -> str:
+        (message,) = request.messages[-1:]  # type: ignore[attr-defined]  # a ModelRequest
+        return str(message.content)
+
+    (tmp_path / "own.py").write_text("from cognition import Policy\nAGENT = {'policy': Policy()}\n")
+    bash = call("Bash", command="touch ran; env 'cu'rl --version; true")
+    options = ("--tools", "Bash", "--approve", "all")
+
+    denied = here("run", "Hi", *options, replies=[bash, said])
+    assert (
+        "fetching from the network by the shell is not permitted" in denied.stdout,
+        (tmp_path / "ran").exists(),
+    ) == (
+        True,
+        False,
+    )
+    here("run", "Hi", *options, "--agent", "own:AGENT", replies=[bash, said])
+    assert (tmp_path / "ran").exists()
+
+
 def test_several_options_add_up(here: Cogstep, my_tools: Path) -> None:
     def offered(request: object) -> str:
         return " ".join(one.name for one in request.tools)  # type: ignore[attr-defined]  # a ModelRequest
