@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 
 from cognition.policy.programs import (
+    BUNDLED,
     CARRIERS,
     CODE,
     INLINE,
@@ -23,6 +24,8 @@ from cognition.policy.words import UnsureError, Words, program_of
 ASSIGNMENT = re.compile(r"[A-Za-z_]\w*\+?=", re.ASCII)
 VERSION = re.compile(r"[\d.]+$")
 ONLY_TELL = frozenset({"--version", "-V", "--help", "-h"})
+SHORTEST = 3
+"""Characters of the beginning of a long option that could not yet be told from another one."""
 FROM_INPUT = ("/dev/", "/proc/")
 REPLACED = ("{}", "%")
 """What ``xargs -I`` may be told to replace."""
@@ -52,7 +55,7 @@ def script_of(words: Words) -> str | None:
                 at += 1  # its value
             elif not SHELL_FLAGS.issuperset(letters.replace("c", "")):
                 raise UnsureError
-            code |= "c" in letters and word[0] == "-"
+            code |= "c" in letters
         else:
             break
         at += 1
@@ -80,6 +83,8 @@ def command_of(name: str, words: Words) -> Words:
             break
     while carrier.assignments and at < len(words) and ASSIGNMENT.match(known(words[at])):
         at += 1  # behind "--"
+    if carrier.assignments and at < len(words) and "=" in known(words[at]):
+        raise UnsureError  # to `env` any name before it is one of a variable
     inner = words[at + carrier.operands :]
     if not carrier.more or not inner:
         return inner
@@ -138,18 +143,23 @@ def check_arguments(program: str, words: Words) -> None:
         name = VERSION.sub("", program)
     if name in INLINE:
         _check_interpreter(INLINE[name], words)
-    elif name in CODE:
+    if name in CODE:
         for word in words[1:]:
             if word is None and name.endswith(("awk", "sed")):
                 raise UnsureError
             if word is not None and re.search(CODE[name], word):
                 raise UnsureError
-    elif name in RUNS_OTHERS:
+    if name in RUNS_OTHERS:
         options = RUNS_OTHERS[name]
         letters = {option[1] for option in options if len(option) == 2}
+        if name in BUNDLED and len(words) > 1 and letters & set(words[1] or "") and "/" not in (words[1] or ""):
+            raise UnsureError
         for word in words[1:]:
             text = word or ""
-            if text.partition("=")[0] in options or (text[:1] == "-" != text[1:2] and letters & set(text[1:])):
+            option = text.partition("=")[0]
+            if option in options or (text[:1] == "-" != text[1:2] and letters & set(text[1:])):
+                raise UnsureError
+            if option[:2] == "--" and len(option) > SHORTEST and any(one.startswith(option) for one in options):
                 raise UnsureError
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from attrs import field, frozen
@@ -12,6 +13,9 @@ from cognition.policy.texts import composed, fits, folded
 LONGEST = 4096
 """Characters of a path; no system opens a longer one."""
 ANY = "**"
+
+DRIVE = re.compile(r"[A-Za-z]:")
+"""What stands for a top of its own on some systems."""
 
 Names = tuple[str, ...]
 """A path's names from the top. That of an absolute one begins with an empty name, one from outside with ``..``."""
@@ -32,8 +36,8 @@ class Path:
     """Whether it has no backslash, by which some systems know directories too."""
 
     def __attrs_post_init__(self) -> None:
-        object.__setattr__(self, "folded", tuple(map(folded, self.names)))
-        object.__setattr__(self, "outside", self.names[0] in ("", "..") or self.names[0][:1] == "~")
+        object.__setattr__(self, "folded", tuple(map(_bare, self.names)))
+        object.__setattr__(self, "outside", _leads_out(self.names[0]))
         object.__setattr__(self, "plain", not any("\\" in name for name in self.names))
 
     @property
@@ -81,7 +85,7 @@ class PathPattern:
             names = (*names, ANY)
         if names[0] == ".":  # everything below the working directory, or it alone
             names = names[1:] or names
-        return cls(names, tuple(map(folded, names)))
+        return cls(names, tuple(map(_bare, names)))
 
     @property
     def keys(self) -> Names:
@@ -99,7 +103,12 @@ class PathPattern:
         return self.prohibits(Path(*names_of("/".join(names).replace("\\", "/"))))
 
     def covers(self, path: Path) -> bool:
-        if not path.straight or (path.outside and _way_out(self.allowed) != _way_out(path.names)):
+        first = path.names[0]
+        if not (path.straight and path.plain) or any(map(_may_go_up, path.names)):
+            return False
+        if (path.outside and _way_out(self.allowed) != _way_out(path.names)) or (
+            DRIVE.match(first) and first != self.allowed[0]
+        ):
             return False
         return _matches(self.allowed, path.names)
 
@@ -111,10 +120,26 @@ class PathPattern:
         return bool(wanted) and _matches((ANY, *wanted), bare)
 
 
+def _bare(name: str) -> str:
+    """A name without what some systems don't tell apart, dots and spaces behind it too."""
+    plain = folded(name)
+    return plain.rstrip(" .") or plain
+
+
+def _may_go_up(name: str) -> bool:
+    """Whether a name that is neither ``.`` nor ``..`` is one of these to some system."""
+    return name not in ("", ".", "..") and not folded(name).strip(" .")
+
+
+def _leads_out(name: str) -> bool:
+    """Whether a first name, or what stands for one, leaves the working directory."""
+    return name in ("", "..") or name[:1] == "~" or DRIVE.fullmatch(name) is not None
+
+
 def _inside(names: Names) -> Names:
     """A path without what leads out of the working directory."""
     first = 0
-    while first < len(names) and (names[first] in ("", "..") or names[first][:1] == "~"):
+    while first < len(names) and _leads_out(names[first]):
         first += 1
     return names[first:]
 

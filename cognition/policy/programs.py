@@ -70,6 +70,8 @@ CARRIERS: Mapping[str, Carrier] = {
     "caffeinate": Carrier("disum", "tw"),
     "unbuffer": Carrier("p"),
     "chronic": Carrier("ve"),
+    "eatmydata": Carrier(),
+    "catchsegv": Carrier(),
 }
 
 SHELLS = frozenset({"ash", "bash", "dash", "rbash", "sh"})
@@ -90,12 +92,18 @@ CODE: Mapping[str, str] = {
     "nawk": r"system|\||getline", "sed": r"(?:^|[;{}\d$/!,\n])\s*e(?:\s|$)|s(.).*\1.*\1\w*e", "gsed": r"e",
     "test": r"[$`\[]", "[": r"[$`]|.\[", "printf": r"^-v|[$`]\(", "read": r"[$`\[]", "export": r"[$`\[]",
     "readonly": r"[$`\[]", "local": r"[$`\[]", "sqlite3": r"\.(?:shell|system|once|output|load|import)",
+    "git": r"(?i:^alias\.|^include(?:if)?\.|\.(?:askpass|clean|cmd|command|driver|editor|external|fsmonitor|gitproxy|"
+    r"helper|hookspath|pager|process|program|receivepack|smudge|sshcommand|textconv|uploadpack|vcs)$)|^ext::|^-O.",
+    "less": r"^\+", "more": r"^\+", "most": r"^\+",
+    "make": r"^(?:-f|--(?:make)?file=)?(?:-$|/dev/|/proc/)|^\.?SHELL\w*[:+?]*=",
+    "gmake": r"^(?:-f|--(?:make)?file=)?(?:-$|/dev/|/proc/)|^\.?SHELL\w*[:+?]*=",
 }  # fmt: skip
 """Programs that run code of an argument's, with what such an argument looks like."""
 
 RUNS_OTHERS: Mapping[str, frozenset[str]] = {
     "git": frozenset(
         {"-c", "--config-env", "--exec-path", "--upload-pack", "--receive-pack", "--extcmd", "-x", "--exec"}
+        | {"--open-files-in-pager"}
     )
     | {"foreach", "filter-branch", "run"},
     "tar": frozenset({"--checkpoint-action", "--to-command", "-I", "--use-compress-program", "-F", "--rsh-command"}),
@@ -104,11 +112,36 @@ RUNS_OTHERS: Mapping[str, frozenset[str]] = {
     "sort": frozenset({"--compress-program"}),
     "tcpdump": frozenset({"-z"}),
     "make": frozenset({"--eval"}),
+    "split": frozenset({"--filter"}),
+    "install": frozenset({"--strip-program"}),
+    "scp": frozenset({"-S", "-o", "-F"}),
+    "sftp": frozenset({"-S", "-o", "-F"}),
+    "apt": frozenset({"-o", "-c", "--option", "--config-file"}),
+    "apt-get": frozenset({"-o", "-c", "--option", "--config-file"}),
+    "dpkg": frozenset({"--pre-invoke", "--post-invoke"}),
+    "ip": frozenset({"exec"}),
+    "jobs": frozenset({"-x"}),
+    "man": frozenset({"-P", "-H", "--pager", "--html"}),
     "rg": frozenset({"--pre"}),
     "fd": frozenset({"-x", "-X", "--exec", "--exec-batch"}),
     "fdfind": frozenset({"-x", "-X", "--exec", "--exec-batch"}),
 }
-"""Programs with the options by which they run others."""
+"""Programs with the options by which they run others. The beginning of a long option counts as the option."""
+BUNDLED = frozenset({"tar"})
+"""Programs whose first word is letters of options, be there a ``-`` before them or not."""
+
+COMMAND_VARIABLES = frozenset(
+    """
+    BROWSER CVS_RSH EDITOR FCEDIT GIT_ASKPASS GIT_EDITOR GIT_EXTERNAL_DIFF GIT_PAGER GIT_PROXY_COMMAND
+    GIT_SEQUENCE_EDITOR GIT_SSH GIT_SSH_COMMAND LESSCLOSE LESSOPEN MANPAGER PAGER PROMPT_COMMAND PS0 PS4
+    RSYNC_CONNECT_PROG RSYNC_RSH SSH_ASKPASS SUDO_ASKPASS SUDO_EDITOR SYSTEMD_PAGER VISUAL
+    """.split()
+)
+"""Variables whose value is a command line, which some program or the shell runs."""
+UNSURE_VARIABLES = frozenset("BASH_ENV GIT_EXEC_PATH GNUMAKEFLAGS LD_AUDIT LD_PRELOAD MAKEFLAGS TAR_OPTIONS".split())
+"""Variables by which programs run what is not read here. So do all that begin with ``GIT_CONFIG``."""
+EXPORTING = frozenset({"export", "local", "readonly"})
+"""Builtins of the shell that set variables."""
 
 UNSURE = frozenset(
     """
@@ -117,7 +150,8 @@ UNSURE = frozenset(
     ltrace mapfile mksh mysql nc ncat nodemon nsenter nu numactl nvim oksh parallel perf pkexec posh powershell prlimit
     proxychains proxychains4 psql pwsh readarray rlwrap rr runuser screen script set setarch setpriv shopt socat source
     ssh sshpass start-stop-daemon strace su systemd-run taskset tcsh tmux torify torsocks trap typeset unset unshare
-    valgrind vi view vim watch xonsh xvfb-run yash zsh
+    alacritty valgrind vi view vim watch xonsh xvfb-run yash zsh compgen fc gnome-terminal i386
+    i486 i586 i686 kitty konsole newgrp run-parts sg uname26 uxterm x-terminal-emulator x86_64 xterm
     """.split()
 )
 """Programs that run what they are told in ways not read here, or change how what follows is read."""

@@ -19,7 +19,16 @@ from cognition.policy.carrying import (
     known,
     script_of,
 )
-from cognition.policy.programs import CARRIERS, GRAMMAR, SHELLS, SKIPPED, UNSURE
+from cognition.policy.programs import (
+    CARRIERS,
+    COMMAND_VARIABLES,
+    EXPORTING,
+    GRAMMAR,
+    SHELLS,
+    SKIPPED,
+    UNSURE,
+    UNSURE_VARIABLES,
+)
 from cognition.policy.words import Command, UnsureError, Words, program_of
 
 LONGEST = 100_000
@@ -44,6 +53,9 @@ UNSEEN = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\xa0\u1680\u2000-\u200a\u2028\u202
 REFUSED = UNSURE | SKIPPED | GRAMMAR
 REPLACED = frozenset("{%")
 """Letters of a program's name by which another program may be told to put in something else."""
+CONTINUED = "\\\n"
+CONNECTIONS = ("/dev/tcp/", "/dev/udp/")
+"""Files by which a shell connects to another machine, be it to read from them."""
 NOWHERE = frozenset({"/dev/null", "/dev/stdout", "/dev/stderr"})
 BREAKING = frozenset(" \t\n\\#;&|()<>0123456789")
 """What may begin something other than a word."""
@@ -136,7 +148,7 @@ class Reader:
                 grammar = len(words) if grammar is None else grammar
                 self.redirect(redirection.group().lstrip("0123456789"))
             elif letter == "(":
-                if line.startswith("((", at) or any(head not in SKIPPED for _, head in words):
+                if line.startswith(("((", f"({CONTINUED}"), at) or any(head not in SKIPPED for _, head in words):
                     raise UnsureError  # arithmetic; a function or an array
                 self.at += 1
                 self.commands_until(")")
@@ -167,15 +179,14 @@ class Reader:
             return
         if target is not None and mark in (">&", "<&") and DESCRIPTOR.fullmatch(target):
             return
-        reads = mark in ("<", "<&")
-        program = "<" if reads else ">"
+        reads = mark in ("<", "<&") and target is not None and not target.startswith(CONNECTIONS)
+        program = "<" if mark in ("<", "<&") else ">"
         self.found.append(Command((program, target), program, carries=reads))
 
     # ----------------------------------------------------------------------------------------------------------- words
 
     def word(self) -> Word:
         line, begun = self.line, self.at
-        head = PLAIN.match(line, begun)
         pieces, known = list[str](), True
         while self.at < len(line):
             letter = line[self.at]
@@ -212,6 +223,8 @@ class Reader:
         text = "".join(pieces)
         if line[begun : self.at] == text:
             return (text if known else None), text
+        # A line that is continued is one line before the shell looks for anything else in it.
+        head = PLAIN.match(line[begun : self.at].replace(CONTINUED, ""))
         return (text if known else None), head.group() if head and "=" in head.group() else ""
 
     def escaped(self) -> str:
@@ -253,7 +266,7 @@ class Reader:
             self.within(inner)
             self.at = end + 1
             return False
-        if line.startswith("$((", at) or line.startswith("$[", at):
+        if line.startswith(("$((", "$[", f"${CONTINUED}", f"$({CONTINUED}"), at):
             raise UnsureError
         if line.startswith("$(", at):
             self.at = at + 2
@@ -284,10 +297,23 @@ class Reader:
         begun = first
         while begun < len(words) and ASSIGNMENT.match(words[begun][1]):
             begun += 1
+        exports = begun < len(words) and words[begun][0] in EXPORTING
+        for place, (text, head) in enumerate(words[first:], first):
+            if place < begun or (exports and text is None):
+                self.setting(text, head)
         if begun < len(words):
             self.command(tuple([text for text, _ in words[begun:]]), begun > first, self.depth)
         elif begun > first:
             self.found.append(Command(("=",), "=", assigned=True))
+
+    def setting(self, text: str | None, head: str) -> None:
+        """What runs because a variable is set, if this word sets one."""
+        found = ASSIGNMENT.match(head)
+        name = found.group().rstrip("+=") if found else ""
+        if name in UNSURE_VARIABLES or name.startswith("GIT_CONFIG"):
+            raise UnsureError
+        if name in COMMAND_VARIABLES:
+            self.within(known(text).partition("=")[2])
 
     def command(self, words: Words, assigned: bool, depth: int) -> None:
         """A command, and those in its arguments."""
@@ -298,6 +324,8 @@ class Reader:
         self.found.append(Command(words, name, assigned, carrier is not None and carrier.plain))
         if carrier is not None:
             inner = command_of(name, words)
+            for word in words[1 : len(words) - len(inner)] if carrier.assignments else ():
+                self.setting(word, word or "")
             if inner:
                 self.command(inner, assigned or has_assignments(words, inner), depth + 1)
         elif name in SHELLS:
@@ -305,9 +333,12 @@ class Reader:
             if script is not None:
                 self.within(script)
         elif name == "eval":
-            self.within(" ".join([known(word) for word in words[1:]]))
+            line = [known(word) for word in words[1:]]
+            self.within(" ".join(line[1:] if line[:1] == ["--"] else line))
         elif name == "find":
             for inner in found_commands(words):
                 self.command(inner, assigned, depth + 1)
         else:
             check_arguments(name, words)
+            for word in words[1:] if name in EXPORTING else ():
+                self.setting(word, word or "")

@@ -11,6 +11,8 @@ from attrs import frozen
 from cognition.policy.patterns import NO, YES, Pattern
 
 BREAK = re.compile(r"\W")
+HOST = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*://[^/?#\\@\s\x00-\x20]*)(?=/)")
+"""An address up to the end of its host."""
 ENDS_ALLOWED = frozenset(" \t\n/?#")
 """What may follow a beginning that is allowed: a word or a part of an address ends there. A host name, which could go
 on with a dot or be a user's name before an ``@``, doesn't."""
@@ -57,11 +59,15 @@ class TextPattern:
     forbidden: tuple[str, ...]
     """The same, as prohibitions do."""
     prefix: bool
+    host: tuple[str, ...] = ()
+    """The pieces up to the end of an address's host, where that has a star: it stands for no other host."""
 
     @classmethod
     def of(cls, pattern: Pattern) -> TextPattern:
         parts = pattern.argument.split("*")
-        return cls(tuple(parts), tuple(folded(pattern.argument).split("*")), pattern.prefix)
+        found = HOST.match(pattern.argument)
+        host = tuple(found.group(1).split("*")) if found and "*" in found.group(1) else ()
+        return cls(tuple(parts), tuple(folded(pattern.argument).split("*")), pattern.prefix, host)
 
     @property
     def keys(self) -> tuple[str, ...]:
@@ -82,6 +88,12 @@ class TextPattern:
 
     def covers(self, subject: tuple[str, str]) -> bool:
         text, parts = subject[0], self.allowed
+        if self.host:
+            found = HOST.match(text)
+            rest = len("*".join(self.host))
+            if found is None or self.prefix or not fits(self.host, found.group(1)):
+                return False
+            return fits("*".join(parts)[rest:].split("*"), text[found.end(1) :])
         if not self.prefix:
             return fits(parts, text)
         if len(parts) > 1:

@@ -153,6 +153,19 @@ CURL = (
     "wget x",
     "/usr/local/bin/wget -q x",
     "ls; wget x",
+    "A\\\n=1 curl x",
+    "A\\\n+=1 curl x",
+    "eval -- curl x",
+    "bash +c 'curl x'",
+    "bash +ec 'curl x'",
+    "eatmydata curl x",
+    "catchsegv curl x",
+    "GIT_SSH_COMMAND='curl x' git ls-remote ssh://h/x",
+    "PAGER=curl man ls",
+    "GIT_PAGER='curl x' git -p help",
+    "env GIT_PAGER='curl x' git -p help",
+    "export EDITOR='curl x'",
+    "sudo VISUAL='curl x' ls",
 )
 """Each runs ``curl`` or ``wget``, and the reader knows it, whatever the spelling."""
 
@@ -339,6 +352,9 @@ UNSURE = (
     "rm -r *",
     "rm $X",
     "git $X",
+    "git status < /dev/tcp/h/1",
+    'cat < "$X"',
+    "cat < /dev/udp/h/1",
 )
 """Each may run anything, or is covered by no allowance."""
 
@@ -413,6 +429,14 @@ DENIED_PATHS = (
     "docs/café.md",
     "docs/cafe\u0301.md",
     "docs/CAFÉ.md",
+    "secrets./k",
+    "secrets /k",
+    "secrets.",
+    ".env ",
+    ".env.",
+    "a.pem .",
+    "C:\\app\\secrets\\k",
+    "c:/app/.env",
 )
 
 ASKED_PATHS = (
@@ -436,6 +460,13 @@ ASKED_PATHS = (
     "Notes",
     ".",
     "..",
+    "src/.. /x",
+    "src/.\u200b./x",
+    "src/\u2060../x",
+    "src/. /x",
+    "..\\..\\x.py",
+    "C:\\Windows\\x.py",
+    "C:/Windows/x.py",
 )
 
 ALLOWED_PATHS = ("src", "src/a", "src//a/", "./src/./a", "x.py", "a/b/x.py", "notes", "notes/a", "src/.env.example")

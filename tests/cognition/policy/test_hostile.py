@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from cognition import Policy, ToolCall
+from cognition import SHELL_PROTECTIONS, Policy, ToolCall
 from cognition.policy import Action
+from tests.cognition.policy.evading import EVADING
 from tests.cognition.policy.hostile import BASH, EXPECTED, EXPECTED_PATHS, PATHS, SHELL, WRITE
 
 
@@ -25,6 +26,12 @@ def test_a_command_line_is_judged_by_what_it_runs(action: Action, line: str) -> 
 @pytest.mark.behaviour("B10")
 def test_a_path_is_judged_by_where_it_leads(action: Action, path: str) -> None:
     assert action == PATHS.judge(ToolCall("1", "Write", {"path": path}), WRITE).action
+
+
+@pytest.mark.parametrize("line", EVADING, ids=shortened)
+@pytest.mark.behaviour("B10")
+def test_what_runs_others_in_its_own_way_is_asked_about_though_all_else_is_allowed(line: str) -> None:
+    assert Policy(SHELL_PROTECTIONS).judge(ToolCall("1", "Bash", {"command": line}), BASH).action == "ask"
 
 
 @pytest.mark.parametrize("mode", ["auto", "bypassPermissions"])

@@ -238,3 +238,25 @@ def test_commands_are_matched_widely_where_forbidden_and_narrowly_where_allowed(
 
     assert forbids == Policy((Rule("deny", pattern),)).judge(call, tool).action
     assert ("allow" if allows else "ask") == Policy((Rule("allow", pattern),), "ask").judge(call, tool).action
+
+
+@pytest.mark.parametrize(
+    ("action", "address"),
+    [
+        ("allow", "https://a.example.com/x"),
+        ("allow", "https://a.b.example.com/x/y?z"),
+        ("ask", "https://evil.com/x.example.com/y"),
+        ("ask", "https://evil.com?.example.com/"),
+        ("ask", "https://evil.com#.example.com/"),
+        ("ask", "https://evil.com\\.example.com/"),
+        ("ask", "https://u:p@evil.com/.example.com/"),
+        ("ask", "https://evil.com@.example.com/"),
+        ("ask", "https://evil.com/\n.example.com/"),
+        ("ask", "https://evil.com\t.example.com/"),
+        ("ask", "http://a.example.com/x"),
+    ],
+)
+def test_a_star_in_an_allowed_host_stays_within_the_host(action: str, address: str) -> None:
+    policy = Policy((Rule("allow", "fetch(https://*.example.com/*)"),), default="ask")
+
+    assert policy.judge(ToolCall("1", "fetch", {"url": address}), ToolSpec("fetch")).action == action

@@ -119,7 +119,7 @@ def test_a_line_in_another_spelling_is_judged_no_softer(policy: Policy, line: st
     )
     one, other = ((BASH, ToolCall("1", "Bash", {"command": text})) for text in (line, spelt))
     if line.split("\n")[0] != line or any(letter in line for letter in "#\\;&|\n"):
-        other = (BASH, ToolCall("1", "Bash", {"command": f"{line}\ntrue"}))
+        other = (BASH, ToolCall("1", "Bash", {"command": f"true\n{line}"}))
     strict = Policy(tuple(rule for rule in policy.rules if rule.action != "allow"), "allow")
 
     assert severity(strict, one) <= severity(strict, other)
