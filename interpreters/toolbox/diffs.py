@@ -19,6 +19,8 @@ HUNK = re.compile(r"@@ -(\d{1,9})(?:,(\d{1,9}))? \+(\d{1,9})(?:,(\d{1,9}))? @@")
 NO_END = re.compile(r"\\ ")
 ESCAPES = {"a": 7, "b": 8, "t": 9, "n": 10, "v": 11, "f": 12, "r": 13, '"': 34, "\\": 92}
 ESCAPE = re.compile(r'\\([0-7]{3}|[abtnvfr"\\])')
+QUOTED = re.compile(r'("(?:[^"\\]|\\.)*") ')
+"""A quoted path at the start, and the blank behind it."""
 NOTHING = "/dev/null"
 SIGNATURE = "-- "
 """What git writes behind the last hunk of a mail."""
@@ -138,17 +140,31 @@ class _Reader:
             elif not line.startswith(IGNORED):
                 break
             self._at += 1
-        name = _twice(names.rstrip("\r"))
-        if self._is_header(self._at):
-            here = self._at
-            plain = self._plain(renamed="rename" in kinds)
-            if (plain.old, plain.new) == (found.old, found.new) if "rename" in kinds else name in (None, plain.name):
-                return evolve(plain, executable=found.executable)
-            self._at = here  # another file's
-        if "rename" in kinds:
+        names = names.rstrip("\r")
+        renamed = "rename" in kinds
+        if renamed:
             if found.old is None or found.new is None:
                 raise self._wrong("a rename needs both lines, 'rename from PATH' and 'rename to PATH'")
+            if not _says(names, found.old, found.new):
+                raise self._wrong(
+                    f"'diff --git' names other files than 'rename from {found.old}' and 'rename to {found.new}'; write "
+                    f"'diff --git a/{found.old} b/{found.new}'"
+                )
+        if self._is_header(self._at):
+            readings = self._readings()
+            if renamed:
+                fits = [one for one in readings if one == (found.old, found.new)]
+            else:
+                fits = [one for one in self._of_one_file(readings) if _says(names, *one)]
+            if not fits:
+                raise self._wrong(
+                    "'---' and '+++' name another file than the lines from 'diff --git' on; write the same names in "
+                    "both, with a/ and b/ before them, or begin the other file with a 'diff --git' of its own"
+                )
+            return evolve(self._hunks(*fits[0], renamed=renamed), executable=found.executable)
+        if renamed:
             return found
+        name = _twice(names)
         if name is None:
             raise self._wrong("the file's names, '--- a/PATH' and '+++ b/PATH', are missing")
         if "new file mode" in kinds:
@@ -159,18 +175,39 @@ class _Reader:
             return evolve(found, old=name, new=name)
         raise self._wrong(f"nothing is said of what happens to {name}")
 
-    def _plain(self, renamed: bool = False) -> FileDiff:
-        old, new = (_path(self._lines[self._at + index][4:]) for index in (0, 1))
-        if old is None and new is None:
-            raise self._wrong("both names are /dev/null")
-        prefixed = (old is None or old.startswith("a/")) and (new is None or new.startswith("b/"))
-        if prefixed:
-            old, new = old and old[2:], new and new[2:]
-        if old is not None and new is not None and old != new and not renamed:
+    def _plain(self) -> FileDiff:
+        return self._hunks(*self._of_one_file(self._readings())[0])
+
+    def _readings(self) -> list[tuple[str | None, str | None]]:
+        """What the names behind ``---`` and ``+++`` may be, the likelier ones first: with and without prefixes."""
+        found = []
+        olds, news = (_paths(self._lines[self._at + index][4:]) for index in (0, 1))
+        for old in olds:
+            for new in news:
+                if old is None and new is None:
+                    raise self._wrong("both names are /dev/null")
+                if (old is None or old.startswith("a/")) and (new is None or new.startswith("b/")):
+                    found.append((old and old[2:], new and new[2:]))
+                found.append((old, new))
+        return found
+
+    def _of_one_file(self, readings: list[tuple[str | None, str | None]]) -> list[tuple[str | None, str | None]]:
+        """Those with one name.
+
+        Raises:
+            ToolError: there is none.
+        """
+        found = [(old, new) for old, new in readings if old is None or new is None or old == new]
+        if not found:
+            old, new = readings[0]
             raise self._wrong(
                 f"'---' names {old} and '+++' names {new}; for a rename write 'diff --git a/{old} b/{new}', "
                 f"'rename from {old}' and 'rename to {new}' on lines before"
             )
+        return found
+
+    def _hunks(self, old: str | None, new: str | None, *, renamed: bool = False) -> FileDiff:
+        """A file's hunks, behind its names."""
         self._at += 2
         hunks = []
         while self._at < len(self._lines) and self._lines[self._at].startswith("@@"):
@@ -240,10 +277,19 @@ class _Reader:
         return found
 
 
-def _path(text: str) -> str | None:
-    """A path behind ``---``: without the time that may follow it, and without quotes."""
-    path = _unquoted(text.rstrip("\r")) if text.startswith('"') else text.rstrip("\r").split("\t")[0].rstrip()
-    return None if path == NOTHING else path
+def _paths(text: str) -> list[str | None]:
+    """What a path behind ``---`` may be, without quotes and without the time that may follow it; the likeliest first.
+
+    Git and diff write a tab behind a name with blanks in it, so that one that ends in a blank is known by it. Without a
+    tab, a blank at the end is more likely a slip.
+    """
+    text = text.rstrip("\r")
+    if text.startswith('"'):
+        path = _unquoted(text)
+        return [None if path == NOTHING else path]
+    path, tab, _ = text.partition("\t")
+    paths = [path] if tab else list(dict.fromkeys((path.rstrip(), path)))
+    return [None if one.rstrip() == NOTHING else one for one in paths]
 
 
 def _unquoted(text: str) -> str:
@@ -262,13 +308,38 @@ def _unquoted(text: str) -> str:
     return b"".join(parts).decode("utf-8", "surrogateescape")
 
 
+def _says(names: str, old: str | None, new: str | None) -> bool:
+    """Whether git's own line names these two, with both prefixes or with none.
+
+    For None, which is a file that is not there, git writes the other name, and models write ``/dev/null``.
+    """
+    for before, after in (("a/", "b/"), ("", "")):
+        olds = {NOTHING, f"{before}{new}"} if old is None else {f"{before}{old}"}
+        news = {NOTHING, f"{after}{old}"} if new is None else {f"{after}{new}"}
+        for one in olds:
+            rest = _behind(names, one)
+            if rest is not None and (rest in news or rest.rstrip() in news or _unquoted(rest.rstrip()) in news):
+                return True
+    return False
+
+
+def _behind(names: str, name: str) -> str | None:
+    """What follows a name and a blank; None where it is another name."""
+    if names.startswith(f"{name} "):
+        return names[len(name) + 1 :]
+    quoted = QUOTED.match(names)
+    return names[quoted.end() :] if quoted is not None and _unquoted(quoted[1]) == name else None
+
+
 def _twice(names: str) -> str | None:
-    """The path in ``a/PATH b/PATH``; None where both differ."""
-    if names.startswith('"'):
-        one, _, other = names[1:].partition('" "')
-        return _unquoted(f'"{one}"')[2:] if one[2:] == other[2:-1] else None
-    half = len(names) // 2
-    one, other = names[:half], names[half + 1 :]
-    if one.startswith("a/") and other.startswith("b/"):
-        one, other = one[2:], other[2:]
-    return one if one == other and one else None
+    """The path in ``a/PATH b/PATH`` or ``PATH PATH``; None where both differ."""
+    quoted = QUOTED.match(names)
+    if quoted is not None:
+        pairs = [(_unquoted(quoted[1]), _unquoted(names[quoted.end() :].rstrip()))]
+    else:  # where a name may have blanks, the one in the middle lies between both
+        pairs = [(text[: len(text) // 2], text[len(text) // 2 + 1 :]) for text in (names, names.rstrip())]
+    for one, other in pairs:
+        name = one[2:] if one.startswith("a/") and other.startswith("b/") else one
+        if name and _says(names, name, name):
+            return name
+    return None

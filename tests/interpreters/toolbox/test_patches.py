@@ -251,7 +251,7 @@ GOOD = "--- a/b.txt\n+++ b/b.txt\n@@ -1 +1 @@\n-b\n+B\n"
         ),
         (GOOD, "the diff has b.txt twice; write all its hunks under one name"),
         (rename("a.txt", "src/c.py"), "src/c.py is there already"),
-        (rename("a.txt", "x") + "--- /dev/null\n+++ b/x\n@@ -0,0 +1 @@\n+y\n", "the diff makes x twice"),
+        (rename("a.txt", "x") + "\n--- /dev/null\n+++ b/x\n@@ -0,0 +1 @@\n+y\n", "the diff makes x twice"),
         ("--- a/../x\n+++ b/../x\n@@ -1 +1 @@\n-x\n+y\n", "../x: outside the working directory: ../x"),
         ("--- /dev/null\n+++ b/../x\n@@ -0,0 +1 @@\n+y\n", "outside the working directory: ../x"),
         ("--- /dev/null\n+++ b/.git/x\n@@ -0,0 +1 @@\n+y\n", "no tool changes what is in .git: .git/x"),
@@ -292,7 +292,7 @@ def test_a_link_in_the_place_of_a_file_is_not_followed(box: Box) -> None:
 
 # --------------------------------------------------------------------------------------------------------------- git
 
-names = st.sampled_from(["a.txt", "b.txt", "x/a", "x/b", "é ü.txt", "x y", "tab\tname"])
+names = st.sampled_from(["a.txt", "b.txt", "x/a", "x/b", "é ü.txt", "x y", "tab\tname", "trail "])
 contents = texts.map(str.encode) | st.sampled_from([b"caf\xe9\n", b"no end"])
 trees = st.dictionaries(names, contents, max_size=4)
 
@@ -317,6 +317,88 @@ def test_what_git_writes_gives_what_git_has(
     answer = box(diff.decode("utf-8", "surrogateescape"))
     assert not answer.startswith("Error"), (answer, diff)
     assert box.files() == after | {"keep": b""}
+
+
+MADE = "new file mode 100644\n--- /dev/null\n+++ {}\n@@ -0,0 +1 @@\n+x\n"
+
+
+@pytest.mark.parametrize(
+    ("git", "plain", "name"),
+    [
+        ("a/x b/x", "b/x", "x"),
+        ("x x", "x", "x"),
+        ("a/x b/x ", "b/x ", "x"),
+        ("a/x b/x\r", "b/x\r", "x"),
+        ("x x", "b/x", "x"),
+        ("/dev/null b/x", "b/x", "x"),
+        ("a/trail  b/trail ", "b/trail \t", "trail "),
+        ("a/trail  b/trail ", "b/trail ", "trail "),
+        ("trail  trail ", "trail \t", "trail "),
+        ('"new\\nline" "new\\nline"', '"new\\nline"', "new\nline"),
+        ('"a/new\\nline" "b/new\\nline"', '"b/new\\nline"', "new\nline"),
+        ('"a/q\\" \\"" "b/q\\" \\""', '"b/q\\" \\""', 'q" "'),
+        ('"a/\\303\\274" "b/\\303\\274"', "b/ü", "ü"),
+        ("b/a b/a", "b/a", "b/a"),
+        ("a/b a/b", "a/b", "a/b"),
+        ("a/b b/b", "b/b", "b"),
+        ("a/b/a b/b/a", "b/b/a", "b/a"),
+        ("a/x b/x b/x b/x", "b/x b/x\t", "x b/x"),
+        ("a/x a/x b/x a/x", "b/x a/x\t", "x a/x"),
+        ("a/x b/x", "b/y", None),
+        ("a/x b/y", "b/y", None),
+        ("i/x w/x", "w/x", None),
+        ("a/x", "b/x", None),
+        ("a/x b/x", "a/x", None),
+    ],
+)
+def test_both_heads_of_a_file_name_it_alike(box: Box, git: str, plain: str, name: str | None) -> None:
+    """Git's own line and those behind it, read by one rule: one file comes of them, or none."""
+    told = box(f"diff --git {git}\n{MADE.format(plain)}")
+    if name is None:
+        assert "name another file than the lines from 'diff --git' on; write the same names in both" in told
+    else:
+        assert box.files() == {**START, name: b"x\n"}, told
+
+
+@pytest.mark.parametrize(
+    ("git", "name"),
+    [
+        ("a/x b/x", "x"),
+        ("trail  trail ", "trail "),
+        ("a/x b/x ", "x"),
+        ('"new\\nline" "new\\nline"', "new\nline"),
+        ("b/a b/a", "b/a"),
+        ("a/x w/x", None),
+        ("a/x-b/x", None),
+        ('"a/x" "b/y"', None),
+    ],
+)
+def test_an_empty_file_is_named_by_gits_own_line(box: Box, git: str, name: str | None) -> None:
+    told = box(f"diff --git {git}\nnew file mode 100644\nindex 0000000..e69de29\n")
+    if name is None:
+        assert "the file's names, '--- a/PATH' and '+++ b/PATH', are missing" in told
+    else:
+        assert box.files() == {**START, name: b""}, told
+
+
+@pytest.mark.parametrize(
+    ("git", "old", "new"), [("a/b.txt b/x y", "a/b.txt", "b/x y\t"), ("b.txt x y", "b.txt", "x y")]
+)
+def test_a_rename_has_its_names_in_three_places(box: Box, git: str, old: str, new: str) -> None:
+    lines = "rename from b.txt\nrename to x y\n"
+    hunk = "@@ -1 +1 @@\n-b\n+B\n"
+    assert "name another file than the lines" in box(f"diff --git {git}\n{lines}--- {old}\n+++ b/z\n{hunk}")
+    assert "'diff --git' names other files than 'rename from" in box(f"diff --git a/b.txt b/z\n{lines}")
+    assert box(f"diff --git {git}\n{lines}--- {old}\n+++ {new}\n{hunk}") == "R b.txt -> x y: +1 -1 lines"
+    assert "b.txt" not in box.files()
+    assert box.files()["x y"] == b"B\n"
+
+
+def test_a_folder_that_is_called_like_a_prefix_is_none(box: Box) -> None:
+    """Without prefixes, as a rename from one to the other shows."""
+    lay(box.root, {"a/f": b"f\n"})
+    box("diff --git a/f b/f\nrename from a/f\nrename to b/f\n--- a/f\n+++ b/f\n@@ -1 +1 @@\n-f\n+F\n")
+    assert box.files() == {**START, "b/f": b"F\n"}
 
 
 def test_a_text_is_made_of_lines() -> None:
