@@ -53,6 +53,8 @@ UNSEEN = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\xa0\u1680\u2000-\u200a\u2028\u202
 REFUSED = UNSURE | SKIPPED | GRAMMAR
 REPLACED = frozenset("{%")
 """Letters of a program's name by which another program may be told to put in something else."""
+MOVING = frozenset({"cd", "popd", "pushd"})
+"""Commands after which a relative file is another one."""
 CONTINUED = "\\\n"
 CONNECTIONS = ("/dev/tcp/", "/dev/udp/")
 """Files by which a shell connects to another machine, be it to read from them."""
@@ -83,7 +85,16 @@ def read_commands(line: str) -> tuple[Command, ...] | None:
             reader.commands_until("")
     except UnsureError:
         return None
+    if any(command.program in MOVING for command in reader.found):
+        reader.found += [_elsewhere(command) for command in reader.found if command.program in ("<", ">")]
     return tuple(reader.found)
+
+
+def _elsewhere(command: Command) -> Command:
+    """A redirection as it may be in another directory: which file it is then, can't be said of a relative one."""
+    target = command.words[1]
+    absolute = target is not None and target.startswith(("/", "~"))
+    return command if absolute else command._replace(words=(command.program, None))
 
 
 def read_words(text: str) -> tuple[str, ...] | None:
@@ -173,8 +184,8 @@ class Reader:
             self.at = blank.end()
         begun = self.at
         target = self.word()[0]
-        if self.at == begun:
-            raise UnsureError
+        if self.at == begun or (self.line.startswith("-", begun) and target != "-" and mark in (">&", "<&")):
+            raise UnsureError  # `>&-` ends at its `-`, and what follows is a command
         if mark == "<<<" or target in NOWHERE:
             return
         if target is not None and mark in (">&", "<&") and DESCRIPTOR.fullmatch(target):

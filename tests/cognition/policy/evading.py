@@ -60,5 +60,10 @@ EVADING = (
     "make -f /dev/stdin",
     "make --file=- x",
     "make SHELL=curl",
+    ">&-curl x",
+    "<&-curl x",
+    "2>&-curl x",
+    ">&\\\n-curl x",
+    ">&-$X",
 )
 """What would run a command that no rule sees, were it taken for what its first word says."""

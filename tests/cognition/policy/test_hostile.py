@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cognition import SHELL_PROTECTIONS, Policy, ToolCall
+from cognition import SHELL_PROTECTIONS, Policy, Rule, ToolCall
 from cognition.policy import Action
 from tests.cognition.policy.evading import EVADING
 from tests.cognition.policy.hostile import BASH, EXPECTED, EXPECTED_PATHS, PATHS, SHELL, WRITE
@@ -42,6 +42,25 @@ def test_what_may_evade_a_rule_is_asked_about_in_every_mode(mode: str, line: str
     assert SHELL.judge(call, BASH, mode=mode).action == "ask"  # type: ignore[arg-type]  # one of the modes
     assert Policy().judge(call, BASH).action == "ask"
     assert Policy().judge(call, BASH, mode=mode).action == "allow"  # type: ignore[arg-type]  # as above
+
+
+@pytest.mark.parametrize(
+    ("action", "line"),
+    [
+        ("deny", "ls > /etc/x"),
+        ("ask", "cd /etc; ls > x"),
+        ("ask", "ls | (pushd /etc && cat >> x)"),
+        ("deny", "cd .. && ls > /etc/x"),
+        ("ask", "cd $X; ls > etc/x"),
+        ("allow", "cd /etc; ls"),
+        ("allow", "ls > x"),
+        ("allow", "cd /etc; ls > /tmp/x 2>&1"),
+    ],
+)
+def test_a_file_in_another_directory_may_be_one_that_a_rule_means(action: Action, line: str) -> None:
+    policy = Policy((Rule("deny", "Bash(> /etc/*)"),))
+
+    assert policy.judge(ToolCall("1", "Bash", {"command": line}), BASH).action == action
 
 
 def test_there_are_more_than_a_hundred_cases() -> None:
