@@ -9,6 +9,7 @@ from hypothesis import example, given, strategies as st
 
 from cognition import CodecError, CogstepError
 from cognition.shown import LONGEST_LINE, LONGEST_NAME, shown_json, shown_name, shown_text
+from tests.cognition.naming import case_name
 
 LEGITIMATE = (
     "plain",
@@ -47,7 +48,7 @@ def test_what_spells_something_stays(text: str) -> None:
     assert (shown_text(text), shown_name(text)) == (text, text)
 
 
-@pytest.mark.parametrize(("char", "escape"), STEERING.items(), ids=ascii)
+@pytest.mark.parametrize(("char", "escape"), STEERING.items(), ids=case_name)
 def test_what_steers_or_hides_is_shown(char: str, escape: str) -> None:
     """In either form, and in JSON as an escape that stands for the same text."""
     text = f"a{char}b"

@@ -6,29 +6,26 @@ import pytest
 
 from cognition import SHELL_PROTECTIONS, Policy, Rule, ToolCall
 from cognition.policy import Action
+from tests.cognition.naming import case_name
 from tests.cognition.policy.evading import EVADING
 from tests.cognition.policy.hostile import BASH, EXPECTED, EXPECTED_PATHS, PATHS, SHELL, WRITE
 
 
-def shortened(text: object) -> str | None:
-    return ascii(text)[:50] if isinstance(text, str) else None
-
-
-@pytest.mark.parametrize(("action", "line"), [(a, line) for a, lines in EXPECTED for line in lines], ids=shortened)
+@pytest.mark.parametrize(("action", "line"), [(a, line) for a, lines in EXPECTED for line in lines], ids=case_name)
 @pytest.mark.behaviour("B10")
 def test_a_command_line_is_judged_by_what_it_runs(action: Action, line: str) -> None:
     assert action == SHELL.judge(ToolCall("1", "Bash", {"command": line}), BASH).action
 
 
 @pytest.mark.parametrize(
-    ("action", "path"), [(a, path) for a, paths in EXPECTED_PATHS for path in paths], ids=shortened
+    ("action", "path"), [(a, path) for a, paths in EXPECTED_PATHS for path in paths], ids=case_name
 )
 @pytest.mark.behaviour("B10")
 def test_a_path_is_judged_by_where_it_leads(action: Action, path: str) -> None:
     assert action == PATHS.judge(ToolCall("1", "Write", {"path": path}), WRITE).action
 
 
-@pytest.mark.parametrize("line", EVADING, ids=shortened)
+@pytest.mark.parametrize("line", EVADING, ids=case_name)
 @pytest.mark.behaviour("B10")
 def test_what_runs_others_in_its_own_way_is_asked_about_though_all_else_is_allowed(line: str) -> None:
     assert Policy(SHELL_PROTECTIONS).judge(ToolCall("1", "Bash", {"command": line}), BASH).action == "ask"
