@@ -335,11 +335,8 @@ def _twice(names: str) -> str | None:
     """The path in ``a/PATH b/PATH`` or ``PATH PATH``; None where both differ."""
     quoted = QUOTED.match(names)
     if quoted is not None:
-        pairs = [(_unquoted(quoted[1]), _unquoted(names[quoted.end() :].rstrip()))]
+        one, other = _unquoted(quoted[1]), _unquoted(names[quoted.end() :])
     else:  # where a name may have blanks, the one in the middle lies between both
-        pairs = [(text[: len(text) // 2], text[len(text) // 2 + 1 :]) for text in (names, names.rstrip())]
-    for one, other in pairs:
-        name = one[2:] if one.startswith("a/") and other.startswith("b/") else one
-        if name and _says(names, name, name):
-            return name
-    return None
+        one, other = names[: len(names) // 2], names[len(names) // 2 + 1 :]
+    name = one[2:] if one.startswith("a/") and other.startswith("b/") else one
+    return name if name and _says(names, name, name) else None

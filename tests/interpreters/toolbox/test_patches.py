@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from hypothesis import assume, example, given, settings, strategies as st
 
+from cognition.policy.diffs import diff_paths
 from interpreters import Tool, ToolContext, ToolError
 from interpreters.toolbox import file_tools
 from interpreters.toolbox.comparing import diff_lines
@@ -365,7 +366,7 @@ def test_both_heads_of_a_file_name_it_alike(box: Box, git: str, plain: str, name
     [
         ("a/x b/x", "x"),
         ("trail  trail ", "trail "),
-        ("a/x b/x ", "x"),
+        ("a/x b/x ", None),
         ('"new\\nline" "new\\nline"', "new\nline"),
         ("b/a b/a", "b/a"),
         ("a/x w/x", None),
@@ -399,6 +400,29 @@ def test_a_folder_that_is_called_like_a_prefix_is_none(box: Box) -> None:
     lay(box.root, {"a/f": b"f\n"})
     box("diff --git a/f b/f\nrename from a/f\nrename to b/f\n--- a/f\n+++ b/f\n@@ -1 +1 @@\n-f\n+F\n")
     assert box.files() == {**START, "b/f": b"F\n"}
+
+
+heads = st.builds(
+    "{}{}{}{}".format,
+    st.sampled_from(["diff --git ", "--- ", "+++ ", "rename from ", "rename to "]),
+    st.sampled_from(["a/x", "b/x", "x", "x ", "/dev/null", '"x"', "a/x b/x", "x x", "x  x ", '"a/x" "b/x"', "a/x b/y"]),
+    st.sampled_from(["", " ", "\t", " \t2026", "\r"]),
+    st.just("\n"),
+) | st.sampled_from(["new file mode 100644\n", "deleted file mode 100644\n", "@@ -0,0 +1 @@\n+x\n", "\n"])
+
+
+@settings(max_examples=500)
+@given(parts=st.lists(heads, max_size=8))
+@example(parts=["--- y\n+++ y\n@@ -1 +1 @@\n-x\n+y\n", "diff --git a/x b/x \nnew file mode 100644\n"])
+def test_no_file_is_changed_that_the_policy_does_not_see(parts: list[str]) -> None:
+    """Which reads the same heads by its own rule: more widely, never more narrowly."""
+    text = "".join(parts)
+    try:
+        found = read_diff(text)
+    except ToolError:
+        return
+    seen, more = diff_paths(text)
+    assert more or {name for one in found for name in (one.old, one.new) if name is not None} <= set(seen)
 
 
 def test_a_text_is_made_of_lines() -> None:
