@@ -18,10 +18,12 @@ from attrs import frozen
 
 from interpreters.toolbox.changing import OURS, Before, ChangedError, Changes, Step, digest_of
 from interpreters.toolbox.files import LEFT_OUT, MissingError, listed, meant, reported
+from interpreters.toolbox.search import DIRECTORY
 from interpreters.toolbox.texts import NoTextError, Text, read_text
 from interpreters.toolbox.wall import TRIES, Place, SwappedError, Wall
 from interpreters.tools.context import ToolContext
 from interpreters.tools.tool import ToolError
+from runtime.files import closing
 
 LARGEST = 16 * 1024 * 1024
 """Bytes of a file that is read or written."""
@@ -172,10 +174,26 @@ class Desk:
                     continue
                 if not stat.S_ISDIR(place.mode):
                     raise ToolError(f"{listed('/'.join(place.parts))} is no directory, so nothing can be made in it")
+                self._check_no_link("/".join(named[: depth + 1]), named[depth], place)
                 parts = (*place.parts, *named[depth:])
                 self._check_own_name(path, Place(place.directory, parts[-1], parts, None))
                 return File(path, parts, None, None)
         raise MissingError(f"no such file: {path}")
+
+    def _check_no_link(self, path: str, name: str, place: Place) -> None:
+        """See that there is no link of a name in a folder: one that could be followed would have been.
+
+        Raises:
+            ToolError: there is.
+        """
+        try:
+            with closing(place.open(DIRECTORY)) as folder:
+                os.readlink(name, dir_fd=folder)
+        except (OSError, SwappedError):  # nothing of the name, or no link
+            return
+        raise ToolError(
+            f"{listed(path)} is a link that leads back to itself or to nothing; choose another name, or delete the link"
+        )
 
     # ------------------------------------------------------------------------------------------- what was read
 

@@ -100,7 +100,7 @@ def _steps(desk: Desk, work: list[Work]) -> tuple[list[Step], list[File]]:
     """What is to happen to each file in the end: what one diff takes away another one may make again.
 
     Raises:
-        ToolError: two diffs are about one file, or a file that is made is there.
+        ToolError: two diffs are about one file, or a file that is made is there, or lies in another one.
     """
     files: dict[Parts, File] = {}
     for one in work:
@@ -124,6 +124,13 @@ def _steps(desk: Desk, work: list[Work]) -> tuple[list[Step], list[File]]:
         if parts in ends:
             raise ToolError(f"the diff makes {one.diff.new} twice")
         ends[parts] = one
+    for parts, one in ends.items():
+        for depth in range(1, len(parts)):
+            if parts[:depth] in ends:
+                raise ToolError(
+                    f"the diff makes both {ends[parts[:depth]].diff.new} and {one.diff.new}, and a file can't hold "
+                    "another one; rename one of them"
+                )
     steps = []
     for parts, file in files.items():
         end = ends.get(parts)

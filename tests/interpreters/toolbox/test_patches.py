@@ -234,6 +234,10 @@ def test_names_are_exchanged_and_modes_go_with_them(box: Box) -> None:
     assert stat.S_IMODE((box.root / "z.txt").stat().st_mode) == 0o767
 
 
+def made(name: str) -> str:
+    return f"diff --git a/{name} b/{name}\nnew file mode 100644\n"
+
+
 GOOD = "--- a/b.txt\n+++ b/b.txt\n@@ -1 +1 @@\n-b\n+B\n"
 
 
@@ -265,6 +269,12 @@ GOOD = "--- a/b.txt\n+++ b/b.txt\n@@ -1 +1 @@\n-b\n+B\n"
         ("diff --git a/a b/b\ncopy from a\ncopy to b\n", "copies are not made"),
         ("diff --git a/a b/b\nrename from a\n", "a rename needs both lines"),
         ("--- /dev/null\n+++ /dev/null\n", "both names are /dev/null"),
+        (
+            made("n") + made("n/m"),
+            "the diff makes both n and n/m, and a file can't hold another one; rename one of them",
+        ),
+        (made("n/m/k") + made("n"), "the diff makes both n and n/m/k, and"),
+        (rename("a.txt", "n") + made("n/m"), "the diff makes both n and n/m, and"),
     ],
 )
 def test_one_file_that_can_not_be_changed_keeps_all_from_being_changed(box: Box, patch: str, expected: str) -> None:
@@ -284,6 +294,22 @@ def test_what_changed_since_it_was_read_is_read_again(box: Box) -> None:
     box.call("Read", path="b.txt")
     assert box(GOOD) == "M b.txt: +1 -1 lines"
     assert box.call("Edit", path="b.txt", old="c", new="d").startswith("Edited")
+
+
+def test_a_name_that_goes_on_like_another_lies_in_none(box: Box) -> None:
+    assert box(made("n") + made("nm/k") + made("n-m")).count("A ") == 3
+
+
+@pytest.mark.parametrize(("link", "to"), [("l", "l"), ("l", "m"), ("src/l", "l"), ("l", "no/where")])
+@pytest.mark.parametrize("below", ["", "/x", "/x/y"])
+def test_a_link_that_leads_nowhere_is_named(box: Box, link: str, to: str, below: str) -> None:
+    """Nobody has changed anything: what is wrong is the link."""
+    (box.root / "m").symlink_to("l")
+    (box.root / link).symlink_to(to)
+    wrong = f"{link} is a link that leads back to itself or to nothing; choose another name, or delete the link"
+    assert box(made(f"{link}{below}")) == f"Error: {wrong}"
+    with pytest.raises(ToolError, match=re.escape(wrong)):
+        box.call("Write", path=f"{link}{below}", content="x")
 
 
 def test_a_link_in_the_place_of_a_file_is_not_followed(box: Box) -> None:
