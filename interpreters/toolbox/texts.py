@@ -4,8 +4,11 @@ A file is read in one of four ways, and written in the same one:
 
     UTF-8           with or without its mark (BOM)
     UTF-16          with its mark, which says the order of the bytes
-    Latin-1         what is no UTF-8 and has no other letters beyond ASCII than bytes that are no UTF-8
-    UTF-8 in part   what has both: such bytes are shown as in Latin-1, and what is written is UTF-8
+    Latin-1         what has more bytes that are no UTF-8 than characters beyond ASCII that are
+    UTF-8 in part   what has such bytes, but no more of them: they are shown as in Latin-1, and what is written is UTF-8
+
+Which of them are more decides since a text in Latin-1 may hold two letters that are a character of UTF-8 by chance
+(``ß»``), and one in UTF-8 a stray byte.
 
 Lines end in ``\n`` or ``\r\n``, also both within one file. A model reads and writes ``\n`` for either, and what it
 writes gets the end that stood in its place. Where what it writes has a ``\r\n`` itself, it is taken to the letter.
@@ -31,7 +34,7 @@ SURROGATE = re.compile("[\ud800-\udfff]")
 ESCAPED = {0xDC00 + byte: byte for byte in range(0x80, 0x100)}
 """How a byte that is no UTF-8 is kept (PEP 383), to how it is shown."""
 KEPT = {byte: kept for kept, byte in ESCAPED.items()}
-LATIN = re.compile("[\0-\x7f\udc80-\udcff]*")
+BEYOND = re.compile("[^\0-\x7f]")
 
 
 class NoTextError(Exception):
@@ -111,8 +114,9 @@ def read_text(content: bytes) -> Text:
     kept = body.decode("utf-8", "surrogateescape")
     if not SURROGATE.search(kept):
         return Text(kept, kept, encoding, mark)
-    if not mark and LATIN.fullmatch(kept):
-        encoding = "latin-1"
+    stray = len(SURROGATE.findall(kept))
+    if not mark and 2 * stray > len(BEYOND.findall(kept)):
+        encoding, kept = "latin-1", body.decode("ascii", "surrogateescape")
     return Text(kept, kept.translate(ESCAPED), encoding, mark)
 
 

@@ -67,6 +67,9 @@ def test_any_bytes_are_a_text_of_which_they_can_be_made_again_or_none(content: b
         (b"\xfe\xff\0a", "a", "UTF-16 BE"),
         (b"caf\xe9", "café", "Latin-1"),
         (b"caf\xe9 \xc3\xa9", "café é", "UTF-8, with bytes that are none shown as in Latin-1"),
+        (b"Gr\xfc\xdfe \xabFu\xdf\xbb", "Grüße «Fuß»", "Latin-1"),
+        ("é日".encode() + b" \xe9", "é日 é", "UTF-8, with bytes that are none shown as in Latin-1"),
+        (b"\xef\xbb\xbf\xe9\xe9 \xc3\xa9", "éé é", "UTF-8, with bytes that are none shown as in Latin-1"),
         (b"\xef\xbb\xbfcaf\xe9", "café", "UTF-8, with bytes that are none shown as in Latin-1"),
         (b"a\r\nb\n", "a\r\nb\n", "lines end in CRLF and in LF"),
         (b"\xff\xfe\0\xd8", "\ufffd", "UTF-16 LE"),
@@ -158,6 +161,24 @@ def test_bytes_that_are_no_text_stay_what_they_are(parts: list[bytes], behind: l
     assume(not content.startswith((b"\xff\xfe", b"\xfe\xff")))
 
     assert after(content, Change("$ä$", "$Ö ö$")) == before + b"$\xd6 \xf6$" + rest
+
+
+@given(stray=st.integers(0, 5), characters=st.lists(st.sampled_from("é日😀"), max_size=5), data=st.data())
+def test_of_both_kinds_the_more_frequent_one_decides(stray: int, characters: list[str], data: st.DataObject) -> None:
+    """Where both are as many it is UTF-8. Every byte stays in either case."""
+    pieces = data.draw(st.permutations([b"\xe9"] * stray + [one.encode() for one in characters]))
+    content = b"x" + b" ".join(pieces)
+    latin = stray > len(characters)
+    assert after(content, Change("x", "ä")) == "ä".encode("latin-1" if latin else "utf-8") + content[1:]
+    if latin:
+        assert read_text(content).shown == content.decode("latin-1")
+
+
+@pytest.mark.parametrize("pair", ["ß»", "Ã\xa0"])
+def test_a_pair_that_is_utf_8_by_chance_leaves_a_text_in_latin_1(pair: str) -> None:
+    whole = f"Für {pair} später x\n"
+    assert after(whole.encode("latin-1"), Change("x", "é")) == whole.replace("x", "é").encode("latin-1")
+    assert after(whole.encode("latin-1"), Change(pair, "é")) == whole.replace(pair, "é").encode("latin-1")
 
 
 def test_where_both_are_what_is_written_is_utf_8() -> None:
