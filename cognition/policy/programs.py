@@ -89,7 +89,7 @@ INLINE_LONG = frozenset({"--eval", "--print", "--execute", "--run", "--command"}
 
 CODE: Mapping[str, str] = {
     "awk": r"system|\||getline|@", "gawk": r"system|\||getline|@", "mawk": r"system|\||getline",
-    "nawk": r"system|\||getline", "sed": r"(?:^|[;{}\d$/!,\n])\s*e(?:\s|$)|s(.).*\1.*\1\w*e", "gsed": r"e",
+    "nawk": r"system|\||getline", "sed": r"(?:^|[^\w\s]|[\dIM\n])\s*e(?:\s|$)|s(.).*\1.*\1\w*e", "gsed": r"e",
     "test": r"[$`\[]", "[": r"[$`]|.\[", "printf": r"^-v|[$`]\(", "read": r"[$`\[]", "export": r"[$`\[]",
     "readonly": r"[$`\[]", "local": r"[$`\[]", "sqlite3": r"\.(?:shell|system|once|output|load|import)",
     "git": r"(?i:^alias\.|^include(?:if)?\.|\.(?:askpass|clean|cmd|command|driver|editor|external|fsmonitor|gitproxy|"
@@ -99,6 +99,8 @@ CODE: Mapping[str, str] = {
     "gmake": r"^(?:-f|--(?:make)?file=)?(?:-$|/dev/|/proc/)|^\.?SHELL\w*[:+?]*=",
 }  # fmt: skip
 """Programs that run code of an argument's, with what such an argument looks like."""
+
+RUN = frozenset({"run"})
 
 RUNS_OTHERS: Mapping[str, frozenset[str]] = {
     "git": frozenset(
@@ -125,6 +127,13 @@ RUNS_OTHERS: Mapping[str, frozenset[str]] = {
     "rg": frozenset({"--pre"}),
     "fd": frozenset({"-x", "-X", "--exec", "--exec-batch"}),
     "fdfind": frozenset({"-x", "-X", "--exec", "--exec-batch"}),
+    **dict.fromkeys(("conda", "hatch", "mamba", "micromamba", "pdm", "pipenv", "pipx", "poetry", "rye"), RUN),
+    **dict.fromkeys(("docker", "kubectl", "podman", "uv"), RUN | {"exec"}),
+    **dict.fromkeys(("npm", "pnpm", "yarn"), frozenset({"dlx", "exec"})),
+    "bundle": frozenset({"exec"}),
+    "direnv": frozenset({"exec"}),
+    "mise": frozenset({"exec", "x"}),
+    "nix": frozenset({"develop", "run", "shell"}),
 }
 """Programs with the options by which they run others. The beginning of a long option counts as the option."""
 BUNDLED = frozenset({"tar"})
@@ -150,6 +159,7 @@ UNSURE = frozenset(
     ltrace mapfile mksh mysql nc ncat nodemon nsenter nu numactl nvim oksh parallel perf pkexec posh powershell prlimit
     proxychains proxychains4 psql pwsh readarray rlwrap rr runuser screen script set setarch setpriv shopt socat source
     ssh sshpass start-stop-daemon strace su systemd-run taskset tcsh tmux torify torsocks trap typeset unset unshare
+    bunx genv gnice gnohup gstdbuf gtime gtimeout gxargs nix-shell npx pnpx uvx
     alacritty valgrind vi view vim watch xonsh xvfb-run yash zsh compgen fc gnome-terminal i386
     i486 i586 i686 kitty konsole newgrp run-parts sg uname26 uxterm x-terminal-emulator x86_64 xterm
     """.split()
