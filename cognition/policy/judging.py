@@ -119,11 +119,13 @@ class Policy:
         """See that every rule can be held against the tools that it is for.
 
         Raises:
-            ConfigError: an argument for a tool of command lines is not the words of one command.
+            ConfigError: an argument for a tool of command lines is not the words of one command, or begins with a
+                variable, by which it would never match.
         """
         shells = [tool.name for tool in tools if tool.command]
         if not shells:
             return
+        from cognition.policy.carrying import ASSIGNMENT
         from cognition.policy.commands import words_of
         from cognition.policy.shell import read_words
 
@@ -131,11 +133,20 @@ class Policy:
         for ruled in ruling:
             patterns = [rule.pattern for rule in ruled.rules] + [read_pattern(text) for text in ruled.allow_only]
             for pattern in patterns:
-                if pattern.argument and any(map(pattern.names, shells)) and not read_words(pattern.argument):
+                if not pattern.argument or not any(map(pattern.names, shells)):
+                    continue
+                words = read_words(pattern.argument)
+                if not words:
                     raise ConfigError(
                         f"rule pattern with the argument {pattern.argument!r}: it is for one command, without ';', "
                         "'|', '&', brackets or open quotes; write a rule for each command, such as "
                         f"'{pattern.name}({words_of(pattern)[0].strip(';|&')}:*)'"
+                    )
+                if ASSIGNMENT.match(words[0]):
+                    named = [word for word in words if not ASSIGNMENT.match(word)] or ["env"]
+                    raise ConfigError(
+                        f"rule pattern with the argument {pattern.argument!r}: a variable is no part of the command "
+                        f"that it is set for; write '{pattern.name}({' '.join(named)}:*)'"
                     )
 
     def judge(

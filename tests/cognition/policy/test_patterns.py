@@ -260,3 +260,11 @@ def test_a_star_in_an_allowed_host_stays_within_the_host(action: str, address: s
     policy = Policy((Rule("allow", "fetch(https://*.example.com/*)"),), default="ask")
 
     assert policy.judge(ToolCall("1", "fetch", {"url": address}), ToolSpec("fetch")).action == action
+
+
+def test_a_rule_that_begins_with_a_variable_is_refused_for_it_would_never_match() -> None:
+    policy = Policy((Rule("deny", "Bash(A=1 curl:*)"),))
+
+    with pytest.raises(ConfigError, match=r"'Bash\(curl:\*\)'"):
+        policy.check([ToolSpec("Bash", command="command")])
+    policy.check([ToolSpec("look")])
