@@ -169,3 +169,8 @@ class PageError(CogstepError):
 def test_an_error_that_is_a_page_keeps_its_lines_and_no_more() -> None:
     """However long it is; what steers a terminal is shown there too."""
     assert str(PageError("first\n\tsecond \x1b[2J\n" * 500)) == "first\n\tsecond \\x1b[2J\n" * 500
+
+
+def test_each_of_several_strays_is_shown_and_all_between_them_stays() -> None:
+    assert shown_text("a\u200cb\u200cc") == "a\\u200cb\\u200cc"
+    assert shown_text("\U0001faff") == "\U0001faff"  # where pictures are added from year to year

@@ -37,6 +37,10 @@ def verdict(rules: tuple[Rule, ...], diff: str) -> str:
         ("--- /dev/null\n+++ /dev/null\t1970\n", [], True),
         ("nothing\nof it\n", [], True),
         ("--- \n+++ b/\n", ["b/"], False),
+        ("--- x  \n+++ X\r\n", ["x  ", "x", "X"], False),
+        ("+++ n\tc\td\n+++ m \tc\n", ["n\tc\td", "n", "m \tc", "m ", "m"], False),
+        ('diff --git "a/x" b/yz\n', ["b/yz", "yz"], True),
+        ("diff --git longname longname\n", ["longname"], False),
     ],
 )
 def test_each_head_names_a_path(diff: str, paths: list[str], more: bool) -> None:
