@@ -7,17 +7,17 @@ chain is carried on from the request before.
 
 from __future__ import annotations
 
-import json
 from hashlib import blake2b
 from typing import Any
 
 from cognition import History, ModelRequest, to_data
 from cognition.tools import ToolSpec
+from interpreters.recording.encoding import encoder
 
 SIZE = 8
 """Bytes, so 16 hexadecimal digits: two of the requests of a session share a name by chance in 1 of 10**12 sessions."""
 
-ENCODE = json.JSONEncoder(ensure_ascii=True, sort_keys=True, separators=(",", ":")).encode
+ENCODE = encoder(ascii_only=True, sort_keys=True)
 
 
 class RequestDigest:

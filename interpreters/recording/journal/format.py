@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import zlib
 from collections.abc import Iterable
@@ -23,6 +22,7 @@ from cognition import (
     to_data,
 )
 from interpreters.recording.digest import RequestDigest
+from interpreters.recording.encoding import encoder
 from interpreters.recording.journal.seals import BEFORE, BEHIND, DIGITS_FROM, SUM_LENGTH
 
 FORMAT = "cogstep-journal"
@@ -110,8 +110,8 @@ class DecisionWriter:
 
 # --------------------------------------------------------------------------------------------------- lines and sums
 
-ENCODE = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
-ENCODE_ASCII = json.JSONEncoder(ensure_ascii=True, allow_nan=False, separators=(",", ":")).encode
+ENCODE = encoder(ascii_only=False, allow_nan=False)
+ENCODE_ASCII = encoder(ascii_only=True, allow_nan=False)
 
 HALVES = re.compile("[\ud800-\udbff][\udc00-\udfff]")
 

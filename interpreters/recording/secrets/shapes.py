@@ -12,7 +12,7 @@ from cognition import ConfigError
 from cognition.checking import checked
 from interpreters.recording.secrets.contexts import BEGINS, CONTEXTS, ELSEWHERE, RUNS, RUNS_ELSEWHERE
 from interpreters.recording.secrets.formats import FORMATS, Format
-from interpreters.recording.secrets.scanning import LONG, Words, marked_runs_in, runs_in
+from interpreters.recording.secrets.scanning import ENDING, LONG, MARKED, Words, marked_runs_in, runs_in
 
 NAME = re.compile(r"[A-Za-z0-9_.-]+")
 """What a kind of secret, or a secret, can be named: it stands in the placeholder."""
@@ -141,10 +141,10 @@ class Finder:
         anywhere, in_runs, marked = self._words
         codes = text.encode("latin-1", "replace")  # a byte for each character, whatever it is
         hits = anywhere.all_in(codes.lower().decode("latin-1"))
-        if self._in_runs:
+        if self._in_runs and len(text) >= ENDING:
             for start, end in runs_in(text, codes):
                 hits += [(start + place, word) for place, word in in_runs.all_in(text[start:end])]
-        if self._marked:
+        if self._marked and len(text) >= MARKED:
             for start, end in marked_runs_in(text, codes):
                 hits += [(start + place, word) for place, word in marked.all_in(text[start:end])]
         if not hits:
