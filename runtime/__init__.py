@@ -46,6 +46,11 @@ from runtime.server import (
     ServedModel as ServedModel,
     SharedRuntime as SharedRuntime,
 )
+from runtime.stores.folder import (
+    MemoryFile as MemoryFile,
+    MemoryFolder as MemoryFolder,
+    Passage as Passage,
+)
 from runtime.stores.memory import Memory as Memory, Notes as Notes
 
 if not typing.TYPE_CHECKING:  # a type checker can't compute it, and takes the names from the imports above

@@ -1,0 +1,453 @@
+"""A memory: a folder of Markdown files that people and agents write in, and a search over them.
+
+The files are the truth. They are only ever appended to here, under a lock and through to the disk; the index beside
+them is made of them and can be deleted at any time. See ``docs/memory.md``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import sqlite3
+import threading
+import weakref
+from collections.abc import Callable, Iterable, Iterator
+from datetime import date, datetime, timedelta
+from pathlib import Path
+from typing import Literal, TypeVar, get_args
+
+from attrs import frozen
+
+from runtime.errors import MemoryStoreError
+from runtime.files import (
+    StrPath,
+    UnusableFileError,
+    closing,
+    force_directory,
+    make_directory,
+    open_private,
+    read_regular,
+    reason_about,
+)
+from runtime.stores.entries import clean, day_of, entry, notes_in, one_line
+from runtime.stores.generations import BUSY, ELSEWHERE, Generations, code_of, locked
+from runtime.stores.index import FOLDERS, LONGEST_FILE, Filters, Index, Row
+from runtime.stores.outcomes import OUTCOMES, ToolOutcome, digest_of, outcome_line, outcomes_in
+from runtime.stores.words import excerpt_of, query_of
+
+Source = Literal["episodes", "knowledge", "outcomes"]
+How = Literal["succeeded", "failed", "denied", "approved"]
+
+LONGEST_NOTE = 1 << 16
+"""Characters of a note."""
+
+FOUND, MOST_FOUND = 5, 100
+"""Passages that a search gives where nothing is said, and at most."""
+
+LEAST = 0.25
+"""Of the best passage's score, below which ``recall`` gives none: a model would take it for an answer."""
+
+TOPIC = re.compile(r"[^\W_][\w -]{0,62}[\w-]|[^\W_]")
+USUAL_TOPIC = "notes"
+
+SAID = 1_000
+"""Characters of what the user said and of the answer that an episode keeps."""
+
+R = TypeVar("R")
+
+
+@frozen
+class Passage:
+    """A part of a memory's file that was found."""
+
+    text: str
+    """As it stands there, up to 2,000 characters of it."""
+    score: float
+    """How well it fits beside the best one that was found, which has 1."""
+    source: Source
+    file: str
+    """Within the memory, such as ``knowledge/projects.md``."""
+    line: int
+    """Where it begins in its file, from 1."""
+    date: str
+    """``2026-11-25``, where its heading or its file says so; else nothing."""
+    title: str
+    """The headings above it, without a date in front."""
+    excerpt: str
+    """One line of it, around a word of the query."""
+
+    def __str__(self) -> str:
+        """As ``recall`` gives it to a model: of an episode with its date, and with its title where it has one."""
+        heading = ", ".join(part for part in (self.date if self.source != "knowledge" else "", self.title) if part)
+        return f"{heading}\n{self.text}" if heading else self.text
+
+
+@frozen
+class MemoryFile:
+    """A file of a memory."""
+
+    file: str
+    source: Source
+    passages: int
+    problem: str = ""
+    """Why it can't be searched, and what to do; nothing where it can."""
+
+
+class MemoryFolder:
+    """A memory that is a folder of Markdown files, searched by the words in them.
+
+    >>> import tempfile
+    >>> memory = MemoryFolder(tempfile.mkdtemp())
+    >>> memory.remember("The user's cat is named Miu.")
+    True
+    >>> memory.remember("Invoices are paid on Fridays.", topic="work")
+    True
+    >>> memory.recall("my cats")
+    ("The user's cat is named Miu.",)
+    >>> memory.search("invoice")[0].file
+    'knowledge/work.md'
+
+    Several processes and threads may use one folder at once.
+
+    Args:
+        path: the folder, made if it is not there.
+        hide: is given each text that is written here and gives what is written instead, such as
+            ``interpreters.hide_secrets``.
+        now: the time, for the dates of what is written and for how recent what is found is.
+
+    Raises:
+        MemoryStoreError: the folder can't be used, or this Python's SQLite has no full-text search.
+    """
+
+    def __init__(
+        self,
+        path: StrPath,
+        *,
+        hide: Callable[[str], str] | None = None,
+        now: Callable[[], datetime] = datetime.now,
+    ) -> None:
+        self.path = Path(os.path.abspath(os.fspath(path)))
+        self._hide = hide
+        self._now = now
+        self._mutex = threading.Lock()
+        self._generations = Generations(self.path)
+        self._open: tuple[str, Index] | None = None
+        self._process = os.getpid()
+        self._closed = False
+        if not _has_fts5():
+            raise self._error(
+                "this Python's SQLite has no full-text search (FTS5)", "use one that has, as those of python.org have"
+            )
+        with self._telling(self.path):
+            make_directory(self.path)
+        weakref.finalize(self, _close, self.__dict__)
+
+    # -------------------------------------------------------------------------------------------------- writing
+
+    def remember(self, text: str, topic: str = USUAL_TOPIC) -> bool:
+        """Write a note into ``knowledge/TOPIC.md``; False where it stands there already.
+
+        Raises:
+            MemoryStoreError: it can't be written, is empty or too long, or the topic is no name of a file.
+        """
+        if not TOPIC.fullmatch(topic):
+            raise self._error(
+                f"{topic!r} is no topic", "use up to 64 letters, digits, spaces, '-' and '_', a letter or digit first"
+            )
+        note = self._writable(text)
+        path = self.path / "knowledge" / f"{topic}.md"
+        with self._writing(path):
+            try:
+                there = read_regular(path, LONGEST_FILE, links=False)
+            except FileNotFoundError:
+                there = b""
+            if note in notes_in(there.decode("utf-8-sig", "replace"), note):
+                return False
+            self._append(path, f"# {topic}\n", entry(f"{self._now():%Y-%m-%d %H:%M}", note))
+        return True
+
+    def note_episode(self, said: str, answer: str, tools: Iterable[str] = (), origin: str = "") -> None:
+        """Write what happened in one turn into ``episodes/`` of today.
+
+        Args:
+            said: by the user.
+            answer: how the turn ended.
+            tools: of each call one line.
+            origin: where it was, such as the name of a channel.
+
+        Raises:
+            MemoryStoreError: it can't be written.
+        """
+        now, said, answer = self._now(), self._hidden(said), self._hidden(answer)
+        heading = f"{now:%H:%M}{f' [{one_line(origin, 40)}]' * bool(origin)} — {one_line(said, 80)}"
+        calls = [one_line(self._hidden(tool), 200) for tool in tools]
+        lines = [f"- **User:** {one_line(said, SAID)}"]
+        lines += [f"- **Tools:** {'; '.join(calls)}"] if calls else []
+        lines += [f"- **Response:** {one_line(answer, SAID)}"]
+        path = self.path / "episodes" / f"{now:%Y-%m-%d}.md"
+        with self._writing(path):
+            self._append(path, f"# {now:%Y-%m-%d}\n", f"## {heading}\n\n" + "\n".join(lines) + "\n")
+
+    def note_outcome(self, tool: str, outcome: How, arguments: str = "", detail: str = "") -> None:
+        """Write how a call of a tool went into ``outcomes/`` of today.
+
+        Args:
+            tool: its name.
+            outcome: ``succeeded``, ``failed``, ``denied``, or ``approved`` by somebody who was asked.
+            arguments: as text.
+            detail: what it gave, or why not.
+
+        Raises:
+            MemoryStoreError: it can't be written, or there is no such outcome.
+        """
+        if outcome not in OUTCOMES:
+            raise self._error(f"{outcome!r} is no outcome of a call", f"use one of {', '.join(OUTCOMES)}")
+        now = self._now()
+        line = outcome_line(f"{now:%H:%M}", tool, outcome, self._hidden(arguments), self._hidden(detail))
+        path = self.path / "outcomes" / f"{now:%Y-%m-%d}.md"
+        with self._writing(path):
+            self._append(path, f"# {now:%Y-%m-%d}\n\n", line, apart=False)
+
+    # ------------------------------------------------------------------------------------------------- searching
+
+    def recall(self, query: str) -> tuple[str, ...]:
+        """The notes and episodes that fit a query, best first, at most five: what a model is shown."""
+        found = self.search(query, sources=("episodes", "knowledge"))
+        return tuple(str(one) for one in found if one.score >= LEAST)
+
+    def search(
+        self,
+        query: str,
+        *,
+        limit: int = FOUND,
+        sources: Iterable[Source] = get_args(Source),
+        after: str | date = "",
+        before: str | date = "",
+    ) -> tuple[Passage, ...]:
+        """The passages with any of the query's words, best first. Any text is a query.
+
+        Args:
+            query: words.
+            limit: how many, 100 at most.
+            sources: of ``episodes``, ``knowledge``, ``outcomes``.
+            after: only those with a date, from this day on.
+            before: only those with a date, up to this day.
+
+        Raises:
+            MemoryStoreError: a filter can't be read, or the files can't.
+        """
+        wanted = (sources,) if isinstance(sources, str) else tuple(sources)
+        if unknown := [one for one in wanted if one not in FOLDERS]:
+            raise self._error(f"there is no source {unknown[0]!r}", f"use {', '.join(FOLDERS)}")
+        filters = Filters(wanted, self._day("after", after), self._day("before", before))
+        words, count = query_of(query), max(1, min(limit, MOST_FOUND))
+        today = self._now().date()
+        rows = self._with_index(lambda index: index.search(words, filters, count, today)) if words and wanted else []
+        return tuple(_passage(row, rows[0].score, query) for row in rows)
+
+    def digest(self, days: int = 7) -> str:
+        """How calls of tools went in the last days, today's included, as a text for a prompt; nothing if none."""
+        today = self._now().date()
+        found: list[ToolOutcome] = []
+        for back in reversed(range(max(1, days))):
+            day = str(today - timedelta(days=back))
+            with self._telling(self.path), contextlib.suppress(FileNotFoundError, UnusableFileError):
+                content = read_regular(self.path / "outcomes" / f"{day}.md", LONGEST_FILE, links=False)
+                found += outcomes_in(content.decode("utf-8-sig", "replace"), day)
+        return digest_of(found, max(1, days))
+
+    def files(self) -> tuple[MemoryFile, ...]:
+        """The files of this memory by name, with those that can't be searched.
+
+        Raises:
+            MemoryStoreError: they can't be read.
+        """
+        known, counts = self._with_index(lambda index: (dict(index.files()), dict(index.counts())))
+        return tuple(
+            MemoryFile(name, _source(name), counts.get(name, 0), one.problem) for name, one in sorted(known.items())
+        )
+
+    def rebuild(self) -> int:
+        """Make the index anew, of the files alone; gives the number of passages.
+
+        Raises:
+            MemoryStoreError: the files can't be read.
+        """
+        with self._mutex:
+            self._renew()
+        return sum(one.passages for one in self.files())
+
+    def close(self) -> None:
+        """Close the index. A second call does nothing."""
+        with self._mutex:
+            self._closed = True
+            if self._open is not None:
+                self._open[1].close()
+                self._open = None
+
+    def __enter__(self) -> MemoryFolder:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # --------------------------------------------------------------------------------------------------- the files
+
+    def _hidden(self, text: str) -> str:
+        return text if self._hide is None else self._hide(text)
+
+    def _writable(self, text: str) -> str:
+        note = clean(self._hidden(text))
+        if not note:
+            raise self._error("a note has to say something", "give it a text")
+        if len(note) > LONGEST_NOTE:
+            raise self._error(f"a note has {len(note):,} characters, and {LONGEST_NOTE:,} at most", "shorten it")
+        return note
+
+    @contextlib.contextmanager
+    def _writing(self, path: Path) -> Iterator[None]:
+        """What is needed around writing a file: its folder, the lock, and errors in words."""
+        if self._closed:
+            raise self._error("it is closed", "make a new MemoryFolder")
+        with self._telling(path):
+            make_directory(path.parent)
+            with locked(self.path / ".lock"):
+                yield
+
+    def _append(self, path: Path, beginning: str, text: str, *, apart: bool = True) -> None:
+        """Put a text behind what a file holds, durably: it is on the disk when this returns, or an error is raised."""
+        with closing(open_private(path, os.O_RDWR | os.O_CREAT | os.O_APPEND)) as descriptor:
+            size = os.fstat(descriptor).st_size
+            end = os.pread(descriptor, 2, max(0, size - 2)) if size else b""
+            if size == 0:
+                text = f"{beginning}\n{text}" if apart else beginning + text
+            elif not end.endswith(b"\n"):  # as a crash or an editor leaves it
+                text = f"\n\n{text}" if apart else f"\n{text}"
+            elif apart and end != b"\n\n":
+                text = f"\n{text}"
+            content = text.encode("utf-8", "replace")
+            if size + len(content) > LONGEST_FILE:
+                raise UnusableFileError(
+                    f"it would be longer than the {LONGEST_FILE:,} bytes that are searched; move a part of it", path
+                )
+            written = 0
+            try:
+                while written < len(content):
+                    written += os.write(descriptor, content[written:])
+                os.fsync(descriptor)
+            except OSError:
+                if os.fstat(descriptor).st_size == size + written:  # else somebody else's text would go as well
+                    os.ftruncate(descriptor, size)
+                raise
+        if size == 0:
+            force_directory(path.parent)
+
+    # --------------------------------------------------------------------------------------------------- the index
+
+    def _with_index(self, use: Callable[[Index], R]) -> R:
+        """Use the index as the files are now; where it is damaged, it is made anew, and used again."""
+        with self._mutex:
+            if self._closed:
+                raise self._error("it is closed", "make a new MemoryFolder")
+            for last in (False, True):
+                try:
+                    index = self._present()
+                    try:
+                        with self._telling(self.path):
+                            index.follow(self.path)
+                    except sqlite3.Error as error:
+                        if code_of(error) not in BUSY:
+                            raise
+                        # Another process writes it for long: what stands is better than nothing.
+                    return use(index)
+                except sqlite3.Error as error:
+                    if last:
+                        todo = "try again" if code_of(error) in BUSY else "delete .index in it, and try again"
+                        raise self._error(f"its index can't be used ({error})", todo) from error
+                    self._recover(error)
+        raise AssertionError("unreachable")
+
+    def _present(self) -> Index:
+        if self._process != os.getpid():  # a fork: SQLite's connections don't go along
+            if self._open is not None:
+                self._open[1].abandon()
+            self._open, self._process = None, os.getpid()
+        if self._open is not None and self._open[0] and self._open[0] != self._generations.current():
+            self._open[1].close()
+            self._open = None
+        if self._open is None:
+            try:
+                self._open = self._generations.open()
+            except (sqlite3.Error, OSError, MemoryStoreError):
+                self._open = ("", Index(None))  # a folder that can't be written is searched all the same
+        return self._open[1]
+
+    def _recover(self, error: sqlite3.Error) -> None:
+        """After an error of the index: have another one."""
+        if code_of(error) in ELSEWHERE:
+            if self._open is not None:
+                self._open[1].close()
+            self._open = ("", Index(None))
+        elif code_of(error) not in BUSY:
+            self._renew()
+
+    def _renew(self) -> None:
+        name = ""
+        if self._open is not None:
+            name = self._open[0]
+            self._open[1].close()
+            self._open = None
+        name = name or self._generations.current()
+        try:
+            self._open = self._generations.replace(name)
+        except (sqlite3.Error, OSError, MemoryStoreError):
+            self._open = ("", Index(None))
+
+    # ----------------------------------------------------------------------------------------------------- in words
+
+    def _day(self, name: str, value: str | date) -> str:
+        text = str(value.date() if isinstance(value, datetime) else value)
+        if text and not day_of(text):
+            raise self._error(f"{name}={value!r} is no date", "write it as 2026-11-25")
+        return text
+
+    @contextlib.contextmanager
+    def _telling(self, path: Path) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise MemoryStoreError(f"{path}: {reason_about(error, path)}", str(path)) from error
+
+    def _error(self, reason: str, todo: str) -> MemoryStoreError:
+        return MemoryStoreError(f"the memory in {self.path}: {reason}; {todo}", str(self.path))
+
+
+def _source(name: str) -> Source:
+    source: Source
+    for source in get_args(Source):
+        if name.startswith(source):
+            return source
+    raise AssertionError(name)
+
+
+def _passage(row: Row, best: float, query: str) -> Passage:
+    score = row.score / best if best > 0 else 1.0
+    excerpt = excerpt_of(row.text, query)
+    return Passage(row.text, score, _source(row.name), row.name, row.line, row.day, row.title, excerpt)
+
+
+def _has_fts5() -> bool:
+    with contextlib.closing(sqlite3.connect(":memory:")) as empty:
+        try:
+            empty.execute("CREATE VIRTUAL TABLE words USING fts5(text)")
+        except sqlite3.Error:
+            return False
+    return True
+
+
+def _close(attributes: dict[str, object]) -> None:
+    """Connections wait for the garbage collection otherwise: they hold themselves."""
+    found = attributes.get("_open")
+    if isinstance(found, tuple) and attributes.get("_process") == os.getpid():
+        found[1].close()
