@@ -27,7 +27,7 @@ short = $(if $(SHORT),$(1),$(2))
 SECONDS ?= $(call short,5,600)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test coverage lint format types contracts docs-check mutants bench bench-once prove conformance fuzz hammer hammer-isolated kills check clean
+.PHONY: help demo test coverage lint format types contracts docs-check mutants bench bench-once prove conformance fuzz hammer hammer-isolated kills memory-kills check clean
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -87,6 +87,9 @@ hammer-isolated: $(VENV)/.all ## the same at a model in a process of its own; AR
 
 kills: $(VENV)/.all ## eight sessions on a model whose process is killed a hundred times; ARGS="--backend mlx"
 	$(BIN)/python tests/runtime/kills.py $(call short,--times 3) $(ARGS)
+
+memory-kills: $(VENV)/.all ## two processes at one memory for half a minute, one of which is killed three times
+	$(BIN)/python tests/runtime/memory_kills.py $(call short,--seconds 6) $(ARGS)
 
 check: test lint types contracts ## all that has to pass before a commit (the tests run the examples too)
 

@@ -30,7 +30,12 @@ TODAY = date(2026, 11, 25)
 LENGTH = 80
 """Words of a passage."""
 
-WORDS = [f"{a}{b}{c}" for a in ("", "pre", "un", "over") for b in ("plan", "report", "ship", "test", "note") for c in range(1000)]
+WORDS = [
+    f"{a}{b}{c}"
+    for a in ("", "pre", "un", "over")
+    for b in ("plan", "report", "ship", "test", "note")
+    for c in range(1000)
+]
 WEIGHTS = list(accumulate(1 / (place + 1) for place in range(len(WORDS))))
 CHINESE = "明天下午开会讨论预算报告客户项目部署测试失败成功服务器数据库密码地址"
 

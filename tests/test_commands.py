@@ -42,7 +42,7 @@ def test_ci_runs_every_command_that_make_help_lists() -> None:
 
 @needs_make
 @pytest.mark.parametrize(
-    "name", ["mutants", "prove", "fuzz", "conformance", "hammer", "hammer-isolated", "kills", "bench"]
+    "name", ["mutants", "prove", "fuzz", "conformance", "hammer", "hammer-isolated", "kills", "memory-kills", "bench"]
 )
 def test_a_long_command_has_a_short_form(name: str) -> None:
     """``SHORT=1`` changes what is run, and what is given as ``ARGS`` still comes last."""

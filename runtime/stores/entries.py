@@ -80,9 +80,9 @@ def pieces_of(text: str, name: str = "") -> list[Piece]:
     return [piece for section in _sections(text, name) for piece in _split(section)]
 
 
-def notes_in(text: str, like: str) -> list[str]:
-    """The whole sections of a file; none of them where a text that is looked for is not even in it."""
-    return [one.text for one in _sections(text, "")] if escaped(like) in text else []
+def notes_in(text: str, like: str, name: str) -> list[str]:
+    """The whole sections of a file of this name; none of them where a text that is looked for is not even in it."""
+    return [one.text for one in _sections(text, name)] if escaped(like) in text else []
 
 
 def day_of(text: str) -> str:

@@ -162,7 +162,7 @@ class MemoryFolder:
                 there = read_regular(path, LONGEST_FILE, links=False)
             except FileNotFoundError:
                 there = b""
-            if note in notes_in(there.decode("utf-8-sig", "replace"), note):
+            if note in notes_in(there.decode("utf-8-sig", "replace"), note, topic):
                 return False
             self._append(path, f"# {topic}\n", entry(f"{self._now():%Y-%m-%d %H:%M}", note))
         return True
@@ -263,10 +263,8 @@ class MemoryFolder:
         Raises:
             MemoryStoreError: they can't be read.
         """
-        known, counts = self._with_index(lambda index: (dict(index.files()), dict(index.counts())))
-        return tuple(
-            MemoryFile(name, _source(name), counts.get(name, 0), one.problem) for name, one in sorted(known.items())
-        )
+        known = self._with_index(lambda index: dict(index.files()))
+        return tuple(MemoryFile(name, _source(name), one.passages, one.problem) for name, one in sorted(known.items()))
 
     def rebuild(self) -> int:
         """Make the index anew, of the files alone; gives the number of passages.

@@ -41,7 +41,7 @@ CANDIDATES = 200
 RECENCY, HALF_LIFE = 0.5, 30
 """What the passages of today count more than those without a date, and the days after which that is half as much."""
 
-ENOUGH_ROWS = 2_000
+ENOUGH_ROWS = 1_000
 """Passages that are weighed by a query's words, the rarest first. To weigh 20,000 of them by a word that most of them
 have, and that says next to nothing of any, would take longer than all the rest."""
 
@@ -57,7 +57,8 @@ WAIT = 10_000
 TABLES = """
 CREATE TABLE about (version INTEGER NOT NULL);
 CREATE TABLE files (
-    name TEXT PRIMARY KEY, state TEXT NOT NULL, checked INTEGER NOT NULL, hash BLOB NOT NULL, problem TEXT NOT NULL
+    name TEXT PRIMARY KEY, state TEXT NOT NULL, checked INTEGER NOT NULL, hash BLOB NOT NULL, problem TEXT NOT NULL,
+    passages INTEGER NOT NULL
 ) WITHOUT ROWID;
 CREATE TABLE passages (
     id INTEGER PRIMARY KEY, name TEXT NOT NULL, source TEXT NOT NULL, place INTEGER NOT NULL, line INTEGER NOT NULL,
@@ -69,6 +70,15 @@ CREATE VIRTUAL TABLE words USING fts5(title, text, tokenize = "porter ascii toke
 """
 """``words`` holds the words of ``passages`` as ``words_of`` gives them, with spaces between: SQLite adds the English
 stems (https://www.sqlite.org/fts5.html)."""
+
+
+@contextlib.contextmanager
+def _damage() -> Iterator[None]:
+    """A value that no index of ours holds, such as a day that there is not, is damage like any that SQLite notices."""
+    try:
+        yield
+    except (ValueError, TypeError, OverflowError) as error:
+        raise sqlite3.DatabaseError(f"a value in the index is damaged: {error}") from error
 
 
 @frozen
@@ -110,6 +120,7 @@ class Known:
     hash: bytes
     problem: str = ""
     """Why it is not indexed."""
+    passages: int = 0
     content: bytes = b""
     """Only where it was just read."""
 
@@ -144,6 +155,10 @@ class Index:
                 raise sqlite3.DatabaseError("its tables are not those of an index")
             if self._file.execute("SELECT version FROM about").fetchall() != [(VERSION,)]:
                 raise sqlite3.DatabaseError("the index is of another version")
+            counts = "(SELECT count(*) FROM passages), (SELECT count(*) FROM words), (SELECT sum(passages) FROM files)"
+            passages, words, whole = self._file.execute(f"SELECT {counts}").fetchone()
+            if not passages == words == (whole or 0):
+                raise sqlite3.DatabaseError("a part of the index is missing")
         except BaseException:
             self._file.close()
             raise
@@ -171,7 +186,11 @@ class Index:
     # ------------------------------------------------------------------------------------------------- the files
 
     def follow(self, folder: Path) -> None:
-        """Take in what has changed in the files since."""
+        """Take in what has changed in the files since; raises sqlite3.Error and OSError."""
+        with _damage():
+            self._follow(folder)
+
+    def _follow(self, folder: Path) -> None:
         states = states_in(folder)
         if not self._changed(folder, states):
             return
@@ -199,10 +218,6 @@ class Index:
         """The files as they were indexed."""
         return self._files()
 
-    def counts(self) -> Mapping[str, int]:
-        """The passages of each file."""
-        return dict(self._file.execute("SELECT name, count(*) FROM passages GROUP BY name"))
-
     def _files(self) -> dict[str, Known]:
         version = self._file.execute("PRAGMA data_version").fetchone()[0]
         if self._known is None or version != self._version:
@@ -210,7 +225,7 @@ class Index:
         return self._known
 
     def _read_files(self) -> dict[str, Known]:
-        rows = self._file.execute("SELECT name, state, checked, hash, problem FROM files")
+        rows = self._file.execute("SELECT name, state, checked, hash, problem, passages FROM files")
         return {name: Known(_parsed(state), *rest) for name, state, *rest in rows}
 
     def _take_in(self, folder: Path, name: str, known: Known | None) -> None:
@@ -220,18 +235,21 @@ class Index:
             self._file.execute("DELETE FROM files WHERE name = ?", (name,))
             self._put(name, ())
             return
+        count = 0 if known is None else known.passages
         if known is None or (now.hash, now.problem) != (known.hash, known.problem):
             stem = name.rpartition("/")[2].removesuffix(".md")
-            self._put(name, pieces_of(now.content.decode("utf-8-sig", "replace"), stem))
-        row = (name, ":".join(map(str, now.state)), now.checked, now.hash, now.problem)
-        self._file.execute("INSERT OR REPLACE INTO files VALUES (?, ?, ?, ?, ?)", row)
+            pieces = pieces_of(now.content.decode("utf-8-sig", "replace"), stem)
+            self._put(name, pieces)
+            count = len(pieces)
+        row = (name, ":".join(map(str, now.state)), now.checked, now.hash, now.problem, count)
+        self._file.execute("INSERT OR REPLACE INTO files VALUES (?, ?, ?, ?, ?, ?)", row)
 
     def _put(self, name: str, pieces: Sequence[Piece]) -> None:
         """Have these passages of a file in place of those that are there, of which what is the same stays."""
         old = self._file.execute(
             "SELECT id, line, hash FROM passages WHERE name = ? ORDER BY place", (name,)
         ).fetchall()
-        hashes = [_hash(piece.day, piece.title, piece.text) for piece in pieces]
+        hashes = [_hash(name, piece.day, piece.title, piece.text) for piece in pieces]
         same = len(list(takewhile(lambda pair: pair[0][2] == pair[1], zip(old, hashes, strict=False))))
         behind = zip(reversed(old[same:]), reversed(hashes[same:]), strict=False)
         tail = len(list(takewhile(lambda pair: pair[0][2] == pair[1], behind)))
@@ -278,11 +296,15 @@ class Index:
         """
         if not words:
             return []
+        with _damage():
+            return self._search(words, filters, limit, today)
+
+    def _search(self, words: Sequence[str], filters: Filters, limit: int, today: date) -> list[Row]:
         self._file.execute("BEGIN")  # one state of the index for all that follows
         try:
             rarer = self._rarer(words)
-            found = self._ranked(rarer, filters, today)
             others = [word for word in words if word not in rarer]
+            found = self._ranked(rarer, others, filters, today)
             if len(found) < limit and others:
                 known = {id_ for _, id_ in found}
                 found += [one for one in self._newest(others, filters, today) if one[1] not in known]
@@ -294,7 +316,7 @@ class Index:
     def _row(self, score: float, id_: int) -> Row:
         query = "SELECT name, line, day, title, text, hash FROM passages WHERE id = ?"
         name, line, day, title, text, hashed = self._file.execute(query, (id_,)).fetchone()
-        if _hash(day, title, text) != hashed:
+        if _hash(name, day, title, text) != hashed:
             raise sqlite3.DatabaseError("a passage in the index is damaged")
         return Row(score, name, line, day, title, text)
 
@@ -305,11 +327,15 @@ class Index:
         together = accumulate(count for count, _ in sorted(counts))
         return [words[place] for (_, place), rows in zip(sorted(counts), together, strict=True) if rows <= ENOUGH_ROWS]
 
-    def _ranked(self, words: Sequence[str], filters: Filters, today: date) -> list[tuple[float, int]]:
-        """Scores and numbers of the passages with any of these words, best first."""
+    def _ranked(
+        self, words: Sequence[str], others: Sequence[str], filters: Filters, today: date
+    ) -> list[tuple[float, int]]:
+        """Scores and numbers of the passages with any of these words, best first, weighed by the others as well."""
         if not words:
             return []
         wanted, values = _wanted(words, filters)
+        if others:  # a condition that changes nothing, but has bm25 count them; the words that choose count twice
+            values[0] = f"({values[0]}) AND ({' OR '.join([*words, *others])})"
         rows = self._file.execute(
             "SELECT bm25(words, 2.0, 1.0) AS weight, passages.id, day, name, place FROM words "
             f"JOIN passages ON passages.id = words.rowid WHERE {wanted} ORDER BY weight LIMIT {CANDIDATES + 1}"
@@ -386,7 +412,7 @@ def _look(folder: Path, name: str) -> Known | None:
         with contextlib.suppress(FileNotFoundError):
             return Known(_state(os.stat(path, follow_symlinks=False)), checked, b"", problem)
         return None
-    return Known(state, checked, blake2b(content, digest_size=16).digest(), problem, content)
+    return Known(state, checked, blake2b(content, digest_size=16).digest(), problem, content=content)
 
 
 def states_in(folder: Path) -> dict[str, State]:

@@ -69,7 +69,8 @@ def digest_of(outcomes: Iterable[ToolOutcome], days: int) -> str:
     if not made:
         return ""
     well = sum(one.outcome == "succeeded" for one in made)
-    lines = [f"Tool calls of the last {days} days: {len(made)}, of which {100 * well // len(made)} % succeeded."]
+    when = f"the last {days} days" if days > 1 else "today"
+    lines = [f"Tool calls of {when}: {len(made)}, of which {100 * well // len(made)} % succeeded."]
     often = Counter(one.tool for one in made)
     for tool, _ in sorted(often.items(), key=lambda item: (-item[1], item[0]))[:TOOLS]:
         how = Counter(one.outcome for one in calls if one.tool == tool)

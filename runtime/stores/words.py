@@ -2,8 +2,8 @@
 
 Words are in small letters, without accents; one letter and one digit are words too, and so are ``c++`` and ``c#``.
 Scripts that put no spaces between words (Chinese, Japanese, Thai and their neighbours; Korean too, whose endings hang
-on its words) are cut into pairs of characters that overlap, and the last character alone: every character begins a
-word, so that a query of one finds it as a beginning.
+on its words) are cut into their characters and into pairs of them that overlap: a query of one character looks for it,
+a longer one for its pairs.
 """
 
 from __future__ import annotations
@@ -66,9 +66,10 @@ def words_of(text: str) -> list[str]:
     found: list[str] = []
     for word in _raw_words(text):
         if not word.isascii() and RUN.match(word):
+            found += word
             found += [word[at : at + 2] for at in range(len(word) - 1)]
-            word = word[-1]
-        found.append(word[:LONGEST_WORD])
+        else:
+            found.append(word[:LONGEST_WORD])
     return found
 
 
@@ -82,7 +83,7 @@ def query_of(text: str) -> list[str]:
     for word in _raw_words(text[:LONGEST_QUERY]):
         if not word.isascii() and RUN.match(word):
             pairs = [word[at : at + 2] for at in range(len(word) - 1)] or [word]
-            words.update(dict.fromkeys(f'"{pair}"' if len(pair) > 1 else f'"{pair}"*' for pair in pairs))
+            words.update(dict.fromkeys(f'"{pair}"' for pair in pairs))
         else:
             (stopped if word in STOP_WORDS else words)[f'"{word[:LONGEST_WORD]}"'] = None
         if len(words) >= MOST_WORDS:
@@ -109,7 +110,7 @@ def excerpt_of(text: str, query: str, length: int = EXCERPT) -> str:
     if len(line) <= length:
         return line
     small = line.lower()
-    stems = [word.strip('"*') for word in query_of(query)]
+    stems = [word.strip('"') for word in query_of(query)]
     places = [small.find(stem[: max(2, len(stem) - 2)] if len(stem) > 3 else stem) for stem in stems]
     first = min((place for place in places if place >= 0), default=0)
     begin = max(0, min(first - length // 4, len(line) - length))
