@@ -34,16 +34,16 @@ from cognition.testing.explore import Chunk, Spread
 TOOLS_ALONE = AgentConfig(
     system="Be brief.",
     tools=(
-        ToolSpec("look", "Looks something up.", read_only=True),
-        ToolSpec("write", "Changes something.", approval=True),
+        ToolSpec("look", "Looks something up.", read_only=True, retries=(2.0,)),
+        ToolSpec("write", "Changes something.", idempotent=True, approval=True, retries=(2.0,)),
     ),
     limits=Limits(steps=3, tool_calls=3, refusals=2, output_tokens=25),
     retry=RetryPolicy(attempts=2),
     context_tokens=600,
     options=GenerationOptions(max_tokens=100),
 )
-"""Small limits, so that a search of few inputs meets all of them; a tool that may run beside others and one that asks;
-a context that holds a few turns, so that trimming is met too."""
+"""Small limits, so that a search of few inputs meets all of them; a tool that may run beside others and one that asks,
+both of which may be run again; a context that holds a few turns, so that trimming is met too."""
 
 EVERYTHING = evolve(
     TOOLS_ALONE, features=get_args(Feature), hooks=get_args(HookPoint), recall_first=True, context_tokens=1400

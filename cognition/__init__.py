@@ -116,7 +116,7 @@ if TYPE_CHECKING:
     from cognition.requests import ModelRequest as ModelRequest
     from cognition.schema import json_schema as json_schema
     from cognition.state import AgentState as AgentState
-    from cognition.tools import ToolSpec as ToolSpec
+    from cognition.tools import RETRY_PLAN as RETRY_PLAN, ToolSpec as ToolSpec
     from cognition.transition import Transition as Transition
 
 HOMES: dict[str, str] = {
@@ -149,7 +149,7 @@ HOMES: dict[str, str] = {
     "requests": "ModelRequest",
     "schema": "json_schema",
     "state": "AgentState",
-    "tools": "ToolSpec",
+    "tools": "RETRY_PLAN ToolSpec",
     "transition": "Transition",
 }
 """The public names of each module. No name here may be that of a module, which would take its place."""

@@ -145,7 +145,7 @@ class ContextAssembled:
 
 @frozen
 class RetryPlanned:
-    """A model call failed and will be made again."""
+    """A model call, or a call of a tool that may be run again, has failed and will be made again."""
 
     tag: ClassVar[str] = "retry_planned"
     kind: ErrorKind
@@ -154,6 +154,8 @@ class RetryPlanned:
     """The number of the attempt to come, from 2."""
     seconds: float
     """How long the interpreter waits before it; 0 for not at all."""
+    call_id: str = ""
+    """The call of a tool; empty for a model call."""
 
 
 @frozen

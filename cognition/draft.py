@@ -53,6 +53,7 @@ class Setup:
         "offered",
         "prompt",
         "result_limit",
+        "result_limits",
         "told",
         "tools",
     )
@@ -69,6 +70,7 @@ class Setup:
         self.fixed = fixed_size(config)
         self.budget = prompt_budget(config)
         self.result_limit = result_limit(config)
+        self.result_limits = {tool.name: tool.output_limit for tool in config.tools if tool.output_limit is not None}
         self.budgets = tuple([name for name in BUDGETS if getattr(config.limits, name) is not None])
 
     def request(
@@ -230,8 +232,13 @@ class Draft:
         if text:
             self.append(AssistantMessage(self.new_message_id(), text, interrupted=True))
 
-    def record_result(self, call: ToolCall, result: ToolResult) -> None:
-        content = shorten(result.content, self.setup.result_limit)
+    def record_result(self, call: ToolCall, result: ToolResult, note: str = "") -> None:
+        """Write a result into history, with the program's note, which the tool's own limit leaves whole."""
+        setup, content = self.setup, result.content
+        own = setup.result_limits.get(call.name)
+        if own is not None:
+            content = shorten(content, own)
+        content = shorten(f"{content}\n{note}" if note else content, setup.result_limit)
         self.append(ToolMessage(self.new_message_id(), call.id, call.name, content, result.status))
 
     def ask_model(self, attempt: ModelAttempt, now: float, *, new_step: bool) -> None:

@@ -106,6 +106,8 @@ class ToolFailed:
     settles: ClassVar[str] = "call_tool"
     effect_id: EffectId
     message: str
+    transient: bool = False
+    """Whether it may pass, such as an unreachable server: then a tool with ``retries`` is run again."""
     at: float = field(default=0.0, kw_only=True)
 
 

@@ -102,6 +102,16 @@ class Running:
 
 
 @frozen
+class Retrying:
+    """The call has failed in a way that may pass, and a timer runs until it is tried again."""
+
+    tag: ClassVar[str] = "retrying"
+    effect_id: EffectId
+    message: str
+    """The failure."""
+
+
+@frozen
 class AwaitingHook:
     """The program was asked about this call, before it or after it."""
 
@@ -127,7 +137,7 @@ class Settled:
     result: ToolResult
 
 
-CallStatus = Proposed | AwaitingHook | AwaitingApproval | AwaitingAnswer | Running | Settled
+CallStatus = Proposed | AwaitingHook | AwaitingApproval | AwaitingAnswer | Running | Retrying | Settled
 
 
 @frozen
@@ -140,10 +150,14 @@ class CallSlot:
     """What a hook wants the model to read with the result."""
     confirm: bool = False
     """Whether the model itself wants the user to be asked."""
+    approved: bool = False
+    """Whether the user has approved it as it stands, so that nobody asks again before a further attempt."""
+    failed: int = 0
+    """How often it was run and failed in a way that may pass."""
 
     def now(self, status: CallStatus) -> CallSlot:
         """The same call, further on."""
-        return CallSlot(self.call, status, self.context, self.confirm)
+        return CallSlot(self.call, status, self.context, self.confirm, self.approved, self.failed)
 
 
 @frozen

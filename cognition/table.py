@@ -25,6 +25,7 @@ from cognition.handlers.answers import (
 from cognition.handlers.control import on_cancel, on_mode_changed, on_reset, on_shutdown, on_user_spoke
 from cognition.handlers.hooks import on_hook_returned
 from cognition.handlers.model import on_model_failed, on_model_interrupted, on_model_replied, on_timer_fired
+from cognition.handlers.retries import on_retry_due
 from cognition.handlers.tools import on_approval_given, on_approval_refused, on_tool_failed, on_tool_returned
 from cognition.inputs import (
     ApprovalGiven,
@@ -111,7 +112,10 @@ TABLE: Mapping[type[Input], Row] = {
         "no hook is running",
         {Hooked: Live(on_hook_returned, (Idle, Recalling, Thinking)), Acting: Live(on_hook_returned, AFTER_A_CALL)},
     ),
-    TimerFired: Row("no timer is running", {Waiting: Live(on_timer_fired, (Idle, Thinking))}),
+    TimerFired: Row(
+        "no timer is running",
+        {Waiting: Live(on_timer_fired, (Idle, Thinking)), Acting: Live(on_retry_due, AFTER_A_CALL)},
+    ),
     CancelAsked: Row(NO_TURN, {phase: Live(on_cancel, (Idle,)) for phase in IN_A_TURN}),
     ModeChanged: Row(CLOSED, {phase: Live(on_mode_changed, (phase,)) for phase in OPEN}),
     SessionReset: Row(CLOSED, {phase: Live(on_reset, (Idle,)) for phase in OPEN}),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
+from math import inf
 from typing import Any, Literal
 
 from attrs import Attribute, field, frozen
@@ -15,6 +16,8 @@ from cognition.errors import ConfigError
 NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 """Names that every chat template and provider accepts (OpenAI's rule, plus the dot of namespaced tools)."""
 
+RETRY_PLAN: tuple[float, ...] = (2.0, 6.0, 18.0)
+"""The waits of a tool that says no more than that it may be run again: seconds before each further attempt."""
 
 ToolClass = Literal["read-only", "mutation", "execution", "network", "interaction"]
 """What the calls of a tool do: look, change files, run programs, reach other machines, talk to the user."""
@@ -61,11 +64,32 @@ class ToolSpec:
     command: str = ""
     """Its parameter that is a command line of a shell: what it runs is read and judged, and asked about where that
     can't be read. Empty: none."""
+    parallel: bool | None = None
+    """Whether a call may run beside its neighbours in a reply, where these may too. None: where it is read-only."""
+    timeout: float | None = None
+    """Seconds after which a call counts as failed; None for no limit. Not of a call that is handed to the program,
+    whose result comes when there is one."""
+    retries: tuple[float, ...] = ()
+    """A call that failed in a way that may pass (``ToolFailed.transient``) is run again: seconds to wait before each
+    further attempt, such as ``RETRY_PLAN``. Empty: never. Only for tools that are read-only or idempotent."""
+    output_limit: int | None = None
+    """The most characters of a result that the model reads; what is longer is shown head and tail. None: what the
+    session leaves room for, which holds in any case."""
 
     @property
     def tool_class(self) -> ToolClass:
         """``kind``, or what stands for it."""
         return self.kind or ("read-only" if self.read_only else "execution")
+
+    @property
+    def runs_beside(self) -> bool:
+        """``parallel``, or what stands for it."""
+        return self.read_only if self.parallel is None else self.parallel
+
+    @property
+    def repeatable(self) -> bool:
+        """Whether a call may be run a second time: it changes nothing, or no more than the first one."""
+        return self.read_only or self.idempotent
 
     def __attrs_post_init__(self) -> None:
         if self.kind == "read-only" and not self.read_only:
@@ -74,3 +98,14 @@ class ToolSpec:
             raise ConfigError(f"tool {self.name!r} has the kind {self.kind!r} and so is not read_only; leave one out")
         if self.command and (self.paths or self.read_only):
             raise ConfigError(f"tool {self.name!r} takes command lines: leave out read_only and paths")
+        if self.timeout is not None and not 0 < self.timeout < inf:  # written so that NaN is refused too
+            raise ConfigError(f"tool {self.name!r}: timeout must be above 0 seconds, not {self.timeout!r}")
+        if self.retries and not self.repeatable:
+            raise ConfigError(
+                f"tool {self.name!r} has retries, and running it twice may do more than once; say read_only=True or "
+                "idempotent=True if that is so, or leave retries out"
+            )
+        if not all(0 <= seconds < inf for seconds in self.retries):
+            raise ConfigError(f"tool {self.name!r}: retries are seconds from 0 on, not {self.retries!r}")
+        if self.output_limit is not None and self.output_limit < 1:
+            raise ConfigError(f"tool {self.name!r}: output_limit must be above 0 characters, not {self.output_limit!r}")

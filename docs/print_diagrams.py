@@ -25,6 +25,8 @@ from cognition import (  # noqa: E402 - after the path is set
     ModelReplied,
     ProposedCall,
     RetryPolicy,
+    TimerFired,
+    ToolFailed,
     ToolSpec,
     UserSpoke,
 )
@@ -48,6 +50,7 @@ CONFIGS = (
     AgentConfig(tools=(TOOLS[0], ToolSpec("peek", read_only=True, approval=True)), limits=MINUTE),
     AgentConfig(tools=TOOLS[:1], limits=MINUTE, recall_first=True, hooks=("user_message", "stop")),
     AgentConfig(limits=MINUTE, features=("memory", "plan", "questions"), hooks=("after_tool",)),
+    AgentConfig(tools=(ToolSpec("set", idempotent=True, retries=(2.0,)),), limits=MINUTE),
 )
 QUESTION = {"questions": [{"question": "Really?", "options": ["yes", "no"]}]}
 LATE = 100.0
@@ -63,6 +66,14 @@ BESIDE = tuple(
     )
 )
 """A person is asked beside a tool that takes the turn's time: the answer finds none left."""
+AGAIN = (
+    UserSpoke("Hello"),
+    ModelReplied(ANY, calls=(ProposedCall("set"),)),
+    ToolFailed(ANY, "busy", transient=True),
+    TimerFired(ANY),
+    ModeChanged("plan"),
+)
+"""A call that is run again, unless the mode that was set meanwhile forbids it."""
 SITUATIONS = 300
 """For each configuration, and 1,200 show no other arrow."""
 
@@ -74,6 +85,8 @@ def explored() -> Targets:
     found: Targets = defaultdict(set)
     for config in CONFIGS:
         engine, letters = LLMEngine(config), (*BESIDE, *default_alphabet(config), ModeChanged("careful"), TOO_LONG)
+        if any(tool.retries for tool in config.tools):
+            letters = AGAIN
         alphabet = (*letters, *(evolve(letter, at=LATE) for letter in letters))
         level, seen = [World()], {situation(World())}
         while level:

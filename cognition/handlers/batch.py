@@ -30,6 +30,7 @@ from cognition.phases import (
     ModelAttempt,
     Phase,
     Proposed,
+    Retrying,
     Running,
     Settled,
 )
@@ -41,7 +42,7 @@ MALFORMED_NOTE = "This tool call could not be read: {reason}\n{raw}\nSend it aga
 SOFT_LIMITS: frozenset[LimitKind] = frozenset({"steps", "tool_calls", "loop", "workers"})
 """Limits that leave room for a final answer; the others end the turn at once."""
 
-AT_WORK = frozenset((Running, AwaitingHook))
+AT_WORK = frozenset((Running, Retrying, AwaitingHook))
 """Where something goes on; in the other open statuses a person is waited for."""
 
 NEAREST = lru_cache(maxsize=64)(get_close_matches)
@@ -51,7 +52,7 @@ ReadCall = tuple[ToolCall, str, bool]
 """A call, its fingerprint, and whether the model wants the user to be asked."""
 
 
-Awaiting = type[Running] | type[AwaitingApproval] | type[AwaitingAnswer] | type[AwaitingHook]
+Awaiting = type[Running] | type[AwaitingApproval] | type[AwaitingAnswer] | type[AwaitingHook] | type[Retrying]
 
 
 def begin_calls(
@@ -160,7 +161,7 @@ def advance(draft: Draft, phase: Acting, now: float) -> None:
 
 
 def judge(draft: Draft, slots: tuple[CallSlot, ...], position: int) -> CallStatus:
-    """What becomes of a call whose turn has come: refused, asked about, or started."""
+    """What becomes of a call whose turn has come, or that is tried again: refused, asked about, or started."""
     setup, call = draft.setup, slots[position].call
     tool = setup.tools.get(call.name)
     if tool is None:
@@ -169,8 +170,9 @@ def judge(draft: Draft, slots: tuple[CallSlot, ...], position: int) -> CallStatu
     if verdict.action == "deny":
         return refuse(draft, "this call is not permitted", verdict.reason)
     harmless = call.name in setup.engine_tools and tool.read_only
-    asks = slots[position].confirm or (verdict.action == "ask" and not harmless)
-    if not asks and setup.asks is not None and not harmless:
+    slot = slots[position]
+    asks = not slot.approved and (slot.confirm or (verdict.action == "ask" and not harmless))
+    if not (asks or slot.approved) and setup.asks is not None and not harmless:
         asks = setup.asks(call, draft.seal().next_state)
     if asks:
         effect_id = draft.new_effect()
@@ -214,9 +216,9 @@ def _begin(draft: Draft, slots: tuple[CallSlot, ...], position: int) -> CallStat
 
 
 def _is_concurrent(draft: Draft, call: ToolCall) -> bool:
-    """Whether a call may run beside its neighbours: it changes nothing, or is a worker with a state of its own."""
+    """Whether a call may run beside its neighbours: its tool says so, or it is a worker with a state of its own."""
     tool = draft.setup.tools.get(call.name)
-    return tool is not None and (tool.read_only or _is_worker(draft, call))
+    return tool is not None and (tool.runs_beside or _is_worker(draft, call))
 
 
 def _is_worker(draft: Draft, call: ToolCall) -> bool:
@@ -250,9 +252,7 @@ def _unknown_tool(name: str, known: tuple[str, ...]) -> str:
 def _conclude(draft: Draft, phase: Acting, results: list[ToolResult], limit: LimitKind | None, now: float) -> None:
     """Write the results of all calls into history, in call order, and ask the model again."""
     for slot, result in zip(phase.slots, results, strict=True):
-        if slot.context:
-            result = ToolResult(f"{result.content}\n{slot.context}", result.status)
-        draft.record_result(slot.call, result)
+        draft.record_result(slot.call, result, slot.context)
     tell_malformed(draft, phase.malformed)
     if phase.cut:
         draft.stop_cut(phase.cut, phase.answer)

@@ -29,6 +29,14 @@ FAILED = ToolResult(
     "it again.",
     "cancelled",
 )
+HAD_FAILED = ToolResult(
+    "The call had failed, and was cancelled before it was tried again. It may have happened in part: look before you "
+    "call it again.",
+    "cancelled",
+)
+READING_HAD_FAILED = ToolResult(
+    "The call had failed, and was cancelled before it was tried again; it changes nothing.", "cancelled"
+)
 NOTHING_KNOWN = CancelAsked()
 
 
@@ -104,15 +112,18 @@ def _stop(draft: Draft, outcome: Cancelled, known: CancelAsked = NOTHING_KNOWN) 
 
 def _result(setup: Setup, slot: CallSlot, known: CancelAsked) -> ToolResult:
     """The result of a call whose turn is cancelled: it says what is known, since the model may want to call again."""
+    tool = setup.tools.get(slot.call.name)
+    reading = tool is not None and tool.read_only
     match slot.status:
         case Settled(result=result):
             return result
         case Running(effect_id=effect_id) if effect_id not in known.not_begun:
-            tool = setup.tools.get(slot.call.name)
-            if tool is not None and tool.read_only:
+            if reading:
                 return STOPPED
             return RAN if effect_id in known.returned else MAY_HAVE_HAPPENED
         case AwaitingHook(result=result) if result is not None:  # and the hook has not let it be shown
             return RAN if result.status == "ok" else FAILED
+        case _ if slot.failed:
+            return READING_HAD_FAILED if reading else HAD_FAILED
         case _:
             return NOT_RUN

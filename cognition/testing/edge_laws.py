@@ -11,7 +11,17 @@ from typing import Any
 
 from cognition.codec import from_data, to_data
 from cognition.context import changed_size, message_size
-from cognition.decisions import EFFECT_TYPES, CallModel, CallTool, CancelEffect, Decision, Effect, Rejected
+from cognition.decisions import (
+    EFFECT_TYPES,
+    CallModel,
+    CallTool,
+    CancelEffect,
+    Decision,
+    Effect,
+    Rejected,
+    RetryPlanned,
+    StartTimer,
+)
 from cognition.engine_tools import SPAWN_WORKER
 from cognition.history import History
 from cognition.inputs import Input
@@ -21,7 +31,7 @@ from cognition.state import AgentState
 from cognition.testing.story import contrast
 from cognition.testing.subject import UNREADABLE, Found, Problem, Subject, batch_of
 from cognition.testing.watching import Watch
-from cognition.testing.world import Edge, World, belongs, count, history_of
+from cognition.testing.world import Edge, World, belongs, count, failed_by, history_of
 
 
 def encoding(value: Any, kind: Any = None) -> str:
@@ -133,10 +143,19 @@ def answered(subject: Subject, edge: Edge) -> Found:
 
 
 def ordered(subject: Subject, edge: Edge) -> Found:
-    """L4: a call runs after all calls before it, unless it and all of them back to the open one are read-only."""
+    """L4: a call runs after all calls before it, unless it and all of them back to the open one may run together; and
+    once, unless its tool may be run again.
+    """
     state = edge.transition.next_state
-    if CallTool not in map(type, edge.transition.decisions) or not isinstance(state, AgentState):
+    if not isinstance(state, AgentState):
         return None  # of a state class of its own nobody can tell in which order the calls stand
+    failed = failed_by(edge.before, edge.input)
+    if failed is not None:
+        problem = _waits(subject, edge, failed)
+        if problem is not None:
+            return Problem(problem)
+    if CallTool not in map(type, edge.transition.decisions):
+        return None
     history = state.history
     turn = count(edge.before, edge.input)
     ran = list(turn.ran) if turn is not None else []
@@ -152,9 +171,12 @@ def ordered(subject: Subject, edge: Edge) -> Found:
             batch = [other.id for other in batch_of(history, call)]
             if not batch:
                 return Problem(f"{call.id} runs and stands in no reply of the history")
+            problem = _runs_again(subject, edge.before, call, [other.id for other in ran].count(call.id))
+            if problem is not None:
+                return Problem(problem)
             for _, other in open_:
                 if not _together(subject, history, call, other):
-                    return Problem(f"{call.id} runs while {other.id} is open, and not all are read-only")
+                    return Problem(f"{call.id} runs while {other.id} is open, and not all may run together")
             for other_call in ran:
                 behind = other_call.id in batch and batch.index(other_call.id) > batch.index(call.id)
                 if behind and not _together(subject, history, call, other_call):
@@ -167,6 +189,36 @@ def ordered(subject: Subject, edge: Edge) -> Found:
     return None
 
 
+def _runs_again(subject: Subject, before: World, call: ToolCall, times: int) -> str | None:
+    """What is wrong with running a call that was run so many times in its turn."""
+    if not times:
+        return None
+    if call.id not in [other.id for other in before.failed]:
+        return f"{call.id} runs a second time, and did not fail in a way that may pass"
+    tool = subject.tools.get(call.name)
+    if subject.config is None or tool is None:
+        return None
+    if not tool.repeatable:
+        return f"{call.id} runs a second time, and {call.name!r} must not"
+    if times > len(tool.retries):
+        return f"{call.id} runs a further time after {times}, and the plan of {call.name!r} is {list(tool.retries)}"
+    return None
+
+
+def _waits(subject: Subject, edge: Edge, failed: ToolCall) -> str | None:
+    """What is wrong with how long it takes until a call that failed is run again."""
+    plans = [decision for decision in edge.transition.decisions if isinstance(decision, RetryPlanned)]
+    tool = subject.tools.get(failed.name)
+    if tool is None or not plans or plans[0].call_id != failed.id:
+        return None
+    ran = [] if edge.before.turn is None else [call.id for call in edge.before.turn.ran]
+    plan, times = tool.retries, ran.count(failed.id)
+    if times > len(plan) or plans[0].seconds != plan[times - 1]:
+        return f"{failed.id} is to run again after {plans[0].seconds:g} seconds, and its tool's plan is {list(plan)}"
+    timers = [decision.seconds for decision in edge.transition.decisions if isinstance(decision, StartTimer)]
+    return None if timers == [plans[0].seconds] else f"{failed.id} is to run again, and the timers are {timers}"
+
+
 def _call_of(effect: Effect) -> ToolCall | None:
     """The call that an effect is about, in whatever way: it is then open."""
     call: ToolCall | None = getattr(effect, "call", None)
@@ -174,9 +226,10 @@ def _call_of(effect: Effect) -> ToolCall | None:
 
 
 def _together(subject: Subject, history: History, one: ToolCall, other: ToolCall) -> bool:
-    """Whether two calls stand in a contiguous run of read-only calls; without a configuration nobody can tell.
+    """Whether two calls stand in a contiguous run of calls that may run beside each other; without a configuration
+    nobody can tell.
 
-    A worker counts as read-only here: what it does, it does in a state of its own and under its own policy.
+    A worker may: what it does, it does in a state of its own and under its own policy.
     """
     if subject.config is None:
         return True
@@ -185,7 +238,7 @@ def _together(subject: Subject, history: History, one: ToolCall, other: ToolCall
     if len(places) != 2:
         return False
     between = [subject.tools.get(call.name) for call in batch[places[0] : places[1] + 1]]
-    return all(tool is not None and (tool.read_only or tool is SPAWN_WORKER) for tool in between)
+    return all(tool is not None and (tool.runs_beside or tool is SPAWN_WORKER) for tool in between)
 
 
 # ------------------------------------------------------------------------------------------------------ L7 cancellable

@@ -43,7 +43,9 @@ STATEMENTS: tuple[tuple[str, str, str], ...] = (
     (
         "L4",
         "ordered",
-        "Calls run in the order given, unless a contiguous run of them is read-only; those may run together.",
+        "Calls run in the order given, unless each of a contiguous run of them may run beside others, as read-only "
+        "ones may; those may run together. None runs twice, unless it failed in a way that may pass and its tool may "
+        "be run again: then after the waits of its plan, and no more often than that has.",
     ),
     (
         "L5",

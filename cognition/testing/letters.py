@@ -61,7 +61,7 @@ LETTERS: Mapping[type[Input], tuple[Input, ...]] = {
     ),
     ModelInterrupted: (ModelInterrupted(ANY), ModelInterrupted(ANY, "Do", late=True)),
     ToolReturned: (ToolReturned(ANY, "ok"),),
-    ToolFailed: (ToolFailed(ANY, "no"),),
+    ToolFailed: (ToolFailed(ANY, "no"), ToolFailed(ANY, "busy", transient=True)),
     ApprovalGiven: (ApprovalGiven(ANY), ApprovalGiven(ANY, always=True)),
     ApprovalRefused: (ApprovalRefused(ANY, "no"), ApprovalRefused(ANY, always=True)),
     QuestionAnswered: (QuestionAnswered(ANY, (("yes",),)),),

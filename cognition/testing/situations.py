@@ -144,6 +144,7 @@ def _account(world: World) -> list[Any]:
     granted: list[Any] = to_data((world.granted, world.changed), tuple[tuple[ToolCall, ...], tuple[ToolCall, ...]])
     if turn is None:
         return [*granted, world.closed]
+    granted += [[{"id": call.id} for call in some] for some in (world.approved, world.failed) if some]
     ran = [{"id": call.id} for call in turn.ran]
     usage = turn.usage
     used = [usage.input_tokens, usage.output_tokens, usage.reused_tokens, usage.cost]

@@ -18,7 +18,6 @@ from cognition.decisions import (
     ReviewPlan,
     RunHook,
     SpawnWorker,
-    StartTimer,
     TurnFinished,
 )
 from cognition.ids import EffectId
@@ -117,7 +116,7 @@ def _settle(subject: Subject, world: World, first: Iterable[Effect]) -> list[Edg
         edges.append(take(subject.engine, world, answer(effect)))
         world = edges[-1].after
     while len(edges) < MOST_STEPS:
-        rest = [effect for effect in world.open if not isinstance(effect, CallModel | StartTimer)]
+        rest = [effect for effect in world.open if not isinstance(effect, CallModel)]
         if not rest or edges[-1].error is not None:
             break
         edges.append(take(subject.engine, world, answer(rest[0])))

@@ -101,12 +101,27 @@ def failures() -> SearchStrategy[Failure]:
 
 def tools() -> SearchStrategy[ToolSpec]:
     """Tools of every kind, of a few names, so that some are much alike."""
+    names = st.sampled_from(("look", "looks", "write", "files.list", "files.delete"))
     return st.builds(
-        ToolSpec,
-        st.sampled_from(("look", "looks", "write", "files.list", "files.delete")),
-        read_only=st.booleans(),
-        idempotent=st.booleans(),
-        approval=st.booleans(),
+        _tool, names, st.booleans(), st.booleans(), st.booleans(), PLANS, st.sampled_from((None, None, True, False))
+    )
+
+
+PLANS = st.sampled_from(((), (), (2.0,), (0.0, 6.0)))
+
+
+def _tool(
+    name: str, read_only: bool, idempotent: bool, approval: bool, plan: tuple[float, ...], parallel: bool | None
+) -> ToolSpec:
+    retries = plan if read_only or idempotent else ()
+    return ToolSpec(
+        name,
+        read_only=read_only,
+        idempotent=idempotent,
+        approval=approval,
+        parallel=parallel,
+        retries=retries,
+        output_limit=None if parallel is None else 5,
     )
 
 
@@ -222,7 +237,7 @@ def _drawn(names: tuple[str, ...]) -> dict[type[Input], SearchStrategy[Any]]:
         ModelFailed: st.builds(ModelFailed, nobody, failures(), st.just("") | texts, usages),
         ModelInterrupted: st.builds(ModelInterrupted, nobody, texts, usages, st.booleans()),
         ToolReturned: st.builds(ToolReturned, nobody, texts),
-        ToolFailed: st.builds(ToolFailed, nobody, texts),
+        ToolFailed: st.builds(ToolFailed, nobody, texts, st.booleans()),
         ApprovalGiven: st.builds(ApprovalGiven, nobody, st.booleans()),
         ApprovalRefused: st.builds(ApprovalRefused, nobody, st.sampled_from(("", "no")), st.booleans()),
         PlanReviewed: st.builds(PlanReviewed, nobody, st.booleans(), texts),

@@ -41,6 +41,7 @@ from cognition.inputs import (
     ModelReplied,
     PlanReviewed,
     QuestionAnswered,
+    ToolFailed,
     UserSpoke,
     WorkerFailed,
     WorkerFinished,
@@ -98,9 +99,14 @@ class World:
     over: tuple[Effect, ...] = ()
     """The last ``REMEMBERED_EFFECTS`` effects that are no longer in flight, oldest first."""
     granted: tuple[ToolCall, ...] = ()
-    """Calls of the newest reply that the user approved and that have not been let run yet."""
+    """Calls of the newest reply that the user approved and that have not been let run yet, or failed in a way that may
+    pass when they were."""
     changed: tuple[ToolCall, ...] = ()
     """Calls of the newest reply to which a hook gave other arguments, as it left them."""
+    approved: tuple[ToolCall, ...] = ()
+    """Calls of the newest reply that the user approved, whatever has become of them."""
+    failed: tuple[ToolCall, ...] = ()
+    """Calls of the newest reply of which the latest run failed in a way that may pass."""
     turn: Turn | None = None
     """None between turns."""
     closed: bool = False
@@ -277,7 +283,18 @@ def granted_by(world: World, event: Input) -> tuple[ToolCall, ...]:
         effect = answered_effect(world, event)
         if isinstance(effect, AskApproval):
             return (*world.granted, effect.call)
+    failed = failed_by(world, event)
+    if failed is not None and failed in world.approved:
+        return (*world.granted, failed)
     return world.granted
+
+
+def failed_by(world: World, event: Input) -> ToolCall | None:
+    """The call of which this input says that it failed in a way that may pass."""
+    if isinstance(event, ToolFailed) and event.transient:
+        effect = answered_effect(world, event)
+        return effect.call if isinstance(effect, CallTool) else None
+    return None
 
 
 def changed_by(world: World, event: Input) -> tuple[ToolCall, ...]:
@@ -302,6 +319,12 @@ def after(world: World, event: Input, transition: Transition) -> World:
         return world if state is world.state else evolve(world, state=state)
     open_, over, closed = list(world.open), list(world.over), world.closed
     turn, granted, changed = count(world, event), granted_by(world, event), changed_by(world, event)
+    approved, failed = ((), ()) if isinstance(event, ModelReplied) else (world.approved, world.failed)
+    if granted and granted != world.granted:
+        approved = (*approved, *(call for call in granted if call not in approved))
+    again = failed_by(world, event)
+    if again is not None:
+        failed = (*failed, again)
     effect_id: EffectId | None = getattr(event, "effect_id", None)
     if effect_id is not None:
         _close(effect_id, open_, over)
@@ -311,6 +334,8 @@ def after(world: World, event: Input, transition: Transition) -> World:
             open_.append(cast(Effect, decision))
         if isinstance(decision, CallTool):
             granted = tuple(other for other in granted if other.id != decision.call.id)
+            if failed:
+                failed = tuple(other for other in failed if other.id != decision.call.id)
             turn = turn and _with_run(turn, decision.call)
         elif kind is SpawnWorker:
             granted = _used(granted, SPAWN_WORKER.name)
@@ -320,14 +345,15 @@ def after(world: World, event: Input, transition: Transition) -> World:
         elif isinstance(decision, CancelEffect):
             _close(decision.effect_id, open_, over)
         elif kind is TurnFinished:
-            turn, granted, changed = None, (), ()
+            turn, granted, changed, approved, failed = None, (), (), (), ()
         elif kind is SessionClosed:
             closed = True
     if turn is not None:
         asked_at = _asked_at(open_, event.at) if open_ and open_ != list(world.open) else turn.asked_at
         if asked_at != turn.asked_at:
             turn = evolve(turn, asked_at=asked_at)
-    return World(state, tuple(open_), tuple(over[-REMEMBERED_EFFECTS:]), granted, changed, turn, closed)
+    over_ = tuple(over[-REMEMBERED_EFFECTS:])
+    return World(state, tuple(open_), over_, granted, changed, approved, failed, turn, closed)
 
 
 def _asked_at(open_: list[Effect], now: float) -> float | None:

@@ -42,6 +42,7 @@ from cognition.phases import (
     Hooked,
     Proposed,
     Recalling,
+    Retrying,
     Running,
     Settled,
     Thinking,
@@ -104,7 +105,8 @@ def _odd_numbers(state: AgentState) -> Iterator[str]:
     if not (all(map(isfinite, floats)) and window.scale > 0.0):
         yield "one of its numbers can't be counted with"
     spends = (spent.steps, spent.tool_calls, spent.refusals, spent.nudges, spent.repairs, spent.workers)
-    if min(*spends, spent.hook_continuations, *astuple(state.counters)) < 0:
+    failed = [slot.failed for slot in phase.slots] if isinstance(phase, Acting) else []
+    if min(*spends, *failed, spent.hook_continuations, *astuple(state.counters)) < 0:
         yield "one of its counts is below zero"
 
 
@@ -161,7 +163,7 @@ def _effect_of(
     state: AgentState,
     slots: tuple[CallSlot, ...],
     position: int,
-    status: AwaitingHook | AwaitingApproval | AwaitingAnswer | Running,
+    status: AwaitingHook | AwaitingApproval | AwaitingAnswer | Running | Retrying,
 ) -> Effect:
     call, setup, effect_id = slots[position].call, Setup(engine.config), status.effect_id
     match status:
@@ -176,6 +178,8 @@ def _effect_of(
                 return RunHook(effect_id, "before_tool", "", call)
             of_worker = call.name == SPAWN_WORKER.name and call.name in setup.engine_tools
             return RunHook(effect_id, "worker_stop" if of_worker else "after_tool", result.content, call)
+        case Retrying():
+            return StartTimer(effect_id, 0.0)
         case AwaitingAnswer() | Running():
             if call.name in setup.engine_tools:  # what its own start decides, is what is in flight
                 draft = Draft(setup, state)

@@ -10,3 +10,8 @@ FAILED = (
     "The call failed, and its error was lost by a cancellation. It may have happened in part: look before you call "
     "it again."
 )
+HAD_FAILED = (
+    "The call had failed, and was cancelled before it was tried again. It may have happened in part: look before you "
+    "call it again."
+)
+READING_HAD_FAILED = "The call had failed, and was cancelled before it was tried again; it changes nothing."

@@ -34,6 +34,9 @@ CONFIG = AgentConfig(
     limits=Limits(steps=2, tool_calls=2, refusals=2, output_tokens=100, workers=1, hook_continuations=1),
 )
 ENGINE = LLMEngine(CONFIG)
+RETRYING = LLMEngine(
+    evolve(CONFIG, tools=(ToolSpec("fetch", read_only=True, retries=(2.0,)), SORT), limits=Limits(), hooks=())
+)
 WORKERS = LLMEngine(evolve(CONFIG, features=("workers", "memory"), hooks=("before_tool", "stop")))
 
 

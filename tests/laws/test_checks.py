@@ -23,9 +23,14 @@ from cognition import (
     ModeChanged,
     Policy,
     Rejected,
+    RetryPlanned,
     Rule,
     SpawnWorker,
+    StartTimer,
+    TimerFired,
     ToolCall,
+    ToolFailed,
+    ToolReturned,
     Transition,
     TurnFinished,
     Usage,
@@ -42,6 +47,7 @@ from tests.laws.tampering import (
     HELLO,
     LOOK,
     LOOKED,
+    RETRYING,
     SPAWN,
     WORKERS,
     Change,
@@ -56,6 +62,11 @@ from tests.laws.tampering import (
     state,
     without,
 )
+
+
+def busy(effect_id: str) -> ToolFailed:
+    return ToolFailed(effect(effect_id), "busy", transient=True)
+
 
 CASES: list[tuple[str, LLMEngine, tuple[Input, ...], Change, str]] = [
     # L2
@@ -105,6 +116,51 @@ CASES: list[tuple[str, LLMEngine, tuple[Input, ...], Change, str]] = [
             CallTool(effect("1.1.1"), call(1, "sort")),
         ),
         "runs after call-1-1-2",
+    ),
+    (
+        "L4",
+        ENGINE,
+        (HELLO, calling("1.1.0", "look"), ToolFailed(effect("1.1.1"), "no")),
+        only(CallTool(effect("1.1.2"), call(1, "look"))),
+        "runs a second time, and did not fail in a way that may pass",
+    ),
+    (
+        "L4",
+        RETRYING,
+        (HELLO, calling("1.1.0", "sort", "sort"), busy("1.1.1"), ToolReturned(effect("1.1.2"), "ok")),
+        add(CallTool(effect("1.1.3"), call(1, "sort"))),
+        "runs a second time, and 'sort' must not",
+    ),
+    (
+        "L4",
+        RETRYING,
+        (
+            *(HELLO, calling("1.1.0", "fetch", "fetch"), busy("1.1.1"), TimerFired(effect("1.1.3")), busy("1.1.4")),
+            ToolReturned(effect("1.1.2"), "ok"),
+        ),
+        add(CallTool(effect("1.1.5"), call(1, "fetch"))),
+        "runs a further time after 2, and the plan of 'fetch' is [2.0]",
+    ),
+    (
+        "L4",
+        RETRYING,
+        (HELLO, calling("1.1.0", "fetch"), busy("1.1.1")),
+        only(RetryPlanned("transient", "busy", 2, 1.0, "call-1-1-1"), StartTimer(effect("1.1.2"), 1.0)),
+        "is to run again after 1 seconds, and its tool's plan is [2.0]",
+    ),
+    (
+        "L4",
+        RETRYING,
+        (HELLO, calling("1.1.0", "fetch"), busy("1.1.1")),
+        without(StartTimer),
+        "is to run again, and the timers are []",
+    ),
+    (
+        "L4",
+        RETRYING,
+        (HELLO, calling("1.1.0", "sort"), busy("1.1.1")),
+        only(RetryPlanned("transient", "busy", 2, 2.0, "call-1-1-1"), StartTimer(effect("1.1.2"), 2.0)),
+        "is to run again after 2 seconds, and its tool's plan is []",
     ),
     # L5
     ("L5", ENGINE, (HELLO, ANSWERED), state(remembered=(Rule("allow", "*"),)), "which the user did not say"),
