@@ -67,6 +67,7 @@ if TYPE_CHECKING:
     from interpreters.recording.replaying import ReplayDivergedError as ReplayDivergedError, replay as replay
     from interpreters.testing import fakes as fakes
     from interpreters.tools.context import ToolContext as ToolContext
+    from interpreters.tools.previews import Preview as Preview
     from interpreters.tools.tool import Tool as Tool, ToolError as ToolError, ToolRetry as ToolRetry, tool as tool
 
 HOMES: dict[str, str] = {
@@ -89,6 +90,7 @@ HOMES: dict[str, str] = {
     "recording.rehearsing": "rehearse",
     "recording.replaying": "ReplayDivergedError replay",
     "tools.context": "ToolContext",
+    "tools.previews": "Preview",
     "tools.tool": "Tool ToolError ToolRetry tool",
 }
 """The public names of each module."""

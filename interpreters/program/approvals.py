@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import Future
+from typing import Any
 
 from attrs import field, frozen
 
@@ -11,6 +12,9 @@ from cognition import ApprovalGiven, ApprovalRefused, AskApproval, ConfigError, 
 from cognition.checking import checked
 from interpreters.program.asking import Request
 from interpreters.program.later import Later
+from interpreters.tools.context import ToolContext
+from interpreters.tools.previews import Preview
+from interpreters.tools.tool import Tool
 
 NOBODY = "nobody is here to approve it"
 NOT_ASKED = "the user could not be asked"
@@ -36,6 +40,27 @@ class ApprovalRequest(Request):
     call: ToolCall
     reason: str
     """Why the user is asked."""
+    _tool: Tool[..., Any] | None = field(default=None, alias="tool", repr=False, eq=False, kw_only=True)
+    _deps: Any = field(default=None, alias="deps", repr=False, eq=False, kw_only=True)
+
+    def preview(self, arguments: Mapping[str, Any] | None = None) -> Preview | None:
+        """What the call would do, as things stand now: a diff, a command and where it runs, or what the tool's own
+        ``preview=`` says. It is made when it is asked for, and does nothing. None where there is none: then the
+        arguments are all that is known.
+
+        Args:
+            arguments: another call of the same tool, with these.
+        """
+        if self._tool is None:
+            return None
+        context: ToolContext[Any] = ToolContext(
+            self._deps, session=self.session, call_id=self.call.id, tool=self.call.name
+        )
+        try:
+            given = self.call.arguments if arguments is None else arguments
+        except (ValueError, RecursionError):  # such a call is refused before anybody is asked; but never raise here
+            return None
+        return self._tool.preview(given, context)
 
 
 Answer = bool | Approval | Later

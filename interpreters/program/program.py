@@ -169,13 +169,13 @@ PATIENCE = 300.0
 """Seconds for a ``Future`` where no session is under way, and so nobody who could cancel."""
 
 
-def answer_at_once(approve: Approve, effect: AskApproval, session: str) -> bool:
+def answer_at_once(approve: Approve, effect: AskApproval, tool: Tool[..., Any], deps: Any, session: str) -> bool:
     """Whether a call may run, asked where no session is under way; a ``Future`` is waited for.
 
     Raises:
         ConfigError: the answer is none; and whatever ``approve`` raises.
     """
-    question = ApprovalRequest(effect.call, effect.reason, session=session)
+    question = ApprovalRequest(effect.call, effect.reason, tool=tool, deps=deps, session=session)
     asked = Consultation(partial(approve, question), partial(as_input, effect), f"ask about {effect.call.name}")
     answer = asked.ask()
     if isinstance(answer, Future):
@@ -204,7 +204,7 @@ def consultation(program: Program, effect: Consulted, is_cancelled: Callable[[],
     match effect:
         case AskApproval(call=call, reason=reason):
             approve: Any = program.approve or (lambda _request: Approval(False, NOBODY))
-            request = ApprovalRequest(call, reason, **about)
+            request = ApprovalRequest(call, reason, tool=program.tools.get(call.name), deps=program.deps, **about)
             return Consultation(partial(approve, request), partial(as_input, effect), f"ask about {call.name}")
         case AskUser(questions=questions) if program.ask is not None:
             ask = partial(program.ask, QuestionRequest(questions, **about))

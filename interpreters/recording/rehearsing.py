@@ -148,7 +148,7 @@ def rehearse(
                     pass  # the program ran it and gave its result: there is nothing to compare with
                 elif veil.lacks(effect):
                     skipped += 1
-                elif reason and not _is_allowed(effect, ours, policy, approve, reader.header.session):
+                elif reason and not _is_allowed(effect, ours, policy, approve, reader.header.session, deps):
                     refused += 1
                 else:
                     calls += 1
@@ -169,7 +169,12 @@ def rehearse(
 
 
 def _is_allowed(
-    effect: CallTool, tools: dict[str, Tool[..., Any]], policy: Policy, approve: Approve | None, session: str
+    effect: CallTool,
+    tools: dict[str, Tool[..., Any]],
+    policy: Policy,
+    approve: Approve | None,
+    session: str,
+    deps: Any,
 ) -> bool:
     """Whether a call may run that somebody else's recording asks for."""
     tool = tools.get(effect.call.name)
@@ -179,7 +184,7 @@ def _is_allowed(
     if verdict.action != "ask":
         return verdict.action == "allow"
     question = AskApproval(effect.effect_id, effect.call, verdict.reason)
-    return approve is not None and answer_at_once(approve, question, session)
+    return approve is not None and answer_at_once(approve, question, tool, deps, session)
 
 
 def _run(tools: dict[str, Tool[..., Any]], effect: CallTool, session: str, deps: Any) -> ToolReturned | ToolFailed:

@@ -33,8 +33,12 @@ def shown_diff(before: str, after: str) -> str:
     return "\n".join(found)
 
 
-def diff_lines(before: str, after: str) -> Iterator[str]:
-    """The lines of all hunks. What differs in the ends of lines only is no difference."""
+def diff_lines(before: str, after: str, *, whole: bool = False) -> Iterator[str]:
+    """The lines of all hunks. What differs in the ends of lines only is no difference.
+
+    Where more lines differ than are compared one line tells so, or if it is to be ``whole``, all old ones stand before
+    all new ones.
+    """
     old, new = lines_of(before), lines_of(after)
     same = _same(old, new, False)
     below = _same(old[same:], new[same:], True)
@@ -42,7 +46,15 @@ def diff_lines(before: str, after: str) -> Iterator[str]:
     old_part = old[first : len(old) - max(0, below - CONTEXT)]
     new_part = new[first : len(new) - max(0, below - CONTEXT)]
     if max(len(old), len(new)) - same - below > COMPARED:
-        yield f"[lines {same + 1} to {len(new) - below} are new, in the place of {len(old) - same - below}]"
+        if not whole:
+            yield f"[lines {same + 1} to {len(new) - below} are new, in the place of {len(old) - same - below}]"
+            return
+        above = len(old[first:same])
+        yield f"@@ -{_range(first, len(old_part))} +{_range(first, len(new_part))} @@"
+        yield from _with_sign(" ", old_part[:above])
+        yield from _with_sign("-", old[same : len(old) - below])
+        yield from _with_sign("+", new[same : len(new) - below])
+        yield from _with_sign(" ", new[len(new) - below : len(new) - below + CONTEXT])
         return
     matcher = SequenceMatcher(None, _seen(old_part), _seen(new_part), autojunk=False)
     for group in matcher.get_grouped_opcodes(CONTEXT):

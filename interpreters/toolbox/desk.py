@@ -9,8 +9,8 @@ from __future__ import annotations
 import os
 import stat
 from collections import OrderedDict
-from collections.abc import Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from threading import Lock
 from typing import Any, Protocol
 
@@ -18,6 +18,7 @@ from attrs import frozen
 
 from interpreters.toolbox.changing import OURS, Before, ChangedError, Changes, Step, digest_of
 from interpreters.toolbox.files import LEFT_OUT, MissingError, listed, meant, reported
+from interpreters.toolbox.previewing import Promises
 from interpreters.toolbox.search import DIRECTORY
 from interpreters.toolbox.texts import NoTextError, Text, read_text
 from interpreters.toolbox.wall import TRIES, Place, SwappedError, Wall
@@ -89,6 +90,7 @@ class Desk:
         self._read: OrderedDict[tuple[str, tuple[str, ...]], str] = OrderedDict()
         self.alone = Lock()
         """Held while something is changed: changes of one process are made one after another."""
+        self._promises = Promises()
         with suppress(OSError):  # a directory that can't be written has nothing left half done
             self.changes.settle()
 
@@ -222,15 +224,33 @@ class Desk:
 
     # ----------------------------------------------------------------------------------------------- changing
 
-    def change(self, context: Context, steps: Sequence[Step], files: Iterable[File]) -> None:
+    @contextmanager
+    def showing(self, context: Context, about: str) -> Iterator[None]:
+        """Around a preview: a call of which is shown that it would fail must not do something unseen later."""
+        try:
+            yield
+        except ToolError:
+            self._promises.keep(context.session, context.call_id, about, ())
+            raise
+
+    def show(self, context: Context, about: str, steps: Sequence[Step]) -> None:
+        """Hold the call ``about`` this to what was shown of it, which is that it takes these steps.
+
+        Raises:
+            ToolError: it would write too much.
+        """
+        _check_sizes(steps)
+        self._promises.keep(context.session, context.call_id, about, steps)
+
+    def change(self, context: Context, steps: Sequence[Step], files: Iterable[File], about: str = "") -> None:
         """Make changes, all or none. ``files`` are what they are made to, as they were read.
 
         Raises:
-            ToolError: a file has changed meanwhile, or can't be written.
+            ToolError: a file has changed meanwhile, or can't be written; or what was shown ``about`` the call was
+                another change.
         """
-        for step in steps:
-            if step.after is not None and len(step.after) > LARGEST:
-                raise ToolError(f"too large: {step.path} would have {len(step.after)} bytes of at most {LARGEST}")
+        _check_sizes(steps)
+        self._promises.check(context.session, context.call_id, about, steps)
         try:
             if self._keeper is not None:
                 contents = {digest_of(file.content): file.content for file in files if file.content is not None}
@@ -245,3 +265,9 @@ class Desk:
             raise ToolError(f"{what}: {', '.join(step.path for step in steps)}; nothing was written") from error
         for step in steps:
             self.remember(context, step.parts, step.after)
+
+
+def _check_sizes(steps: Sequence[Step]) -> None:
+    for step in steps:
+        if step.after is not None and len(step.after) > LARGEST:
+            raise ToolError(f"too large: {step.path} would have {len(step.after)} bytes of at most {LARGEST}")

@@ -13,8 +13,10 @@ from interpreters.toolbox.desk import Desk, File
 from interpreters.toolbox.diffs import FileDiff, Hunk, read_diff
 from interpreters.toolbox.files import MissingError, listed
 from interpreters.toolbox.hunks import patched
+from interpreters.toolbox.previewing import Shown, diff_of, fingerprint
 from interpreters.toolbox.texts import Text, check_writable, read_text
 from interpreters.tools.context import ToolContext
+from interpreters.tools.previews import Preview
 from interpreters.tools.tool import Tool, ToolError, tool
 
 Parts = tuple[str, ...]
@@ -23,19 +25,21 @@ Parts = tuple[str, ...]
 def patch_tool(desk: Desk) -> Tool[..., Any]:
     """The tool ``Patch``."""
 
-    @tool(name="Patch", approval=True, kind="mutation", paths=("patch",))
+    def shown(patch: str, context: ToolContext[Any]) -> Preview:
+        about = fingerprint(patch)
+        with desk.showing(context, about), desk.alone:
+            work, steps, _files = _all_worked_out(desk, patch, context)
+            desk.show(context, about, steps)
+        return diff_of([one.shown for one in work])
+
+    @tool(name="Patch", approval=True, kind="mutation", paths=("patch",), preview=shown)
     def patch(
         patch: Annotated[str, "the diff; paths begin at the working directory"], context: ToolContext[Any]
     ) -> str:
         """Apply a unified diff, which may change, make, delete and rename several files."""
-        check_writable(patch)
-        diffs = read_diff(patch)
         with desk.alone:
-            work = [_worked_out(desk, diff, context) for diff in diffs]
-            steps, files = _steps(desk, work)
-            if not steps:
-                raise ToolError("the diff would change nothing")
-            desk.change(context, steps, files)
+            work, steps, files = _all_worked_out(desk, patch, context)
+            desk.change(context, steps, files, fingerprint(patch))
         return "\n".join(one.told for one in work)
 
     return patch
@@ -56,6 +60,35 @@ class Work:
     file: File | None
     after: bytes | None
     told: str
+
+    @property
+    def shown(self) -> Shown:
+        """What would happen to the file, for whoever is asked."""
+        diff = self.diff
+        before = "" if self.file is None else self.file.text.shown
+        after = "" if self.after is None else read_text(self.after).shown
+        name = listed(diff.name) if None in (diff.old, diff.new) else _named(diff)
+        remark = {None: "", True: "; it can be executed then", False: "; it can not be executed then"}
+        return Shown(self.told[0], name, before, after, remark[diff.executable])
+
+
+def _named(diff: FileDiff) -> str:
+    old, new = listed(diff.old or ""), listed(diff.new or "")
+    return new if diff.old == diff.new else f"{old} -> {new}"
+
+
+def _all_worked_out(desk: Desk, patch: str, context: ToolContext[Any]) -> tuple[list[Work], list[Step], list[File]]:
+    """What a diff does, file by file, and the steps that do it.
+
+    Raises:
+        ToolError: it can't be applied, or changes nothing.
+    """
+    check_writable(patch)
+    work = [_worked_out(desk, diff, context) for diff in read_diff(patch)]
+    steps, files = _steps(desk, work)
+    if not steps:
+        raise ToolError("the diff would change nothing")
+    return work, steps, files
 
 
 def _worked_out(desk: Desk, diff: FileDiff, context: ToolContext[Any]) -> Work:
@@ -82,9 +115,10 @@ def _worked_out(desk: Desk, diff: FileDiff, context: ToolContext[Any]) -> Work:
         return Work(diff, file, None, f"D {listed(diff.old)}")
     after_bytes = text.bytes_of(made.kept)
     added, removed = counted(text.shown, read_text(after_bytes).shown)
-    name = listed(diff.new) if diff.old == diff.new else f"{listed(diff.old)} -> {listed(diff.new)}"
     sign = "M" if diff.old == diff.new else "R"
-    return Work(diff, file, after_bytes, f"{sign} {name}: +{added} -{removed} lines{_moved(diff.hunks, made.offsets)}")
+    return Work(
+        diff, file, after_bytes, f"{sign} {_named(diff)}: +{added} -{removed} lines{_moved(diff.hunks, made.offsets)}"
+    )
 
 
 def _moved(hunks: tuple[Hunk, ...], offsets: tuple[int | None, ...]) -> str:

@@ -4,44 +4,100 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
+from attrs import frozen
+
 from interpreters.toolbox.changing import Step
 from interpreters.toolbox.comparing import counted, shown_diff
 from interpreters.toolbox.desk import Desk, File
 from interpreters.toolbox.files import listed
+from interpreters.toolbox.previewing import Shown, diff_of, fingerprint
 from interpreters.toolbox.texts import NoTextError, check_writable, lines_of, read_text, usual_end, with_ends
 from interpreters.tools.context import ToolContext
+from interpreters.tools.previews import Preview
 from interpreters.tools.tool import Tool, ToolError, tool
 
 
 def write_tool(desk: Desk) -> Tool[..., Any]:
     """The tool ``Write``."""
 
-    @tool(name="Write", approval=True, idempotent=True, kind="mutation", paths=("path",))
+    def shown(path: str, content: str, context: ToolContext[Any]) -> Preview:
+        about = fingerprint(path, content)
+        with desk.showing(context, about), desk.alone:
+            work = _worked_out(desk, path, content, context)
+            desk.show(context, about, work.steps)
+        if not work.steps:
+            return Preview(note=f"{work.name} holds exactly this already; nothing would be changed")
+        after = read_text(work.new).shown
+        if work.file.content is None:
+            return diff_of([Shown("A", work.name, "", after)])
+        if work.before is None:
+            return diff_of([Shown("M", work.name, "", after, "; it was no text before")])
+        return diff_of([Shown("M", work.name, work.before, after, work.note)])
+
+    @tool(name="Write", approval=True, idempotent=True, kind="mutation", paths=("path",), preview=shown)
     def write(path: str, content: Annotated[str, "all of the file"], context: ToolContext[Any]) -> str:
         """Write a whole text file. One that is there has to be read before; for a small change use Edit."""
-        check_writable(content)
         with desk.alone:
-            file = desk.file_to_make(path)
-            new, note = written(file, content)
-            name = listed("/".join(file.parts))
-            if new == file.content:
-                desk.remember(context, file.parts, new)
-                return f"{name} holds exactly this already; nothing was changed."
-            if file.content is not None:
-                desk.check_read(context, file)
-            desk.change(context, [Step(file.parts, file.before, new)], [file])
+            work = _worked_out(desk, path, content, context)
+            if not work.steps:
+                desk.remember(context, work.file.parts, work.new)
+                return f"{work.name} holds exactly this already; nothing was changed."
+            desk.change(context, work.steps, [work.file], fingerprint(path, content))
         lines = len(lines_of(content))
-        if file.content is None:
-            return f"Made {name}: {_lines(lines)}."
-        try:
-            before = file.text.shown
-        except ToolError:
-            return f"Wrote {name}: {_lines(lines)}; it was no text before."
-        added, removed = counted(before, read_text(new).shown)
-        diff = shown_diff(before, read_text(new).shown)
-        return "\n".join(filter(None, [f"Wrote {name}: +{added} -{removed} lines{note}.", diff]))
+        if work.file.content is None:
+            return f"Made {work.name}: {_lines(lines)}."
+        if work.before is None:
+            return f"Wrote {work.name}: {_lines(lines)}; it was no text before."
+        after = read_text(work.new).shown
+        added, removed = counted(work.before, after)
+        head = f"Wrote {work.name}: +{added} -{removed} lines{work.note}."
+        return "\n".join(filter(None, [head, shown_diff(work.before, after)]))
 
     return write
+
+
+@frozen
+class Work:
+    """What comes of a call.
+
+    Attributes:
+        file: what is there.
+        name: as it is listed.
+        new: what it is to hold.
+        steps: none where it holds this already.
+        note: what is to be said of its encoding.
+    """
+
+    file: File
+    name: str
+    new: bytes
+    steps: tuple[Step, ...] = ()
+    note: str = ""
+
+    @property
+    def before(self) -> str | None:
+        """The text that is there; None for what is none."""
+        try:
+            return self.file.text.shown
+        except ToolError:
+            return None
+
+
+def _worked_out(desk: Desk, path: str, content: str, context: ToolContext[Any]) -> Work:
+    """What a call would do.
+
+    Raises:
+        ToolError: it can't be done.
+    """
+    check_writable(content)
+    file = desk.file_to_make(path)
+    new, note = written(file, content)
+    name = listed("/".join(file.parts))
+    if new == file.content:
+        return Work(file, name, new)
+    if file.content is not None:
+        desk.check_read(context, file)
+    return Work(file, name, new, (Step(file.parts, file.before, new),), note)
 
 
 def _lines(count: int) -> str:

@@ -33,6 +33,7 @@ from interpreters.tools.context import (
     ToolRetry as ToolRetry,
 )
 from interpreters.tools.failures import TaskWatch, describe as describe, is_fault, message_of
+from interpreters.tools.previews import Preview, Previewing, made, previewing
 from interpreters.tools.refusals import problems_of
 from interpreters.tools.results import text_of
 from interpreters.tools.schema import DEEPEST, Schema, is_within, problems
@@ -80,6 +81,7 @@ class Tool(Generic[P, R]):
         paths: tuple[str, ...] = (),
         command: str = "",
         timeout: float | None = None,
+        preview: Callable[..., Any] | None = None,
     ) -> None:
         self.function = function
         self.timeout = timeout
@@ -93,6 +95,7 @@ class Tool(Generic[P, R]):
         told = summary(text) if description is None else description
         schema = object_schema(self._parameters.values(), definitions)
         self.spec = ToolSpec(label, told, schema, read_only, idempotent, approval, kind, tuple(paths), command)
+        self._previewing = previewing(preview, label, self._parameters)
         self._required = frozenset(item.name for item in self._parameters.values() if item.required)
         self._plain = {item.name: item.shape.plain for item in self._parameters.values()}
         """For each parameter the type whose values are taken as they are; None where a value has to be looked at."""
@@ -127,6 +130,7 @@ class Tool(Generic[P, R]):
         paths: tuple[str, ...] = (),
         command: str = "",
         timeout: float | None = None,
+        preview: Callable[..., Any] | None = None,
     ) -> Tool[..., Any]:
         """A tool whose arguments somebody else has described, such as a server of tools.
 
@@ -140,13 +144,14 @@ class Tool(Generic[P, R]):
                 ``async def``. A ``ToolContext`` is handed in if asked for.
             read_only, idempotent, approval, kind, paths, command: as in ``ToolSpec``.
             timeout: in seconds.
+            preview: takes the arguments as ``function`` does, and gives a ``Preview``.
 
         Raises:
             ConfigError: the name can't be used; the schema is none, or can't be checked; the extra ``schemas`` is not
                 installed.
         """
         spec = ToolSpec(name, description, parameters, read_only, idempotent, approval, kind, tuple(paths), command)
-        return SchemaTool(spec, function, timeout=timeout)
+        return SchemaTool(spec, function, timeout=timeout, preview=preview)
 
     def prepare(self) -> None:
         """Make ready whatever checks the arguments, when the tool is offered and not at its first call.
@@ -169,6 +174,7 @@ class Tool(Generic[P, R]):
     def __repr__(self) -> str:
         return f"<Tool {self.spec.name}>"
 
+    _previewing: Previewing | None = None
     is_method = False
     """Whether it was decorated in a class and needs an object: ``shop.order`` can be called, ``Shop.order`` can not."""
 
@@ -178,7 +184,15 @@ class Tool(Generic[P, R]):
             return self
         bound = copy(self)
         bound.function, bound.is_method = self.function.__get__(instance), False
+        bound._previewing = None if self._previewing is None else self._previewing.of(instance)
         return bound
+
+    def preview(self, arguments: Mapping[str, Any], context: ToolContext[Any]) -> Preview | None:
+        """What a call would do, for whoever is asked about it; None where the tool has nothing to say beside the
+        arguments, or could not. Of a call that would fail it says why. Nothing is done by it.
+        """
+        shown = self._previewing
+        return None if shown is None else made(lambda: shown.call(self._structured(arguments), context), self.spec.name)
 
     def call(self, arguments: Mapping[str, Any], context: ToolContext[Any]) -> str:
         """Check and structure the arguments, call the function, and give its result as text.
@@ -283,7 +297,14 @@ class Tool(Generic[P, R]):
 class SchemaTool(Tool[..., Any]):
     """Made by ``Tool.from_schema``, which says what the arguments mean and what is raised."""
 
-    def __init__(self, spec: ToolSpec, function: Callable[..., Any], *, timeout: float | None = None) -> None:
+    def __init__(
+        self,
+        spec: ToolSpec,
+        function: Callable[..., Any],
+        *,
+        timeout: float | None = None,
+        preview: Callable[..., Any] | None = None,
+    ) -> None:
         from runtime.constrained.tools import read_tool
 
         _check_timeout(spec.name, timeout)
@@ -295,6 +316,7 @@ class SchemaTool(Tool[..., Any]):
         self.spec = spec
         self._derived = spec.parameters
         self._context_name = context_name(function)
+        self._previewing = previewing(preview, spec.name)
         self._full = self._full_check()
         read_tool(spec)
 
@@ -370,6 +392,7 @@ def tool(
     paths: tuple[str, ...] = (),
     command: str = "",
     timeout: float | None = None,
+    preview: Callable[..., Any] | None = None,
 ) -> Callable[[Callable[P, R]], Tool[P, R]]: ...
 def tool(
     function: Callable[P, R] | None = None, /, **options: Any
@@ -379,7 +402,9 @@ def tool(
     Args:
         function: takes arguments that JSON can carry, each with a type; a ``ToolContext`` is handed in if asked for.
         options: ``name`` instead of the function's own, ``description`` instead of its docstring's; ``read_only``,
-            ``idempotent``, ``approval``, ``kind``, ``paths``, ``command`` as in ``ToolSpec``; ``timeout`` in seconds.
+            ``idempotent``, ``approval``, ``kind``, ``paths``, ``command`` as in ``ToolSpec``; ``timeout`` in seconds;
+            ``preview``, a function of some of the same arguments that gives a text, lines or a ``Preview`` of what a
+            call would do, for whoever is asked about it.
 
     Raises:
         ConfigError: a parameter has no type, or one that JSON has no form for.

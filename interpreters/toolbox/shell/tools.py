@@ -11,12 +11,14 @@ from types import TracebackType
 from typing import Annotated, Any
 
 from cognition import ConfigError
+from interpreters.toolbox.files import listed
 from interpreters.toolbox.shell.background import Jobs, told
 from interpreters.toolbox.shell.output import SHOWN, Output
 from interpreters.toolbox.shell.running import Command
 from interpreters.toolbox.shell.sandbox import Choice, confinement
 from interpreters.toolbox.shell.surroundings import check_environment, environment, shell_program
 from interpreters.tools.context import ToolContext
+from interpreters.tools.previews import Preview
 from interpreters.tools.tool import Tool, ToolError, tool
 from runtime.checking import checked_call
 
@@ -133,7 +135,12 @@ class Shell:
         whole = f" All that it prints goes to {running.output.path}." if running.output.path else ""
         return f"It runs in the background as {name}. BashOutput reads what it prints, KillShell ends it.{whole}"
 
-    def _start(self, command: str, *, background: bool) -> Command:
+    def check(self, command: str) -> None:
+        """See that a command can be started.
+
+        Raises:
+            ToolError: it can't be.
+        """
         if self._closed or self._process != os.getpid():
             raise ToolError("the shell was closed; no command runs in it any more")
         if not command.strip():
@@ -144,6 +151,9 @@ class Shell:
             command.encode()
         except UnicodeEncodeError as error:
             raise ToolError("the command has half a character in it (a lone surrogate)") from error
+
+    def _start(self, command: str, *, background: bool) -> Command:
+        self.check(command)
         environ = {**environment(self._given), "PWD": str(self.root), **self.confinement.variables}
         words = (*self.confinement.words, *self.program.words(command))
         output = Output(self.shown, self.folder, at_once=background)
@@ -228,15 +238,28 @@ def shell_tools(
         f"{rights}"
     )
 
-    @tool(name="Bash", description=description, approval=True, command="command")
+    def check(limit: float | None) -> None:
+        if limit is not None and not 0 < limit <= longest:
+            raise ToolError(f"timeout is in seconds, more than 0 and at most {longest:g}")
+
+    def previewed(command: str, timeout: float | None, run_in_background: bool) -> Preview:
+        check(timeout)
+        shell.check(command)
+        if run_in_background:
+            how = "in the background" + (f" for at most {timeout:g} s" if timeout is not None else "")
+        else:
+            how = f"for at most {usual if timeout is None else timeout:g} s"
+        confined = "confined to that directory, without network" if shell.confinement.confined else "not confined"
+        return Preview(command, sort="command", note=f"in {listed(str(shell.root))}, {how}, {confined}")
+
+    @tool(name="Bash", description=description, approval=True, command="command", preview=previewed)
     def bash(
         command: Annotated[str, "The command."],
         context: ToolContext[Any],
         timeout: Annotated[float | None, "Seconds that it may take."] = None,
         run_in_background: Annotated[bool, "Return at once and let it run on; read it with BashOutput."] = False,
     ) -> str:
-        if timeout is not None and not 0 < timeout <= longest:
-            raise ToolError(f"timeout is in seconds, more than 0 and at most {longest:g}")
+        check(timeout)
         if run_in_background:
             return shell.start(command, timeout)
         return shell.run(command, usual if timeout is None else timeout, context)

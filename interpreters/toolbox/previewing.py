@@ -1,0 +1,107 @@
+"""What a change would change, whole, for whoever is asked about it: computed by what will make it, and held to that.
+
+A preview promises. Of each one the desk keeps what every file held and would hold then, and the call that was previewed
+makes exactly this change or none: a file that is another one by the time of the answer is not changed in a way that
+nobody has seen. A call of which was shown that it would fail is held to that too.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import OrderedDict
+from collections.abc import Sequence
+from contextlib import suppress
+
+from attrs import frozen
+
+from interpreters.toolbox.changing import Step, digest_of
+from interpreters.toolbox.comparing import counted, diff_lines
+from interpreters.tools.previews import Preview
+from interpreters.tools.tool import ToolError
+
+REMEMBERED = 1_000
+"""Previews that are held to. Whoever answers after so many others is not held to what was shown."""
+
+Key = tuple[str, str, str]
+Outcome = tuple[tuple[tuple[str, ...], str, str, int | None], ...]
+"""Of each file its path, what it held and would hold, and its mode."""
+
+
+class Promises:
+    """What was shown of calls that have not run yet."""
+
+    def __init__(self) -> None:
+        self._kept: OrderedDict[Key, Outcome] = OrderedDict()
+
+    def keep(self, session: str, call_id: str, about: str, steps: Sequence[Step]) -> None:
+        """Note what was shown; no steps for a call that would change nothing."""
+        key = session, call_id, about
+        self._kept.pop(key, None)
+        self._kept[key] = _outcome(steps)
+        while len(self._kept) > REMEMBERED:
+            with suppress(KeyError):
+                self._kept.popitem(last=False)
+
+    def check(self, session: str, call_id: str, about: str, steps: Sequence[Step]) -> None:
+        """See that a change is what was shown of it, if anything was.
+
+        Raises:
+            ToolError: it is another one.
+        """
+        shown = self._kept.get((session, call_id, about))
+        if shown is not None and shown != _outcome(steps):
+            names = ", ".join(dict.fromkeys(step.path for step in steps))
+            raise ToolError(
+                f"{names} is not what it was when this change was shown and approved, so that it would be another "
+                "one; nothing was changed. Read it again"
+            )
+
+
+def fingerprint(*arguments: object) -> str:
+    """Of the arguments of a call, by which it is known that it is the one that was shown."""
+    return hashlib.sha256(repr(arguments).encode("utf-8", "backslashreplace")).hexdigest()
+
+
+def _outcome(steps: Sequence[Step]) -> Outcome:
+    return tuple(
+        sorted(
+            (
+                step.parts,
+                "" if step.before is None else step.before.digest,
+                "" if step.after is None else digest_of(step.after),
+                step.mode,
+            )
+            for step in steps
+        )
+    )
+
+
+@frozen
+class Shown:
+    """What would happen to one file.
+
+    Attributes:
+        sign: ``A`` for one that is made, ``M`` changed, ``D`` deleted, ``R`` renamed.
+        name: as it is listed.
+        before: its text; empty where it is made.
+        after: its text then; empty where it is deleted.
+        remark: what there is to say besides, with what stands before it.
+    """
+
+    sign: str
+    name: str
+    before: str
+    after: str
+    remark: str = ""
+
+    def lines(self) -> list[str]:
+        added, removed = counted(self.before, self.after)
+        diff = list(diff_lines(self.before, self.after, whole=True))
+        remark = self.remark
+        if self.before != self.after and not diff:
+            remark += "; only ends of lines change"
+        return [f"{self.sign} {self.name}: +{added} -{removed} lines{remark}", *diff]
+
+
+def diff_of(files: Sequence[Shown]) -> Preview:
+    return Preview([line for file in files for line in file.lines()], sort="diff")

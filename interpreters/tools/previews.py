@@ -1,0 +1,159 @@
+"""What a call would do, for whoever is asked whether it may: ``@tool(preview=function)``.
+
+    def shown(to: str, amount: int) -> str:
+        return f"{amount} of {balance()} go to {to}"
+
+    @tool(approval=True, preview=shown)
+    def pay(to: str, amount: int) -> str: ...
+
+A preview is a help and no check: a call runs or fails as it does without one, and what goes wrong while a preview is
+made never reaches the session.
+"""
+
+from __future__ import annotations
+
+import inspect
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Literal
+
+from attrs import evolve, field, frozen
+
+from cognition import ConfigError
+from cognition.checking import checked, nearest, shown
+from interpreters.tools.context import ToolContext, ToolError
+from interpreters.tools.failures import is_fault, message_of
+from interpreters.tools.signature import Parameter, context_name, is_async, is_method
+
+LOG = logging.getLogger("cogstep")
+
+Sort = Literal["text", "diff", "command"]
+
+
+def _lines(given: object) -> tuple[str, ...]:
+    """Each line for itself, of a text or of several."""
+    texts = (given,) if isinstance(given, str) else given
+    if not isinstance(texts, Iterable) or isinstance(texts, Mapping | bytes | bytearray):
+        raise ConfigError(f"Preview: lines must be a text or several, not {shown(given)}")
+    found: list[str] = []
+    for text in texts:
+        if not isinstance(text, str):
+            raise ConfigError(f"Preview: each of its lines must be a text, not {shown(text)}")
+        found += text.removesuffix("\n").split("\n")
+    return () if given == "" else tuple(found)
+
+
+@checked
+@frozen
+class Preview:
+    """What a call would do.
+
+    >>> Preview(("one", "two")).lines
+    ('one', 'two')
+    """
+
+    lines: tuple[str, ...] = field(default=(), converter=_lines)
+    """What is shown, line by line, with nothing escaped: whoever shows it sees to that. A text is cut at its ends of
+    lines."""
+    sort: Sort = field(default="text", kw_only=True)
+    """How the lines are meant. In a ``diff``, those that begin with ``+`` are added, with ``-`` removed, and with a
+    blank, ``@@`` or a backslash they are those around; any other line is a heading. In a ``command`` they are what a
+    shell is given."""
+    note: str = field(default="", kw_only=True)
+    """One line on how it would be done, such as where; or why it can't be."""
+
+
+def failing(error: ToolError) -> Preview:
+    """What is shown of a call that would fail, as things stand."""
+    first = message_of(error, error).strip().partition("\n")[0].rstrip(":")
+    return Preview(note=f"this call would fail: {first}")
+
+
+@frozen
+class Previewing:
+    """The function that previews the calls of a tool, and what it is called with."""
+
+    function: Callable[..., Any]
+    names: frozenset[str] | None
+    """The arguments of a call that it takes; None where it takes all of them as one dictionary."""
+    context: str | None
+    defaults: Mapping[str, Any] = field(factory=dict)
+    """Of the tool's own parameters."""
+    every: bool = False
+    """Whether it takes whatever there is (``**arguments``)."""
+    unbound: bool = False
+    """Whether it is a method whose object is not there yet."""
+
+    def call(self, given: Mapping[str, Any], context: ToolContext[Any]) -> Any:
+        more = {} if self.context is None else {self.context: context}
+        if self.names is None:
+            return self.function(dict(given), **more)
+        given = {**self.defaults, **given}
+        taken = {name: value for name, value in given.items() if self.every or name in self.names}
+        return self.function(**taken, **more)
+
+    def of(self, instance: object) -> Previewing:
+        """The one of an object, where it is a method."""
+        if not self.unbound:
+            return self
+        return evolve(self, function=self.function.__get__(instance), unbound=False)
+
+
+def previewing(
+    function: Callable[..., Any] | None, label: str, parameters: Mapping[str, Parameter] | None = None
+) -> Previewing | None:
+    """How a function previews the calls of a tool with these parameters; None for those of a schema, which come as one
+    dictionary.
+
+    Raises:
+        ConfigError: it can't be called with what a call has.
+    """
+    if function is None:
+        return None
+    where = f"tool {label!r}, preview"
+    if not callable(function):
+        raise ConfigError(f"{where} has to be a function, not {function!r}")
+    if is_async(function):
+        raise ConfigError(f"{where} has to be a plain function: what it gives is shown at once, and never awaited")
+    context = context_name(function)
+    if parameters is None:
+        return Previewing(function, None, context)
+    try:
+        declared = list(inspect.signature(function).parameters.values())
+    except (ValueError, TypeError) as error:
+        raise ConfigError(f"{where}: its parameters can't be read ({error}); write a function for it") from error
+    unbound, taken, every = is_method(function), set[str](), False
+    for one in declared[1:] if unbound else declared:
+        if one.kind is one.VAR_KEYWORD:
+            every = True
+        elif one.kind not in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY):
+            raise ConfigError(f"{where}: it is called with the arguments by their names; *args and '/' get none")
+        elif one.name in parameters:
+            taken.add(one.name)
+        elif one.name != context and one.default is one.empty:
+            raise ConfigError(
+                f"{where} takes {one.name!r}, which is no argument of the tool{nearest(one.name, parameters)}"
+            )
+    defaults = {name: item.default for name, item in parameters.items() if not item.required}
+    return Previewing(function, frozenset(taken), context, defaults, every, unbound)
+
+
+def made(make: Callable[[], Any], name: str) -> Preview | None:
+    """The preview that a function gives; None where it gives none, or fails otherwise than by a ``ToolError``.
+
+    An interrupt passes through, and so does what a signal's handler of the program raises.
+    """
+    try:
+        given = make()
+        if given is None or isinstance(given, Preview):
+            return given
+        if inspect.isawaitable(given):
+            raise TypeError("a preview is shown at once, and never awaited")
+        return Preview(given)
+    except ToolError as error:
+        return failing(error)
+    except BaseException as error:  # of any kind, as with tools: who is asked sees the arguments then
+        if not is_fault(error):
+            raise
+        LOG.warning("the preview of the tool %s failed", name, exc_info=error)
+        return None
