@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from cognition.decisions import (
         AskApproval as AskApproval,
         AskUser as AskUser,
+        CallJudged as CallJudged,
         CallModel as CallModel,
         CallTool as CallTool,
         CancelEffect as CancelEffect,
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
         Remember as Remember,
         RetryPlanned as RetryPlanned,
         ReviewPlan as ReviewPlan,
+        RulesForgotten as RulesForgotten,
         RunHook as RunHook,
         SessionClosed as SessionClosed,
         SpawnWorker as SpawnWorker,
@@ -54,6 +56,7 @@ if TYPE_CHECKING:
     from cognition.inputs import (
         ApprovalGiven as ApprovalGiven,
         ApprovalRefused as ApprovalRefused,
+        ApprovalsForgotten as ApprovalsForgotten,
         CancelAsked as CancelAsked,
         HookReturned as HookReturned,
         Input as Input,
@@ -124,9 +127,9 @@ HOMES: dict[str, str] = {
     "config": "AgentConfig GenerationOptions Limits RetryPolicy",
     "content": "Image Part TextPart",
     "decisions": (
-        "AskApproval AskUser CallModel CallTool CancelEffect ContextAssembled Decision Effect LimitHit ModeSet Notice "
-        "PlanChanged Recall Rejected Remember RetryPlanned ReviewPlan RunHook SessionClosed SpawnWorker StartTimer "
-        "TasksChanged TurnFinished"
+        "AskApproval AskUser CallJudged CallModel CallTool CancelEffect ContextAssembled Decision Effect LimitHit "
+        "ModeSet Notice PlanChanged Recall Rejected Remember RetryPlanned ReviewPlan RulesForgotten RunHook "
+        "SessionClosed SpawnWorker StartTimer TasksChanged TurnFinished"
     ),
     "echo": "EchoEngine",
     "engine": "CognitiveEngine LLMEngine",
@@ -136,9 +139,9 @@ HOMES: dict[str, str] = {
     "history": "History",
     "ids": "EffectId",
     "inputs": (
-        "ApprovalGiven ApprovalRefused CancelAsked HookReturned Input MemoryRecalled ModeChanged ModelFailed "
-        "ModelInterrupted ModelReplied PlanReviewed QuestionAnswered SessionReset ShutdownAsked TimerFired ToolFailed "
-        "ToolReturned UserSpoke WorkerFailed WorkerFinished WorkerStalled"
+        "ApprovalGiven ApprovalRefused ApprovalsForgotten CancelAsked HookReturned Input MemoryRecalled ModeChanged "
+        "ModelFailed ModelInterrupted ModelReplied PlanReviewed QuestionAnswered SessionReset ShutdownAsked TimerFired "
+        "ToolFailed ToolReturned UserSpoke WorkerFailed WorkerFinished WorkerStalled"
     ),
     "messages": (
         "AssistantMessage MalformedToolCall Message ProposedCall ToolCall ToolMessage ToolResult Usage UserMessage"

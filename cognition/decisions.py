@@ -13,7 +13,7 @@ from cognition.ids import EffectId
 from cognition.inputs import EffectAnswer
 from cognition.messages import ToolCall, Usage
 from cognition.outcomes import ErrorKind, LimitKind, Outcome
-from cognition.policy import Rule
+from cognition.policy import Action, Rule
 from cognition.requests import ModelRequest, Purpose
 
 
@@ -210,6 +210,29 @@ class ModeSet:
 
 
 @frozen
+class RulesForgotten:
+    """The user took back what was said "from now on". Workers must be told: they may do no more than their parent."""
+
+    tag: ClassVar[str] = "rules_forgotten"
+    rules: tuple[str, ...] = ()
+    """The patterns, as they were said; empty for all."""
+
+
+@frozen
+class CallJudged:
+    """What policy says of a call, where that is more than that nothing speaks against it: a rule decided, or the call
+    is denied. What the user says of a call stands in the user's answer.
+    """
+
+    tag: ClassVar[str] = "call_judged"
+    call_id: str
+    action: Action
+    rule: str = ""
+    """The pattern of the rule that decided; empty where none did, such as for what a mode denies."""
+    reason: str = ""
+
+
+@frozen
 class SessionClosed:
     """Nothing will be decided any more."""
 
@@ -241,6 +264,8 @@ Notice = (
     | TasksChanged
     | PlanChanged
     | ModeSet
+    | RulesForgotten
+    | CallJudged
     | TurnFinished
     | SessionClosed
     | Rejected

@@ -113,24 +113,33 @@ class ToolFailed:
 
 @frozen
 class ApprovalGiven:
-    """The user lets a call run. ``always``: every later call of this tool may run too."""
+    """The user lets a call run. ``always``: every later call of this tool may run too, or what ``rule`` says."""
 
     tag: ClassVar[str] = "approval_given"
     settles: ClassVar[str] = "ask_approval"
     effect_id: EffectId
     always: bool = False
+    rule: str = ""
+    """With ``always``: the pattern that is remembered instead of the whole tool, such as ``Bash(git commit:*)``. One
+    that is not for this tool, or does not cover the call, is not remembered, and nothing is in its place."""
+    arguments_json: str | None = None
+    """Arguments to run the tool with instead of those that the user was asked about. They are judged again; what policy
+    asks about is approved by this, and what it denies does not run."""
     at: float = field(default=0.0, kw_only=True)
 
 
 @frozen
 class ApprovalRefused:
-    """The user refuses a call. ``always``: every later call of this tool is refused too."""
+    """The user refuses a call. ``always``: every later call of this tool is refused too, or what ``rule`` says."""
 
     tag: ClassVar[str] = "approval_refused"
     settles: ClassVar[str] = "ask_approval"
     effect_id: EffectId
     reason: str = ""
     always: bool = False
+    rule: str = ""
+    """With ``always``: the pattern of what is refused from now on, instead of the whole tool. One that is not for this
+    tool is not remembered, and nothing is in its place."""
     at: float = field(default=0.0, kw_only=True)
 
 
@@ -263,6 +272,16 @@ class ModeChanged:
 
 
 @frozen
+class ApprovalsForgotten:
+    """The user takes back what was said "from now on"."""
+
+    tag: ClassVar[str] = "approvals_forgotten"
+    rules: tuple[str, ...] = ()
+    """The patterns of the rules that hold no longer, refusals too; empty for all that are remembered."""
+    at: float = field(default=0.0, kw_only=True)
+
+
+@frozen
 class SessionReset:
     """The conversation starts anew; ids go on counting."""
 
@@ -297,7 +316,7 @@ EffectAnswer = (
 )
 """Inputs that answer an effect."""
 
-Input = UserSpoke | EffectAnswer | CancelAsked | ModeChanged | SessionReset | ShutdownAsked
+Input = UserSpoke | EffectAnswer | CancelAsked | ModeChanged | ApprovalsForgotten | SessionReset | ShutdownAsked
 
 INPUT_TYPES: tuple[type[Input], ...] = get_args(Input)
 """Every input there is; the transition table has a column for each."""

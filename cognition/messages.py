@@ -10,7 +10,7 @@ from attrs import field, frozen
 
 from cognition.content import Part, text_of
 from cognition.errors import ConfigError
-from cognition.strict_json import NUMBERS, StrictDecoder
+from cognition.strict_json import DECODER, NUMBERS, StrictDecoder
 
 ResultStatus = Literal["ok", "error", "refused", "cancelled"]
 """How a tool call ended. Everything but ``ok`` is shown to the model as an error it can react to."""
@@ -81,6 +81,16 @@ class ToolCall:
             ValueError: the text is no JSON object, or a number in it is none (never so for calls that an engine made).
         """
         return read_arguments(self.name, self.arguments_json, NUMBERS)
+
+
+def unusable(call: ToolCall) -> str:
+    """What is wrong with arguments that somebody else than the model gave; empty if nothing is."""
+    try:
+        DECODER.decode(call.arguments_json)
+        call.arguments  # noqa: B018 - decoding is the check
+    except (ValueError, RecursionError) as error:
+        return str(error) or type(error).__name__
+    return ""
 
 
 @frozen

@@ -22,7 +22,14 @@ from cognition.handlers.answers import (
     on_worker_finished,
     on_worker_stalled,
 )
-from cognition.handlers.control import on_cancel, on_mode_changed, on_reset, on_shutdown, on_user_spoke
+from cognition.handlers.control import (
+    on_approvals_forgotten,
+    on_cancel,
+    on_mode_changed,
+    on_reset,
+    on_shutdown,
+    on_user_spoke,
+)
 from cognition.handlers.hooks import on_hook_returned
 from cognition.handlers.model import on_model_failed, on_model_interrupted, on_model_replied, on_timer_fired
 from cognition.handlers.retries import on_retry_due
@@ -30,6 +37,7 @@ from cognition.handlers.tools import on_approval_given, on_approval_refused, on_
 from cognition.inputs import (
     ApprovalGiven,
     ApprovalRefused,
+    ApprovalsForgotten,
     CancelAsked,
     HookReturned,
     Input,
@@ -118,6 +126,7 @@ TABLE: Mapping[type[Input], Row] = {
     ),
     CancelAsked: Row(NO_TURN, {phase: Live(on_cancel, (Idle,)) for phase in IN_A_TURN}),
     ModeChanged: Row(CLOSED, {phase: Live(on_mode_changed, (phase,)) for phase in OPEN}),
+    ApprovalsForgotten: Row(CLOSED, {phase: Live(on_approvals_forgotten, (phase,)) for phase in OPEN}),
     SessionReset: Row(CLOSED, {phase: Live(on_reset, (Idle,)) for phase in OPEN}),
     ShutdownAsked: Row(CLOSED, {phase: Live(on_shutdown, (Closed,)) for phase in OPEN}),
 }

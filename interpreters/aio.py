@@ -23,20 +23,18 @@ from cognition import (
     ConfigError,
     EffectId,
     Input,
-    ModeChanged,
     Recall,
     Remember,
     SpawnWorker,
     WorkerFailed,
 )
 from cognition.decisions import Effect
-from cognition.features import Mode
 from interpreters.driver import Handlers, Writer
 from interpreters.loop.between import BetweenRuns
 from interpreters.loop.clock import Clock
 from interpreters.loop.errors import BusyError
 from interpreters.loop.interpreter import ASKS_THE_USER, BUSY, Interpreter
-from interpreters.loop.letters import CancelRequest, Fault, LeaveRequest, Letter, NotBegun, Postponed, Turn
+from interpreters.loop.letters import CancelRequest, Fault, HandedIn, LeaveRequest, Letter, NotBegun, Postponed, Turn
 from interpreters.loop.mailbox import Mailbox
 from interpreters.loop.saying import Saying
 from interpreters.loop.spawning import Worker, worker_answer
@@ -216,13 +214,13 @@ class AsyncInterpreter(Interpreter):
         finally:
             self._forget()
 
-    def change_mode(self, mode: Mode) -> None:
-        """Let more or less happen without being asked, from now on. From any thread while a turn is under way.
+    def hand_in(self, event: HandedIn) -> None:
+        """Have the session take what the user decides of it, such as a mode. From any thread while a turn is under way.
 
         What comes while the model writes holds for the calls of its reply, and is told of when the reply has ended.
         Between turns it may wait for the disk, or for the session's loop; what comes next waits for it, and raises.
         """
-        self._between.hand_in(ModeChanged(mode))
+        self._between.hand_in(event)
 
     def _give_up(self, reason: str) -> bool:
         if not self.waiting():

@@ -28,20 +28,18 @@ from cognition import (
     ConfigError,
     EffectId,
     Input,
-    ModeChanged,
     Remember,
     SpawnWorker,
     ToolFailed,
     WorkerFailed,
 )
 from cognition.decisions import Effect
-from cognition.features import Mode
 from cognition.inputs import INPUT_TYPES
 from interpreters.driver import Handlers, Writer
 from interpreters.loop.clock import LONGEST_WAIT, Clock
 from interpreters.loop.errors import BusyError
 from interpreters.loop.interpreter import ASKS_THE_USER, BUSY, Interpreter
-from interpreters.loop.letters import Errand, Fault, Letter, NotBegun, Postponed, Turn
+from interpreters.loop.letters import Errand, Fault, HandedIn, Letter, NotBegun, Postponed, Turn
 from interpreters.loop.saying import Saying
 from interpreters.loop.spawning import Worker, worker_answer
 from interpreters.observing.observers import Observers
@@ -180,10 +178,10 @@ class SyncInterpreter(Interpreter):
     def _give_up(self, reason: str) -> bool:
         return bool(self.waiting()) and self._alone(Turn(), partial(self.settle, reason))
 
-    def change_mode(self, mode: Mode) -> None:
-        """Let more or less happen without being asked, from now on. From any thread."""
-        if not self._alone(Turn(), partial(self.driver.advance, ModeChanged(mode))):
-            self._mailbox.put(ModeChanged(mode))
+    def hand_in(self, event: HandedIn) -> None:
+        """Have the session take what the user decides of it, such as a mode. From any thread."""
+        if not self._alone(Turn(), partial(self.driver.advance, event)):
+            self._mailbox.put(event)
 
     def _let_rest(self, reason: str) -> None:
         """Close the turn that is open, unless it can be gone on with."""

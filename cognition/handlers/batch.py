@@ -9,7 +9,7 @@ from difflib import get_close_matches
 from functools import lru_cache
 
 from cognition.context import shorten
-from cognition.decisions import AskApproval, CallTool, RunHook
+from cognition.decisions import AskApproval, CallJudged, CallTool, RunHook
 from cognition.draft import Draft, Setup
 from cognition.engine_tools import SPAWN_WORKER
 from cognition.features import HookPoint
@@ -34,6 +34,7 @@ from cognition.phases import (
     Running,
     Settled,
 )
+from cognition.policy import Verdict
 from cognition.state import AgentState
 
 MALFORMED_NOTE = "This tool call could not be read: {reason}\n{raw}\nSend it again, well-formed."
@@ -168,12 +169,15 @@ def judge(draft: Draft, slots: tuple[CallSlot, ...], position: int) -> CallStatu
         return Settled(ToolResult(f"Error: {_unknown_tool(call.name, tuple(setup.tools))}", "error"))
     verdict = setup.config.policy.judge(call, tool, draft.remembered, draft.mode)
     if verdict.action == "deny":
+        tell(draft, call, verdict)
         return refuse(draft, "this call is not permitted", verdict.reason)
     harmless = call.name in setup.engine_tools and tool.read_only
     slot = slots[position]
     asks = not slot.approved and (slot.confirm or (verdict.action == "ask" and not harmless))
     if not (asks or slot.approved) and setup.asks is not None and not harmless:
         asks = setup.asks(call, draft.seal().next_state)
+    if verdict.rule is not None and not slot.approved and verdict.action == ("ask" if asks else "allow"):
+        tell(draft, call, verdict)
     if asks:
         effect_id = draft.new_effect()
         draft.decide(AskApproval(effect_id, call, verdict.reason))
@@ -191,6 +195,12 @@ def run(draft: Draft, slots: tuple[CallSlot, ...], position: int) -> CallStatus:
     effect_id = draft.new_effect()
     draft.decide(CallTool(effect_id, call))
     return Running(effect_id)
+
+
+def tell(draft: Draft, call: ToolCall, verdict: Verdict) -> None:
+    """Say by which rule a call runs, is asked about or is denied."""
+    rule = "" if verdict.rule is None else verdict.rule.tool
+    draft.decide(CallJudged(call.id, verdict.action, rule, verdict.reason))
 
 
 def refuse(draft: Draft, what: str, reason: str) -> Settled:

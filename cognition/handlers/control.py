@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from cognition.decisions import CancelEffect, PlanChanged, SessionClosed, TasksChanged
+from cognition.decisions import CancelEffect, PlanChanged, RulesForgotten, SessionClosed, TasksChanged
 from cognition.draft import Draft, Setup
 from cognition.handlers.engine_calls import set_mode
 from cognition.handlers.hooks import open_turn
-from cognition.inputs import CancelAsked, ModeChanged, SessionReset, ShutdownAsked, UserSpoke
+from cognition.inputs import ApprovalsForgotten, CancelAsked, ModeChanged, SessionReset, ShutdownAsked, UserSpoke
 from cognition.messages import ToolResult, UserMessage
 from cognition.outcomes import Cancelled
 from cognition.phases import Acting, AwaitingHook, CallSlot, Closed, Idle, Running, Settled, Thinking, in_flight
@@ -82,6 +82,13 @@ def on_mode_changed(setup: Setup, state: AgentState, event: ModeChanged) -> Tran
     if event.mode == "plan" and draft.mode != "plan":
         draft.resume_mode = draft.mode
     set_mode(draft, event.mode)
+    return draft.seal()
+
+
+def on_approvals_forgotten(setup: Setup, state: AgentState, event: ApprovalsForgotten) -> Transition:
+    draft = Draft(setup, state)
+    draft.remembered = tuple([rule for rule in draft.remembered if event.rules and rule.tool not in event.rules])
+    draft.decide(RulesForgotten(event.rules))
     return draft.seal()
 
 

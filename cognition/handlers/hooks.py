@@ -10,7 +10,7 @@ from cognition.features import HookPoint
 from cognition.handlers.batch import advance, find, judge, not_run, reached, refuse, with_slot
 from cognition.handlers.rejection import reject
 from cognition.inputs import HookReturned
-from cognition.messages import ToolCall, ToolResult, UserMessage
+from cognition.messages import ToolCall, ToolResult, UserMessage, unusable
 from cognition.outcomes import Cancelled, Completed, LimitKind
 from cognition.phases import (
     FIRST_ATTEMPT,
@@ -24,7 +24,6 @@ from cognition.phases import (
     Settled,
 )
 from cognition.state import AgentState
-from cognition.strict_json import DECODER
 from cognition.transition import Transition
 
 OPENING: tuple[HookPoint, ...] = ("session_start", "user_message")
@@ -89,27 +88,25 @@ def _around_call(draft: Draft, phase: Acting, position: int, event: HookReturned
     context = "\n".join(part for part in (slot.context, event.context) if part)
     limit: LimitKind | None = None
     if before:
-        changed, limit = slot.call, reached(draft, slot.call, event.at)
+        changed, limit, problem = slot.call, reached(draft, slot.call, event.at), ""
         if event.arguments_json is not None:
-            changed = ToolCall(changed.id, changed.name, event.arguments_json)
+            given = ToolCall(changed.id, changed.name, event.arguments_json)
+            problem = unusable(given)  # such a call stands nowhere: others may look at its arguments
+            changed = changed if problem else given
         left = evolve(slot, call=changed, context=context)
         phase = with_slot(phase, position, left.now(PROPOSED))
-        status = _before_call(draft, phase, position, event) if limit is None else not_run(draft, limit)
+        status = not_run(draft, limit) if limit is not None else _before_call(draft, phase, position, event, problem)
     else:
         left, status = evolve(slot, context=context), _after_call(slot, event)
     advance(draft, with_slot(phase, position, left.now(status), limit), event.at)
 
 
-def _before_call(draft: Draft, phase: Acting, position: int, event: HookReturned) -> CallStatus:
-    """Judge the call as the hook left it, like any other call."""
+def _before_call(draft: Draft, phase: Acting, position: int, event: HookReturned, problem: str) -> CallStatus:
+    """Judge the call as the hook left it, like any other call; ``problem`` is what is wrong with its arguments."""
     if event.verdict == "refuse":
         return refuse(draft, "a hook refused this call", event.reason)
-    call = phase.slots[position].call
-    try:
-        DECODER.decode(call.arguments_json)
-        call.arguments  # noqa: B018 - decoding is the check
-    except (ValueError, RecursionError) as error:
-        return Settled(ToolResult(f"Error: a hook gave unusable arguments: {error}", "error"))
+    if problem:
+        return Settled(ToolResult(f"Error: a hook gave unusable arguments: {problem}", "error"))
     return judge(draft, phase.slots, position)
 
 

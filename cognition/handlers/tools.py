@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from attrs import evolve
 
+from cognition.context import shorten
 from cognition.draft import Draft, Setup
+from cognition.errors import ConfigError
 from cognition.handlers.batch import (
     Found,
     advance,
@@ -16,16 +18,20 @@ from cognition.handlers.batch import (
     run,
     settle,
     take_up,
+    tell,
     with_slot,
 )
 from cognition.handlers.rejection import reject
 from cognition.handlers.retries import after_failing, fail
 from cognition.inputs import ApprovalGiven, ApprovalRefused, ToolFailed, ToolReturned
-from cognition.messages import ToolResult
+from cognition.messages import ToolCall, ToolResult, unusable
 from cognition.phases import AwaitingApproval, CallSlot, CallStatus, Running, Settled
-from cognition.policy import Rule
+from cognition.policy import Action, remembered_rule
 from cognition.state import AgentState
 from cognition.transition import Transition
+
+EDITED_NOTE = "The user changed the arguments of this call to {arguments}"
+"""What the model reads of a call that the user has edited, after its result."""
 
 NO_TOOL_RUNS = "no tool runs under this id"
 
@@ -54,12 +60,25 @@ def on_approval_given(setup: Setup, state: AgentState, event: ApprovalGiven) -> 
         return reject(state, event, "no call awaits this approval")
     phase, position = found
     draft, slot = take_up(setup, state, phase, event.at), phase.slots[position]
-    if event.always:
-        draft.remembered = (*draft.remembered, Rule("allow", slot.call.name))
-    draft.refusals = 0
+    problem, draft.refusals = "", 0
+    if event.arguments_json is not None and event.arguments_json != slot.call.arguments_json:
+        edited = ToolCall(slot.call.id, slot.call.name, event.arguments_json)
+        problem = unusable(edited)
+        if not problem:
+            slot = _edited(draft, slot, edited)
+            phase = with_slot(phase, position, slot)
     slot = evolve(slot, approved=True)
+    if event.always and not problem:
+        _remember(draft, "allow", event.rule, slot.call)
     limit = reached(draft, slot.call, event.at)
-    status = _run_as_approved(draft, phase.slots, position) if limit is None else not_run(draft, limit)
+    if limit is not None:
+        status: CallStatus = not_run(draft, limit)
+    elif problem:
+        status = Settled(ToolResult(f"Error: the user gave unusable arguments, and nothing ran: {problem}", "error"))
+    else:
+        status = _run_as_approved(draft, phase.slots, position)
+    if slot.failed and isinstance(status, Settled):
+        status = Settled(after_failing(slot, status.result))
     advance(draft, with_slot(phase, position, slot.now(status), limit), event.at)
     return draft.seal()
 
@@ -71,7 +90,7 @@ def on_approval_refused(setup: Setup, state: AgentState, event: ApprovalRefused)
     phase, position = found
     draft, slot = take_up(setup, state, phase, event.at), phase.slots[position]
     if event.always:
-        draft.remembered = (*draft.remembered, Rule("deny", slot.call.name, event.reason))
+        _remember(draft, "deny", event.rule, slot.call, event.reason)
     status = refuse(draft, "the user refused this call", event.reason)
     if slot.failed:
         status = Settled(after_failing(slot, status.result))
@@ -79,11 +98,29 @@ def on_approval_refused(setup: Setup, state: AgentState, event: ApprovalRefused)
     return draft.seal()
 
 
+def _edited(draft: Draft, slot: CallSlot, call: ToolCall) -> CallSlot:
+    """The call with the user's arguments, and a word to the model, whose own ones stand in its reply."""
+    note = EDITED_NOTE.format(arguments=shorten(call.arguments_json, draft.setup.result_limit))
+    return evolve(slot, call=call, context="\n".join(part for part in (slot.context, note) if part))
+
+
+def _remember(draft: Draft, action: Action, pattern: str, call: ToolCall, reason: str = "") -> None:
+    """Remember what the user says from now on. Of a pattern that is none for this call nothing is remembered: anything
+    else would be more than was said.
+    """
+    try:
+        rule = remembered_rule(action, pattern, call, draft.setup.tools[call.name], reason)
+    except ConfigError:
+        return
+    draft.remembered = (*draft.remembered, rule)
+
+
 def _run_as_approved(draft: Draft, slots: tuple[CallSlot, ...], position: int) -> CallStatus:
-    """Start an approved call, unless it has been forbidden since it was asked about."""
+    """Start an approved call, unless it is forbidden: since it was asked about, or as the user has edited it."""
     call = slots[position].call
     verdict = draft.setup.config.policy.judge(call, draft.setup.tools[call.name], draft.remembered, draft.mode)
     if verdict.action == "deny":
+        tell(draft, call, verdict)
         return refuse(draft, "this call is not permitted any more", verdict.reason)
     return run(draft, slots, position)
 

@@ -2,10 +2,12 @@
 
 From the top: ``judging`` weighs, ``tables`` finds the rules that match, ``subjects`` says what of a call rules look at,
 ``commands``, ``paths`` and ``texts`` hold patterns against that, ``shell`` reads command lines, ``programs`` is what it
-knows of programs, ``rules`` and ``patterns`` are the words. What reads commands, paths and texts is imported when the
+knows of programs, ``rules`` and ``patterns`` are the words. ``answering`` makes rules of what the user says from now
+on, and ``proposing`` has those to choose from. What reads commands, paths and texts is imported when the
 first rule with an argument asks for it: few programs have one, and it would take as long as half of the core.
 """
 
+from cognition.policy.answering import covers as covers, remembered_rule as remembered_rule
 from cognition.policy.judging import Layer as Layer, Policy as Policy, Verdict as Verdict
 from cognition.policy.protections import SHELL_PROTECTIONS as SHELL_PROTECTIONS, shell_protections as shell_protections
 from cognition.policy.rules import (
@@ -14,3 +16,15 @@ from cognition.policy.rules import (
     Action as Action,
     Rule as Rule,
 )
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from cognition.policy.proposing import proposed_rules as proposed_rules
+
+
+def __getattr__(name: str) -> object:
+    if name == "proposed_rules":
+        from cognition.policy.proposing import proposed_rules
+
+        return proposed_rules
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

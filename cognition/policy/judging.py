@@ -14,7 +14,6 @@ from typing import Literal, Protocol
 from attrs import Attribute, Factory, evolve, field, frozen
 
 from cognition.checking import checked
-from cognition.errors import ConfigError
 from cognition.features import Mode
 from cognition.messages import ToolCall
 from cognition.policy.patterns import read_pattern
@@ -125,29 +124,14 @@ class Policy:
         shells = [tool.name for tool in tools if tool.command]
         if not shells:
             return
-        from cognition.policy.carrying import ASSIGNMENT
-        from cognition.policy.commands import words_of
-        from cognition.policy.shell import read_words
+        from cognition.policy.arguments import check_command
 
         ruling: list[_Ruled] = [self, *self.layers]
         for ruled in ruling:
             patterns = [rule.pattern for rule in ruled.rules] + [read_pattern(text) for text in ruled.allow_only]
             for pattern in patterns:
-                if not pattern.argument or not any(map(pattern.names, shells)):
-                    continue
-                words = read_words(pattern.argument)
-                if not words:
-                    raise ConfigError(
-                        f"rule pattern with the argument {pattern.argument!r}: it is for one command, without ';', "
-                        "'|', '&', brackets or open quotes; write a rule for each command, such as "
-                        f"'{pattern.name}({words_of(pattern)[0].strip(';|&')}:*)'"
-                    )
-                if ASSIGNMENT.match(words[0]):
-                    named = [word for word in words if not ASSIGNMENT.match(word)] or ["env"]
-                    raise ConfigError(
-                        f"rule pattern with the argument {pattern.argument!r}: a variable is no part of the command "
-                        f"that it is set for; write '{pattern.name}({' '.join(named)}:*)'"
-                    )
+                if pattern.argument and any(map(pattern.names, shells)):
+                    check_command(pattern)
 
     def judge(
         self, call: ToolCall, tool: ToolSpec, remembered: tuple[Rule, ...] = (), mode: Mode = "default"

@@ -37,7 +37,7 @@ class Path:
 
     def __attrs_post_init__(self) -> None:
         object.__setattr__(self, "folded", tuple(map(_bare, self.names)))
-        object.__setattr__(self, "outside", _leads_out(self.names[0]))
+        object.__setattr__(self, "outside", leads_out(self.names[0]))
         object.__setattr__(self, "plain", not any("\\" in name for name in self.names))
 
     @property
@@ -131,7 +131,7 @@ def _may_go_up(name: str) -> bool:
     return name not in ("", ".", "..") and not folded(name).strip(" .")
 
 
-def _leads_out(name: str) -> bool:
+def leads_out(name: str) -> bool:
     """Whether a first name, or what stands for one, leaves the working directory."""
     return name in ("", "..") or name[:1] == "~" or DRIVE.fullmatch(name) is not None
 
@@ -139,7 +139,7 @@ def _leads_out(name: str) -> bool:
 def _inside(names: Names) -> Names:
     """A path without what leads out of the working directory."""
     first = 0
-    while first < len(names) and _leads_out(names[first]):
+    while first < len(names) and leads_out(names[first]):
         first += 1
     return names[first:]
 

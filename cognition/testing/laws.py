@@ -51,7 +51,8 @@ STATEMENTS: tuple[tuple[str, str, str], ...] = (
         "L5",
         "permitted",
         "Nothing runs that policy did not allow or the user did not approve; what runs is, to the byte, what was "
-        "proposed and approved; adding a deny rule never permits more.",
+        "proposed and approved; adding a deny rule never permits more. What a rule decides, and every denial, is told "
+        "with its rule; what is remembered from now on is what the user said, and only the user takes it back.",
     ),
     (
         "L6",
@@ -90,7 +91,7 @@ CHECKS: dict[str, tuple[tuple[Probe, ...], tuple[EdgeCheck, ...], tuple[StateChe
     "L2": ((), (edge_laws.totality,), (state_laws.nothing_happened,)),
     "L3": ((), (edge_laws.answered,), (state_laws.any_arrival_order,)),
     "L4": ((), (edge_laws.ordered,), ()),
-    "L5": ((), (permission_laws.permitted,), ()),
+    "L5": ((), (permission_laws.permitted, permission_laws.accounted), ()),
     "L6": ((), (budget_laws.bounded,), ()),
     "L7": ((), (edge_laws.cancels_what_is_open,), (state_laws.cancellable,)),
     "L8": ((), (edge_laws.recorded_input, edge_laws.recorded_decisions), (state_laws.stored_and_read,)),

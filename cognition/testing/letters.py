@@ -14,6 +14,7 @@ from cognition.ids import EffectId
 from cognition.inputs import (
     ApprovalGiven,
     ApprovalRefused,
+    ApprovalsForgotten,
     CancelAsked,
     HookReturned,
     Input,
@@ -62,7 +63,12 @@ LETTERS: Mapping[type[Input], tuple[Input, ...]] = {
     ModelInterrupted: (ModelInterrupted(ANY), ModelInterrupted(ANY, "Do", late=True)),
     ToolReturned: (ToolReturned(ANY, "ok"),),
     ToolFailed: (ToolFailed(ANY, "no"), ToolFailed(ANY, "busy", transient=True)),
-    ApprovalGiven: (ApprovalGiven(ANY), ApprovalGiven(ANY, always=True)),
+    ApprovalGiven: (
+        ApprovalGiven(ANY),
+        ApprovalGiven(ANY, always=True),
+        ApprovalGiven(ANY, arguments_json='{"n": 3}'),
+        ApprovalGiven(ANY, always=True, arguments_json="{"),
+    ),
     ApprovalRefused: (ApprovalRefused(ANY, "no"), ApprovalRefused(ANY, always=True)),
     QuestionAnswered: (QuestionAnswered(ANY, (("yes",),)),),
     PlanReviewed: (PlanReviewed(ANY, True), PlanReviewed(ANY, False, "shorter")),
@@ -79,6 +85,7 @@ LETTERS: Mapping[type[Input], tuple[Input, ...]] = {
     TimerFired: (TimerFired(ANY),),
     CancelAsked: (CancelAsked(),),
     ModeChanged: tuple(ModeChanged(mode) for mode in MODES),
+    ApprovalsForgotten: (ApprovalsForgotten(),),
     SessionReset: (SessionReset(),),
     ShutdownAsked: (ShutdownAsked(),),
 }

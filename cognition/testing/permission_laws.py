@@ -2,19 +2,38 @@
 
 from __future__ import annotations
 
-from cognition.decisions import AskApproval, CallTool, ModeSet, Remember, SpawnWorker
+from cognition.decisions import (
+    AskApproval,
+    CallJudged,
+    CallTool,
+    ModeSet,
+    Remember,
+    RulesForgotten,
+    SpawnWorker,
+)
 from cognition.engine_tools import REMEMBER, SPAWN_WORKER
+from cognition.errors import ConfigError
 from cognition.features import Mode
 from cognition.history import History
-from cognition.inputs import ApprovalGiven, ApprovalRefused, ModeChanged, ModelReplied
-from cognition.messages import AssistantMessage, ToolCall
-from cognition.policy import Rule
+from cognition.inputs import (
+    ApprovalGiven,
+    ApprovalRefused,
+    ApprovalsForgotten,
+    HookReturned,
+    ModeChanged,
+    ModelReplied,
+)
+from cognition.messages import AssistantMessage, ToolCall, ToolMessage
+from cognition.phases import Acting, CallSlot, Settled
+from cognition.policy import Action, Rule, Verdict, remembered_rule
 from cognition.state import AgentState
 from cognition.testing.subject import Found, Problem, Subject, batch_of
-from cognition.testing.world import Edge, changed_by, granted_by, is_rejected
+from cognition.testing.world import Edge, answered_effect, approved_call, changed_by, granted_by, is_rejected
 
 JUDGED: frozenset[type] = frozenset({CallTool, AskApproval, Remember, SpawnWorker})
 """Decisions that need a permission."""
+JUDGED_BY_RULES: frozenset[type] = frozenset({CallTool, AskApproval, CallJudged})
+"""Decisions with which it is said by what rule they came about, and the word itself."""
 
 
 def permitted(subject: Subject, edge: Edge) -> Found:
@@ -23,8 +42,8 @@ def permitted(subject: Subject, edge: Edge) -> Found:
     states: tuple[object, object] = before, following
     if not all(isinstance(state, AgentState) for state in states):
         return None  # a state class of its own: nobody can tell what is remembered, or which call stands in a reply
-    if following.remembered is not before.remembered:
-        problem = _remembered(edge, before.remembered, following.remembered)
+    if following.remembered is not before.remembered or isinstance(edge.input, ApprovalsForgotten):
+        problem = _remembered(subject, edge, before.remembered, following.remembered)
         if problem is not None:
             return Problem(problem)
     native = subject.config is None or subject.config.protocol == "native"  # otherwise calls are read from the text
@@ -61,6 +80,93 @@ def permitted(subject: Subject, edge: Edge) -> Found:
     return None
 
 
+def accounted(subject: Subject, edge: Edge) -> Found:
+    """L5: a call that a rule lets run or has the user asked about, and one that policy denies, comes with its
+    ``CallJudged``, and such a word is what policy says.
+
+    What the user has approved needs none, nor what the user or a hook refuses: that stands in their answers.
+    """
+    before, following = edge.before.state, edge.transition.next_state
+    states: tuple[object, object] = before, following
+    if subject.config is None or not all(isinstance(state, AgentState) for state in states):
+        return None
+    decisions = edge.transition.decisions
+    refused = _newly_refused(edge)
+    if not refused and JUDGED_BY_RULES.isdisjoint(map(type, decisions)):
+        return None
+    granted, changed = granted_by(edge.before, edge.input), changed_by(edge.before, edge.input)
+    mode = before.mode
+    words: list[CallJudged] = []
+    for decision in decisions:
+        match decision:
+            case ModeSet():
+                mode = decision.mode
+            case CallJudged(call_id=call_id):
+                words.append(decision)
+                call = _call_of(following.history, changed, call_id)
+                verdict = None if call is None else _verdict(subject, call, following.remembered, mode)
+                if verdict is None or decision != _word(call_id, verdict):
+                    return Problem(f"{decision} is said, and policy says {verdict}")
+            case CallTool(call=call) | AskApproval(call=call) if call not in granted:
+                verdict = _verdict(subject, call, following.remembered, mode)
+                action = "allow" if isinstance(decision, CallTool) else "ask"
+                if verdict is None or verdict.rule is None or verdict.action != action:
+                    continue
+                if _word(call.id, verdict) not in words:
+                    return Problem(f"{call.id} is met by the rule {verdict.rule.tool!r}, and nothing says so")
+            case _:
+                pass
+    for call_id in refused:
+        call = _call_of(following.history, changed, call_id)
+        verdict = None if call is None else _verdict(subject, call, following.remembered, mode)
+        if verdict is not None and verdict.action == "deny" and _word(call_id, verdict) not in words:
+            return Problem(f"{call_id} is denied ({verdict.reason or 'by default'}), and nothing says so")
+    return None
+
+
+def _word(call_id: str, verdict: Verdict) -> CallJudged:
+    return CallJudged(call_id, verdict.action, "" if verdict.rule is None else verdict.rule.tool, verdict.reason)
+
+
+def _verdict(subject: Subject, call: ToolCall, remembered: tuple[Rule, ...], mode: Mode) -> Verdict | None:
+    tool = subject.tools.get(call.name)
+    if subject.config is None or tool is None:
+        return None
+    return subject.config.policy.judge(call, tool, remembered, mode)
+
+
+def _call_of(history: History, changed: tuple[ToolCall, ...], call_id: str) -> ToolCall | None:
+    """The call of this id, as it would run."""
+    named = ToolCall(call_id, "")
+    return next((call for call in (*changed, *batch_of(history, named)) if call.id == call_id), None)
+
+
+def _newly_refused(edge: Edge) -> list[str]:
+    """The calls that this step refuses, by their ids; not the one that the user or a hook refuses by it."""
+    before, following = edge.before.state, edge.transition.next_state
+    if following.phase is before.phase and following.history is before.history:
+        return []
+    known = {slot.call.id for slot in _slots(before) if isinstance(slot.status, Settled)}
+    event = edge.input
+    if isinstance(event, ApprovalRefused) or (isinstance(event, HookReturned) and event.verdict == "refuse"):
+        call: ToolCall | None = getattr(answered_effect(edge.before, event), "call", None)
+        known |= set() if call is None else {call.id}
+    refused = [
+        slot.call.id
+        for slot in _slots(following)
+        if isinstance(slot.status, Settled) and slot.status.result.status == "refused"
+    ]
+    if following.history is not before.history:
+        for message in following.history[len(before.history) :]:
+            if isinstance(message, ToolMessage) and message.status == "refused":
+                refused.append(message.call_id)
+    return [call_id for call_id in refused if call_id not in known]
+
+
+def _slots(state: AgentState) -> tuple[CallSlot, ...]:
+    return state.phase.slots if isinstance(state.phase, Acting) else ()
+
+
 def _mode(edge: Edge) -> str | None:
     """A mode that permits more is the user's to choose; an engine may plan, and return from planning."""
     old, new = edge.before.state, edge.transition.next_state
@@ -76,21 +182,38 @@ def _mode(edge: Edge) -> str | None:
     return f"the mode became {new.mode!r} (to return to: {new.resume_mode!r}), which the user did not choose"
 
 
-def _remembered(edge: Edge, old: tuple[Rule, ...], new: tuple[Rule, ...]) -> str | None:
-    """Only the user's own "from now on" adds to what is remembered, and only for the tool that was asked about."""
+def _remembered(subject: Subject, edge: Edge, old: tuple[Rule, ...], new: tuple[Rule, ...]) -> str | None:
+    """Only the user's own "from now on" adds to what is remembered: for the tool that was asked about, by the pattern
+    that was said. Only the user takes away, refusals too, and then what was named and nothing else.
+    """
+    event = edge.input
+    if isinstance(event, ApprovalsForgotten) and edge.error is None and not is_rejected(edge.transition):
+        if new != tuple(rule for rule in old if event.rules and rule.tool not in event.rules):
+            return f"the user took back {list(event.rules) or 'all rules'}, and what is remembered became {list(new)}"
+        works = any(isinstance(effect, SpawnWorker) for effect in edge.before.open)
+        if works and RulesForgotten(event.rules) not in edge.transition.decisions:
+            return f"the user took back {list(event.rules) or 'all rules'}, and the workers are not told"
+        return None
     if new == old:
         return None
-    event = edge.input
-    asked = [
-        effect.call.name
-        for effect in edge.before.open
-        if isinstance(effect, AskApproval) and effect.effect_id == getattr(event, "effect_id", None)
-    ]
-    if isinstance(event, ApprovalGiven | ApprovalRefused) and event.always and asked:
-        action = "allow" if isinstance(event, ApprovalGiven) else "deny"
-        if new[:-1] == old and (new[-1].action, new[-1].tool) == (action, asked[0]):
+    asked = answered_effect(edge.before, event)
+    if isinstance(event, ApprovalGiven | ApprovalRefused) and event.always and isinstance(asked, AskApproval):
+        call = approved_call(edge.before, event) if isinstance(event, ApprovalGiven) else asked.call
+        action: Action = "allow" if isinstance(event, ApprovalGiven) else "deny"
+        if call is not None and new[:-1] == old and _said(subject, call, action, event.rule, new[-1]):
             return None
     return f"what is remembered of the user's approvals became {list(new)}, which the user did not say"
+
+
+def _said(subject: Subject, call: ToolCall, action: Action, pattern: str, rule: Rule) -> bool:
+    """Whether a rule is what the user said of a call."""
+    if (rule.action, rule.tool) != (action, pattern or call.name):
+        return False
+    tool = subject.tools.get(call.name)
+    try:
+        return tool is None or remembered_rule(action, pattern, call, tool).tool == rule.tool
+    except ConfigError:
+        return False
 
 
 def _altered(event: ModelReplied, old: History, new: History) -> str | None:
@@ -107,14 +230,14 @@ def _altered(event: ModelReplied, old: History, new: History) -> str | None:
 
 
 def _shown(history: History, decision: CallTool | AskApproval, changed: tuple[ToolCall, ...]) -> str | None:
-    """What runs, or is asked about, is a call of the reply, with a hook's arguments if one gave others."""
+    """What runs, or is asked about, is a call of the reply, with the arguments that a hook or the user gave it."""
     call = decision.call
-    by_hook = [other for other in changed if other.id == call.id]
+    by_others = [other for other in changed if other.id == call.id]
     batch = batch_of(history, call)
-    if call in by_hook or (not by_hook and call in batch):
+    if call in by_others or (not by_others and call in batch):
         return None
     what = "runs" if isinstance(decision, CallTool) else "is shown for approval"
-    return f"{call} {what}, and it should be {[*by_hook, *(other for other in batch if other.id == call.id)][:1]}"
+    return f"{call} {what}, and it should be {[*by_others, *(other for other in batch if other.id == call.id)][:1]}"
 
 
 def _allowed(

@@ -28,8 +28,9 @@ def default_alphabet(config: AgentConfig | None = None) -> tuple[Input, ...]:
 
     A reply with text, with nothing, with each tool called alone, with each two called together, with an unknown and an
     unreadable call; failures that are waited out, trimmed for, given up on or cut short; results good and bad;
-    approvals given and refused, once and for all; timers; cancel, reset and shutdown. In a text protocol, calls stand
-    in the text: one that asks for a confirmation, and one beside an answer, too.
+    approvals given and refused, once and for all, with other arguments, and forgotten; timers; cancel, reset and
+    shutdown. In a text protocol, calls stand in the text: one that asks for a confirmation, and one beside an answer,
+    too.
     """
     tools = config.tools if config is not None else ()
     calls = [ProposedCall(tool.name) for tool in tools]

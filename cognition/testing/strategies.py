@@ -20,6 +20,7 @@ from cognition.ids import EffectId
 from cognition.inputs import (
     ApprovalGiven,
     ApprovalRefused,
+    ApprovalsForgotten,
     CancelAsked,
     EffectAnswer,
     HookReturned,
@@ -238,8 +239,10 @@ def _drawn(names: tuple[str, ...]) -> dict[type[Input], SearchStrategy[Any]]:
         ModelInterrupted: st.builds(ModelInterrupted, nobody, texts, usages, st.booleans()),
         ToolReturned: st.builds(ToolReturned, nobody, texts),
         ToolFailed: st.builds(ToolFailed, nobody, texts, st.booleans()),
-        ApprovalGiven: st.builds(ApprovalGiven, nobody, st.booleans()),
-        ApprovalRefused: st.builds(ApprovalRefused, nobody, st.sampled_from(("", "no")), st.booleans()),
+        ApprovalGiven: st.builds(ApprovalGiven, nobody, st.booleans(), _patterns(names), st.none() | arguments),
+        ApprovalRefused: st.builds(
+            ApprovalRefused, nobody, st.sampled_from(("", "no")), st.booleans(), _patterns(names)
+        ),
         PlanReviewed: st.builds(PlanReviewed, nobody, st.booleans(), texts),
         MemoryRecalled: st.builds(MemoryRecalled, nobody, st.lists(texts, max_size=2).map(tuple)),
         WorkerFinished: st.builds(WorkerFinished, nobody, texts, usages),
@@ -254,6 +257,13 @@ def _drawn(names: tuple[str, ...]) -> dict[type[Input], SearchStrategy[Any]]:
             st.just("") | texts,
         ),
     }
+
+
+def _patterns(names: tuple[str, ...]) -> SearchStrategy[str]:
+    """Rules for "from now on": none, ones for these tools, and ones that are none."""
+    known = st.sampled_from(names or ("nowhere",))
+    about = st.builds("{}{}".format, known, st.sampled_from(("", "(/tmp/**)", "(/tmp/x)", "(x:*)", "(*)")))
+    return st.just("") | about | st.sampled_from(("*", "nowhere", "(", "write(", "w*", "x" * 20_000))
 
 
 def _choices(effect: AskUser) -> SearchStrategy[QuestionAnswered]:
@@ -320,6 +330,7 @@ MESSAGES: SearchStrategy[UserSpoke] = st.builds(UserSpoke, texts, RETURNS) | st.
 )
 OTHERS: SearchStrategy[Input] = st.sampled_from(
     [letter for kind, some in LETTERS.items() if kind not in {*ANSWERING, UserSpoke, CancelAsked} for letter in some]
+    + [ApprovalsForgotten(("write",)), ApprovalsForgotten(("nowhere", "look"))]
 )
 """What the user may do at any time, such as choosing a mode."""
 FOREIGN_IDS = st.sampled_from(

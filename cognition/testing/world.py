@@ -47,7 +47,7 @@ from cognition.inputs import (
     WorkerFinished,
     WorkerStalled,
 )
-from cognition.messages import ToolCall, Usage
+from cognition.messages import ToolCall, Usage, unusable
 from cognition.phases import Closed, Idle
 from cognition.state import AgentState
 from cognition.transition import Transition
@@ -102,7 +102,7 @@ class World:
     """Calls of the newest reply that the user approved and that have not been let run yet, or failed in a way that may
     pass when they were."""
     changed: tuple[ToolCall, ...] = ()
-    """Calls of the newest reply to which a hook gave other arguments, as it left them."""
+    """Calls of the newest reply to which a hook or the user gave other arguments, as they left them."""
     approved: tuple[ToolCall, ...] = ()
     """Calls of the newest reply that the user approved, whatever has become of them."""
     failed: tuple[ToolCall, ...] = ()
@@ -280,9 +280,9 @@ def granted_by(world: World, event: Input) -> tuple[ToolCall, ...]:
     if isinstance(event, ModelReplied):
         return ()
     if isinstance(event, ApprovalGiven):
-        effect = answered_effect(world, event)
-        if isinstance(effect, AskApproval):
-            return (*world.granted, effect.call)
+        call = approved_call(world, event)
+        if call is not None:
+            return (*world.granted, call)
     failed = failed_by(world, event)
     if failed is not None and failed in world.approved:
         return (*world.granted, failed)
@@ -297,6 +297,17 @@ def failed_by(world: World, event: Input) -> ToolCall | None:
     return None
 
 
+def approved_call(world: World, event: ApprovalGiven) -> ToolCall | None:
+    """What the user lets run: the call in question, with the user's arguments if there are any; None if they are none
+    that a call can have.
+    """
+    effect = answered_effect(world, event)
+    if not isinstance(effect, AskApproval) or event.arguments_json in (None, effect.call.arguments_json):
+        return effect.call if isinstance(effect, AskApproval) else None
+    edited = ToolCall(effect.call.id, effect.call.name, event.arguments_json)
+    return None if unusable(edited) else edited
+
+
 def changed_by(world: World, event: Input) -> tuple[ToolCall, ...]:
     """The calls with other arguments than the model's once this input is in."""
     if isinstance(event, ModelReplied):
@@ -304,9 +315,15 @@ def changed_by(world: World, event: Input) -> tuple[ToolCall, ...]:
     if isinstance(event, HookReturned) and event.arguments_json is not None:
         effect = answered_effect(world, event)
         if isinstance(effect, RunHook) and effect.point == "before_tool" and effect.call is not None:
-            others = tuple(call for call in world.changed if call.id != effect.call.id)
-            return (*others, ToolCall(effect.call.id, effect.call.name, event.arguments_json))
+            return _with_changed(world, ToolCall(effect.call.id, effect.call.name, event.arguments_json))
+    if isinstance(event, ApprovalGiven) and event.arguments_json is not None:
+        call = approved_call(world, event)
+        return world.changed if call is None else _with_changed(world, call)
     return world.changed
+
+
+def _with_changed(world: World, call: ToolCall) -> tuple[ToolCall, ...]:
+    return (*(other for other in world.changed if other.id != call.id), call)
 
 
 EFFECTS: frozenset[type] = frozenset(EFFECT_TYPES)
@@ -408,7 +425,7 @@ def belongs(world: World, event: Input) -> bool:
     """Whether an input has its place here.
 
     An answer belongs to an effect in flight that it can answer, a user's message between turns, and a cancellation
-    within one; a change of mode, a reset and a shutdown belong until the session is closed.
+    within one; a change of mode, what is forgotten, a reset and a shutdown belong until the session is closed.
     """
     if world.is_closed:
         return False
@@ -421,5 +438,5 @@ def belongs(world: World, event: Input) -> bool:
             return not world.in_turn
         case CancelAsked():
             return world.in_turn
-        case _:  # ModeChanged, SessionReset, ShutdownAsked
+        case _:  # ModeChanged, ApprovalsForgotten, SessionReset, ShutdownAsked
             return True

@@ -12,7 +12,7 @@ from typing import Annotated, Any, ClassVar, Self, Unpack
 
 from attrs import frozen
 
-from cognition import AgentState, CogstepError, ConfigError, Input
+from cognition import AgentState, ApprovalsForgotten, CogstepError, ConfigError, Input, ModeChanged, Rule
 from cognition.checking import shown
 from cognition.features import Mode
 from cognition.messages import schema_text
@@ -225,7 +225,7 @@ class BaseAgent:
             BusyError: a turn is under way.
             ConfigError: it is no answer to that.
         """
-        return read_answer(self._waiting_under(effect_id), answer)
+        return read_answer(self._waiting_under(effect_id), answer, self._interpreter.program.tools)
 
     def _waiting_under(self, effect_id: str) -> Postponable:
         self._check_open()
@@ -246,7 +246,29 @@ class BaseAgent:
     def set_mode(self, mode: Mode) -> None:
         """Let more or less happen without being asked: from now on, in the turn under way too, from any thread."""
         self._check_open()
-        self._interpreter.change_mode(mode)
+        self._interpreter.hand_in(ModeChanged(mode))
+
+    @property
+    def remembered(self) -> tuple[Rule, ...]:
+        """What the user said "from now on", oldest first. See ``forget``."""
+        remembered: tuple[Rule, ...] = getattr(self.state, "remembered", ())  # an engine may have states of its own
+        return self._interpreter.driver.revealed(remembered)
+
+    def forget(self, *patterns: str) -> None:
+        """Take back what the user said "from now on", refusals too: the rules with these patterns, or all of them.
+
+        As ``set_mode``: for the turn under way too and its workers, from any thread.
+
+        Raises:
+            ConfigError: no rule with such a pattern is remembered, and nothing was forgotten.
+        """
+        self._check_open()
+        known = [rule.tool for rule in self.remembered]
+        unknown = [pattern for pattern in patterns if pattern not in known]
+        if unknown:
+            names = ", ".join(map(repr, dict.fromkeys(known))) or "nothing"
+            raise ConfigError(f"{unknown[0]!r} is no rule that is remembered; there is {names}")
+        self._interpreter.hand_in(ApprovalsForgotten(patterns))
 
     def _interrupted_at(self) -> int:
         """Where in the history the turn began that a crash interrupted.

@@ -389,7 +389,7 @@ class AgentHost:
         self._heard += 1
         if isinstance(notice, say.Faulted):
             self._note_fault(notice.message)
-        elif isinstance(notice, say.Started | say.Ready | say.Accepted | say.Refused):
+        elif isinstance(notice, say.Started | say.Ready | say.Remembered | say.Accepted | say.Refused):
             with self._lock:
                 waiting, expected = self._waiting.get(notice.id, (None, type(notice)))
                 known = waiting is not None or notice.id in self._late
@@ -482,5 +482,10 @@ def _watch(find: Callable[[], AgentHost | None], gone: threading.Event, seconds:
         del host
 
 
-ANSWERED_BY: dict[type, type] = {say.Start: say.Started, say.Init: say.Ready, say.Fork: say.Ready}
+ANSWERED_BY: dict[type, type] = {
+    say.Start: say.Started,
+    say.Init: say.Ready,
+    say.Fork: say.Ready,
+    say.AskRemembered: say.Remembered,
+}
 """What answers a request; all others have ``Accepted``."""

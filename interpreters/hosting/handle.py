@@ -24,6 +24,7 @@ from cognition import (
     ConfigError,
     EffectId,
     ReviewPlan,
+    Rule,
 )
 from cognition.features import Mode
 from cognition.shown import LONGEST_LINE, shown_name
@@ -172,7 +173,7 @@ class AgentHandle:
     def stream_answer(self, effect_id: str, answer: Any) -> TurnStream:
         """``answer``, and read the events of what follows as they come."""
         self._check_usable()
-        event: Any = read_answer(waiting_under(effect_id, self.pending), answer)
+        event: Any = read_answer(waiting_under(effect_id, self.pending), answer, self.program.tools)
         return self._begin(lambda number: say.GiveAnswer(self.key, number, EffectId(effect_id), event))
 
     async def answer_async(self, effect_id: str, answer: Any) -> RunResult:
@@ -202,6 +203,21 @@ class AgentHandle:
     def set_mode(self, mode: Mode) -> None:
         """Let more or less happen without being asked, in the turn under way too."""
         self._host.request(lambda identity: say.SetMode(identity, self.key, mode), self.answer_wait)
+
+    @property
+    def remembered(self) -> tuple[Rule, ...]:
+        """What the user said "from now on", oldest first, as the host says it. See ``forget``."""
+        told: Any = self._host.request(lambda identity: say.AskRemembered(identity, self.key), self.answer_wait)
+        rules: tuple[Rule, ...] = told.rules
+        return rules
+
+    def forget(self, *patterns: str) -> None:
+        """Take back what the user said "from now on": the rules with these patterns, or all; as ``Agent.forget``.
+
+        Raises:
+            HostError: no rule with such a pattern is remembered, and nothing was forgotten.
+        """
+        self._host.request(lambda identity: say.Forget(identity, self.key, patterns), self.answer_wait)
 
     def fork(
         self,

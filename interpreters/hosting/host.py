@@ -167,7 +167,13 @@ class Host:
                     session.take(request)
             case say.SetMode(mode=mode):
                 if (session := self._session(request.id, request.session)) is not None:
-                    session.set_mode(request.id, mode)
+                    session.at_once(request.id, lambda agent: agent.set_mode(mode))
+            case say.Forget(rules=rules):
+                if (session := self._session(request.id, request.session)) is not None:
+                    session.at_once(request.id, lambda agent: agent.forget(*rules))
+            case say.AskRemembered():
+                if (session := self._session(request.id, request.session)) is not None:
+                    session.tell_remembered(request.id)
             case say.Reset():
                 if (session := self._session(request.id, request.session)) is not None:
                     session.cancel(None, "the session was reset")

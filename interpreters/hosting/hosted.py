@@ -211,10 +211,18 @@ class HostedSession:
             return
         self._work.put(partial(self._report, identity, work))
 
-    def set_mode(self, identity: str, mode: Any) -> None:
-        """At once, also within a turn."""
+    def at_once(self, identity: str, work: Callable[[Agent], object]) -> None:
+        """Do something right now, also within a turn, such as to set a mode."""
         with self._gate:
-            self._report(identity, lambda agent: agent.set_mode(mode))
+            self._report(identity, work)
+
+    def tell_remembered(self, identity: str) -> None:
+        """Say what the user said "from now on"."""
+        agent = self._agent
+        if agent is None:
+            self._send(say.Refused(identity, "AgentClosedError", CLOSED))
+        else:
+            self._send(say.Remembered(identity, agent.remembered))
 
     def dispose(self, identity: str | None, reason: str) -> None:
         """End the turn under way and the session; what is pending stays so."""

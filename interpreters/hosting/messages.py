@@ -17,7 +17,8 @@ Rules that both sides keep:
 - A turn that waits for answers is ended as ``suspended``; the ``answer`` that goes on with it has a number of its own.
 - Each turn is ended by exactly one ``turn_ended`` or ``turn_broken``, whatever happens, and nothing that carries its
   number comes after that. What comes late for a turn, from either side, is dropped.
-- What has an ``id`` is answered by exactly one ``done``, ``ready``, ``started`` or ``refused`` with that id.
+- What has an ``id`` is answered by exactly one ``done``, ``ready``, ``started``, ``remembered`` or ``refused`` with
+  that id.
 - What a handle says and can't be read changes nothing; it is answered by ``faulted``, or as above where its id or its
   turn can be read. A host that says what can't be read, or what can't be, is not spoken to any more.
 - A message names nothing of the host's but what the host has named beforehand (``host.Host``).
@@ -46,6 +47,7 @@ from cognition import (
     PlanReviewed,
     QuestionAnswered,
     ReviewPlan,
+    Rule,
     RunHook,
     ToolFailed,
     ToolReturned,
@@ -59,7 +61,7 @@ from interpreters.observing.events import TAGS, Event
 from interpreters.program.later import Postponable
 from runtime.children.lines import NARROW, WIDE, ProtocolError as ProtocolError, check_usage, line_of as line_of, read
 
-VERSION = 4
+VERSION = 5
 """Of these messages. A host refuses to be started with another one."""
 
 Forwarded = CallTool | AskApproval | AskUser | ReviewPlan | RunHook
@@ -229,6 +231,25 @@ class SetMode:
 
 
 @frozen
+class Forget:
+    """Take back what the user said "from now on": the rules with these patterns, or all of them."""
+
+    tag: ClassVar = "forget"
+    id: str
+    session: str
+    rules: tuple[str, ...] = ()
+
+
+@frozen
+class AskRemembered:
+    """Say what the user said "from now on"."""
+
+    tag: ClassVar = "ask_remembered"
+    id: str
+    session: str
+
+
+@frozen
 class Reset:
     """Cancel the turn under way, give up what is pending, and forget the conversation."""
 
@@ -274,6 +295,8 @@ Request = (
     | Read
     | Cancel
     | SetMode
+    | Forget
+    | AskRemembered
     | Reset
     | Dispose
     | Ping
@@ -306,6 +329,15 @@ class Ready:
     """Whether a turn of it is open: a crash interrupted it, which ``go_on`` ends, or it waits for answers."""
     pending: tuple[Postponable, ...] = ()
     """What a resumed session waits for, oldest first."""
+
+
+@frozen
+class Remembered:
+    """What the user said "from now on", oldest first. Answers ``ask_remembered``."""
+
+    tag: ClassVar = "remembered"
+    id: str
+    rules: tuple[Rule, ...] = ()
 
 
 @frozen
@@ -397,7 +429,9 @@ class Faulted:
     message: str
 
 
-Notice = Started | Ready | Accepted | Refused | Happened | Perform | Dropped | TurnEnded | TurnBroken | Faulted
+Notice = (
+    Started | Ready | Remembered | Accepted | Refused | Happened | Perform | Dropped | TurnEnded | TurnBroken | Faulted
+)
 
 
 # --------------------------------------------------------------------------------------------------- as lines of JSON

@@ -1,4 +1,5 @@
-"""What is handed to a session under asyncio while no run of it is under way: a mode, a turn that is given up.
+"""What is handed to a session under asyncio while no run of it is under way: a mode, what is
+forgotten, a turn that is given up.
 
 It may come from any thread, and may have to wait for the disk or for the session's loop. What comes next waits for it.
 """
@@ -10,15 +11,12 @@ import contextlib
 import threading
 from collections import deque
 from collections.abc import Callable
-from typing import Protocol
+from typing import Protocol, get_args
 
-from cognition import CancelAsked, ModeChanged
 from interpreters.driver import Driver
+from interpreters.loop.letters import HandedIn
 from interpreters.loop.mailbox import Mailbox
 from interpreters.threads.offloading import seen, to_its_end
-
-HandedIn = ModeChanged | CancelAsked
-"""Inputs that answer no effect, so that they need no run."""
 
 
 class AtWork(Protocol):
@@ -131,7 +129,7 @@ class BetweenRuns:
         while no run is under way.
         """
         if self._mailbox:
-            self._left.extendleft(reversed(self._mailbox.unread((ModeChanged, CancelAsked))))
+            self._left.extendleft(reversed(self._mailbox.unread(get_args(HandedIn))))
 
     async def _take(self) -> None:
         for _ in range(len(self._left)):  # those that come meanwhile hold nothing up

@@ -9,11 +9,19 @@ from typing import Any, Protocol
 
 from attrs import define
 
-from cognition import EffectId, Input, ModeSet, SpawnWorker, Usage
-from cognition.features import Mode
+from cognition import (
+    ApprovalsForgotten,
+    EffectId,
+    Input,
+    ModeChanged,
+    ModeSet,
+    RulesForgotten,
+    SpawnWorker,
+    Usage,
+)
 from interpreters.driver import Driver
 from interpreters.loop.clock import Clock
-from interpreters.loop.letters import Errand, Turn
+from interpreters.loop.letters import Errand, HandedIn, Turn
 from interpreters.loop.spawning import worker_stalled
 
 
@@ -23,7 +31,7 @@ class Child(Protocol):
     driver: Driver
 
     def cancel_turn(self, turn: Turn, reason: str) -> None: ...
-    def change_mode(self, mode: Mode) -> None: ...
+    def hand_in(self, event: HandedIn) -> None: ...
 
 
 @define(eq=False)
@@ -36,7 +44,7 @@ class Member:
 
 
 class Crew:
-    """Watches the workers, and tells them of cancellations and modes.
+    """Watches the workers, and tells them of cancellations, modes and what is forgotten.
 
     Args:
         deadlines: the session's deadlines; a worker that gives no sign of life runs into its own.
@@ -80,10 +88,11 @@ class Crew:
         for member in list(self._members.values()):
             member.child.cancel_turn(member.turn, reason)
 
-    def tell_mode(self, decision: ModeSet) -> None:
-        """Give all workers the mode of their parent, since they may never do more than it."""
+    def tell(self, decision: ModeSet | RulesForgotten) -> None:
+        """Give all workers the mode of their parent, or have them forget what it forgets: they may never do more."""
+        told = ModeChanged(decision.mode) if isinstance(decision, ModeSet) else ApprovalsForgotten(decision.rules)
         for member in self._members.values():
-            member.child.change_mode(decision.mode)
+            member.child.hand_in(told)
 
     def usage(self) -> list[Usage]:
         """The usage of each worker so far."""

@@ -32,6 +32,7 @@ from cognition import (
     Input,
     ModeSet,
     ReviewPlan,
+    RulesForgotten,
     SpawnWorker,
     StartTimer,
     TimerFired,
@@ -41,7 +42,6 @@ from cognition import (
     UserSpoke,
 )
 from cognition.decisions import Effect
-from cognition.features import Mode
 from interpreters.driver import NO_EFFECTS, Driver, Handlers, Writer
 from interpreters.loop.clock import SYSTEM_CLOCK, Clock
 from interpreters.loop.crew import Crew, run_errand
@@ -50,6 +50,7 @@ from interpreters.loop.letters import (
     CancelRequest,
     Errand,
     Fault,
+    HandedIn,
     LeaveRequest,
     Letter,
     Postponed,
@@ -71,11 +72,9 @@ from interpreters.tools.tool import Tool, too_late
 ASKS_THE_USER = frozenset((AskApproval, AskUser, ReviewPlan))
 """Effects that a person answers. Before they begin, observers have seen what led to the question."""
 
-RESTING = (Idle, Closed)
-"""Phases in which no turn is open."""
+RESTING = (Idle, Closed)  # phases in which no turn is open
 
 NOT_FOR_WORKERS = "this tool is run outside, and its result may come late; a worker can't wait for it"
-
 BUSY = "a turn is under way; wait for its end or call cancel()"
 
 
@@ -150,8 +149,8 @@ class Interpreter(ABC):
         """Put a letter into the mailbox, from any thread or a signal handler."""
 
     @abstractmethod
-    def change_mode(self, mode: Mode) -> None:
-        """Let more or less happen without being asked, from now on. From any thread."""
+    def hand_in(self, event: HandedIn) -> None:
+        """Have the session take what the user decides of it, such as a mode. From any thread."""
 
     @abstractmethod
     def _give_up(self, reason: str) -> bool:
@@ -329,8 +328,8 @@ class Interpreter(ABC):
     def _note_end(self, decision: TurnFinished) -> None:
         self.finished = decision
 
-    def _tell_mode(self, decision: ModeSet) -> None:
-        self._crew.tell_mode(decision)
+    def _tell_workers(self, decision: ModeSet | RulesForgotten) -> None:
+        self._crew.tell(decision)
 
     def _at_work_for(self) -> Turn:
         """The run under way; without one, a ``Turn`` that is over."""
@@ -494,7 +493,8 @@ class Interpreter(ABC):
         SpawnWorker: _spawn,
         StartTimer: _start_timer,
         CancelEffect: _cancel_effect,
-        ModeSet: _tell_mode,
+        ModeSet: _tell_workers,
+        RulesForgotten: _tell_workers,
         TurnFinished: _note_end,
     }
     """How decisions are begun. A subclass adds those in which interpreters differ."""

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from attrs import frozen
 
-from cognition import EffectId, Input, ModelReplied
+from cognition import ApprovalsForgotten, CancelAsked, EffectId, Input, ModeChanged, ModelReplied
 from interpreters.observing.events import Event, ToolProgress
 
 Result = TypeVar("Result")
@@ -161,5 +161,8 @@ class Fault:
     turn: Turn
     error: BaseException
 
+
+HandedIn = ModeChanged | ApprovalsForgotten | CancelAsked
+"""Inputs that answer no effect, so that they need no run."""
 
 Letter = Input | CancelRequest | LeaveRequest | Postponed | Progress | WorkerEvent | Errand | Fault

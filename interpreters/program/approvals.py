@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import Future
-from typing import Any
+from typing import Any, get_args
 
 from attrs import field, frozen
 
-from cognition import ApprovalGiven, ApprovalRefused, AskApproval, ConfigError, EffectId, ToolCall
+from cognition import ApprovalGiven, ApprovalRefused, AskApproval, ConfigError, EffectId, ToolCall, ToolSpec
 from cognition.checking import checked
-from interpreters.program.asking import Request
+from cognition.engine_tools import engine_tools
+from cognition.features import Feature
+from cognition.messages import json_object_text
+from cognition.policy import proposed_rules, remembered_rule
+from cognition.policy.patterns import read_pattern
+from interpreters.program.asking import Request, check_arguments
 from interpreters.program.later import Later
 from interpreters.tools.context import ToolContext
 from interpreters.tools.previews import Preview
@@ -30,7 +35,20 @@ class Approval:
     reason: str = ""
     """Told to the model when the call is refused."""
     always: bool = field(default=False, kw_only=True)
-    """The answer holds for every later call of this tool too."""
+    """The answer holds for every later call of this tool too, or for those that ``rule`` names."""
+    rule: str = field(default="", kw_only=True)
+    """With ``always``: the pattern of the calls that it holds for, such as ``"Bash(git commit:*)"``, instead of all of
+    this tool. It has to be for this tool, and of an allowance to cover this call."""
+    arguments: Mapping[str, Any] | None = field(default=None, kw_only=True, validator=check_arguments)
+    """Arguments to run the tool with instead of those in question. They are judged again: what is denied stays so."""
+
+    def __attrs_post_init__(self) -> None:
+        if self.rule and not self.always:
+            raise ConfigError(f"Approval: rule={self.rule!r} is what holds from now on; give always=True with it")
+        if self.arguments is not None and not self.allowed:
+            raise ConfigError("Approval: arguments are what the call runs with; leave them out of a refusal")
+        if self.rule:
+            read_pattern(self.rule)
 
 
 @frozen
@@ -40,7 +58,9 @@ class ApprovalRequest(Request):
     call: ToolCall
     reason: str
     """Why the user is asked."""
-    _tool: Tool[..., Any] | None = field(default=None, alias="tool", repr=False, eq=False, kw_only=True)
+    tool: ToolSpec | None = field(default=None, kw_only=True, eq=False, repr=False)
+    """What is known of the tool."""
+    _made: Tool[..., Any] | None = field(default=None, alias="made", repr=False, eq=False, kw_only=True)
     _deps: Any = field(default=None, alias="deps", repr=False, eq=False, kw_only=True)
 
     def preview(self, arguments: Mapping[str, Any] | None = None) -> Preview | None:
@@ -51,7 +71,7 @@ class ApprovalRequest(Request):
         Args:
             arguments: another call of the same tool, with these.
         """
-        if self._tool is None:
+        if self._made is None:
             return None
         context: ToolContext[Any] = ToolContext(
             self._deps, session=self.session, call_id=self.call.id, tool=self.call.name
@@ -60,7 +80,12 @@ class ApprovalRequest(Request):
             given = self.call.arguments if arguments is None else arguments
         except (ValueError, RecursionError):  # such a call is refused before anybody is asked; but never raise here
             return None
-        return self._tool.preview(given, context)
+        return self._made.preview(given, context)
+
+    @property
+    def rules(self) -> tuple[str, ...]:
+        """Patterns to offer for "from now on", the narrowest first: each is good as ``Approval.rule``."""
+        return (self.call.name,) if self.tool is None else proposed_rules(self.call, self.tool)
 
 
 Answer = bool | Approval | Later
@@ -75,16 +100,30 @@ RETURNED = "approve has to return True, False, an Approval, a Future or LATER"
 HANDED_IN = "answer takes True, False or an Approval for this approval"
 
 
-def as_input(effect: AskApproval, answer: object, expected: str = RETURNED) -> ApprovalGiven | ApprovalRefused:
+def spec_of(tools: Mapping[str, Tool[..., Any]], name: str) -> ToolSpec | None:
+    """What is known of a tool, be it the program's or one that the engine carries out itself."""
+    if name in tools:
+        return tools[name].spec
+    return next((tool for tool in engine_tools(get_args(Feature)) if tool.name == name), None)
+
+
+def as_input(
+    effect: AskApproval, answer: object, expected: str = RETURNED, tool: ToolSpec | None = None
+) -> ApprovalGiven | ApprovalRefused:
     """The input that tells the engine of an answer; ``expected`` is what an error says of it.
 
     Raises:
-        ConfigError: it is no answer. (None must not count as a refusal, nor a text such as "no" as an approval.)
+        ConfigError: it is no answer, or has a rule that is none for this call. (None must not count as a refusal, nor a
+            text such as "no" as an approval.)
     """
     if not isinstance(answer, bool | Approval):
         raise ConfigError(f"{expected}, not {answer!r}")
     effect_id: EffectId = effect.effect_id
     approval = answer if isinstance(answer, Approval) else Approval(answer)
+    edited = None if approval.arguments is None else json_object_text(approval.arguments)
+    if approval.rule:
+        call = effect.call if edited is None else ToolCall(effect.call.id, effect.call.name, edited)
+        remembered_rule("allow" if approval.allowed else "deny", approval.rule, call, tool or ToolSpec(call.name))
     if approval.allowed:
-        return ApprovalGiven(effect_id, approval.always)
-    return ApprovalRefused(effect_id, approval.reason, approval.always)
+        return ApprovalGiven(effect_id, approval.always, approval.rule, edited)
+    return ApprovalRefused(effect_id, approval.reason, approval.always, approval.rule)

@@ -63,6 +63,16 @@ class PlanAnswer:
     """Told to the model."""
 
 
+def check_arguments(instance: object, _attribute: Attribute[Any], value: Mapping[str, Any] | None) -> None:
+    """Of arguments that a program gives in place of the model's: they have to be JSON."""
+    if value is None:
+        return
+    try:
+        json_object_text(value)
+    except (ConfigError, TypeError, ValueError, RecursionError) as error:
+        raise ConfigError(f"{type(instance).__name__}: arguments have no form in JSON: {error}") from error
+
+
 @frozen
 class HookRequest(Request):
     """The session has come to a point where the program wants to be asked."""
@@ -84,19 +94,10 @@ class HookAnswer:
     the turn's end."""
     reason: str = ""
     """Told to the model, or to the user whose message is refused."""
-    arguments: Mapping[str, Any] | None = field(default=None, kw_only=True)
+    arguments: Mapping[str, Any] | None = field(default=None, kw_only=True, validator=check_arguments)
     """At ``before_tool``: arguments to run the tool with instead of the model's. They are judged again."""
     context: str = field(default="", kw_only=True)
     """A note to the model."""
-
-    @arguments.validator
-    def _check_arguments(self, _attribute: Attribute[Any], value: Mapping[str, Any] | None) -> None:
-        if value is None:
-            return
-        try:
-            json_object_text(value)
-        except (ConfigError, TypeError, ValueError, RecursionError) as error:
-            raise ConfigError(f"HookAnswer: arguments have no form in JSON: {error}") from error
 
 
 Chosen = Sequence[str | Sequence[str]] | None

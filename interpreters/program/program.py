@@ -36,7 +36,7 @@ from cognition import (
 from cognition.checking import shown
 from cognition.decisions import EFFECT_TYPES, Effect
 from cognition.messages import json_object_text
-from interpreters.program.approvals import HANDED_IN, NOBODY, Approval, ApprovalRequest, Approve, as_input
+from interpreters.program.approvals import HANDED_IN, NOBODY, Approval, ApprovalRequest, Approve, as_input, spec_of
 from interpreters.program.asking import (
     AskQuestions,
     HookAnswer,
@@ -170,13 +170,14 @@ PATIENCE = 300.0
 
 
 def answer_at_once(approve: Approve, effect: AskApproval, tool: Tool[..., Any], deps: Any, session: str) -> bool:
-    """Whether a call may run, asked where no session is under way; a ``Future`` is waited for.
+    """Whether a call may run as it is, asked where no session is under way; a ``Future`` is waited for.
 
     Raises:
         ConfigError: the answer is none; and whatever ``approve`` raises.
     """
-    question = ApprovalRequest(effect.call, effect.reason, tool=tool, deps=deps, session=session)
-    asked = Consultation(partial(approve, question), partial(as_input, effect), f"ask about {effect.call.name}")
+    question = ApprovalRequest(effect.call, effect.reason, tool=tool.spec, made=tool, deps=deps, session=session)
+    read = partial(as_input, effect, tool=tool.spec)
+    asked = Consultation(partial(approve, question), read, f"ask about {effect.call.name}")
     answer = asked.ask()
     if isinstance(answer, Future):
         try:
@@ -187,7 +188,10 @@ def answer_at_once(approve: Approve, effect: AskApproval, tool: Tool[..., Any], 
             raise ConfigError(f"approve gave a Future that had no answer within {PATIENCE:g} s") from error
     if isinstance(answer, Later):
         raise ConfigError("approve gave LATER, and nothing waits for it here: give True, False or an Approval")
-    return isinstance(asked.read_at_once(answer), ApprovalGiven)
+    given = asked.read_at_once(answer)
+    if isinstance(given, ApprovalGiven) and given.arguments_json not in (None, effect.call.arguments_json):
+        raise ConfigError("approve gave other arguments, and here a call runs as it is recorded: give True or False")
+    return isinstance(given, ApprovalGiven)
 
 
 Consulted = AskApproval | AskUser | ReviewPlan | Recall | RunHook
@@ -204,14 +208,17 @@ def consultation(program: Program, effect: Consulted, is_cancelled: Callable[[],
     match effect:
         case AskApproval(call=call, reason=reason):
             approve: Any = program.approve or (lambda _request: Approval(False, NOBODY))
-            request = ApprovalRequest(call, reason, tool=program.tools.get(call.name), deps=program.deps, **about)
-            return Consultation(partial(approve, request), partial(as_input, effect), f"ask about {call.name}")
+            tool = spec_of(program.tools, call.name)
+            made = program.tools.get(call.name)
+            request = ApprovalRequest(call, reason, tool=tool, made=made, deps=program.deps, **about)
+            read = partial(as_input, effect, tool=tool)
+            return Consultation(partial(approve, request), read, f"ask about {call.name}")
         case AskUser(questions=questions) if program.ask is not None:
             ask = partial(program.ask, QuestionRequest(questions, **about))
-            return Consultation(ask, partial(read_answer, effect), "ask the user")
+            return Consultation(ask, partial(_answered, effect), "ask the user")
         case ReviewPlan(plan=plan) if program.review is not None:
             ask = partial(program.review, PlanRequest(plan, **about))
-            return Consultation(ask, partial(read_answer, effect), "show a plan")
+            return Consultation(ask, partial(_reviewed, effect), "show a plan")
         case Recall(query=query) if program.memory is not None:
             ask = partial(program.memory.recall, query)
             return Consultation(ask, partial(_recalled, effect), "search the notes")
@@ -222,20 +229,21 @@ def consultation(program: Program, effect: Consulted, is_cancelled: Callable[[],
             raise ConfigError(f"this program has nobody to ask for {type(effect).__name__}")
 
 
-def read_answer(effect: Postponable, answer: Any) -> Input:
+def read_answer(effect: Postponable, answer: Any, tools: Mapping[str, Tool[..., Any]]) -> Input:
     """The input that an answer means which is given by a person or by the program.
 
     Args:
         effect: what is answered.
         answer: to an approval True, False or an ``Approval``; to questions what ``ask`` returns; to a plan True, False
             or a ``PlanAnswer``; to a call of a tool its result, or the exception that it failed with.
+        tools: of the session.
 
     Raises:
         ConfigError: it is no answer to this effect.
     """
     match effect:
         case AskApproval():
-            return as_input(effect, answer, HANDED_IN)
+            return as_input(effect, answer, HANDED_IN, spec_of(tools, effect.call.name))
         case AskUser():
             return _answered(effect, answer)
         case ReviewPlan():

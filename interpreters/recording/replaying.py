@@ -13,6 +13,7 @@ from attrs import evolve, frozen
 from cognition import (
     AgentConfig,
     AgentState,
+    CallJudged,
     CallModel,
     CognitiveEngine,
     CogstepError,
@@ -203,6 +204,10 @@ def compare(record: Record, decided: list[Any]) -> ReplayDivergence | None:
     """Where a record's decisions first differ from those made now."""
     if record.decisions == decided:  # the usual case, at the speed of C
         return None
+    if not any(_is_judgement(one) for one in record.decisions):  # as in recordings of versions that wrote none
+        decided = [one for one in decided if not _is_judgement(one)]
+        if record.decisions == decided:
+            return None
     first = next(differences(record.decisions, decided, "decisions"))
     return ReplayDivergence(
         record.seq,
@@ -213,6 +218,10 @@ def compare(record: Record, decided: list[Any]) -> ReplayDivergence | None:
         (),
         first,
     )
+
+
+def _is_judgement(decision: Any) -> bool:
+    return isinstance(decision, dict) and decision.get("type") == CallJudged.tag
 
 
 class _Guide:

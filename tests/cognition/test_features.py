@@ -9,6 +9,7 @@ from cognition import (
     ApprovalGiven,
     AskApproval,
     AskUser,
+    CallJudged,
     CallModel,
     CallTool,
     CancelAsked,
@@ -170,8 +171,11 @@ def test_while_planning_only_read_only_tools_run_from_that_very_step_on() -> Non
 
     decisions = calling(session, ProposedCall("enter_plan_mode"), ProposedCall("write"), ProposedCall("multiply"))
 
-    assert decisions[0] == ModeSet("plan")
-    assert [CallTool(effect("1.1.1"), ToolCall("call-1-1-3", "multiply"))] == list(decisions[1:])
+    assert decisions == (
+        ModeSet("plan"),
+        CallJudged("call-1-1-2", "deny", "", "only read-only tools run while planning"),
+        CallTool(effect("1.1.1"), ToolCall("call-1-1-3", "multiply")),
+    )
     session(ToolReturned(effect("1.1.1"), "6"))
     assert [status for _, status in session.results] == ["ok", "refused", "ok"]
     assert "only read-only tools run while planning" in session.results[1][0]
@@ -247,9 +251,10 @@ def test_modes_change_what_is_asked_about() -> None:
         session = Session(engine_with(MULTIPLY, WRITE, DELETE, ToolSpec("forbidden"), policy=policy))
         session(ModeChanged(mode))
 
-        (decision,) = calling(session, ProposedCall(name))
+        *judged, decision = calling(session, ProposedCall(name))
 
         assert expected is type(decision)
+        assert judged == [CallJudged("call-1-1-1", "deny", "forbidden")] * (name == "forbidden")
 
 
 @pytest.mark.behaviour("B25")
@@ -259,8 +264,9 @@ def test_a_mode_that_was_lowered_holds_for_calls_that_already_wait() -> None:
     calling(session, ProposedCall("delete"))
 
     assert session(ModeChanged("plan")) == (ModeSet("plan"),)
-    (again,) = session(ApprovalGiven(effect("1.1.1")))
+    judged, again = session(ApprovalGiven(effect("1.1.1")))
 
+    assert judged == CallJudged("call-1-1-1", "deny", "", "only read-only tools run while planning")
     assert isinstance(again, CallModel)
     assert "not permitted any more: only read-only tools run while planning" in session.results[0][0]
     assert session(ModeChanged("plan")) == ()

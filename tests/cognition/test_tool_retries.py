@@ -12,6 +12,7 @@ from cognition import (
     ApprovalGiven,
     ApprovalRefused,
     AskApproval,
+    CallJudged,
     CallModel,
     CallTool,
     CancelAsked,
@@ -182,8 +183,9 @@ def test_policy_judges_before_each_attempt(meanwhile: Input, expected: str | Non
     session(failed("1.1.1"))
     session(meanwhile)
 
-    (decision,) = session(fired("1.1.2"))
+    *judged, decision = session(fired("1.1.2"))
 
+    assert judged == ([] if expected is None else [CallJudged("call-1-1-1", "deny", "", expected)])
     if expected is None:
         assert isinstance(decision, AskApproval)
         session(ApprovalRefused(decision.effect_id, "stop it"))

@@ -12,6 +12,7 @@ from cognition import (
     ApprovalRefused,
     AskApproval,
     AssistantMessage,
+    CallJudged,
     CallModel,
     CallTool,
     CancelAsked,
@@ -125,9 +126,9 @@ def test_a_refused_call_tells_the_model_why() -> None:
 
 def test_from_now_on_answers_are_remembered() -> None:
     """An approval or refusal "always" decides later calls of the same tool without asking."""
-    for answer, expected in (
-        (ApprovalGiven(effect("1.1.1"), always=True), CallTool),
-        (ApprovalRefused(effect("1.1.1"), always=True), CallModel),
+    for answer, action, expected in (
+        (ApprovalGiven(effect("1.1.1"), always=True), "allow", CallTool),
+        (ApprovalRefused(effect("1.1.1"), always=True), "deny", CallModel),
     ):
         session = Session(engine_with(DELETE, limits=Limits(refusals=9)))
         session(UserSpoke("Delete x and y"))
@@ -136,7 +137,9 @@ def test_from_now_on_answers_are_remembered() -> None:
         if isinstance(answer, ApprovalGiven):
             first = session(ToolReturned(effect("1.1.2"), "done"))
 
-        assert [expected] == [type(decision) for decision in first]
+        judged, decision = first
+        assert judged == CallJudged("call-1-1-2", action, "delete")  # type: ignore[arg-type]  # one of the literals
+        assert type(decision) is expected
 
 
 @pytest.mark.behaviour("B4")
@@ -198,8 +201,9 @@ def test_a_denied_call_is_data_for_the_model() -> None:
     """A denial is a result, never an exception out of the loop."""
     session = Session(engine_with(WRITE, policy=Policy((Rule("deny", "wri*", "read only today"),))))
     session(UserSpoke("Write"))
-    (ask,) = session(replied("1.1.0", "", ProposedCall("write")))
+    judged, ask = session(replied("1.1.0", "", ProposedCall("write")))
 
+    assert judged == CallJudged("call-1-1-1", "deny", "wri*", "read only today")
     assert isinstance(ask, CallModel)
     assert session.results == [("Error: this call is not permitted: read only today", "refused")]
 

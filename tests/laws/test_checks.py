@@ -8,8 +8,10 @@ from attrs import evolve
 from cognition import (
     ApprovalGiven,
     ApprovalRefused,
+    ApprovalsForgotten,
     AskApproval,
     AssistantMessage,
+    CallJudged,
     CallTool,
     CancelAsked,
     CancelEffect,
@@ -25,6 +27,7 @@ from cognition import (
     Rejected,
     RetryPlanned,
     Rule,
+    RulesForgotten,
     SpawnWorker,
     StartTimer,
     TimerFired,
@@ -67,6 +70,10 @@ from tests.laws.tampering import (
 def busy(effect_id: str) -> ToolFailed:
     return ToolFailed(effect(effect_id), "busy", transient=True)
 
+
+NEVER_WRITE = (HELLO, calling("1.1.0", "write"), ApprovalRefused(effect("1.1.1"), always=True))
+RULES = (Rule("allow", "l*"), Rule("ask", "so*"), Rule("deny", "write", "no"))
+RULED = LLMEngine(evolve(CONFIG, policy=Policy(RULES)))
 
 CASES: list[tuple[str, LLMEngine, tuple[Input, ...], Change, str]] = [
     # L2
@@ -170,6 +177,107 @@ CASES: list[tuple[str, LLMEngine, tuple[Input, ...], Change, str]] = [
         (HELLO, calling("1.1.0", "write"), ApprovalGiven(effect("1.1.1"), always=True)),
         state(remembered=(Rule("allow", "*"),)),
         "which the user did not say",
+    ),
+    (
+        "L5",
+        ENGINE,
+        (HELLO, calling("1.1.0", "write"), ApprovalGiven(effect("1.1.1"), always=True, rule="*")),
+        state(remembered=(Rule("allow", "*"),)),
+        "which the user did not say",
+    ),
+    (
+        "L5",
+        ENGINE,
+        (HELLO, calling("1.1.0", "write"), ApprovalGiven(effect("1.1.1"), always=True, rule="write(x)")),
+        state(remembered=(Rule("allow", "write(x)"),)),
+        "which the user did not say",
+    ),
+    (
+        "L5",
+        ENGINE,
+        (HELLO, calling("1.1.0", "write"), ApprovalGiven(effect("1.1.1"), rule="write")),
+        state(remembered=(Rule("allow", "write"),)),
+        "which the user did not say",
+    ),
+    (
+        "L5",
+        ENGINE,
+        (HELLO, calling("1.1.0", "write"), ApprovalGiven(effect("1.1.1"), always=True, arguments_json="{")),
+        state(remembered=(Rule("allow", "write"),)),
+        "which the user did not say",
+    ),
+    (
+        "L5",
+        ENGINE,
+        (HELLO, calling("1.1.0", "write"), ApprovalRefused(effect("1.1.1"), always=True, rule="write(x)")),
+        state(remembered=(Rule("deny", "write"),)),
+        "which the user did not say",
+    ),
+    (
+        "L5",
+        ENGINE,
+        (*NEVER_WRITE, ApprovalsForgotten(("look",))),
+        state(remembered=()),
+        "the user took back ['look'], and what is remembered became []",
+    ),
+    (
+        "L5",
+        ENGINE,
+        (*NEVER_WRITE, ApprovalsForgotten()),
+        state(remembered=(Rule("deny", "write"),)),
+        "the user took back all rules, and what is remembered became [",
+    ),
+    (
+        "L5",
+        WORKERS,
+        (HELLO, SPAWN, HookReturned(effect("1.1.1")), ApprovalsForgotten(("look",))),
+        without(RulesForgotten),
+        "the user took back ['look'], and the workers are not told",
+    ),
+    (
+        "L5",
+        ENGINE,
+        (HELLO, calling("1.1.0", "write"), ApprovalGiven(effect("1.1.1"), arguments_json='{"n": 3}')),
+        only(CallTool(effect("1.1.2"), call(1, "write"))),
+        "and it should be",
+    ),
+    (
+        "L5",
+        ENGINE,
+        (HELLO, calling("1.1.0", "write"), ApprovalGiven(effect("1.1.1"), arguments_json="{")),
+        add(CallTool(effect("1.1.2"), call(1, "write"))),
+        "nobody approved it",
+    ),
+    ("L5", RULED, (HELLO, calling("1.1.0", "look")), without(CallJudged), "met by the rule 'l*', and nothing says so"),
+    ("L5", RULED, (HELLO, calling("1.1.0", "sort")), without(CallJudged), "met by the rule 'so*', and nothing says"),
+    ("L5", RULED, (HELLO, calling("1.1.0", "write")), without(CallJudged), "is denied (no), and nothing says so"),
+    (
+        "L5",
+        RULED,
+        (HELLO, calling("1.1.0", "sort", "write"), ApprovalGiven(effect("1.1.1")), ToolReturned(effect("1.1.2"), "")),
+        without(CallJudged),
+        "call-1-1-2 is denied (no), and nothing says so",
+    ),
+    (
+        "L5",
+        RULED,
+        (HELLO, calling("1.1.0", "write", "look")),
+        lambda t: evolve(t, decisions=tuple(d for d in t.decisions if getattr(d, "action", "") != "deny")),
+        "call-1-1-1 is denied (no), and nothing says so",
+    ),
+    (
+        "L5",
+        RULED,
+        (HELLO, calling("1.1.0", "look")),
+        lambda t: evolve(t, decisions=(CallJudged("call-1-1-1", "allow", "look"), *t.decisions)),
+        "is said, and policy says",
+    ),
+    (
+        "L5",
+        ENGINE,
+        (HELLO, calling("1.1.0", "look")),
+        add(CallJudged("nowhere", "allow")),
+        "is said, and policy says None",
     ),
     ("L5", ENGINE, (HELLO, ANSWERED), state(mode="auto"), "the mode became 'auto'"),
     ("L5", ENGINE, (ModeChanged("careful"),), state(mode="auto"), "the mode became 'auto'"),

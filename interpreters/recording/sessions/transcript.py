@@ -12,8 +12,10 @@ from cognition import (
     AgentState,
     ApprovalGiven,
     ApprovalRefused,
+    ApprovalsForgotten,
     AskApproval,
     AssistantMessage,
+    CallJudged,
     Cancelled,
     CognitiveEngine,
     Completed,
@@ -154,6 +156,8 @@ class _Writer:
     _turns: list[TranscriptTurn] = field(factory=list)
     _asked: dict[EffectId, Decision] = field(factory=dict)
     """The effects that were decided."""
+    _calls: dict[str, str] = field(factory=dict)
+    """The tool of each call of a reply, by the call's id."""
 
     def begin(self, number: int, at: float) -> None:
         self._turns.append(TranscriptTurn(number, (), None, Usage(), at, at))
@@ -173,10 +177,12 @@ class _Writer:
                     system = value.system
                 case UserMessage() | AssistantMessage() | ToolMessage():
                     messages.append(value)
+                    if isinstance(value, AssistantMessage):
+                        self._calls |= {call.id: f"`{call.name}`" for call in value.calls}
                 case TurnFinished():
                     end = value
                 case _:
-                    notes += _notes(value, self._asked)
+                    notes += _notes(value, self._asked, self._calls)
                     resets = resets or isinstance(value, SessionReset)
         turn = self._turns[-1]
         entries = (
@@ -194,14 +200,20 @@ class _Writer:
         return tuple(type(self._asked[effect]).__name__ for effect in in_flight(state.phase) if effect in self._asked)
 
 
-def _notes(value: Told, asked: Mapping[EffectId, Decision]) -> Iterator[str]:
-    """What happened, in a sentence, where it shows in no message."""
+def _notes(value: Told, asked: Mapping[EffectId, Decision], calls: Mapping[str, str]) -> Iterator[str]:
+    """What happened, in a sentence, where it shows in no message. ``calls``: their tools, by their ids."""
     match value:
-        case ApprovalGiven(effect_id=effect_id, always=always):
-            yield f"The user allowed {_asked_name(asked, effect_id)}{', from now on' if always else ''}."
-        case ApprovalRefused(effect_id=effect_id, reason=reason, always=always):
+        case ApprovalGiven(effect_id=effect_id, arguments_json=edited):
+            other = "" if edited is None else f" with the arguments `{edited}`"
+            yield f"The user allowed {_asked_name(asked, effect_id)}{other}{_from_now_on(value)}."
+        case ApprovalRefused(effect_id=effect_id, reason=reason):
             why = f": {reason}" if reason else ""
-            yield f"{_asked_name(asked, effect_id)} was refused{', from now on' if always else ''}{why}."
+            yield f"{_asked_name(asked, effect_id)} was refused{_from_now_on(value)}{why}."
+        case ApprovalsForgotten(rules=rules):
+            what = ", ".join(f"`{rule}`" for rule in rules) or "all of it"
+            yield f"The user took back what was said from now on: {what}."
+        case CallJudged(call_id=call_id):
+            yield _judgement(value, calls.get(call_id, "A call"))
         case PlanReviewed(approved=approved, feedback=feedback):
             yield f"The plan was {'approved' if approved else 'sent back'}{f': {feedback}' if feedback else ''}."
         case HookReturned(effect_id=effect_id, verdict=verdict, reason=reason) if verdict != "continue":
@@ -224,6 +236,18 @@ def _notes(value: Told, asked: Mapping[EffectId, Decision]) -> Iterator[str]:
             yield f"The limit of {limit.replace('_', ' ')} was reached{f': {detail}' if detail else ''}."
         case _:
             pass
+
+
+def _from_now_on(answer: ApprovalGiven | ApprovalRefused) -> str:
+    if not answer.always:
+        return ""
+    return f", from now on for `{answer.rule}`" if answer.rule else ", from now on"
+
+
+def _judgement(judged: CallJudged, name: str) -> str:
+    done = {"allow": "was allowed", "ask": "was to be asked about", "deny": "was denied"}[judged.action]
+    rule = f" by the rule `{judged.rule}`" if judged.rule else "" if judged.reason else " by default"
+    return f"{name} {done}{rule}{f': {judged.reason}' if judged.reason else ''}."
 
 
 def _rejection(rejected: Rejected) -> str:

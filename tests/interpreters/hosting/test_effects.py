@@ -310,9 +310,9 @@ def test_another_version_is_refused_with_both_numbers() -> None:
     """The first one did not say it."""
     said = talk([line_of(say.Start("1")), '{"type": "start", "id": "2", "version": 2}'], ScriptedModel([]))
     assert [notice.message for notice in said] == [
-        f"these messages have version {version}; this host speaks 4" for version in (1, 2)
+        f"these messages have version {version}; this host speaks 5" for version in (1, 2)
     ]
-    assert '"version":4' in line_of(say.Start("1", say.VERSION))
+    assert '"version":5' in line_of(say.Start("1", say.VERSION))
 
 
 @pytest.mark.parametrize("option", ["tool_wait", "worker_patience"])

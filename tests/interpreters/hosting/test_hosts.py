@@ -317,7 +317,7 @@ def test_a_channel_that_breaks_ends_every_stream_with_an_error() -> None:
     with pytest.raises(HostDiedError, match="the line was cut"):
         stream.result  # noqa: B018 - that it raises is what is tested
     assert host.faults == ["of the other side"]
-    assert ['"type":"start","id":"r1","version":4' in lines[0], '"type":"init"' in lines[1]] == [True, True]
+    assert ['"type":"start","id":"r1","version":5' in lines[0], '"type":"init"' in lines[1]] == [True, True]
 
 
 def test_a_script_with_replies_left_is_told_at_the_end() -> None:

@@ -35,6 +35,7 @@ from cognition import (
     Question,
     QuestionAnswered,
     ReviewPlan,
+    Rule,
     RunHook,
     ToolCall,
     ToolFailed,
@@ -78,7 +79,9 @@ ANSWERS = (
     ToolReturned(ID, "391"),
     ToolFailed(ID, "no"),
     ApprovalGiven(ID, True),
+    ApprovalGiven(ID, True, "pay(x:*)", '{"a": 2}'),
     ApprovalRefused(ID, "no"),
+    ApprovalRefused(ID, "no", True, "pay"),
     QuestionAnswered(ID, (("a",),)),
     PlanReviewed(ID, True, "good"),
     HookReturned(ID, "refuse", "no"),
@@ -112,6 +115,9 @@ def built(kind: type) -> st.SearchStrategy[Any]:
                 "plan": st.just(Plan(("look",))),
                 "settings": st.just(say.Settings({"look": 3.5}, approvals=True, window=3, external=("order",))),
                 "config": st.just(AgentConfig("Be brief.", (ToolSpec("look"),), features=("questions",))),
+                "rules": st.lists(
+                    texts if kind is say.Forget else st.builds(Rule, st.just("allow"), st.just("pay(x:*)"), texts)
+                ).map(tuple),
                 "effect": st.sampled_from(EFFECTS),
                 "effect_id": st.just(EffectId("1.1.1")),
                 "input": st.sampled_from(ANSWERS),

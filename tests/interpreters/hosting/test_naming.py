@@ -18,7 +18,7 @@ from tests.interpreters.hosting.common import talk
 
 
 def start(**model: Any) -> str:
-    return json.dumps({"type": "start", "id": "1", "version": 4, "model": model})
+    return json.dumps({"type": "start", "id": "1", "version": 5, "model": model})
 
 
 def init(identity: str = "2", **settings: Any) -> str:

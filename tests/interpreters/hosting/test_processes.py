@@ -208,7 +208,7 @@ def test_messages_of_a_process_are_plain_json_lines(tmp_path: Path) -> None:
         {
             "type": "start",
             "id": "1",
-            "version": 4,
+            "version": 5,
             "model": {"factory": "script", "arguments": {"replies": ["Hello."]}},
         },
         {"type": "init", "id": "2", "session": "s"},

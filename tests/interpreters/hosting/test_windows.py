@@ -209,7 +209,7 @@ def test_whoever_reads_the_messages_is_never_held_up() -> None:
 
     def host() -> None:
         for mode in ("careful", "auto", "default"):
-            session.set_mode(mode, mode)
+            session.at_once(mode, lambda agent, mode=mode: agent.set_mode(mode))
         release.set()
         session.take(say.Read("a", 1, 100))
 
