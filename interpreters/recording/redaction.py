@@ -75,7 +75,7 @@ class Redaction:
 
     def may_be_in(self, text: str) -> bool:
         """Whether it is worth looking closer; asked for several texts in one, with a NUL between them."""
-        return bool(self._own) or self.find is not None or bool(self.shaped_in(text))
+        return bool(self._own) or self.find is not None or bool(self._finder.find(text))
 
     def shaped_in(self, text: str) -> list[Found]:
         """What is found by its shape, in any order; some may overlap."""

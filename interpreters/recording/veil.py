@@ -45,10 +45,6 @@ SYNTAX = re.compile(r"(?:[\s\[\]{}:,]|true|false|null)*")
 UNIT = re.compile(r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\u[0-9a-fA-F]{4}|\\.|[^\\]", re.DOTALL)
 """What stands for one character in a JSON string."""
 
-ANCHORS = (BEGINNING, "\\u", "\\/")
-"""What looks like a placeholder; and how letters and slashes may be written in JSON: where one of them stands, the text
-has to be read to be known."""
-
 V = TypeVar("V")
 Change = Callable[[str, str], str]
 """Gives the text that stands for a text; told also the place in the value, such as ``calls[0].arguments_json``."""
@@ -100,7 +96,7 @@ class Veil:
             return value, ()
         texts: list[str] = []
         collect(value, texts)
-        if not self._may_be_in(texts):  # the usual case
+        if not texts or not self._may_be_in(self._redaction, texts):  # the usual case
             return value, ()
         found: dict[tuple[str, str], int] = {}
 
@@ -113,15 +109,11 @@ class Veil:
         hidden = mapped(value, change)
         return hidden, tuple(Redacted(place, kind, count) for (place, kind), count in found.items())
 
-    def _may_be_in(self, texts: list[str]) -> bool:
+    def _may_be_in(self, redaction: Redaction, texts: list[str]) -> bool:
         """Whether it is worth looking closer."""
-        redaction = self._redaction
-        if redaction is None:
-            return False
         text = "\0".join(texts)
-        for anchor in ANCHORS:
-            if anchor in text:
-                return True
+        if BEGINNING in text or ("\\" in text and ("\\u" in text or "\\/" in text)):
+            return True  # a placeholder, or letters and slashes as JSON may write them: it has to be read to be known
         if redaction.may_be_in(text):
             return True
         return bool(redaction.secrets) and any(map(self._writings.found_in, texts))
@@ -293,7 +285,7 @@ class _Shown:
 
 
 def collect(value: Any, texts: list[str]) -> None:
-    """All texts in a value that ``mapped`` would change."""
+    """All texts in a value that ``mapped`` would change, but for those of no characters."""
     kind = type(value)
     if kind is str:
         texts.append(value)
@@ -309,9 +301,11 @@ def collect(value: Any, texts: list[str]) -> None:
             names = NAMES[kind] = text_fields(kind) if has(kind) else ()
         for name in names:
             inner = getattr(value, name)
+            if not inner:
+                continue
             if type(inner) is str:
                 texts.append(inner)
-            elif inner:
+            else:
                 collect(inner, texts)
 
 

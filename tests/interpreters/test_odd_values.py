@@ -14,7 +14,8 @@ import pytest
 from cognition import CogstepError, ConfigError, ProposedCall, UserSpoke
 from interpreters import LATER, Agent, AsyncAgent, HookAnswer, rehearse, tool
 from interpreters.program import program
-from interpreters.recording.journal import JournalWriteError
+from interpreters.recording.journal import JournalWriteError, file
+from interpreters.recording.journal.file import LOOK_HOLDS
 from interpreters.recording.replaying import replay
 from interpreters.recording.sessions import Hit, search
 from interpreters.testing import fakes
@@ -148,6 +149,54 @@ def test_a_recording_that_is_replaced_while_its_session_lives_is_noticed_at_the_
             agent.run("Second.")
 
     assert replay(path).state.history[0].text == "First."  # type: ignore[union-attr]  # the user's message
+
+
+class StillClock:
+    """What a file's recorder looks at: it stands, but for what each look at it adds."""
+
+    def __init__(self, step: float) -> None:
+        self.seconds, self._step = 100.0, step
+
+    def __call__(self) -> float:
+        self.seconds += self._step
+        return self.seconds
+
+
+@pytest.mark.parametrize(
+    ("step", "fsync", "asked", "whole"),
+    [
+        (2 * LOOK_HOLDS, "never", 1, 0),  # at a record that comes later than a look holds: that of the tool's result
+        (0.0, "record", 1, 0),  # at one that is forced to the disk
+        (0.0, "turn", 2, 0),  # as the last one of a turn is
+        (0.0, "never", 2, 1),  # no time passed: when the next turn begins
+    ],
+)
+def test_a_tool_that_moves_the_recording_away_is_noticed_while_a_turn_runs_faster_than_a_look_holds(
+    step: float, fsync: Any, asked: int, whole: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(file, "monotonic", StillClock(step))
+    path, requests = tmp_path / "s.jsonl", []
+
+    @tool
+    def tidy() -> str:
+        """Tidy up."""
+        path.rename(path.with_suffix(".old"))
+        return "tidied"
+
+    def answer(request: Any) -> Any:
+        requests.append(request)
+        return fakes.Reply(calls=[ProposedCall("tidy", {})]) if len(requests) == 1 else "Done."
+
+    with Agent(fakes.FunctionModel(answer), [tidy], journal=path, fsync=fsync) as agent:
+        for _ in range(whole):
+            agent.run("Tidy up.")
+        with pytest.raises(JournalWriteError, match="was deleted or moved away"):
+            agent.run("Tidy up.")
+        assert len(requests) == asked
+        path.with_suffix(".old").rename(path)
+        agent.run("Go on.")
+
+    assert replay(path).same
 
 
 @pytest.mark.parametrize("away", [Path.unlink, lambda path: path.rename(path.with_suffix(".old"))])

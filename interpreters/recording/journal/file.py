@@ -6,11 +6,19 @@ import contextlib
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from time import monotonic
 
 from interpreters.recording.journal.errors import JournalError, JournalWriteError
 from interpreters.recording.journal.lines import LONGEST
 from interpreters.recording.journal.locking import LockedFile
 from runtime.files import PRIVATE_FILE, force_directory, open_regular, reason_about
+
+LOOK_HOLDS = 0.001
+"""Seconds within which the file's place is not looked at again. Whatever replaces a file between a look and the write
+behind it is seen by the next look only, and a thread may be held up there for as long; while a look at each line of a
+fast turn takes a tenth of what the whole turn costs."""
+
+NEVER = float("-inf")
 
 
 class FileRecorder:
@@ -29,6 +37,8 @@ class FileRecorder:
         self._end = (-1, 0)
         """The number of the newest line that was appended here, and where it ends: one value, which no interrupt
         halves. Before the first one is appended, nobody knows."""
+        self._looked = NEVER
+        """When the file was last seen in its place."""
 
     @property
     def name(self) -> str:
@@ -43,7 +53,7 @@ class FileRecorder:
         """
         if self._file is not None and self._file.descriptor >= 0:  # by a session that was given the same recorder
             return False
-        self._end, self._identity = (-1, 0), None
+        self._end, self._identity, self._looked = (-1, 0), None, NEVER
         self._file = file = self._opened(os.O_CREAT if new else 0)
         try:
             if not self._is_locked(file):
@@ -90,15 +100,19 @@ class FileRecorder:
         if self._file is None:
             raise JournalWriteError("the file is not open for writing", path=self.path)
         descriptor = self._file.descriptor
-        size = self._size_in_place(descriptor)
+        now = monotonic()
+        if force or now - self._looked > LOOK_HOLDS:
+            self._look(descriptor, now)
         try:
-            start = self._start_of(number)
+            size = os.lseek(descriptor, 0, os.SEEK_END)  # in a sixth of the time that `fstat` takes
+            newest, end = self._end
+            start = end if number == newest + 1 else self._start_of(number)
             if size < start:
                 raise self._lost("was cut short")
             if size > start:  # what an interrupt or a crash left behind of a record
                 os.ftruncate(descriptor, start)
             try:
-                written = 0
+                written = os.write(descriptor, line)
                 while written < len(line):
                     written += os.write(descriptor, line[written:])
                 if force:
@@ -117,12 +131,19 @@ class FileRecorder:
                 path=self.path,
             ) from error
 
-    def _size_in_place(self, descriptor: int) -> int:
-        """The size of the file, which is the one that stands under the path: what is written to another is lost.
+    def look_again(self) -> None:
+        """Look at the file's place before the next line, whenever that comes: a turn begins, and before it the program
+        may have done anything.
+        """
+        self._looked = NEVER
+
+    def _look(self, descriptor: int, now: float) -> None:
+        """See that the file is the one that stands under the path: what is written to another is lost.
 
         Raises:
             JournalWriteError: it was replaced or deleted.
         """
+        self._looked = NEVER
         if self._identity is None:  # of an open file it never changes
             about = os.fstat(descriptor)
             self._identity = about.st_dev, about.st_ino
@@ -132,7 +153,8 @@ class FileRecorder:
             what = "was deleted or moved away"
         else:
             if (there.st_dev, there.st_ino) == self._identity:
-                return there.st_size
+                self._looked = now
+                return
             what = "was replaced by another"
         raise self._lost(what)
 
@@ -153,10 +175,8 @@ class FileRecorder:
         return self._file is not None and os.fstat(self._file.descriptor).st_size > 0
 
     def _start_of(self, number: int) -> int:
-        """Where the line of this number begins, or will begin."""
-        newest, end = self._end
-        if number == newest + 1:
-            return end
+        """Where the line of this number begins, or will begin, where it does not follow the newest one."""
+        newest, _ = self._end
         if newest >= 0 and number != newest:  # the newest again: an interrupt came when it stood there
             raise JournalWriteError(f"line {number} can't follow line {newest}", path=self.path)
         start = 0

@@ -201,9 +201,10 @@ class Journal:
         )
 
     def _forces(self, transition: Transition) -> bool:
+        if self._fsync != "turn":
+            return self._fsync == "record"
         decisions = transition.decisions
-        ends = bool(decisions) and isinstance(decisions[-1], TurnFinished)
-        return self._fsync == "record" or (self._fsync == "turn" and ends)
+        return bool(decisions) and isinstance(decisions[-1], TurnFinished)
 
     def write(self, event: Input, transition: Transition, redacted: Sequence[Redacted] = ()) -> None:
         """Append an input with its decisions, and with what a veil has hidden in it.
@@ -218,6 +219,8 @@ class Journal:
         }
         if redacted:
             record["redacted"] = [asdict(one) for one in redacted]
+        if self._files is not None and isinstance(event, UserSpoke):
+            self._files.look_again()
         self._put(record, force=self._forces(transition))
 
     def close(self) -> None:

@@ -44,20 +44,25 @@ _LIKELY = re.compile(r"[0-9]|[A-Za-z]{14}|[a-z][A-Z]|[A-Z]{2}[a-z]|[A-Z]-?[A-Z]{
 """What stands in a run that is no name of a variable and no line of hyphens."""
 
 
+def has_runs(codes: bytes) -> bool:
+    """Whether any run may be there: those at a text's end are the shortest, and of all the characters that any run is
+    made of, the marked ones have most. In short texts there hardly ever is one, and that is found out in one look.
+    """
+    return _END in codes.translate(_MARKS)
+
+
 def runs_in(text: str, codes: bytes) -> list[tuple[int, int]]:
     """Where keys may stand: around each run, and at the end of each text, where one may be cut off.
 
     ``codes`` has a byte for each character.
     """
     classes = codes.translate(_CLASSES)
-    found: list[tuple[int, int]] = []
-    if _END in classes:  # in most short texts it is not
-        found = [
-            (max(start - BEFORE, 0), end)
-            for start, end in map(_span, _RUN.finditer(classes))
-            if _LIKELY.search(text, start, end)
-        ]
-        found += _ends(text, classes)
+    found = [
+        (max(start - BEFORE, 0), end)
+        for start, end in map(_span, _RUN.finditer(classes))
+        if _LIKELY.search(text, start, end)
+    ]
+    found += _ends(text, classes)
     if b"+" in codes or b"/" in codes:
         found += [(max(start - BEFORE, 0), end) for start, end in map(_span, _LONG.finditer(codes.translate(_BASE64)))]
     return found
@@ -96,12 +101,15 @@ class Words:
     def all_in(self, text: str) -> list[tuple[int, str]]:
         """Each word that stands in the text, with its place; from the text's end to its beginning."""
         found: list[tuple[int, str]] = []
-        if self._pattern is not None:
-            last = len(text)
-            for match in self._pattern.finditer(text[::-1]):
-                end = last - match.start()
-                word = match[match.lastindex or 0][::-1] + text[end - 1]
-                found += [(end - len(other), other) for other in self._ending[word]]
+        if self._pattern is None:
+            return found
+        backwards, last = text[::-1], len(text)
+        match = self._pattern.search(backwards)  # most texts have none: to begin an iterator takes twice as long
+        while match is not None:
+            end = last - match.start()
+            word = match[match.lastindex or 0][::-1] + text[end - 1]
+            found += [(end - len(other), other) for other in self._ending[word]]
+            match = self._pattern.search(backwards, match.end())
         return found
 
 

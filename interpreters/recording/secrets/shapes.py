@@ -12,7 +12,7 @@ from cognition import ConfigError
 from cognition.checking import checked
 from interpreters.recording.secrets.contexts import BEGINS, CONTEXTS, ELSEWHERE, RUNS, RUNS_ELSEWHERE
 from interpreters.recording.secrets.formats import FORMATS, Format
-from interpreters.recording.secrets.scanning import ENDING, LONG, MARKED, Words, marked_runs_in, runs_in
+from interpreters.recording.secrets.scanning import LONG, Words, has_runs, marked_runs_in, runs_in
 
 NAME = re.compile(r"[A-Za-z0-9_.-]+")
 """What a kind of secret, or a secret, can be named: it stands in the placeholder."""
@@ -137,14 +137,13 @@ class Finder:
 
         A text without any takes some 20 nanoseconds a character.
         """
-        found = [one for shape in self._always for one in shape.find(text)]
+        found = [one for shape in self._always for one in shape.find(text)] if self._always else []
         anywhere, in_runs, marked = self._words
         codes = text.encode("latin-1", "replace")  # a byte for each character, whatever it is
         hits = anywhere.all_in(codes.lower().decode("latin-1"))
-        if self._in_runs and len(text) >= ENDING:
+        if has_runs(codes):
             for start, end in runs_in(text, codes):
                 hits += [(start + place, word) for place, word in in_runs.all_in(text[start:end])]
-        if self._marked and len(text) >= MARKED:
             for start, end in marked_runs_in(text, codes):
                 hits += [(start + place, word) for place, word in marked.all_in(text[start:end])]
         if not hits:
