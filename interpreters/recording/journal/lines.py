@@ -39,7 +39,7 @@ def read_strictly(text: str) -> Any:
         ValueError: it is none, or none of ours.
     """
     try:
-        value = _decode(text)
+        value = _value(text)
     except RecursionError:
         raise ValueError("it has too many brackets within one another") from None
     if len(text) > 2 * DEEPEST and text.count("[") + text.count("{") > DEEPEST and _is_too_deep(value):
@@ -85,6 +85,16 @@ def _constant(text: str) -> Any:
     raise ValueError(f"{text} is no JSON")
 
 
-_decode = json.JSONDecoder(
-    object_pairs_hook=_object, parse_float=_float, parse_int=_int, parse_constant=_constant
-).decode
+_decoder = json.JSONDecoder(object_pairs_hook=_object, parse_float=_float, parse_int=_int, parse_constant=_constant)
+_scan, _decode = _decoder.scan_once, _decoder.decode
+
+
+def _value(text: str) -> Any:
+    """What ``decode`` gives. It searches for blanks at both ends, which takes a tenth of the time, and a line has none
+    but its line break.
+    """
+    try:
+        value, end = _scan(text, 0)
+    except StopIteration:  # nothing begins here
+        return _decode(text)
+    return value if text[end:] in ("", "\n") else _decode(text)

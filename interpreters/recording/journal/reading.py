@@ -30,6 +30,7 @@ INPUT_TAGS = tags_of(Input)
 FIELDS = {"seq", "input", "decisions", "sum"}
 OPTIONAL = {"redacted", "seal"}
 """Fields of a record that stand there only when there is something to say, or a key to seal with."""
+USUAL = FIELDS | {"seal"}
 HEADER_FIELDS = {
     "format",
     "version",
@@ -258,14 +259,14 @@ class JournalReader:
             created=from_data(data["created"], float),
             start=AgentState() if start is None else from_data(start, AgentState),
             origin=None if origin is None else from_data(origin, Origin),
-            redacted=_hidden(data),
+            redacted=_hidden(data) if "redacted" in data else (),
         )
 
     def _record(self, number: int, line: bytes, expected: int, *, intact: bool, keep: bool = False) -> Record:
         if not intact and len(line) > SHOWN:
             raise self._damaged(CHANGED, number)
         data = decoded(line)
-        if not isinstance(data, dict) or (data.keys() != FIELDS and data.keys() - OPTIONAL != FIELDS):
+        if not isinstance(data, dict) or (data.keys() != USUAL and data.keys() - OPTIONAL != FIELDS):
             raise self._damaged("this is no record", number)
         if type(data["seq"]) is not int or data["seq"] != expected:
             raise self._damaged(f"record {expected} should stand here, not {data['seq']!r}", number)
@@ -278,7 +279,8 @@ class JournalReader:
         if not isinstance(data["decisions"], list):
             raise self._damaged("the decisions are no list", number)
         try:
-            return Record(expected, self._input(data["input"]), data["decisions"], _hidden(data))
+            hidden = _hidden(data) if "redacted" in data else ()
+            return Record(expected, self._input(data["input"]), data["decisions"], hidden)
         except ValueError as error:  # which a CodecError is
             if not intact:
                 raise self._damaged(CHANGED, number) from error
@@ -320,8 +322,6 @@ def why_foreign(where: Where, what: str, *, allowed: bool = False) -> str:
 
 def _hidden(data: dict[str, Any]) -> tuple[Any, ...]:
     """What is said of hidden secrets: a field, a kind and a count each."""
-    if "redacted" not in data:  # the usual case
-        return ()
     return tuple(
         {"field": one.field, "kind": one.kind, "count": one.count}
         for one in from_data(data["redacted"], tuple[Redacted, ...])

@@ -135,3 +135,21 @@ def test_a_line_is_decoded_as_json_decodes_it(value: Any) -> None:
     """What is strict about it refuses nothing that a session writes."""
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     assert decoded(text.encode("utf-8", "surrogatepass")) == json.loads(text)
+
+
+@pytest.mark.parametrize(
+    ("line", "value"),
+    [
+        (b'{"a":1}', {"a": 1}),
+        (b'{"a":1}\n', {"a": 1}),
+        (b' \t{"a":1} \r\n\n', {"a": 1}),  # as another program may write it
+        (b'{"a":1}{"b":2}\n', None),
+        (b'{"a":1}\n{"b":2}\n', None),
+        (b'{"a":1},\n', None),
+        (b"\n", None),
+        (b"", None),
+        (b"a\n", None),
+    ],
+)
+def test_a_line_is_one_value_with_blanks_around_it(line: bytes, value: Any) -> None:
+    assert decoded(line) == value
