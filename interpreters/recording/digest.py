@@ -17,6 +17,9 @@ from interpreters.recording.encoding import encoder
 SIZE = 8
 """Bytes, so 16 hexadecimal digits: two of the requests of a session share a name by chance in 1 of 10**12 sessions."""
 
+EMPTY = blake2b(digest_size=SIZE)
+"""Copied for each hash, in half of the time that making one takes."""
+
 ENCODE = encoder(ascii_only=True, sort_keys=True)
 
 
@@ -56,4 +59,6 @@ class RequestDigest:
 
 def _hash(first: bytes, second: bytes) -> bytes:
     parts = b"%b%b%b%b" % (len(first).to_bytes(8), first, len(second).to_bytes(8), second)
-    return blake2b(parts, digest_size=SIZE).digest()
+    hashed = EMPTY.copy()
+    hashed.update(parts)
+    return hashed.digest()

@@ -86,15 +86,14 @@ def _constant(text: str) -> Any:
 
 
 _decoder = json.JSONDecoder(object_pairs_hook=_object, parse_float=_float, parse_int=_int, parse_constant=_constant)
-_scan, _decode = _decoder.scan_once, _decoder.decode
 
 
 def _value(text: str) -> Any:
-    """What ``decode`` gives. It searches for blanks at both ends, which takes a tenth of the time, and a line has none
-    but its line break.
+    """What ``decode`` gives. It searches for blanks at both ends, which takes a tenth of the time, and a line of ours
+    has none but its line break.
     """
-    try:
-        value, end = _scan(text, 0)
-    except StopIteration:  # nothing begins here
-        return _decode(text)
-    return value if text[end:] in ("", "\n") else _decode(text)
+    if text.startswith("{"):
+        value, end = _decoder.raw_decode(text)
+        if text[end:] in ("", "\n"):
+            return value
+    return _decoder.decode(text)
