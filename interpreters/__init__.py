@@ -64,6 +64,7 @@ if TYPE_CHECKING:
     from interpreters.recording.recorder import Recorder as Recorder
     from interpreters.recording.redaction import Found as Found, Redaction as Redaction
     from interpreters.recording.rehearsing import rehearse as rehearse
+    from interpreters.recording.remembering import EpisodeWriter as EpisodeWriter, hide_secrets as hide_secrets
     from interpreters.recording.replaying import ReplayDivergedError as ReplayDivergedError, replay as replay
     from interpreters.testing import fakes as fakes
     from interpreters.tools.context import ToolContext as ToolContext
@@ -88,6 +89,7 @@ HOMES: dict[str, str] = {
     "recording.recorder": "Recorder",
     "recording.redaction": "Found Redaction",
     "recording.rehearsing": "rehearse",
+    "recording.remembering": "EpisodeWriter hide_secrets",
     "recording.replaying": "ReplayDivergedError replay",
     "tools.context": "ToolContext",
     "tools.previews": "Preview",

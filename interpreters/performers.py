@@ -62,6 +62,7 @@ from interpreters.threads.offloading import awaited, in_thread
 from interpreters.tools.context import ToolContext
 from interpreters.tools.failures import TaskWatch, describe, is_fault
 from interpreters.tools.tool import LEFT, MEANT, run_tool, run_tool_async
+from runtime import MemoryStoreError
 from runtime.awaiting import reading
 from runtime.scheduling.owners import owned_by
 
@@ -205,6 +206,8 @@ def ask_program(effect: Consulted, scope: Scope) -> Answered | Future[Answered]:
         if isinstance(answer, Future):
             return _in_future(answer, partial(_read, effect, scope, asked.read), partial(unanswered, effect))
         return _read(effect, scope, asked.read_at_once, answer)
+    except MemoryStoreError as error:  # the disk's trouble, not the program's mistake: as with any memory that raises
+        return _failed(effect, scope, asked.what, error)
     except (CogstepError, NotBegun):
         raise
     except Exception as error:
@@ -224,6 +227,8 @@ async def ask_program_async(effect: Consulted, scope: Scope) -> Answered:
             async with scope.notes:
                 return asked.read(await awaited(asked.ask, begun))
         return _read(effect, scope, asked.read, await awaited(asked.ask, begun))
+    except MemoryStoreError as error:  # the disk's trouble, not the program's mistake: as with any memory that raises
+        return _failed(effect, scope, asked.what, error)
     except (CogstepError, NotBegun):
         raise
     except Exception as error:

@@ -201,7 +201,14 @@ def add_feature_options(group: Any, usual: str) -> None:
 
 
 def add_notes_option(group: Any) -> None:
-    group.add_argument("--notes", metavar="FILE", help="the file of the model's notes, for the feature memory")
+    notes = group.add_mutually_exclusive_group()
+    notes.add_argument(
+        "--memory",
+        metavar="FOLDER",
+        help="a folder of Markdown files in which the model finds and keeps notes (the feature memory), and what "
+        "happened is written down; see cogstep memory",
+    )
+    notes.add_argument("--notes", metavar="FILE", help="the same with one SQLite file, for notes alone")
 
 
 def add_mode_option(group: Any, usual: str) -> None:

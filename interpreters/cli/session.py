@@ -7,6 +7,7 @@ import contextlib
 import logging
 import os
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from pathlib import Path
 
 from attrs import evolve
@@ -30,7 +31,9 @@ from interpreters.cli.screen import JsonLines, Output, Screen
 from interpreters.cli.terminal import bar, err, out
 from interpreters.cli.tools import choose_tools
 from interpreters.observing.events import Inline
-from runtime import LoadProgress, Notes, Runtime, load_model
+from interpreters.recording.redaction import Redaction
+from interpreters.recording.remembering import EpisodeWriter, hide_secrets
+from runtime import LoadProgress, MemoryFolder, Notes, Runtime, load_model
 
 
 class Session:
@@ -98,10 +101,16 @@ def open_session(options: argparse.Namespace, begin: Begin | None = None) -> Ite
             given["approve"] = approver(options.approve, person)
         given["observers"] = [Inline(output)]
         given["owns_model"] = True  # nobody else has it
-        if options.notes is not None:
-            given["memory"] = at_the_end.enter_context(Notes(options.notes))
         if options.keep_secrets:
             given["redact"] = None
+        if options.notes is not None:
+            given["memory"] = at_the_end.enter_context(Notes(options.notes))
+        if options.memory is not None:
+            redact = given.get("redact", Redaction())
+            hide = None if redact is None else partial(hide_secrets, redact=redact)
+            given["memory"] = memory = at_the_end.enter_context(MemoryFolder(options.memory, hide=hide))
+            writer = EpisodeWriter(memory, on_problem=lambda problem: output.note(f"! {problem}", "warning"))
+            given["observers"] = [Inline(output), writer]
         model = _load(options, output)
         try:
             for warning in model.describe().warnings:
@@ -122,6 +131,9 @@ def new_agent(options: argparse.Namespace) -> Begin:
     given = new_options(options)
     check_recording(options.record)
     system = program_options(options).get("system", "") if options.system is None else options.system
+    if options.memory is not None and isinstance(system, str):
+        with MemoryFolder(options.memory) as memory:
+            system = "\n\n".join(part for part in (system, memory.digest()) if part)
     shells = [tool.spec.name for tool in tools if tool.spec.command]
     protections = tuple([rule for name in shells for rule in shell_protections(name)])
     if protections and "policy" not in given:
@@ -140,7 +152,7 @@ def new_options(options: argparse.Namespace, recorded: AgentConfig | None = None
             usual = evolve(usual, **{name: own[name]})
     given: Recording = {**own, **configured(options, usual), "journal": options.record}  # type: ignore[typeddict-item]
     features = _features(options, usual.features)
-    if options.ask or options.notes is not None:
+    if options.ask or options.notes is not None or options.memory is not None:
         given["features"] = features
     check_notes(options, features)
     return given
@@ -170,14 +182,17 @@ def _features(options: argparse.Namespace, usual: tuple[Feature, ...]) -> tuple[
     """The features that were asked for, in their usual order."""
     named: set[str] = set(usual if options.features is None else options.features)
     named |= {"questions"} if options.ask else set()
-    named |= {"memory"} if options.notes is not None else set()
+    named |= {"memory"} if options.notes is not None or options.memory is not None else set()
     return tuple(feature for feature in FEATURES if feature in named)
 
 
 def check_notes(options: argparse.Namespace, features: Iterable[Feature]) -> None:
-    """See that there is a file for the notes of the feature memory, while nothing has been loaded."""
-    if "memory" in features and options.notes is None and "memory" not in program_options(options):
-        raise CommandError("the feature memory needs a file that keeps the model's notes; give --notes FILE")
+    """See that there is a place for the notes of the feature memory, while nothing has been loaded."""
+    given = options.notes is not None or options.memory is not None or "memory" in program_options(options)
+    if "memory" in features and not given:
+        raise CommandError(
+            "the feature memory needs a place that keeps the model's notes; give --notes FILE, or --memory FOLDER"
+        )
 
 
 def exit_code(outcome: Outcome | Suspended) -> int:

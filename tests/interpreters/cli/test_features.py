@@ -15,6 +15,7 @@ from interpreters.testing.fakes import call
 from tests.interpreters.cli.processes import Cogstep, OnTerminal, scripted
 from tests.interpreters.cli.test_own_tools import MY_TOOLS
 from tests.interpreters.cli.test_waiting import signalled
+from tests.interpreters.secrets import KEY
 
 QUESTIONS: Any = [
     {"question": "How large?", "options": ["small", "large"]},
@@ -425,6 +426,40 @@ def test_notes_are_kept_from_one_session_to_the_next(here: Cogstep, tmp_path: Pa
     assert done.stdout == "The cat is named Miu.\n"
     done = here("fork", "s.jsonl", "?", "--notes", "n.db", replies=[call("recall", query="cats"), heard])
     assert done.stdout == "The cat is named Miu.\n"
+
+
+def test_a_memory_is_kept_from_one_session_to_the_next(
+    here: Cogstep, my_tools: tuple[str, ...], tmp_path: Path
+) -> None:
+    """What happened stands in it too, and how calls went is said to the next session."""
+    saves: Any = [call("remember", text=f"The cat is named Miu, the key is {KEY}."), ORDER, "Noted."]
+    done = here("run", "Hi cat", *my_tools, "--yes", "--memory", "m", "--record", "s.jsonl", replies=saves)
+    assert (done.returncode, done.stdout) == (0, "Noted.\n"), done.stderr
+    assert KEY not in "".join(path.read_text() for path in (tmp_path / "m").rglob("*.md"))
+
+    finds = [call("recall", query="cats"), lambda request: f"{request.system}|{heard(request)}"]
+    done = here("run", "?", "--no-tools", "--memory", "m", "--system", "Be kind.", replies=finds)
+    system, _, recalled = done.stdout.partition("|")
+    assert (
+        system
+        == "Be kind.\n\nTool calls of the last 7 days: 1, of which 100 % succeeded.\n- order: 1 succeeded, 1 approved"
+    )
+    assert "The cat is named Miu, the key is [redacted:api_key]." in recalled
+    assert "Hi cat" in recalled
+    done = here(
+        "fork",
+        "s.jsonl",
+        "?",
+        *my_tools,
+        "--memory",
+        "m",
+        "--keep-secrets",
+        replies=[call("remember", text=KEY), "Ok."],
+    )
+    assert done.returncode == 0, done.stderr
+    assert KEY in (tmp_path / "m" / "knowledge" / "notes.md").read_text()
+    done = here("run", "?", "--memory", "m", "--notes", "n.db", replies=[])
+    assert (done.returncode, "not allowed with argument" in done.stderr) == (2, True)
 
 
 def test_what_a_worker_does_is_shown_behind_its_name_and_is_no_answer(here: Cogstep, tmp_path: Path) -> None:

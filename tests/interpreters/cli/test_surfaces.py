@@ -10,6 +10,7 @@ import contextlib
 import io
 import json
 import logging
+import shutil
 import struct
 import sys
 import threading
@@ -367,6 +368,19 @@ def features(world: World, evil: str) -> None:
     world.cogstep("run", "Hi", "--no-tools", "--features", "tasks,workers", "--notes", "notes.db")
 
 
+def remembered(world: World, evil: str) -> None:
+    """A memory with the text in its headings, its notes and the name of a file."""
+    shutil.rmtree(world.place / "m", ignore_errors=True)
+    (world.place / "m" / "knowledge").mkdir(parents=True)
+    content = f"## {evil}\n\nA plum {evil}\n"
+    world.file("m/knowledge/a.md", content)
+    world.file(f"m/knowledge/{evil.replace('/', '_')[:80]}.md", content)
+    world.cogstep("memory", "search", "plum", "--memory", "m")
+    world.cogstep("memory", "search", "plum", "--memory", "m", "--json")
+    world.cogstep("memory", "list", "--memory", "m")
+    world.cogstep("memory", "add", f"plum {evil}", "--memory", "m")
+
+
 def crash(world: World, evil: str) -> None:
     def fail(*_: Any, **__: Any) -> Any:
         raise ZeroDivisionError(evil)
@@ -501,6 +515,12 @@ SURFACES: dict[str, Surface] = {
     "run --features": Surface("line", says("run", "Hi", "--features", "EVIL")),
     "run --mode": Surface("line", says("run", "Hi", "--mode", "EVIL")),
     "run --notes": Surface("line", says("run", "Hi", "--notes", "EVIL/x")),
+    "run --memory": Surface("line", named("run", "Hi", "--memory", "FILE")),
+    "memory: a folder": Surface("line", says("memory", "search", "x", "--memory", "EVIL")),
+    "memory: a date": Surface("line", says("memory", "search", "x", "--memory", ".", "--after", "EVIL")),
+    "memory: a topic": Surface("line", says("memory", "add", "x", "--topic", "EVIL")),
+    "memory: a source": Surface("line", says("memory", "list", "--source", "EVIL")),
+    "memory: what was found, --json too": Surface("line", remembered),
     "resume --answer": Surface("line", about("resume", "FILE", "--answer", "EVIL=EVIL")),
     "run --cwd": Surface("line", says("run", "Hi", "--cwd", "EVIL")),
     "run --record in no directory": Surface("line", says("run", "Hi", "--record", "EVIL/x")),

@@ -1,0 +1,124 @@
+"""An observer that writes into a memory what happened: an episode for each turn, and how each call of a tool went."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Callable
+
+from attrs import define, field
+
+from cognition import Cancelled, Completed, Failed, LimitReached, Outcome, ToolCall
+from cognition.engine_tools import BY_FEATURE
+from interpreters.observing.events import (
+    ApprovalGiven,
+    AskApproval,
+    AssistantMessage,
+    Event,
+    ToolMessage,
+    TurnFinished,
+    UserSpoke,
+)
+from interpreters.recording.redaction import Redaction
+from interpreters.recording.veil import Veil
+from runtime import MemoryFolder, MemoryStoreError
+
+ENGINE_TOOLS = frozenset(tool.name for tools in BY_FEATURE.values() for tool in tools)
+"""Their outcomes teach nothing about the world."""
+
+HOW = {"ok": "succeeded", "error": "failed", "refused": "denied"}
+"""What the status of a result counts as. A call that was cancelled did not go either way."""
+
+NUMBERED = re.compile(r"\[redacted:([A-Za-z0-9_.-]+):[0-9]+[a-z]*\]")
+
+ARGUMENTS = 80
+"""Characters of a call's arguments in an episode."""
+
+
+def hide_secrets(text: str, redact: Redaction | None = None) -> str:
+    """A text with ``[redacted:api_key]`` and the like in place of what looks like a secret, as recordings have it.
+
+    For ``MemoryFolder(hide=hide_secrets)``; secrets of your own come in by ``partial(hide_secrets, redact=...)``.
+    """
+    hidden, _ = Veil(Redaction() if redact is None else redact).hide(text)
+    return NUMBERED.sub(r"[redacted:\1]", hidden)
+
+
+@define
+class _Session:
+    said: str = ""
+    calls: dict[str, ToolCall] = field(factory=dict)
+    """By their ids, those of this turn."""
+    asked: dict[str, ToolCall] = field(factory=dict)
+    """By the ids of the effects that ask."""
+    told: list[str] = field(factory=list)
+
+
+class EpisodeWriter:
+    """Writes each turn of a session, and how each call of its tools went, into a memory.
+
+    An observer: ``Agent(model, observers=[EpisodeWriter(memory)])``. What workers call is noted, their turns are not.
+
+    Args:
+        memory: where it is written; its ``hide`` keeps secrets out.
+        origin: stands in the heading of each episode, such as the name of a channel.
+        on_problem: is told in words when something can't be written, which does not end the session; where it is not
+            given, the logger ``cogstep`` warns. What comes later is tried again.
+    """
+
+    def __init__(
+        self, memory: MemoryFolder, *, origin: str = "", on_problem: Callable[[str], object] | None = None
+    ) -> None:
+        self._memory = memory
+        self._origin = origin
+        self._on_problem = on_problem or logging.getLogger("cogstep").warning
+        self._sessions: dict[str, _Session] = {}
+        self._main: str | None = None
+
+    def __call__(self, event: Event) -> None:
+        """Take one event."""
+        if self._main is None:
+            self._main = event.session
+        session = self._sessions.setdefault(event.session, _Session())
+        try:
+            self._take(event, session)
+        except MemoryStoreError as error:
+            self._on_problem(f"the memory misses something: {error}")
+
+    def _take(self, event: Event, session: _Session) -> None:
+        match event.value:
+            case UserSpoke(text=text):
+                session.said, session.told = text, []
+                session.calls.clear()
+                session.asked.clear()
+            case AssistantMessage(calls=calls):
+                session.calls.update({call.id: call for call in calls})
+            case AskApproval(effect_id=effect_id, call=call):
+                session.asked[str(effect_id)] = call
+            case ApprovalGiven(effect_id=effect_id) if str(effect_id) in session.asked:
+                call = session.asked.pop(str(effect_id))
+                self._memory.note_outcome(call.name, "approved", call.arguments_json)
+            case ToolMessage(call_id=call_id, name=name, content=content, status=status) if name not in ENGINE_TOOLS:
+                arguments = session.calls[call_id].arguments_json if call_id in session.calls else ""
+                session.told.append(f"{name} {' '.join(arguments.split())[:ARGUMENTS]} ({status})")
+                if status in HOW:
+                    self._memory.note_outcome(name, HOW[status], arguments, content)  # type: ignore[arg-type]
+            case TurnFinished(outcome=outcome):
+                if event.session == self._main:
+                    self._memory.note_episode(session.said, _ended(outcome), session.told, self._origin)
+                else:
+                    del self._sessions[event.session]
+            case _:
+                pass
+
+
+def _ended(outcome: Outcome) -> str:
+    match outcome:
+        case Completed(text=text):
+            return text
+        case LimitReached(limit=limit, text=text):
+            return f"(ended at the limit of {limit}) {text}".rstrip()
+        case Cancelled(reason=reason, text=text):
+            return f"(cancelled{': ' * bool(reason)}{reason}) {text}".rstrip()
+        case Failed(kind=kind, text=text):
+            return f"(failed: {kind}) {text}".rstrip()
