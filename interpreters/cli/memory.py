@@ -25,8 +25,8 @@ Search, fill and look after a memory: a folder of Markdown files that sessions a
 The files are the truth: edit them as you like. The index beside them follows at the next search.
 
 examples:
-  cogstep chat --memory ~/memory
-  cogstep memory search "door code" --memory ~/memory
+  cogstep memory add "Ada likes plums." --memory ~/memory
+  cogstep memory search "who likes plums?" --memory ~/memory
 """
 
 SEARCH = """\
@@ -47,7 +47,7 @@ What looks like an API key, a password or a token is hidden, as in recordings.
 
 examples:
   cogstep memory add "Ada likes plums."
-  cogstep memory add - --topic projects < note.txt
+  cat note.txt | cogstep memory add - --topic projects
 """
 
 LIST = """\
