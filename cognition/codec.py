@@ -184,6 +184,18 @@ def _object(value: Any, _type: Any) -> dict[str, Any]:
     return value
 
 
+FLAG_OR_WORDS = bool | tuple[str, ...]
+"""The one union without tags: of what reads as different kinds of JSON."""
+
+
+def _flag_or_words(value: Any, _type: Any) -> bool | tuple[str, ...]:
+    if isinstance(value, bool):
+        return value
+    if isinstance(value, list) and all(type(one) is str for one in value):
+        return tuple(value)
+    raise TypeError(f"expected bool or an array of texts, got {type(value).__name__}")
+
+
 def _is_tuple(kind: Any) -> bool:
     return get_origin(kind) is tuple
 
@@ -320,6 +332,10 @@ def _converter(detailed: bool = True) -> Converter:
     for kind in (str, int, bool):
         converter.register_structure_hook(kind, _exactly(kind))
     converter.register_structure_hook(float, _exactly(float, int))
+    converter.register_structure_hook_func(lambda kind: kind == FLAG_OR_WORDS, _flag_or_words)
+    converter.register_unstructure_hook_func(
+        lambda kind: kind == FLAG_OR_WORDS, lambda value: value if isinstance(value, bool) else list(value)
+    )
     converter.register_structure_hook_func(lambda kind: kind == dict[str, Any], _object)
     converter.register_unstructure_hook_func(lambda kind: kind == dict[str, Any], lambda value: value)
     converter.register_structure_hook(

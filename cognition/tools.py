@@ -54,8 +54,9 @@ class ToolSpec:
     """Whether it changes nothing. Read-only calls that stand side by side in a reply may run together."""
     idempotent: bool = False
     """Whether running it twice does no more than running it once. It may then be run again after a crash."""
-    approval: bool = False
-    """Whether the user is asked before each call, unless policy says otherwise."""
+    approval: bool | tuple[str, ...] = False
+    """Whether the user is asked before each call, unless policy says otherwise. Or before which ones: arguments as in
+    rules' patterns, such as ``("git push:*", "rm:*")`` of a tool of command lines, or ``("src/**",)`` of paths."""
     kind: ToolClass | None = None
     """What its calls do, for modes and the like. None: ``"read-only"`` for a tool that is, else ``"execution"``."""
     paths: tuple[str, ...] = ()

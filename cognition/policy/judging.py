@@ -7,7 +7,7 @@ can never permit more.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Literal, Protocol
 
@@ -16,6 +16,7 @@ from attrs import Attribute, Factory, evolve, field, frozen
 from cognition.checking import checked
 from cognition.features import Mode
 from cognition.messages import ToolCall
+from cognition.policy.approvals import asks_for_itself, own_patterns
 from cognition.policy.patterns import read_pattern
 from cognition.policy.rules import SEVERITY, Action, Rule
 from cognition.policy.tables import Found, Looked, Table
@@ -114,21 +115,22 @@ class Policy:
         """This policy with one more layer below it, which permits nothing that this one does not."""
         return evolve(self, layers=(*self.layers, layer))
 
-    def check(self, tools: Iterable[ToolSpec]) -> None:
-        """See that every rule can be held against the tools that it is for.
+    def check(self, tools: Sequence[ToolSpec]) -> None:
+        """See that every rule can be held against the tools that it is for, and their own patterns too.
 
         Raises:
-            ConfigError: an argument for a tool of command lines is not the words of one command, or begins with a
-                variable, by which it would never match.
+            ConfigError: a tool's own pattern is none; an argument for a tool of command lines is not the words of one
+                command, or begins with a variable, by which it would never match.
         """
-        shells = [tool.name for tool in tools if tool.command]
+        own, shells = own_patterns(tools), [tool.name for tool in tools if tool.command]
         if not shells:
             return
         from cognition.policy.arguments import check_command
 
         ruling: list[_Ruled] = [self, *self.layers]
-        for ruled in ruling:
-            patterns = [rule.pattern for rule in ruled.rules] + [read_pattern(text) for text in ruled.allow_only]
+        rules = [[rule.pattern for rule in ruled.rules] for ruled in ruling]
+        only = [[read_pattern(text) for text in ruled.allow_only] for ruled in ruling]
+        for patterns in (own, *rules, *only):
             for pattern in patterns:
                 if pattern.argument and any(map(pattern.names, shells)):
                     check_command(pattern)
@@ -142,11 +144,11 @@ class Policy:
         verdict to a *deny*; they never lift a *deny* of the policy. A mode never lifts a *deny* either.
         """
         looked, origin = None, NO_RULE
-        if self.rules or self.allow_only or self.layers or tool.command:
+        if self.rules or self.allow_only or self.layers or tool.command or type(tool.approval) is not bool:
             looked = Looked(call, tool)
             verdict, origin = self._weigh(looked)
         else:
-            verdict = _unruled(tool, self.default)
+            verdict = _unruled(tool, self.default, asks=bool(tool.approval))
         if mode != "default":
             verdict = _in_mode(verdict, origin, tool, mode)
         if not remembered:
@@ -154,7 +156,8 @@ class Policy:
         return _remembered(verdict, origin, looked or Looked(call, tool), remembered)
 
     def _weigh(self, looked: Looked) -> Weighed:
-        worst = _in_layer(self, looked, _unruled(looked.tool, self.default))
+        asks = asks_for_itself(looked)
+        worst = _in_layer(self, looked, _unruled(looked.tool, self.default, asks=asks))
         for layer in self.layers:
             one = _in_layer(layer, looked, BY_DEFAULT[layer.default])
             if one[1] == "none" and one[0].action == "allow":
@@ -164,9 +167,9 @@ class Policy:
         return worst
 
 
-def _unruled(tool: ToolSpec, default: Action) -> Verdict:
-    """The verdict on a call that no rule matches."""
-    if tool.approval and default != "deny":
+def _unruled(tool: ToolSpec, default: Action, *, asks: bool) -> Verdict:
+    """The verdict on a call that no rule matches; ``asks``: whether the tool itself asks about it."""
+    if asks and default != "deny":
         return BY_TOOL
     if default == "ask" and tool.kind == "interaction":
         return BY_DEFAULT["allow"]  # to be asked whether one may be asked

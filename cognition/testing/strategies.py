@@ -104,15 +104,21 @@ def tools() -> SearchStrategy[ToolSpec]:
     """Tools of every kind, of a few names, so that some are much alike."""
     names = st.sampled_from(("look", "looks", "write", "files.list", "files.delete"))
     return st.builds(
-        _tool, names, st.booleans(), st.booleans(), st.booleans(), PLANS, st.sampled_from((None, None, True, False))
+        _tool, names, st.booleans(), st.booleans(), ASKING, PLANS, st.sampled_from((None, None, True, False))
     )
 
 
+ASKING: SearchStrategy[bool | tuple[str, ...]] = st.booleans() | st.just(("/tmp:*",))
 PLANS = st.sampled_from(((), (), (2.0,), (0.0, 6.0)))
 
 
 def _tool(
-    name: str, read_only: bool, idempotent: bool, approval: bool, plan: tuple[float, ...], parallel: bool | None
+    name: str,
+    read_only: bool,
+    idempotent: bool,
+    approval: bool | tuple[str, ...],
+    plan: tuple[float, ...],
+    parallel: bool | None,
 ) -> ToolSpec:
     retries = plan if read_only or idempotent else ()
     return ToolSpec(

@@ -223,7 +223,8 @@ def _result(view: View, call_id: str, name: str, status: ResultStatus, content: 
 
 def _retry_planned(view: View, retry: events.RetryPlanned) -> Rendered:
     when = f"in {retry.seconds:g} s" if retry.seconds else "now"
-    return note(view, f"! {retry.message}; trying again {when} (attempt {retry.attempt})", "warning")
+    whose = f"{view.calls.get(retry.call_id, retry.call_id)}: " if retry.call_id else ""
+    return note(view, f"! {whose}{retry.message}; trying again {when} (attempt {retry.attempt})", "warning")
 
 
 def _limit_hit(view: View, hit: events.LimitHit) -> Rendered:

@@ -347,9 +347,7 @@ class AgentHandle:
     def settings(self, journal: str | os.PathLike[str] | None) -> say.Settings:
         """What is said of the session beside its configuration."""
         given = self.given
-        timeouts = {tool.spec.name: tool.timeout for tool in self.tools}
         return say.Settings(
-            {name: timeout for name, timeout in timeouts.items() if timeout is not None},
             self.program.approve is not None or AskApproval in self.program.performers,
             redact=self._secrets,
             external=tuple(tool.spec.name for tool in self.tools if isinstance(tool, ExternalTool)),

@@ -81,10 +81,9 @@ class HostedTurn:
 class RemoteTool(Tool[..., str]):
     """A tool that runs on the handle's side, where its signature is known and its arguments are checked."""
 
-    def __init__(self, spec: ToolSpec, timeout: float | None) -> None:
+    def __init__(self, spec: ToolSpec) -> None:
         self.function = _elsewhere
         self.spec = spec
-        self.timeout = timeout
         self.is_async = False
 
     def prepare(self) -> None:
@@ -97,7 +96,6 @@ class RemoteExternalTool(ExternalTool):
     def __init__(self, spec: ToolSpec) -> None:
         self.function = _elsewhere
         self.spec = spec
-        self.timeout = None
         self.is_async = False
 
     def prepare(self) -> None:
@@ -253,11 +251,8 @@ class HostedSession:
         self._send(say.Ready(identity, self.name, agent.unfinished, agent.pending))
 
     def _tools(self) -> list[Remote]:
-        timeouts, external = self._settings.timeouts, self._settings.external
-        return [
-            RemoteExternalTool(spec) if spec.name in external else RemoteTool(spec, timeouts.get(spec.name))
-            for spec in self._config.tools
-        ]
+        external = self._settings.external
+        return [RemoteExternalTool(spec) if spec.name in external else RemoteTool(spec) for spec in self._config.tools]
 
     def _options(self) -> dict[str, Any]:
         """What is given to an agent whether it is new, resumed or forked."""

@@ -56,8 +56,6 @@ class Secrets:
 class Settings:
     """What a session is made of, beside what the core knows of it; see ``HandleOptions``."""
 
-    timeouts: dict[str, float] = field(factory=dict)
-    """Of tools that have one, as ``@tool(timeout=...)``: seconds."""
     approvals: bool = False
     """Whether the handle's side is asked for approvals; without it they are refused."""
     external: tuple[str, ...] = ()
@@ -76,8 +74,7 @@ class Settings:
     fsync: Fsync = "turn"
 
     def __attrs_post_init__(self) -> None:
-        named = {f"timeouts[{name!r}]": seconds for name, seconds in self.timeouts.items()}
-        for name, seconds in {**named, "worker_patience": self.worker_patience, "tool_wait": self.tool_wait}.items():
+        for name, seconds in (("worker_patience", self.worker_patience), ("tool_wait", self.tool_wait)):
             if seconds is not None and not seconds > 0:
                 raise ConfigError(f"{name} must be above 0 seconds, not {seconds:g}; None waits for ever")
 

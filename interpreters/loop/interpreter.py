@@ -17,6 +17,7 @@ from functools import partial
 from typing import Any, ClassVar
 
 from cognition import (
+    Acting,
     AgentState,
     AskApproval,
     AskUser,
@@ -172,8 +173,7 @@ class Interpreter(ABC):
         Where the run goes on with an open turn, they are those that settle the effects which were interrupted.
         Without an ``event`` of its own, it asks again for what is pending.
         """
-        self._turn = turn
-        self._reply = None
+        self._turn, self._reply = turn, None
         self.finished = None
         self.driver.left = False
         if event is None or self._goes_on(event):
@@ -216,8 +216,7 @@ class Interpreter(ABC):
         """
         if not self.driver.in_flight or not isinstance(event, UserSpoke):
             return
-        unknown = self._latest is None
-        if waiting := [effect for effect in self.waiting() if unknown or effect.effect_id in self._promised]:
+        if waiting := [one for one in self.waiting() if self._latest is None or one.effect_id in self._promised]:
             raise PendingError(
                 f"the turn before waits for answers ({told(waiting)}); hand them in with answer(), or cancel() it"
             )
@@ -418,7 +417,8 @@ class Interpreter(ABC):
         self._stop(effect.effect_id)
 
     def _start_timer(self, effect: StartTimer) -> None:
-        self._reply = None
+        if not isinstance(getattr(self.driver.state, "phase", None), Acting):  # there the calls' reply is not over
+            self._reply = None
         if StartTimer in self.program.performers:
             self._perform_beside(effect)
             return

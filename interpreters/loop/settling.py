@@ -36,7 +36,7 @@ def settle(tools: Mapping[str, Tool[..., Any]], effect: Effect, waited: float) -
     match effect:
         case CallTool(effect_id=effect_id, call=call):
             tool = tools.get(call.name)
-            repeatable = tool is not None and (tool.spec.read_only or tool.spec.idempotent)
+            repeatable = tool is not None and tool.spec.repeatable
             return effect if repeatable or isinstance(tool, ExternalTool) else ToolFailed(effect_id, CALL_UNKNOWN)
         case SpawnWorker(effect_id=effect_id):
             return WorkerFailed(effect_id, WORK_UNKNOWN)

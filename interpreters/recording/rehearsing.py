@@ -144,7 +144,9 @@ def rehearse(
             ):
                 if not reason:  # it may be another file by now; what led to the call is this record and those before it
                     reader.check_own("rehearsed as it is")
-                if effect.call.name in external:
+                if _was_tried_again(event, ours.get(effect.call.name)):
+                    pass  # what fails in passing says nothing of the tool; its next attempt stands on file too
+                elif effect.call.name in external:
                     pass  # the program ran it and gave its result: there is nothing to compare with
                 elif veil.lacks(effect):
                     skipped += 1
@@ -166,6 +168,11 @@ def rehearse(
             tuple(reader.warnings),
             reason or reader.foreign,
         )
+
+
+def _was_tried_again(event: ToolReturned | ToolFailed, tool: Tool[..., Any] | None) -> bool:
+    """Whether a call failed then in a way that may pass, of a tool that is run again when it does."""
+    return isinstance(event, ToolFailed) and event.transient and tool is not None and bool(tool.spec.retries)
 
 
 def _is_allowed(

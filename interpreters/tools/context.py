@@ -9,7 +9,14 @@ Deps = TypeVar("Deps")
 
 
 class ToolError(Exception):
-    """Raised by a tool: its message goes to the model word for word."""
+    """Raised by a tool: its message goes to the model word for word.
+
+    ``transient=True`` says that it may pass, such as a busy server: a tool with ``retries`` is then run again.
+    """
+
+    def __init__(self, *said: object, transient: bool = False) -> None:
+        super().__init__(*said)
+        self.transient = transient
 
 
 class ToolRetry(ToolError):  # noqa: N818 - no error of the tool: it asks for something

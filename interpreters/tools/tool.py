@@ -24,7 +24,7 @@ from copy import copy
 from math import isfinite
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, overload
 
-from cognition import CallTool, ConfigError, ToolFailed, ToolReturned, ToolSpec
+from cognition import RETRY_PLAN, CallTool, ConfigError, ToolFailed, ToolReturned, ToolSpec
 from cognition.tools import ToolClass
 from interpreters.tools.context import (
     ToolCancelled,
@@ -33,6 +33,7 @@ from interpreters.tools.context import (
     ToolRetry as ToolRetry,
 )
 from interpreters.tools.failures import TaskWatch, describe as describe, is_fault, message_of
+from interpreters.tools.passing import may_pass
 from interpreters.tools.previews import Preview, Previewing, made, previewing
 from interpreters.tools.refusals import problems_of
 from interpreters.tools.results import text_of
@@ -63,8 +64,6 @@ class Tool(Generic[P, R]):
     Attributes:
         spec: name, description, schema and flags.
         function: the undecorated function.
-        timeout: seconds after which a call counts as failed; None for no limit. An ``async def`` is cancelled then; a
-            plain function, which nothing can stop, is left alone.
     """
 
     @checked_call
@@ -76,25 +75,27 @@ class Tool(Generic[P, R]):
         description: str | None = None,
         read_only: bool = False,
         idempotent: bool = False,
-        approval: bool = False,
+        approval: bool | tuple[str, ...] = False,
         kind: ToolClass | None = None,
         paths: tuple[str, ...] = (),
         command: str = "",
+        parallel: bool | None = None,
         timeout: float | None = None,
+        retries: tuple[float, ...] | bool = (),
+        output_limit: int | None = None,
         preview: Callable[..., Any] | None = None,
     ) -> None:
         self.function = function
-        self.timeout = timeout
         self.is_async = is_async(function)
         """Whether it is an ``async def``."""
         self.is_method = is_method(function)
         label = name or str(getattr(function, "__name__", type(function).__name__))
-        _check_timeout(label, timeout)
         text = inspect.getdoc(function) or ""
         self._parameters, self._context_name, definitions = parameters(function, label, described(text))
         told = summary(text) if description is None else description
         schema = object_schema(self._parameters.values(), definitions)
-        self.spec = ToolSpec(label, told, schema, read_only, idempotent, approval, kind, tuple(paths), command)
+        flags = (read_only, idempotent, approval, kind, tuple(paths), command, parallel, timeout, _plan(retries))
+        self.spec = ToolSpec(label, told, schema, *flags, output_limit)
         self._previewing = previewing(preview, label, self._parameters)
         self._required = frozenset(item.name for item in self._parameters.values() if item.required)
         self._plain = {item.name: item.shape.plain for item in self._parameters.values()}
@@ -125,11 +126,14 @@ class Tool(Generic[P, R]):
         function: Callable[..., Any],
         read_only: bool = False,
         idempotent: bool = False,
-        approval: bool = False,
+        approval: bool | tuple[str, ...] = False,
         kind: ToolClass | None = None,
         paths: tuple[str, ...] = (),
         command: str = "",
+        parallel: bool | None = None,
         timeout: float | None = None,
+        retries: tuple[float, ...] | bool = (),
+        output_limit: int | None = None,
         preview: Callable[..., Any] | None = None,
     ) -> Tool[..., Any]:
         """A tool whose arguments somebody else has described, such as a server of tools.
@@ -142,16 +146,23 @@ class Tool(Generic[P, R]):
             parameters: the JSON Schema of an object: draft 2020-12, or the one that its ``$schema`` names.
             function: takes the arguments as one dictionary, decoded from JSON and otherwise as they came; plain or
                 ``async def``. A ``ToolContext`` is handed in if asked for.
-            read_only, idempotent, approval, kind, paths, command: as in ``ToolSpec``.
-            timeout: in seconds.
+            read_only, idempotent, approval, kind, paths, command: as in ``ToolSpec``, and so are the others: parallel,
+            timeout, retries (True: ``RETRY_PLAN``), output_limit.
             preview: takes the arguments as ``function`` does, and gives a ``Preview``.
 
         Raises:
             ConfigError: the name can't be used; the schema is none, or can't be checked; the extra ``schemas`` is not
                 installed.
         """
-        spec = ToolSpec(name, description, parameters, read_only, idempotent, approval, kind, tuple(paths), command)
-        return SchemaTool(spec, function, timeout=timeout, preview=preview)
+        flags = (read_only, idempotent, approval, kind, tuple(paths), command, parallel, timeout, _plan(retries))
+        return SchemaTool(ToolSpec(name, description, parameters, *flags, output_limit), function, preview=preview)
+
+    @property
+    def timeout(self) -> float | None:
+        """Seconds after which a call counts as failed; None for no limit. An ``async def`` is cancelled then; a plain
+        function, which nothing can stop, is left alone.
+        """
+        return self.spec.timeout
 
     def prepare(self) -> None:
         """Make ready whatever checks the arguments, when the tool is offered and not at its first call.
@@ -298,20 +309,13 @@ class SchemaTool(Tool[..., Any]):
     """Made by ``Tool.from_schema``, which says what the arguments mean and what is raised."""
 
     def __init__(
-        self,
-        spec: ToolSpec,
-        function: Callable[..., Any],
-        *,
-        timeout: float | None = None,
-        preview: Callable[..., Any] | None = None,
+        self, spec: ToolSpec, function: Callable[..., Any], *, preview: Callable[..., Any] | None = None
     ) -> None:
         from runtime.constrained.tools import read_tool
 
-        _check_timeout(spec.name, timeout)
         if not callable(function):
             raise ConfigError(f"tool {spec.name!r} needs a function, not {function!r}")
         self.function = function
-        self.timeout = timeout
         self.is_async = is_async(function)
         self.spec = spec
         self._derived = spec.parameters
@@ -373,9 +377,9 @@ def check_finite(arguments: Mapping[str, Any], name: str) -> None:
             waiting += value
 
 
-def _check_timeout(name: str, timeout: float | None) -> None:
-    if timeout is not None and not timeout > 0:  # NaN is not either
-        raise ConfigError(f"tool {name!r}: timeout must be above 0 seconds, not {timeout!r}")
+def _plan(retries: tuple[float, ...] | bool) -> tuple[float, ...]:
+    """The waits before further attempts, where True is for the usual ones."""
+    return (RETRY_PLAN if retries else ()) if isinstance(retries, bool) else tuple(retries)
 
 
 @overload
@@ -387,11 +391,14 @@ def tool(
     description: str | None = None,
     read_only: bool = False,
     idempotent: bool = False,
-    approval: bool = False,
+    approval: bool | tuple[str, ...] = False,
     kind: ToolClass | None = None,
     paths: tuple[str, ...] = (),
     command: str = "",
+    parallel: bool | None = None,
     timeout: float | None = None,
+    retries: tuple[float, ...] | bool = (),
+    output_limit: int | None = None,
     preview: Callable[..., Any] | None = None,
 ) -> Callable[[Callable[P, R]], Tool[P, R]]: ...
 def tool(
@@ -402,9 +409,9 @@ def tool(
     Args:
         function: takes arguments that JSON can carry, each with a type; a ``ToolContext`` is handed in if asked for.
         options: ``name`` instead of the function's own, ``description`` instead of its docstring's; ``read_only``,
-            ``idempotent``, ``approval``, ``kind``, ``paths``, ``command`` as in ``ToolSpec``; ``timeout`` in seconds;
-            ``preview``, a function of some of the same arguments that gives a text, lines or a ``Preview`` of what a
-            call would do, for whoever is asked about it.
+            ``idempotent``, ``approval``, ``kind``, ``paths``, ``command``, ``parallel``, ``timeout``, ``retries`` (True
+            for ``RETRY_PLAN``) and ``output_limit`` as in ``ToolSpec``; ``preview``, a function of some of the same
+            arguments that gives a text, lines or a ``Preview`` of what a call would do, for whoever is asked about it.
 
     Raises:
         ConfigError: a parameter has no type, or one that JSON has no form for.
@@ -457,8 +464,13 @@ def tool_result(effect: CallTool, result: object) -> ToolReturned | ToolFailed:
 
 
 def too_late(tool: Tool[..., Any], effect: CallTool) -> ToolFailed:
-    """What the model is told of a call that did not end within the tool's ``timeout``."""
-    return ToolFailed(effect.effect_id, f"{effect.call.name} took longer than {tool.timeout:g} seconds")
+    """What the model is told of a call that did not end within the tool's ``timeout``.
+
+    It may pass, unless the call goes on and may change something: a further one would run beside it.
+    """
+    transient = tool.is_async or tool.spec.read_only
+    message = f"{effect.call.name} took longer than {tool.timeout:g} seconds"
+    return ToolFailed(effect.effect_id, message, transient=transient)
 
 
 LEFT = "the call was cancelled while it ran; it may have happened, in part or in whole"
@@ -475,8 +487,8 @@ def _failed(effect: CallTool, error: BaseException) -> ToolFailed:
         case ToolRetry():
             return ToolFailed(effect.effect_id, f"{message_of(error, error)}\nTry again.")
         case ToolError():
-            return ToolFailed(effect.effect_id, message_of(error, error))
+            return ToolFailed(effect.effect_id, message_of(error, error), transient=may_pass(error))
         case ToolCancelled() | asyncio.CancelledError():
             return ToolFailed(effect.effect_id, LEFT)
         case _:
-            return ToolFailed(effect.effect_id, describe(error))
+            return ToolFailed(effect.effect_id, describe(error), transient=may_pass(error))

@@ -229,9 +229,10 @@ def _notes(value: Told, asked: Mapping[EffectId, Decision], calls: Mapping[str, 
             yield "The conversation was reset."
         case ShutdownAsked():
             yield "The session was closed."
-        case RetryPlanned(kind=kind, message=message, attempt=attempt, seconds=seconds):
+        case RetryPlanned(kind=kind, message=message, attempt=attempt, seconds=seconds, call_id=call_id):
             when = f"after {seconds:g} s" if seconds else "at once"
-            yield f"The model failed ({kind.replace('_', ' ')}: {message}); attempt {attempt} {when}."
+            whose = f"The call {call_id}" if call_id else "The model"
+            yield f"{whose} failed ({kind.replace('_', ' ')}: {message}); attempt {attempt} {when}."
         case LimitHit(limit=limit, detail=detail):
             yield f"The limit of {limit.replace('_', ' ')} was reached{f': {detail}' if detail else ''}."
         case _:

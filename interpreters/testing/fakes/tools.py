@@ -33,7 +33,7 @@ class ScriptedTool(Tool[..., Any]):
     def __init__(self, like: Tool[..., Any] | Callable[..., Any], results: Iterable[Any]) -> None:
         self._like = like if isinstance(like, Tool) else None
         if isinstance(like, SchemaTool):
-            self.function, self.timeout, self.spec = like.function, like.timeout, like.spec
+            self.function, self.spec = like.function, like.spec
         elif isinstance(like, Tool):
             spec = like.spec
             super().__init__(
@@ -45,7 +45,10 @@ class ScriptedTool(Tool[..., Any]):
                 kind=spec.kind,
                 paths=spec.paths,
                 command=spec.command,
-                timeout=like.timeout,
+                parallel=spec.parallel,
+                timeout=spec.timeout,
+                retries=spec.retries,
+                output_limit=spec.output_limit,
             )
         else:
             super().__init__(like)

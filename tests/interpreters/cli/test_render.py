@@ -206,6 +206,15 @@ def test_a_runtime_that_does_not_stream_shows_its_answer_too() -> None:
             "! busy; trying again now (attempt 2)\n",
         ),
         (
+            [called(CALL), happened(events.RetryPlanned("transient", "busy", 2, 2.0, CALL.id))],
+            '→ calculate(expression="17 * 23")\n'
+            '! calculate(expression="17 * 23"): busy; trying again in 2 s (attempt 2)\n',
+        ),
+        (
+            [happened(events.RetryPlanned("transient", "busy", 2, 2.0, "call-9-9-9"))],
+            "! call-9-9-9: busy; trying again in 2 s (attempt 2)\n",
+        ),
+        (
             [happened(events.ContextAssembled(1, dropped, 10, 10)) for dropped in (0, 4, 4)],
             "! the 4 oldest messages no longer fit and are left out\n",
         ),
