@@ -8,13 +8,13 @@ from typing import Any
 from attrs import Attribute, field, frozen
 
 from cognition.checking import checked
-from cognition.engine_tools import engine_tools
 from cognition.errors import ConfigError
-from cognition.features import Feature, HookPoint
+from cognition.features import Feature, HookPoint, Vocabulary
 from cognition.messages import schema_text
 from cognition.policy import Policy
 from cognition.text_protocol import TextProtocol, instructions
 from cognition.tools import ToolSpec
+from cognition.vocabulary import engine_tools
 
 
 def _positive(instance: object, attribute: Attribute[Any], value: float | None) -> None:
@@ -169,6 +169,9 @@ class AgentConfig:
     most. A reply may have more where its prompt is short."""
     features: tuple[Feature, ...] = ()
     """What the agent may do beside calling ``tools``; each adds tools that the engine carries out itself."""
+    names: Vocabulary = "cogstep"
+    """What the tools of the features are called, and so which arguments they take: by ``cogstep``'s own names, or by
+    those that models know (``claude``)."""
     protocol: TextProtocol = "native"
     """How the model writes tool calls; a text protocol is for models whose template has no tools."""
     hooks: tuple[HookPoint, ...] = ()
@@ -179,7 +182,7 @@ class AgentConfig:
     @property
     def offered(self) -> tuple[ToolSpec, ...]:
         """Every tool that the model is told of: the program's, then those of the features."""
-        return self.tools + engine_tools(self.features) if self.features else self.tools
+        return self.tools + engine_tools(self.features, self.names) if self.features else self.tools
 
     @property
     def prompt(self) -> str:

@@ -20,7 +20,6 @@ from cognition.context import (
     shorten,
 )
 from cognition.decisions import CallModel, ContextAssembled, Decision, LimitHit, RunHook, TurnFinished
-from cognition.engine_tools import engine_tools
 from cognition.history import History
 from cognition.ids import EffectId, effect_id
 from cognition.messages import AssistantMessage, Message, ToolCall, ToolMessage, ToolResult, UserMessage
@@ -31,6 +30,7 @@ from cognition.state import AgentState, Counters, Spent, Window
 from cognition.text_protocol import instructed, told_tools
 from cognition.tools import ToolSpec
 from cognition.transition import Transition
+from cognition.vocabulary import engine_tools, own_name
 
 Budget = Literal["input_tokens", "output_tokens", "cost", "seconds"]
 """The limits of what model calls take, in the order in which they are looked at; most programs set none."""
@@ -63,7 +63,10 @@ class Setup:
         self.asks: Callable[[ToolCall, AgentState], bool] | None = None
         """What an engine of the program's own asks about beside what policy asks about."""
         self.offered = config.offered
-        self.engine_tools = tuple([tool.name for tool in engine_tools(config.features)])
+        self.engine_tools: dict[str, str] = {
+            tool.name: own_name(tool.name, config.names) for tool in engine_tools(config.features, config.names)
+        }
+        """The tools that the engine carries out itself: the names that they are offered under, each with ours."""
         self.tools: dict[str, ToolSpec] = {tool.name: tool for tool in self.offered}
         self.prompt = config.prompt
         self.told = told_tools(config.protocol, config.offered)

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from cognition.errors import ConfigError
 from cognition.features import QUESTIONS, Feature, Plan, Question, Task, TaskStatus, WorkerSpec
 from cognition.tools import ToolSpec
 
 
-def _object(required: Mapping[str, Any], **optional: Any) -> dict[str, Any]:
+def object_schema(required: Mapping[str, Any], **optional: Any) -> dict[str, Any]:
+    """The schema of an object with these properties."""
     return {"type": "object", "properties": {**required, **optional}, "required": list(required)}
 
+
+Word = TypeVar("Word", bound=str)
 
 TEXT = {"type": "string"}
 TEXTS = {"type": "array", "items": TEXT}
@@ -21,11 +24,11 @@ STATUSES: tuple[TaskStatus, ...] = ("open", "in_progress", "done")
 ASK_USER = ToolSpec(
     "ask_user",
     "Ask the user 1 to 4 questions with 2 to 4 options each.",
-    _object(
+    object_schema(
         {
             "questions": {
                 "type": "array",
-                "items": _object({"question": TEXT, "options": TEXTS}, multiple={"type": "boolean"}),
+                "items": object_schema({"question": TEXT, "options": TEXTS}, multiple={"type": "boolean"}),
             }
         }
     ),
@@ -34,29 +37,31 @@ ASK_USER = ToolSpec(
 UPDATE_TASKS = ToolSpec(
     "update_tasks",
     "Replace the list of tasks; at most one is in progress.",
-    _object(
+    object_schema(
         {
             "tasks": {
                 "type": "array",
-                "items": _object({"title": TEXT, "status": {"type": "string", "enum": list(STATUSES)}}),
+                "items": object_schema({"title": TEXT, "status": {"type": "string", "enum": list(STATUSES)}}),
             }
         }
     ),
     read_only=True,
 )
 ENTER_PLAN_MODE = ToolSpec(
-    "enter_plan_mode", "Look around with read-only tools before proposing a plan.", _object({}), read_only=True
+    "enter_plan_mode", "Look around with read-only tools before proposing a plan.", object_schema({}), read_only=True
 )
 SUBMIT_PLAN = ToolSpec(
-    "submit_plan", "Propose a plan to the user, one entry a step.", _object({"steps": TEXTS}), read_only=True
+    "submit_plan", "Propose a plan to the user, one entry a step.", object_schema({"steps": TEXTS}), read_only=True
 )
-FINISH_STEP = ToolSpec("finish_step", "Say that the current step of the plan is done.", _object({}), read_only=True)
-REMEMBER = ToolSpec("remember", "Save a note for later.", _object({"text": TEXT}))
-RECALL = ToolSpec("recall", "Search the saved notes.", _object({"query": TEXT}), read_only=True)
+FINISH_STEP = ToolSpec(
+    "finish_step", "Say that the current step of the plan is done.", object_schema({}), read_only=True
+)
+REMEMBER = ToolSpec("remember", "Save a note for later.", object_schema({"text": TEXT}))
+RECALL = ToolSpec("recall", "Search the saved notes.", object_schema({"query": TEXT}), read_only=True)
 SPAWN_WORKER = ToolSpec(
     "spawn_worker",
     "Give a part of the work to a worker; `after` names workers whose results it needs.",
-    _object({"name": TEXT, "objective": TEXT}, tools=TEXTS, after=TEXTS),
+    object_schema({"name": TEXT, "objective": TEXT}, tools=TEXTS, after=TEXTS),
 )
 
 BY_FEATURE: Mapping[Feature, tuple[ToolSpec, ...]] = {
@@ -70,32 +75,38 @@ BY_FEATURE: Mapping[Feature, tuple[ToolSpec, ...]] = {
 change nothing outside of the conversation: they may be called while planning, and never ask for approval."""
 
 
-def engine_tools(features: tuple[Feature, ...]) -> tuple[ToolSpec, ...]:
-    """The tools that these features add, in the features' order."""
-    return tuple(tool for feature in features for tool in BY_FEATURE[feature])
-
-
 def read_questions(arguments: Mapping[str, Any]) -> tuple[Question, ...]:
     """The questions of an ``ask_user`` call.
 
     Raises:
         ConfigError: with a message for the model.
     """
-    entries = _list_of(arguments, "questions", dict)
+    entries = list_of(arguments, "questions", dict)
     low, high = QUESTIONS
     if not low <= len(entries) <= high:
         raise ConfigError(f"ask {low} to {high} questions, not {len(entries)}")
     return tuple(
-        Question(read_text(entry, "question"), _texts(entry, "options"), entry.get("multiple") is True)
+        Question(
+            read_text(entry, "question"), _texts(entry, "options"), entry.get("multiple") is True, *_described(entry)
+        )
         for entry in entries
     )
+
+
+def _described(entry: Mapping[str, Any]) -> tuple[str, tuple[str, ...]]:
+    """The heading and the options' descriptions. No schema of ours has them: the names that models know bring them."""
+    described = entry.get("described")
+    if not isinstance(described, dict):
+        return "", ()
+    descriptions = _texts(described, "options", optional=True)
+    return str(described.get("header", "")), descriptions if any(descriptions) else ()
 
 
 def read_tasks(arguments: Mapping[str, Any]) -> tuple[Task, ...]:
     """The tasks of an ``update_tasks`` call; raises ConfigError like ``read_questions``."""
     tasks = tuple(
-        Task(read_text(entry, "title"), _one_of(entry, "status", STATUSES))
-        for entry in _list_of(arguments, "tasks", dict)
+        Task(read_text(entry, "title"), one_of(entry, "status", STATUSES))
+        for entry in list_of(arguments, "tasks", dict)
     )
     if sum(task.status == "in_progress" for task in tasks) > 1:
         raise ConfigError("at most one task can be in progress")
@@ -126,7 +137,8 @@ def read_text(arguments: Mapping[str, Any], key: str) -> str:
     return value
 
 
-def _one_of(arguments: Mapping[str, Any], key: str, allowed: tuple[TaskStatus, ...]) -> TaskStatus:
+def one_of(arguments: Mapping[str, Any], key: str, allowed: tuple[Word, ...]) -> Word:
+    """An argument that is one of certain words; raises ConfigError like ``read_questions``."""
     value = arguments.get(key)
     for candidate in allowed:
         if value == candidate:
@@ -134,7 +146,8 @@ def _one_of(arguments: Mapping[str, Any], key: str, allowed: tuple[TaskStatus, .
     raise ConfigError(f"{key!r} must be one of {', '.join(allowed)}")
 
 
-def _list_of(arguments: Mapping[str, Any], key: str, kind: type, *, optional: bool = False) -> list[Any]:
+def list_of(arguments: Mapping[str, Any], key: str, kind: type, *, optional: bool = False) -> list[Any]:
+    """An argument that is an array of things of one kind; raises ConfigError like ``read_questions``."""
     value = arguments.get(key, [] if optional else None)
     if not isinstance(value, list) or not all(isinstance(item, kind) for item in value):
         raise ConfigError(f"{key!r} must be an array of {'texts' if kind is str else 'objects'}")
@@ -142,4 +155,4 @@ def _list_of(arguments: Mapping[str, Any], key: str, kind: type, *, optional: bo
 
 
 def _texts(arguments: Mapping[str, Any], key: str, *, optional: bool = False) -> tuple[str, ...]:
-    return tuple(_list_of(arguments, key, str, optional=optional))
+    return tuple(list_of(arguments, key, str, optional=optional))

@@ -14,6 +14,11 @@ from cognition.errors import ConfigError
 
 Feature = Literal["questions", "tasks", "plan", "memory", "workers"]
 
+Vocabulary = Literal["cogstep", "claude"]
+"""The names of the tools that features add. ``cogstep``: ours. ``claude``: those that models know from Claude Code,
+with its arguments: ``AskUserQuestion``, ``TodoWrite``, ``EnterPlanMode``, ``ExitPlanMode`` and ``Task``; a tool that
+has no such name keeps ours."""
+
 Mode = Literal["default", "careful", "auto", "plan", "acceptEdits", "bypassPermissions"]
 """How much may happen without the user. ``default``: what policy allows. ``careful``: every call that is not read-only
 asks. ``auto``: what policy would ask about runs. ``plan``: only read-only tools run. ``acceptEdits``: reading and
@@ -42,12 +47,21 @@ class Question:
     options: tuple[str, ...] = field()
     multiple: bool = False
     """Whether several options may be chosen."""
+    header: str = ""
+    """A word or two on what it is about; empty for none."""
+    descriptions: tuple[str, ...] = field(default=())
+    """What each option means, in the options' order; empty for none."""
 
     @options.validator
     def _count(self, _attribute: Attribute[tuple[str, ...]], value: tuple[str, ...]) -> None:
         _between("the options of a question", *OPTIONS, len(value))
         if len(set(value)) != len(value):
             raise ConfigError("the options of a question must differ")
+
+    @descriptions.validator
+    def _one_each(self, _attribute: Attribute[tuple[str, ...]], value: tuple[str, ...]) -> None:
+        if value and len(value) != len(self.options):
+            raise ConfigError(f"a question has {len(self.options)} options and {len(value)} descriptions of them")
 
 
 TaskStatus = Literal["open", "in_progress", "done"]

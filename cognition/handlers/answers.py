@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from cognition.decisions import PlanChanged
 from cognition.draft import Draft, Setup
 from cognition.engine_tools import ASK_USER, RECALL, SPAWN_WORKER, SUBMIT_PLAN, read_plan, read_questions
@@ -21,6 +24,7 @@ from cognition.messages import ToolResult
 from cognition.phases import FIRST_ATTEMPT, AwaitingAnswer, Recalling, Running
 from cognition.state import AgentState
 from cognition.transition import Transition
+from cognition.vocabulary import own_arguments
 
 APPROVED = "The plan is approved. Carry it out step by step and call finish_step after each."
 
@@ -29,7 +33,7 @@ def on_question_answered(setup: Setup, state: AgentState, event: QuestionAnswere
     found = _find(setup, state, AwaitingAnswer, ASK_USER.name, event)
     if found is None:
         return reject(state, event, "no question awaits this answer")
-    questions = read_questions(call_found(found).arguments)
+    questions = read_questions(_arguments(setup, found))
     fits = len(event.answers) == len(questions) and all(
         chosen and (question.multiple or len(chosen) == 1)
         for question, chosen in zip(questions, event.answers, strict=False)
@@ -48,7 +52,7 @@ def on_plan_reviewed(setup: Setup, state: AgentState, event: PlanReviewed) -> Tr
         return reject(state, event, "no plan awaits a review")
     draft = take_up(setup, state, found[0], event.at)
     if event.approved:
-        draft.plan = read_plan(call_found(found).arguments)
+        draft.plan = read_plan(_arguments(setup, found))
         draft.decide(PlanChanged(draft.plan))
         if draft.mode == "plan":
             set_mode(draft, draft.resume_mode)
@@ -99,8 +103,14 @@ def _worker_ended(
 
 def _find(setup: Setup, state: AgentState, status: Awaiting, name: str, event: EffectAnswer) -> Found | None:
     found = find(state.phase, status, event.effect_id)
-    fits = found is not None and name in setup.engine_tools and call_found(found).name == name
+    fits = found is not None and setup.engine_tools.get(call_found(found).name) == name
     return found if fits else None
+
+
+def _arguments(setup: Setup, found: Found) -> Mapping[str, Any]:
+    """Those of a call that was begun, and so can be read."""
+    call = call_found(found)
+    return own_arguments(call.name, call.arguments, setup.config.names)
 
 
 def _settle(setup: Setup, state: AgentState, found: Found, result: ToolResult, event: EffectAnswer) -> Transition:

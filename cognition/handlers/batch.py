@@ -232,7 +232,7 @@ def _is_concurrent(draft: Draft, call: ToolCall) -> bool:
 
 
 def _is_worker(draft: Draft, call: ToolCall) -> bool:
-    return call.name == SPAWN_WORKER.name and call.name in draft.setup.engine_tools
+    return draft.setup.engine_tools.get(call.name) == SPAWN_WORKER.name
 
 
 def reached(draft: Draft, call: ToolCall, now: float) -> LimitKind | None:

@@ -26,17 +26,20 @@ from cognition.engine_tools import (
     read_worker,
 )
 from cognition.errors import ConfigError
-from cognition.features import Mode, Plan, WorkerSpec
+from cognition.features import Mode, Plan, Vocabulary, WorkerSpec
 from cognition.messages import ToolCall, ToolResult
 from cognition.phases import AwaitingAnswer, CallSlot, CallStatus, Running, Settled
+from cognition.vocabulary import own_arguments
 
 PLANNING = "You are planning now: look around with read-only tools, then submit a plan."
 
 
 def start_engine_call(draft: Draft, call: ToolCall, before: tuple[CallSlot, ...]) -> CallStatus:
     """The status of a permitted engine call after its start; ``before`` are the calls of the reply before it."""
+    setup = draft.setup
     try:
-        return STARTERS[call.name](draft, call.arguments, before)
+        arguments = own_arguments(call.name, call.arguments, setup.config.names)
+        return STARTERS[setup.engine_tools[call.name]](draft, arguments, before)
     except ConfigError as error:
         return Settled(ToolResult(f"Error: {error}", "error"))
 
@@ -103,7 +106,7 @@ def _spawn_worker(draft: Draft, arguments: Mapping[str, Any], before: tuple[Call
     unknown = [name for name in worker.tools if name not in own]
     if unknown:
         raise ConfigError(f"a worker can't have {', '.join(unknown)}; it may have {', '.join(own) or 'no tools'}")
-    context = _results_of(worker, before)
+    context = _results_of(draft, worker, before)
     effect_id = draft.new_effect()
     draft.workers += 1
     given = evolve(worker, tools=worker.tools or own)
@@ -111,10 +114,13 @@ def _spawn_worker(draft: Draft, arguments: Mapping[str, Any], before: tuple[Call
     return Running(effect_id)
 
 
-def _results_of(worker: WorkerSpec, before: tuple[CallSlot, ...]) -> tuple[tuple[str, str], ...]:
+def _results_of(draft: Draft, worker: WorkerSpec, before: tuple[CallSlot, ...]) -> tuple[tuple[str, str], ...]:
     """The results of the workers that this one waited for, each of which is settled by now."""
     results: list[tuple[str, str]] = []
-    named = {_worker_name(slot.call): slot.status for slot in before if slot.call.name == SPAWN_WORKER.name}
+    own, names = draft.setup.engine_tools, draft.setup.config.names
+    named = {
+        _worker_name(slot.call, names): slot.status for slot in before if own.get(slot.call.name) == SPAWN_WORKER.name
+    }
     if worker.name in named:
         raise ConfigError(f"two workers of this reply are named {worker.name!r}")
     for name in worker.after:
@@ -135,13 +141,16 @@ def waits_for_worker(call: ToolCall, before: Sequence[CallSlot]) -> bool:
     return any(
         slot.call.name == SPAWN_WORKER.name
         and not isinstance(slot.status, Settled)
-        and _worker_name(slot.call) in needed
+        and _worker_name(slot.call, "cogstep") in needed
         for slot in before
     )
 
 
-def _worker_name(call: ToolCall) -> object:
-    name = call.arguments.get("name")
+def _worker_name(call: ToolCall, names: Vocabulary) -> object:
+    try:
+        name = own_arguments(call.name, call.arguments, names).get("name")
+    except ConfigError:
+        return None
     return name if isinstance(name, str) else None
 
 

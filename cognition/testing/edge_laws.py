@@ -22,7 +22,6 @@ from cognition.decisions import (
     RetryPlanned,
     StartTimer,
 )
-from cognition.engine_tools import SPAWN_WORKER
 from cognition.history import History
 from cognition.inputs import Input
 from cognition.messages import AssistantMessage, Message, ToolCall, ToolMessage, UserMessage
@@ -32,6 +31,7 @@ from cognition.testing.story import contrast
 from cognition.testing.subject import UNREADABLE, Found, Problem, Subject, batch_of
 from cognition.testing.watching import Watch
 from cognition.testing.world import Edge, World, belongs, count, failed_by, history_of
+from cognition.vocabulary import is_worker_tool
 
 
 def encoding(value: Any, kind: Any = None) -> str:
@@ -238,7 +238,7 @@ def _together(subject: Subject, history: History, one: ToolCall, other: ToolCall
     if len(places) != 2:
         return False
     between = [subject.tools.get(call.name) for call in batch[places[0] : places[1] + 1]]
-    return all(tool is not None and (tool.runs_beside or tool is SPAWN_WORKER) for tool in between)
+    return all(tool is not None and (tool.runs_beside or is_worker_tool(tool)) for tool in between)
 
 
 # ------------------------------------------------------------------------------------------------------ L7 cancellable

@@ -29,6 +29,7 @@ from cognition.policy import Action, Rule, Verdict, remembered_rule
 from cognition.state import AgentState
 from cognition.testing.subject import Found, Problem, Subject, batch_of
 from cognition.testing.world import Edge, answered_effect, approved_call, changed_by, granted_by, is_rejected
+from cognition.vocabulary import is_worker_tool
 
 JUDGED: frozenset[type] = frozenset({CallTool, AskApproval, Remember, SpawnWorker})
 """Decisions that need a permission."""
@@ -71,7 +72,8 @@ def permitted(subject: Subject, edge: Edge) -> Found:
             case Remember():
                 problem = _engine_call_allowed(subject, REMEMBER.name, granted, following.remembered, mode)
             case SpawnWorker():
-                problem = _engine_call_allowed(subject, SPAWN_WORKER.name, granted, following.remembered, mode)
+                name = _worker_tool(subject)
+                problem = _engine_call_allowed(subject, name, granted, following.remembered, mode)
                 problem = problem or _more_than_parent(subject, decision, following.remembered, mode)
             case _:
                 pass
@@ -254,6 +256,12 @@ def _allowed(
     if any(other.id == call.id and other != call for other in granted):
         return f"{call.id} runs with other arguments than those that were approved"
     return f"{call.id} runs, and for {call.name!r} the word is {action!r}" + "; nobody approved it" * (action == "ask")
+
+
+def _worker_tool(subject: Subject) -> str:
+    """The name under which workers are offered."""
+    offered = [name for name, tool in subject.tools.items() if is_worker_tool(tool)]
+    return offered[0] if offered else SPAWN_WORKER.name
 
 
 def _engine_call_allowed(

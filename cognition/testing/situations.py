@@ -13,7 +13,6 @@ from attrs import evolve
 from cognition.codec import to_data
 from cognition.config import AgentConfig
 from cognition.decisions import CallModel, Effect
-from cognition.engine_tools import engine_tools
 from cognition.inputs import HookReturned, Input, ModeChanged, ModelReplied
 from cognition.messages import ProposedCall, ToolCall, Usage
 from cognition.state import AgentState
@@ -21,6 +20,7 @@ from cognition.testing.letters import ANY, LETTERS, REPLIES
 from cognition.testing.subject import UNREADABLE
 from cognition.testing.world import World
 from cognition.text_protocol import TextProtocol
+from cognition.vocabulary import engine_tools
 
 
 def default_alphabet(config: AgentConfig | None = None) -> tuple[Input, ...]:
@@ -36,7 +36,7 @@ def default_alphabet(config: AgentConfig | None = None) -> tuple[Input, ...]:
     calls = [ProposedCall(tool.name) for tool in tools]
     engine_calls = [
         ProposedCall(tool.name, text)
-        for tool in (engine_tools(config.features) if config is not None else ())
+        for tool in (engine_tools(config.features, config.names) if config is not None else ())
         for text in ENGINE_ARGUMENTS[tool.name]
     ]
     pairs = [(one, evolve(other, arguments_json='{"n": 2}')) for one in calls[:2] for other in calls[:2]]
@@ -88,6 +88,15 @@ ENGINE_ARGUMENTS: Mapping[str, tuple[str, ...]] = {
     "remember": ('{"text": "a note"}',),
     "recall": ('{"query": "notes"}',),
     "spawn_worker": ('{"name": "one", "objective": "look"}', '{"name": "two", "objective": "do", "after": ["one"]}'),
+    "AskUserQuestion": (
+        '{"questions": [{"question": "Really?", "header": "Sure", "options": '
+        '[{"label": "yes", "description": "do it"}, {"label": "no", "description": ""}], "multiSelect": false}]}',
+        "{}",
+    ),
+    "TodoWrite": ('{"todos": [{"content": "Look", "status": "in_progress", "activeForm": "Looking"}]}',),
+    "EnterPlanMode": ("{}",),
+    "ExitPlanMode": ('{"plan": "1. look\\n2. write"}',),
+    "Task": ('{"description": "one", "prompt": "look"}', '{"description": "two", "prompt": "do"}'),
 }
 """For each tool that an engine carries out itself, calls of it that do something."""
 

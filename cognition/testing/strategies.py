@@ -7,7 +7,7 @@ import cognition.testing.needs_hypothesis  # noqa: F401  # before Hypothesis its
 # isort: split
 from collections.abc import Sequence
 from functools import cache
-from typing import Any
+from typing import Any, get_args
 
 from attrs import evolve
 from hypothesis import strategies as st
@@ -16,6 +16,7 @@ from hypothesis.strategies import DrawFn, SearchStrategy
 from cognition.config import AgentConfig, GenerationOptions, Limits, RetryPolicy
 from cognition.content import Image, TextPart
 from cognition.decisions import ANSWERS, AskUser, Effect
+from cognition.features import Vocabulary
 from cognition.ids import EffectId
 from cognition.inputs import (
     ApprovalGiven,
@@ -176,6 +177,7 @@ def configs() -> SearchStrategy[AgentConfig]:
         retry=st.builds(RetryPolicy, attempts=st.integers(1, 3)),
         context_tokens=st.sampled_from((200, 600, 4096)),
         features=_some_of(("questions", "tasks", "plan", "memory", "workers")),
+        names=st.sampled_from(get_args(Vocabulary)),
         hooks=_some_of(("session_start", "user_message", "before_tool", "after_tool", "worker_stop", "stop")),
         recall_first=st.booleans(),
     )

@@ -27,7 +27,7 @@ from cognition.decisions import (
     SpawnWorker,
     TurnFinished,
 )
-from cognition.engine_tools import REMEMBER, SPAWN_WORKER
+from cognition.engine_tools import REMEMBER
 from cognition.history import History
 from cognition.ids import EffectId
 from cognition.inputs import (
@@ -51,6 +51,7 @@ from cognition.messages import ToolCall, Usage, unusable
 from cognition.phases import Closed, Idle
 from cognition.state import AgentState
 from cognition.transition import Transition
+from cognition.vocabulary import WORKER_TOOLS
 
 
 class AnyEngine(Protocol):
@@ -355,7 +356,7 @@ def after(world: World, event: Input, transition: Transition) -> World:
                 failed = tuple(other for other in failed if other.id != decision.call.id)
             turn = turn and _with_run(turn, decision.call)
         elif kind is SpawnWorker:
-            granted = _used(granted, SPAWN_WORKER.name)
+            granted = _used(granted, *WORKER_TOOLS)
             turn = turn and evolve(turn, workers=turn.workers + 1)
         elif kind is Remember:
             granted = _used(granted, REMEMBER.name)
@@ -378,11 +379,14 @@ def _asked_at(open_: list[Effect], now: float) -> float | None:
     return now if all(type(effect) in ASKED for effect in open_) else None
 
 
-def _used(granted: tuple[ToolCall, ...], name: str) -> tuple[ToolCall, ...]:
-    """What is still granted after the first call of this name was carried out by the engine itself."""
-    for place, call in enumerate(granted):
-        if call.name == name:
-            return (*granted[:place], *granted[place + 1 :])
+def _used(granted: tuple[ToolCall, ...], *names: str) -> tuple[ToolCall, ...]:
+    """What is still granted after the first call of the first of these names that is there was carried out by the
+    engine itself.
+    """
+    for name in names:
+        for place, call in enumerate(granted):
+            if call.name == name:
+                return (*granted[:place], *granted[place + 1 :])
     return granted
 
 

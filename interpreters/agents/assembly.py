@@ -21,7 +21,7 @@ from cognition import (
     UserSpoke,
 )
 from cognition.checking import nearest
-from cognition.engine_tools import engine_tools
+from cognition.vocabulary import engine_tools
 from interpreters.agents.answers import StructuredResult, answer_schema
 from interpreters.agents.options import AgentOptions, ProgramOptions, configured, filled
 from interpreters.agents.protocols import chosen_by_itself, left_out

@@ -26,7 +26,7 @@ from cognition import (
     RetryPolicy,
 )
 from cognition.decisions import Effect
-from cognition.features import Feature
+from cognition.features import Feature, Vocabulary
 from cognition.text_protocol import TextProtocol
 from interpreters.loop.clock import Clock
 from interpreters.observing.events import Observer
@@ -104,6 +104,13 @@ class Configuring(TypedDict, total=False):
     features: Annotated[
         Iterable[Feature],
         Option((), "What the agent may do beside calling tools: `questions`, `tasks`, `plan`, `memory`, `workers`."),
+    ]
+    names: Annotated[
+        Vocabulary,
+        Option(
+            "cogstep",
+            "What the tools of the features are called: by our names, or by those that models know: `claude`.",
+        ),
     ]
     protocol: Annotated[
         TextProtocol | None,

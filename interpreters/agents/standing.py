@@ -176,7 +176,7 @@ def _effect_of(
         case AwaitingHook(result=result):
             if result is None:
                 return RunHook(effect_id, "before_tool", "", call)
-            of_worker = call.name == SPAWN_WORKER.name and call.name in setup.engine_tools
+            of_worker = setup.engine_tools.get(call.name) == SPAWN_WORKER.name
             return RunHook(effect_id, "worker_stop" if of_worker else "after_tool", result.content, call)
         case Retrying():
             return StartTimer(effect_id, 0.0)

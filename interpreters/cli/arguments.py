@@ -16,7 +16,7 @@ from interpreters.cli.numbers import COUNT, FACTOR, PART, SEED, SHARE, TEMPERATU
 from interpreters.cli.terminal import err, out
 
 if TYPE_CHECKING:
-    from cognition.features import Feature, Mode
+    from cognition.features import Feature, Mode, Vocabulary
     from cognition.text_protocol import TextProtocol
 
 EXIT_CODES = """\
@@ -40,6 +40,7 @@ output:
 PROTOCOLS: tuple[TextProtocol, ...] = ("native", "short_keys", "tool_tags")
 """Those of ``cognition.text_protocol``, as below: --help must not load the core."""
 FEATURES: tuple[Feature, ...] = ("questions", "tasks", "plan", "memory", "workers")
+VOCABULARIES: tuple[Vocabulary, ...] = ("cogstep", "claude")
 MODES: tuple[Mode, ...] = ("default", "careful", "auto", "plan", "acceptEdits", "bypassPermissions")
 """Those of ``cognition.features``."""
 APPROVALS = ("ask", "all", "none", "later")
@@ -142,7 +143,7 @@ def add_session_options(command: Parser) -> None:
     agent.add_argument("--system", metavar="TEXT", help="a system prompt (default: none)")
     agent.add_argument("--max-steps", type=COUNT, metavar="N", help="model replies in one turn (default: 12)")
     add_tool_options(agent, "default: all of cogstep's; see /tools")
-    add_feature_options(agent, "none")
+    add_feature_options(agent, "none", VOCABULARIES[0])
     add_mode_option(agent, "default")
     add_place_options(agent)
 
@@ -189,15 +190,25 @@ def add_sampling_options(group: Any, usual: str = "") -> None:
     )
 
 
-def add_feature_options(group: Any, usual: str) -> None:
+def add_feature_options(group: Any, usual: str, usual_names: str) -> None:
     group.add_argument(
         "--features",
         type=features,
         metavar="NAME,...",
         help=f"what the model may do besides: {', '.join(FEATURES)} (default: {usual})",
     )
+    add_names_option(group, usual_names)
     group.add_argument("--ask", action="store_true", help="let the model ask you questions; like --features questions")
     add_notes_option(group)
+
+
+def add_names_option(group: Any, usual: str) -> None:
+    group.add_argument(
+        "--names",
+        choices=VOCABULARIES,
+        help="what the tools of the features are called: by cogstep's own names, or as in Claude Code "
+        f"(TodoWrite, AskUserQuestion, Task, EnterPlanMode, ExitPlanMode) (default: {usual})",
+    )
 
 
 def add_notes_option(group: Any) -> None:

@@ -62,9 +62,12 @@ def review(request: PlanRequest, person: Person) -> PlanAnswer | Later:
 
 def question_lines(question: Question, which: str = "") -> Iterator[tuple[str, Style]]:
     """The question with its options, one a line."""
-    yield f"? {which}{shown_name(question.text, LONGEST_LINE)}", "warning"
-    for label, option in zip(labels(question), question.options, strict=False):
-        yield f"  {label}  {shown_name(option, LONGEST_LINE)}", "plain"
+    header = f"{shown_name(question.header)}: " if question.header else ""
+    yield f"? {which}{header}{shown_name(question.text, LONGEST_LINE)}", "warning"
+    described = question.descriptions or ("",) * len(question.options)
+    for label, option, description in zip(labels(question), question.options, described, strict=False):
+        meant = f": {description}" if description else ""
+        yield f"  {label}  {shown_name(option + meant, LONGEST_LINE)}", "plain"
 
 
 def review_lines(plan: Plan) -> Iterator[tuple[str, Style]]:

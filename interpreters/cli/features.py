@@ -10,6 +10,7 @@ from attrs import evolve
 from cognition import EffectId
 from cognition.features import Plan, Task, TaskStatus
 from cognition.shown import LONGEST_LINE, shown_name
+from cognition.vocabulary import WORKER_TOOLS
 from interpreters.cli.pieces import Rendered, Style, View, block, note, result_text
 from interpreters.observing import events
 
@@ -18,7 +19,9 @@ MARKS: Mapping[TaskStatus, str] = {"open": "[ ]", "in_progress": "[>]", "done": 
 MOST_LINES = 20
 """Tasks or steps that are shown at each change; /tasks and /plan show all."""
 
-SHOWN_OTHERWISE = frozenset({"update_tasks", "enter_plan_mode", "finish_step", "remember"})
+SHOWN_OTHERWISE = frozenset(
+    {"update_tasks", "enter_plan_mode", "finish_step", "remember", "TodoWrite", "EnterPlanMode"}
+)
 """The tools of the engine whose effect is shown, so that a result that only says "done" need not be."""
 
 
@@ -37,7 +40,7 @@ def plan_lines(plan: Plan) -> Iterator[str]:
 
 def is_shown(view: View, message: events.ToolMessage, content: str) -> bool:
     """Whether what a result says was shown by what it is the result of."""
-    if message.name == "spawn_worker":
+    if message.name in WORKER_TOOLS:
         return any(text in content if text else not content for text in view.reported)
     return message.name in SHOWN_OTHERWISE and message.status == "ok"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any
 
-from interpreters.cli.arguments import add_command, add_sampling_options, add_tool_options, features
+from interpreters.cli.arguments import add_command, add_names_option, add_sampling_options, add_tool_options, features
 from interpreters.cli.errors import ANSWERED, UNANSWERED, CommandError
 from interpreters.cli.modules import load_named
 from interpreters.cli.numbers import COUNT, REPLY
@@ -44,6 +44,7 @@ def add(commands: Any) -> None:
     command.set_defaults(agent=None)
     changed.add_argument("--cwd", metavar="DIR", help="the directory that is handed to what makes tools")
     changed.add_argument("--features", type=features, metavar="NAME,...", help="other features")
+    add_names_option(changed, "as recorded")
     changed.add_argument("--max-steps", type=COUNT, metavar="N", help="another limit of model replies in one turn")
     changed.add_argument("--context", type=REPLY, metavar="N", help="another size of prompt and reply, in tokens")
     add_sampling_options(changed, "as recorded")

@@ -85,7 +85,7 @@ def add(commands: Any) -> None:
     agent.add_argument("--system", metavar="TEXT", help="another system prompt (default: the recorded one)")
     agent.add_argument("--max-steps", type=COUNT, metavar="N", help="model replies in one turn (default: as recorded)")
     add_tool_options(agent, "default: as recorded")
-    add_feature_options(agent, "as recorded")
+    add_feature_options(agent, "as recorded", "as recorded")
     add_mode_option(agent, "as recorded")
     add_resumed_options(new)
 

@@ -169,6 +169,8 @@ def configured(options: argparse.Namespace, recorded: AgentConfig | None = None)
         given["limits"] = evolve(usual.limits, steps=options.max_steps)
     if options.protocol is not None:
         given["protocol"] = options.protocol
+    if options.names is not None:
+        given["names"] = options.names
     if options.features is not None:
         given["features"] = tuple(feature for feature in FEATURES if feature in options.features)
     return given

@@ -108,6 +108,26 @@ def test_questions_are_answered_at_the_terminal(on_terminal: OnTerminal) -> None
     assert "How large? large\n  Which colours? red, blue" in screen
 
 
+def test_a_model_asks_by_the_names_that_it_knows(on_terminal: OnTerminal, tmp_path: Path) -> None:
+    """With the heading and what the options mean; and the recording says which names they were."""
+    options = "[{'label': 'small', 'description': 'fits nobody'}, {'label': 'large'}]"
+    asked = f"[{{'question': 'How large?', 'header': 'Size', 'options': {options}}}]"
+    tasks = "[{'content': 'Sew', 'status': 'in_progress', 'activeForm': 'Sewing'}]"
+    script = scripted(
+        f"replies = [call('AskUserQuestion', questions={asked}), call('TodoWrite', todos={tasks}), 'Ok.']"
+    )
+    begun = ("run", "A shirt", "--features", "questions,tasks", "--names", "claude", "--no-tools")
+    screen, code = on_terminal(*begun, "--record", "s.jsonl", command=script, typed=[("words: ", "2\n")])
+
+    assert (code, "Ok." in screen) == (0, True), screen
+    assert "? Size: How large?" in screen
+    assert "\n  1  small: fits nobody\n  2  large\n" in screen
+    assert "How large? large" in screen
+    assert "• tasks\n  [>] Sew\n" in screen
+    assert "The list of tasks is updated" not in screen
+    assert replay(tmp_path / "s.jsonl").same
+
+
 def test_questions_that_nobody_can_answer_wait_in_the_recording(here: Cogstep, tmp_path: Path) -> None:
     """And are answered in another process, with words or by number."""
     done = here("run", "A shirt", "--ask", "--no-tools", "--record", "s.jsonl", replies=[ASKS])
