@@ -10,11 +10,11 @@ from attrs import field, frozen
 
 from cognition import ApprovalGiven, ApprovalRefused, AskApproval, ConfigError, EffectId, ToolCall, ToolSpec
 from cognition.checking import checked
-from cognition.engine_tools import engine_tools
-from cognition.features import Feature
+from cognition.features import Feature, Vocabulary
 from cognition.messages import json_object_text
 from cognition.policy import proposed_rules, remembered_rule
 from cognition.policy.patterns import read_pattern
+from cognition.vocabulary import engine_tools
 from interpreters.program.asking import Request, check_arguments
 from interpreters.program.later import Later
 from interpreters.tools.context import ToolContext
@@ -104,7 +104,9 @@ def spec_of(tools: Mapping[str, Tool[..., Any]], name: str) -> ToolSpec | None:
     """What is known of a tool, be it the program's or one that the engine carries out itself."""
     if name in tools:
         return tools[name].spec
-    return next((tool for tool in engine_tools(get_args(Feature)) if tool.name == name), None)
+    features: tuple[Feature, ...] = get_args(Feature)
+    own = (tool for names in get_args(Vocabulary) for tool in engine_tools(features, names))
+    return next((tool for tool in own if tool.name == name), None)
 
 
 def as_input(
