@@ -198,13 +198,19 @@ def test_a_pattern_has_to_cover_the_call_as_it_was_edited() -> None:
         assert session.state.remembered == expected
 
 
-def test_an_answer_at_a_limit_is_remembered_and_its_call_does_not_run() -> None:
-    session = asked(line("ls"), limits=Limits(seconds=10))
+@pytest.mark.parametrize(("arguments", "kept"), [(None, True), ('{"path": "a"}', True), ("{", False)])
+def test_an_answer_at_a_limit_is_remembered_and_its_call_does_not_run(arguments: str | None, kept: bool) -> None:
+    peek = ToolSpec("peek", read_only=True, approval=True, paths=("path",))
+    session = Session(engine_with(peek, limits=Limits(tool_calls=1)))
+    calling(session, ProposedCall("peek", {"path": "b"}), ProposedCall("peek", {"path": "a"}))
+    session(ApprovalGiven(FIRST))
 
-    session(ApprovalGiven(FIRST, always=True, rule="Bash(ls:*)", arguments_json='{"command": "ls -l"}', at=0.0))
-    session(ToolReturned(NEXT, "ok", at=20.0))
+    decisions = session(ApprovalGiven(NEXT, always=True, rule="peek(a)", arguments_json=arguments))
 
-    assert session.state.remembered == (Rule("allow", "Bash(ls:*)"),)
+    assert decisions == ()
+    assert session.state.remembered == (Rule("allow", "peek(a)"),) * kept
+    session(ToolReturned(effect("1.1.3"), "seen"))
+    assert session.results[1] == ("Not run: the limit of 1 tool calls is reached.", "error")
 
 
 def test_a_worker_that_the_user_has_edited_is_the_one_that_is_spawned() -> None:

@@ -28,6 +28,7 @@ from cognition import (
     Policy,
     ProposedCall,
     RetryPlanned,
+    Rule,
     RunHook,
     SessionReset,
     ShutdownAsked,
@@ -211,6 +212,50 @@ def test_who_agrees_when_asked_before_a_further_attempt_is_not_asked_again() -> 
     (third,) = session(TimerFired(timer.effect_id))
 
     assert isinstance(third, CallTool)
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ('{"n": 2}', None),
+        ("{", "Error: the user gave unusable arguments, and nothing ran: "),
+    ],
+)
+def test_who_is_asked_before_a_further_attempt_may_edit_the_call(given: str, expected: str | None) -> None:
+    """It is the call that was edited which is tried again from then on."""
+    session = session_with("put")
+    session(failed("1.1.1"))
+    session(ModeChanged("careful"))
+    (question,) = session(fired("1.1.2"))
+    assert isinstance(question, AskApproval)
+
+    (decision, *_) = session(ApprovalGiven(question.effect_id, arguments_json=given))
+
+    if expected is not None:
+        ((content, status),) = session.results
+        assert content.startswith(expected)
+        assert content.endswith(" (before, it failed once)")
+        assert status == "error"
+        return
+    assert isinstance(decision, CallTool)
+    assert decision.call.arguments_json == given
+    _, timer = session(ToolFailed(decision.effect_id, "reset", transient=True))
+    (again,) = session(fired(timer.effect_id))
+    assert isinstance(again, CallTool)
+    assert again.call == decision.call
+    session(ToolReturned(again.effect_id, "put"))
+    assert session.results == [(f"put\nThe user changed the arguments of this call to {given}", "ok")]
+
+
+def test_a_rule_that_lets_a_call_run_is_told_of_each_attempt_and_the_user_s_own_word_is_not() -> None:
+    ruled = session_with("put", policy=Policy((Rule("allow", "put"),)))
+    ruled(failed("1.1.1"))
+    assert [type(decision) for decision in ruled(fired("1.1.2"))] == [CallJudged, CallTool]
+
+    asked = session_with("asked")
+    asked(ApprovalGiven(effect("1.1.1"), always=True))
+    asked(failed("1.1.2"))
+    assert [type(decision) for decision in asked(fired("1.1.3"))] == [CallTool]
 
 
 def test_an_engine_of_ones_own_that_asks_is_heard_before_a_further_attempt_and_asks_once() -> None:
