@@ -1,17 +1,23 @@
-"""What fits into a request: size estimates, and trimming history by whole turns.
+"""What fits into a request: size estimates, shortened tool results, and trimming history by whole turns.
 
-Sizes are counted in tokens, estimated from characters and corrected by what the runtime last measured. The window is
-moved in large steps (to ``TRIM_TO`` of the budget), so that the prompt's beginning stays the same for many calls and a
-runtime can reuse what it holds of it.
+Sizes are counted in tokens, estimated from characters and corrected by what the runtime last measured. Where they
+exceed the budget, tool results that the model has answered are shortened, then whole old turns are left out, and at
+last the newest results are shortened too. That is done in large steps (to ``TRIM_TO`` of the budget), so that the
+prompt's beginning stays the same for many calls and a runtime can reuse what it holds of it.
 """
 
 from __future__ import annotations
 
 import json
+from functools import lru_cache
+from itertools import zip_longest
+from operator import is_
+
+from attrs import evolve
 
 from cognition.config import AgentConfig
 from cognition.content import images_of
-from cognition.history import History
+from cognition.history import CHUNK, Chunk, History
 from cognition.messages import AssistantMessage, Message, ToolMessage, UserMessage
 from cognition.outcomes import Failure
 from cognition.state import Window
@@ -23,7 +29,14 @@ MESSAGE_TOKENS = 8
 IMAGE_TOKENS = 600
 """A picture: models make some 250 to 1,500 tokens of one, whatever its bytes."""
 TRIM_TO = 0.75
-"""Whole turns are left out until at most this share of the budget is in use."""
+"""Room is made until at most this share of the budget is in use."""
+STALE_RESULT = 400
+"""Characters that are still shown of a tool result that the model has answered, where room is needed."""
+OLD_RESULT = 100
+"""The same in a turn that is too long even so: hardly more than that something is left out."""
+LEAST_RESULT = 200
+"""No result is shown with fewer characters than this (or than it has); a turn that needs that doesn't fit."""
+CUT = "\n[... {} characters of this result are left out here for want of room ...]\n"
 RESULT_SHARE = 0.25
 """No single tool result takes more than this share of the prompt budget."""
 SCALE_RANGE = (0.2, 5.0)
@@ -32,6 +45,10 @@ OVERFLOW_GUESS = 1.5
 """A prompt that was too long is taken to have this many times the budget, where nobody says how long it was."""
 MOST_TOKENS = 10**12
 """No prompt has more: a greater number is a reporting error, and may be too large to compute with."""
+
+
+Cuts = tuple[tuple[int, int], ...]
+"""As in ``Window``."""
 
 
 def message_size(message: Message) -> float:
@@ -118,16 +135,135 @@ def scale_trusted(scale: float) -> float:
     return min(scale, 1.0)
 
 
+def shortened(message: Message, limit: int | None) -> Message:
+    """The message as it is shown where results have ``limit`` characters: never a longer one than it is."""
+    if limit is None or not isinstance(message, ToolMessage) or len(message.content) <= limit:
+        return message
+    content = message.content
+    most = max(limit - len(CUT.format(len(content))), 0)
+    head, tail = most - most // 4, most // 4
+    left_out = CUT.format(len(content) - most)
+    short = f"{content[:head]}{left_out}{content[len(content) - tail :]}"
+    return evolve(message, content=short) if len(short) < len(content) else message
+
+
+def limit_at(cuts: Cuts, index: int) -> int | None:
+    """How many characters a result at this place in history is shown with; None for all."""
+    for end, limit in cuts:
+        if index < end:
+            return limit
+    return None
+
+
+def shown(history: History, window: Window) -> History:
+    """The messages that a request shows."""
+    first, cuts = window.first, window.cuts
+    if not cuts:
+        return history.drop(first)
+
+    def cut(chunk: Chunk, start: int) -> Chunk:
+        return (_cut_whole if len(chunk) == CHUNK else _cut)(chunk, start, cuts)
+
+    return history.by_chunks(first, cuts[-1][0], cut).drop(first)
+
+
+def _cut(chunk: Chunk, start: int, cuts: Cuts) -> Chunk:
+    cut = tuple([shortened(message, limit_at(cuts, start + place)) for place, message in enumerate(chunk)])
+    return chunk if all(map(is_, cut, chunk)) else cut
+
+
+_cut_whole = lru_cache(maxsize=64)(_cut)
+"""Cached, so that requests share what they show, as histories do."""
+
+
 def fit(history: History, window: Window, fixed: float, budget: int) -> Window | None:
-    """The window that fits the budget, moved on by whole turns if need be; None if the last turn alone is too long."""
+    """The window that fits the budget; None if what must be shown is too long.
+
+    First the results that the model has answered are shortened, oldest first; then whole turns are left out, but for
+    the last one. Where that turn alone is too long, the results in it are shortened further, and at last the newest
+    ones share the room that is left.
+    """
     if (fixed + window.size) * window.scale <= budget:
         return window
+    room = budget * TRIM_TO / window.scale - fixed
+    window = _drop_turns(history, _shorten_stale(history, window, room, STALE_RESULT), room)
+    window = _shorten_stale(history, window, room, OLD_RESULT)
+    if (fixed + window.size) * window.scale > budget:
+        window = _shorten_newest(history, window, budget / window.scale - fixed)
+    return window if (fixed + window.size) * window.scale <= budget else None
+
+
+def _shown_size(history: History, window: Window, index: int) -> float:
+    return message_size(shortened(history[index], limit_at(window.cuts, index)))
+
+
+def _newest_step(history: History, first: int) -> int:
+    """Index of the reply that the model gave last, not before ``first``: it hasn't answered what stands behind it."""
+    for index in range(len(history) - 1, first, -1):
+        if isinstance(history[index], AssistantMessage):
+            return index
+    return first
+
+
+def _shorten_stale(history: History, window: Window, room: float, most: int) -> Window:
+    """The window with as many results shortened to ``most`` as it takes, of those that the model has answered."""
+    size, end = window.size, 0
+    for index in range(window.first, _newest_step(history, window.first)):
+        if size <= room:
+            break
+        message = history[index]
+        limit = limit_at(window.cuts, index)
+        if not isinstance(message, ToolMessage) or (limit is not None and limit <= most):
+            continue
+        saved = message_size(shortened(message, limit)) - message_size(shortened(message, most))
+        if saved > 0:
+            size, end = size - saved, index + 1
+    if not end:
+        return window
+    before = [(until, min(limit, most)) for until, limit in window.cuts if until < end]
+    behind = [(until, limit) for until, limit in window.cuts if until > end]
+    return evolve(window, size=size, cuts=_joined((*before, (end, most), *behind)))
+
+
+def _joined(cuts: Cuts) -> Cuts:
+    """The rows without those that say the same as the next one."""
+    return tuple([row for row, after in zip_longest(cuts, cuts[1:]) if after is None or row[1] != after[1]])
+
+
+def _drop_turns(history: History, window: Window, room: float) -> Window:
+    """The window without as many whole turns as it takes, but with the last one."""
     first, size = window.first, window.size
-    while (fixed + size) * window.scale > budget * TRIM_TO:
+    while size > room:
         following = next_turn(history, first)
         if following is None:
             break
-        size -= sum(message_size(history[index]) for index in range(first, following))
+        size -= sum(_shown_size(history, window, index) for index in range(first, following))
         first = following
-    trimmed = Window(first, size, window.scale)
-    return trimmed if (fixed + size) * window.scale <= budget else None
+    return evolve(window, first=first, size=size, cuts=tuple([cut for cut in window.cuts if cut[0] > first]))
+
+
+def _shorten_newest(history: History, window: Window, room: float) -> Window:
+    """The window with the results that the model has not answered shortened alike, as far as the room demands it.
+
+    All older ones have been shortened before.
+    """
+    begin, end = _newest_step(history, window.first) + 1, len(history)
+    results = {i: message for i in range(begin, end) if isinstance(message := history[i], ToolMessage)}
+    others = window.size - sum(_shown_size(history, window, index) for index in results)
+    characters = (room - others - MESSAGE_TOKENS * len(results)) * CHARS_PER_TOKEN
+    limit = _share(sorted(len(message.content) for message in results.values()), characters)
+    if limit is None:
+        return window
+    before = [row for row in window.cuts if row[0] < begin]
+    cut = evolve(window, cuts=_joined((*before, (begin, OLD_RESULT), (end, limit))))
+    return evolve(cut, size=others + sum(_shown_size(history, cut, index) for index in results))
+
+
+def _share(lengths: list[int], characters: float) -> int | None:
+    """How long each of these texts, shortest first, may be so that together they are; None for less than is of use."""
+    for place, length in enumerate(lengths):
+        share = characters / (len(lengths) - place)
+        if length > share:
+            return int(share) if share >= LEAST_RESULT else None
+        characters -= length
+    return None

@@ -141,6 +141,8 @@ class ContextAssembled:
     """Estimated size of the prompt in tokens."""
     budget: int
     """How many tokens the prompt may have."""
+    shortened: int = 0
+    """How many tool results in it are shown shortened, for want of room."""
 
 
 @frozen

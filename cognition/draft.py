@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
+from operator import is_not
 from typing import Literal, get_args
 
 from attrs import evolve
@@ -18,6 +19,7 @@ from cognition.context import (
     result_limit,
     scale_trusted,
     shorten,
+    shown,
 )
 from cognition.decisions import CallModel, ContextAssembled, Decision, LimitHit, RunHook, TurnFinished
 from cognition.history import History
@@ -79,14 +81,14 @@ class Setup:
     def request(
         self,
         history: History,
-        first: int,
+        window: Window,
         purpose: Purpose,
         *,
         called: bool = False,
         returns: str = "",
         system: str | None = None,
     ) -> ModelRequest:
-        """The request for one model call, with the messages from ``first`` on; without tools for a final answer.
+        """The request for one model call, with the messages that ``window`` shows; without tools for a final answer.
 
         ``called``: the turn has made calls already, so that ``tool_choice`` forces none any more. ``returns``: the
         schema of the turn's answer, and ``system`` the prompt in place of the configuration's, as in ``AgentState``.
@@ -102,7 +104,7 @@ class Setup:
             options = _options(options, choice, returns if own else "")
         tools = () if final or config.protocol != "native" else self.offered
         prompt = self.prompt if system is None else instructed(system, self.told)
-        return ModelRequest(prompt, history.drop(first), tools, options, config.protocol)
+        return ModelRequest(prompt, shown(history, window), tools, options, config.protocol)
 
     def fixed_with(self, system: str | None) -> float:
         """Estimated tokens of what stands before the messages, with ``system`` as in ``request``."""
@@ -131,6 +133,7 @@ class Draft:
         "_turn",
         "called",
         "corrections",
+        "cuts",
         "decisions",
         "first",
         "fixed",
@@ -177,7 +180,7 @@ class Draft:
         self._turn, self._step = counters.turn, counters.step
         self._index, self._messages = counters.index, counters.messages
         window = state.window
-        self.first, self.size, self.scale = window.first, window.size, window.scale
+        self.first, self.size, self.scale, self.cuts = window.first, window.size, window.scale, window.cuts
         self._take_over(state.spent)
 
     def _take_over(self, spent: Spent) -> None:
@@ -205,7 +208,7 @@ class Draft:
 
     def empty(self) -> None:
         """Forget the conversation and what its last turn used; ids go on counting."""
-        self.history, self.first, self.size, self.scale = History(), 0, 0.0, 1.0
+        self.history, self.first, self.size, self.scale, self.cuts = History(), 0, 0.0, 1.0, ()
         self.system, self.fixed = None, self.setup.fixed  # it came with a message that is forgotten too
         self._take_over(UNSPENT)
 
@@ -248,7 +251,7 @@ class Draft:
         """Call the model, or fail the turn if what must be shown doesn't fit."""
         setup = self.setup
         if (self.fixed + self.size) * self.scale > setup.budget:  # otherwise the window stays where it is
-            window = fit(self.history, Window(self.first, self.size, self.scale), self.fixed, setup.budget)
+            window = fit(self.history, self.window(), self.fixed, setup.budget)
             if window is None:
                 self.finish(
                     Failed(
@@ -259,17 +262,23 @@ class Draft:
                 )
                 self.trust_estimates()
                 return
-            self.first, self.size = window.first, window.size
+            self.first, self.size, self.cuts = window.first, window.size, window.cuts
         if new_step:
             self._step, self._index = self._step + 1, 0
         effect_id = self.new_effect()
         request = setup.request(
-            self.history, self.first, attempt.purpose, called=self.called, returns=self.returns, system=self.system
+            self.history, self.window(), attempt.purpose, called=self.called, returns=self.returns, system=self.system
         )
-        shown = len(request.messages)
-        self.decisions.append(ContextAssembled(shown, self.first, self.prompt_tokens(), setup.budget))
+        messages = request.messages
+        shortened = sum(map(is_not, messages, self.history.drop(self.first))) if self.cuts else 0
+        self.decisions.append(
+            ContextAssembled(len(messages), self.first, self.prompt_tokens(), setup.budget, shortened)
+        )
         self.decisions.append(CallModel(effect_id, attempt.purpose, request, self.seconds_left(now)))
         self.phase = Thinking(effect_id, attempt)
+
+    def window(self) -> Window:
+        return Window(self.first, self.size, self.scale, self.cuts)
 
     def trust_estimates(self) -> None:
         """Correct the scale after a turn of which no prompt got through."""
@@ -364,13 +373,12 @@ class Draft:
             self.called,
             self.corrections,
         )
-        window = Window(self.first, self.size, self.scale)
         state = AgentState(
             self.history,
             self.phase,
             counters,
             spent,
-            window,
+            self.window(),
             self.remembered,
             self.total,
             self.mode,

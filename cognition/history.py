@@ -7,7 +7,7 @@ and once in ``CHUNK`` appends the tuple of chunks (10,000 messages: 156 referenc
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain, islice
 from typing import overload
 
@@ -64,6 +64,18 @@ class History(Sequence[Message]):
         if not 0 <= count <= len(self):
             raise ValueError(f"can't drop {count} of {len(self)} messages")
         return self._of(self._chunks, self._tail, self._first + count)
+
+    def by_chunks(self, first: int, end: int, change: Callable[[Chunk, int], Chunk]) -> History:
+        """The history with its messages from ``first`` to before ``end`` changed, by at most ``CHUNK`` at a time.
+
+        ``change`` is given messages and the index of the first of them, and gives as many: the same ones where nothing
+        is to be changed. It is given some from before ``first`` too, and some from ``end`` on.
+        """
+        chunks, whole = list(self._chunks), len(self._chunks)
+        for place in range(min((first + self._first) // CHUNK, whole), min(-(-(end + self._first) // CHUNK), whole)):
+            chunks[place] = change(chunks[place], place * CHUNK - self._first)
+        tail = whole * CHUNK - self._first
+        return self._of(tuple(chunks), change(self._tail, tail) if tail < end else self._tail, self._first)
 
     def continues(self, before: History) -> bool:
         """Whether this is ``before`` with none or more messages at its end, as far as shared storage tells.

@@ -57,8 +57,11 @@ class Window:
     first: int = 0
     """Index of the first message that is shown; always the start of a turn."""
     size: float = 0.0
-    """Unscaled token estimate of all messages from ``first`` on."""
+    """Unscaled token estimate of all messages from ``first`` on, as they are shown."""
     scale: float = 1.0
+    cuts: tuple[tuple[int, int], ...] = ()
+    """Where tool results are shown shortened: up to which message of history, itself not included, and to how many
+    characters. For a message the first row that goes beyond it holds."""
 
 
 @frozen

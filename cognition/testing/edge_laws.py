@@ -9,6 +9,8 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+from attrs import evolve
+
 from cognition.codec import from_data, to_data
 from cognition.context import changed_size, message_size
 from cognition.decisions import (
@@ -289,6 +291,22 @@ def not_faithful(value: Any, kind: Any) -> str | None:
 # ------------------------------------------------------------------------------------------------------------- L9 fits
 
 
+def _is_users(message: Message) -> bool:
+    return isinstance(message, UserMessage) and message.origin == "user"
+
+
+def _is_shown(message: Message, whole: Message) -> bool:
+    """Whether a message is shown as it is, or is a result of which both ends are shown, and less than all."""
+    if message == whole:
+        return True
+    if not isinstance(message, ToolMessage) or not isinstance(whole, ToolMessage):
+        return False
+    head, _, rest = message.content.partition("\n[... ")
+    tail = rest.rpartition(" ...]\n")[2]
+    both_ends = whole.content.startswith(head) and whole.content.endswith(tail)
+    return both_ends and len(message.content) < len(whole.content) and evolve(message, content=whole.content) == whole
+
+
 def fitting(subject: Subject, edge: Edge) -> Found:
     """L9: each request fits, begins at a turn, and has the system prompt and the newest user message whole."""
     state = edge.transition.next_state
@@ -310,8 +328,13 @@ def _misfit(subject: Subject, request: ModelRequest, state: AgentState) -> str |
         return f"does not begin at a turn but with {first}"
     if not isinstance(state, AgentState):
         return None  # a class of its own: what it keeps, and how much of it is left out, nobody can tell
-    if len(shown) > len(history) or shown != history[len(history) - len(shown) :]:
+    whole = history[max(len(history) - len(shown), 0) :]
+    if len(shown) > len(history) or not all(map(_is_shown, shown, whole)):
         return "leaves out messages between those that it shows, or shows what is not in history"
+    replies = [place for place, message in enumerate(whole) if isinstance(message, AssistantMessage)]
+    unread = replies[-1] + 1 if replies else 0
+    if shown[unread:] != whole[unread:] and any(map(_is_users, shown[1:])):
+        return "shortens results that the model has not answered, and shows an older turn"
     if subject.config is None:
         return None
     if request.system != subject.config.prompt_with(state.system):

@@ -70,6 +70,9 @@ def _problems(state: AgentState) -> Iterator[str]:
     history, counters = state.history, state.counters
     if not 0 <= state.window.first <= len(history):
         yield f"its window begins at message {state.window.first} of {len(history)}"
+    ends, limits = [end for end, _ in state.window.cuts], [limit for _, limit in state.window.cuts]
+    if ends != sorted(set(ends)) or not all(0 < end <= len(history) for end in ends) or min(limits, default=1) < 1:
+        yield f"its window shortens results at places or to lengths that can't be: {state.window.cuts}"
     ids = [message.id for message in history]
     if len(set(ids)) < len(ids):
         yield "two of its messages have the same id"

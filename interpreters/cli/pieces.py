@@ -65,6 +65,8 @@ class View:
     """The time at which each reply under way was asked for, by effect id."""
     dropped: int = 0
     """The number of messages that are left out of the requests."""
+    shortened: int = 0
+    """The number of tool results that the requests show shortened."""
     session: str = ""
     """The session that is shown; others are those of its workers."""
     workers: Mapping[str, View] = field(factory=dict)

@@ -232,10 +232,13 @@ def _limit_hit(view: View, hit: events.LimitHit) -> Rendered:
 
 
 def _context_assembled(view: View, context: events.ContextAssembled) -> Rendered:
-    more = context.dropped > view.dropped
-    view = evolve(view, dropped=context.dropped)
-    text = f"! the {context.dropped} oldest messages no longer fit and are left out"
-    return note(view, text, "dim") if more else (view, ())
+    told = []
+    if context.shortened > view.shortened:
+        told.append(f"{context.shortened} results of tools are shortened")
+    if context.dropped > view.dropped:
+        told.append(f"the {context.dropped} oldest messages are left out")
+    view = evolve(view, dropped=context.dropped, shortened=context.shortened)
+    return note(view, f"! for want of room {' and '.join(told)}", "dim") if told else (view, ())
 
 
 def _warning_raised(view: View, warning: events.WarningRaised) -> Rendered:

@@ -27,7 +27,7 @@ from cognition import (
     Transition,
     UserSpoke,
 )
-from cognition.context import fixed_size, message_size, prompt_budget
+from cognition.context import fixed_size, message_size, prompt_budget, shown
 
 MULTIPLY = ToolSpec("multiply", read_only=True)
 WRITE = ToolSpec("write")
@@ -78,14 +78,16 @@ def check(config: AgentConfig, transition: Transition) -> None:
     assert all(has_type(decision, Decision) for decision in decisions)
     ids, newest = [message.id for message in state.history], state.counters.messages
     assert ids == [f"m{number}" for number in range(newest - len(ids) + 1, newest + 1)]
-    shown = state.history[state.window.first :]
-    assert sum(message_size(message) for message in shown) == pytest.approx(state.window.size)
+    messages = shown(state.history, state.window)
+    assert sum(message_size(message) for message in messages) == pytest.approx(state.window.size)
     reports = [decision for decision in decisions if isinstance(decision, ContextAssembled)]
     requests = [decision.request for decision in decisions if isinstance(decision, CallModel)]
     tokens = (fixed_size(config) + state.window.size) * state.window.scale
     for report, request in zip(reports, requests, strict=True):
         shown_messages, budget = len(request.messages), prompt_budget(config)
-        assert report == ContextAssembled(shown_messages, len(state.history) - shown_messages, int(tokens), budget)
+        dropped = len(state.history) - shown_messages
+        short = sum(one != whole for one, whole in zip(request.messages, state.history[dropped:], strict=True))
+        assert report == ContextAssembled(shown_messages, dropped, int(tokens), budget, short)
 
 
 class Session:

@@ -18,6 +18,7 @@ from cognition import (
     ModelReplied,
     ProposedCall,
     ToolCall,
+    ToolMessage,
     ToolReturned,
     ToolSpec,
     Transition,
@@ -51,6 +52,8 @@ def calling(effect_id: str, *names: str, arguments: str = "{}") -> ModelReplied:
 HELLO = UserSpoke("Hello")
 ANSWERED = ModelReplied(effect("1.1.0"), "Done.", usage=Usage(0, 5))
 LOOKED = (HELLO, calling("1.1.0", "look"), ToolReturned(effect("1.1.1"), "ok"))
+READ = (HELLO, calling("1.1.0", "look"), ToolReturned(effect("1.1.1"), "ok" * 100))
+READ_LATER = (HELLO, ANSWERED, HELLO, calling("2.1.0", "look"), ToolReturned(effect("2.1.1"), "ok" * 100))
 SPAWN = calling("1.1.0", "spawn_worker", arguments='{"name": "w", "objective": "look"}')
 
 Change = Callable[[Transition], Transition]
@@ -84,6 +87,13 @@ def request(change: Callable[[History], History], **more: object) -> Change:
 
 def same(messages: History) -> History:
     return messages
+
+
+def cut(messages: History, content: str) -> History:
+    """The messages with this as the newest one's content."""
+    newest = messages[-1]
+    assert isinstance(newest, ToolMessage)
+    return History([*messages[:-1], evolve(newest, content=content)])
 
 
 def call(number: int, name: str, arguments: str = "{}") -> ToolCall:

@@ -215,8 +215,13 @@ def test_a_runtime_that_does_not_stream_shows_its_answer_too() -> None:
             "! call-9-9-9: busy; trying again in 2 s (attempt 2)\n",
         ),
         (
+            [happened(events.ContextAssembled(9, dropped, 10, 10, 3)) for dropped in (0, 4, 4)],
+            "! for want of room 3 results of tools are shortened\n"
+            "! for want of room the 4 oldest messages are left out\n",
+        ),
+        (
             [happened(events.ContextAssembled(1, dropped, 10, 10)) for dropped in (0, 4, 4)],
-            "! the 4 oldest messages no longer fit and are left out\n",
+            "! for want of room the 4 oldest messages are left out\n",
         ),
         ([happened(events.LimitHit("steps", "12 steps are used up"))], "! 12 steps are used up\n"),
     ],

@@ -1,0 +1,286 @@
+"""Long turns: tool results are shortened before anything else is left out, and the turn goes on."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+from attrs import evolve
+from hypothesis import example, given, strategies as st
+
+from cognition import (
+    AgentState,
+    CallModel,
+    CallTool,
+    History,
+    ModelFailed,
+    ProposedCall,
+    ToolReturned,
+    ToolSpec,
+    UserSpoke,
+    from_data,
+    to_data,
+)
+from cognition.config import Limits
+from cognition.context import CUT, OLD_RESULT, fit, message_size, shortened, shown
+from cognition.decisions import TurnFinished
+from cognition.messages import AssistantMessage, Message, ToolCall, ToolMessage, UserMessage
+from cognition.outcomes import Completed, Failed, Failure, Outcome
+from cognition.phases import Idle
+from cognition.state import Window
+from tests.cognition.session import Session, engine_with, replied
+
+READ = ToolSpec("read", read_only=True)
+STEPS = st.lists(st.lists(st.integers(0, 3000), min_size=1, max_size=4), max_size=5)
+"""For each step of a turn the lengths of its results."""
+TURNS = st.lists(st.tuples(st.integers(0, 300), STEPS, st.booleans()), min_size=1, max_size=5)
+"""For each turn the length of the user's message, its steps, and whether it was answered."""
+SCALES = st.sampled_from([0.5, 1.0, 1.7])
+
+
+def conversation(turns: list[tuple[int, list[list[int]], bool]]) -> History:
+    messages: list[Message] = []
+    for turn, (length, steps, answered) in enumerate(turns):
+        messages.append(UserMessage(f"u{turn}", "u" * length))
+        for step, lengths in enumerate(steps):
+            calls = tuple(ToolCall(f"c{turn}.{step}.{place}", "read", "{}") for place in range(len(lengths)))
+            messages.append(AssistantMessage(f"a{turn}.{step}", "", "", calls))
+            messages += [
+                ToolMessage(f"r{call.id}", call.id, "read", text(length))
+                for call, length in zip(calls, lengths, strict=True)
+            ]
+        if answered:
+            messages.append(AssistantMessage(f"a{turn}", "answered"))
+    return History(messages)
+
+
+def text(length: int) -> str:
+    return "".join(chr(ord("a") + place % 26) for place in range(length))
+
+
+def whole(history: History, scale: float = 1.0) -> Window:
+    return Window(0, sum(map(message_size, history)), scale)
+
+
+@given(TURNS, SCALES, st.integers(0, 300), st.integers(50, 5000))
+@pytest.mark.behaviour("B16")
+def test_what_is_shown_fits_and_has_what_it_must_have(
+    turns: list[tuple[int, list[list[int]], bool]], scale: float, fixed: int, budget: int
+) -> None:
+    history = conversation(turns)
+
+    window = fit(history, whole(history, scale), fixed, budget)
+
+    if window is None:
+        return
+    messages, originals = list(shown(history, window)), history[window.first :]
+    size = sum(map(message_size, messages))
+    assert window.size == pytest.approx(size)
+    assert (fixed + size) * scale <= budget + 1e-6
+    assert isinstance(messages[0], UserMessage)
+    users = [message for message in history if isinstance(message, UserMessage)]
+    assert users[-1] in messages
+    for message, original in zip(messages, originals, strict=True):
+        if message != original:
+            assert isinstance(message, ToolMessage)
+            assert isinstance(original, ToolMessage)
+            assert evolve(message, content=original.content) == original
+            assert OLD_RESULT - 40 <= len(message.content) < len(original.content)
+            head, _, tail = message.content.partition(CUT.split("{")[0])
+            assert original.content.startswith(head)
+            assert original.content.endswith(tail.partition(" ...]\n")[2])
+    assert fit(history, window, fixed, budget) == window
+
+
+@given(TURNS, SCALES, st.integers(0, 300), st.integers(50, 5000), st.integers(1, 2000))
+@example([(0, [[0], [401]], False)], 1.0, 0, 150, 1)
+def test_a_larger_budget_shows_no_less(
+    turns: list[tuple[int, list[list[int]], bool]], scale: float, fixed: int, budget: int, more: int
+) -> None:
+    history = conversation(turns)
+
+    small = fit(history, whole(history, scale), fixed, budget)
+    large = fit(history, whole(history, scale), fixed, budget + more)
+
+    if small is not None:
+        assert large is not None
+        assert large.first <= small.first
+        lengths = [[len(m.content) for m in shown(history, w) if isinstance(m, ToolMessage)] for w in (large, small)]
+        for bigger, smaller in zip(lengths[0][len(lengths[0]) - len(lengths[1]) :], lengths[1], strict=True):
+            assert bigger >= smaller
+
+
+@given(TURNS, SCALES, st.integers(0, 200), st.integers(400, 3000))
+def test_a_window_that_follows_a_conversation_keeps_its_beginning_most_of_the_time(
+    turns: list[tuple[int, list[list[int]], bool]], scale: float, fixed: int, budget: int
+) -> None:
+    """What was left out stays out, a shortened result never grows, and between two cuts nothing shown is changed."""
+    history, window = History(), Window(scale=scale)
+    before: list[Message] = []
+    for message in conversation(turns):
+        history = history.append(message)
+        window = evolve(window, size=window.size + message_size(message))
+        if not isinstance(message, ToolMessage | UserMessage):
+            continue
+        moved = fit(history, window, fixed, budget)
+        if moved is None:
+            return
+        messages = list(shown(history, moved))
+        assert moved.size == pytest.approx(sum(map(message_size, messages)))
+        if moved == window:
+            assert messages[: len(before)] == before
+        known = {m.id: m for m in before if isinstance(m, ToolMessage)}
+        for m in messages:
+            if isinstance(m, ToolMessage) and m.id in known:
+                assert len(m.content) <= len(known[m.id].content)
+        assert all(one[0] < other[0] and one[1] != other[1] for one, other in pairwise(moved.cuts))
+        window, before = moved, messages
+
+
+def test_what_the_model_has_answered_is_shortened_first_and_oldest_first() -> None:
+    history = conversation([(30, [[3000], [3000], [3000]], False)])
+    window = fit(history, whole(history), 0.0, 2500)
+
+    assert window is not None
+    lengths = [len(m.content) for m in shown(history, window) if isinstance(m, ToolMessage)]
+    assert lengths == [400, 3000, 3000] or lengths == [400, 400, 3000]
+    assert window.first == 0
+
+
+def test_turns_are_left_out_only_when_shortening_is_not_enough() -> None:
+    history = conversation([(900, [[3000]], True), (900, [[3000]], True), (30, [], False)])
+
+    kept = fit(history, whole(history), 0.0, 1500)
+    moved = fit(history, whole(history), 0.0, 700)
+
+    assert kept is not None
+    assert kept.cuts
+    assert kept.first == 0
+    assert moved is not None
+    assert moved.first > 0
+
+
+def test_results_that_were_not_answered_share_the_room_and_short_ones_stay_whole() -> None:
+    history = conversation([(30, [[100, 3000, 3000]], False)])
+    window = fit(history, whole(history), 0.0, 900)
+
+    assert window is not None
+    lengths = [len(m.content) for m in shown(history, window) if isinstance(m, ToolMessage)]
+    assert lengths[0] == 100
+    assert lengths[1] == lengths[2]
+    assert 900 - 2 <= sum(map(message_size, shown(history, window))) <= 900
+
+
+def test_a_message_of_the_user_is_never_shortened() -> None:
+    history = conversation([(9000, [], False)])
+
+    assert fit(history, whole(history), 0.0, 2000) is None
+
+
+@given(st.integers(0, 2000), st.integers(0, 1000))
+def test_a_shortened_result_says_how_much_is_missing(length: int, limit: int) -> None:
+    original = ToolMessage("m1", "call-1-1-1", "read", text(length))
+
+    message = shortened(original, limit)
+
+    assert isinstance(message, ToolMessage)
+    if len(message.content) == length:
+        assert message == original
+        return
+    head, _, rest = message.content.partition("\n[... ")
+    missing, _, tail = rest.partition(" characters of this result are left out here for want of room ...]\n")
+    assert len(head) + int(missing) + len(tail) == length
+    assert len(message.content) <= max(limit, len(CUT.format(length)))
+
+
+def tools_results(requests: list[CallModel]) -> list[list[int]]:
+    """For each request the lengths of the results in it."""
+    return [[len(m.content) for m in one.request.messages if isinstance(m, ToolMessage)] for one in requests]
+
+
+def read_all(session: Session, lengths: list[list[int]]) -> list[CallModel]:
+    """A turn in which the model reads this much, step by step, and then answers; the requests that it got."""
+    session(UserSpoke("Read all of it."))
+    requests = [decision for decision in session.decisions if isinstance(decision, CallModel)]
+    for step in lengths:
+        calls = [ProposedCall("read", f'{{"page": {len(requests)}{place}}}') for place in range(len(step))]
+        session(replied(requests[-1].effect_id, "", *calls))
+        running = [decision for decision in session.decisions if isinstance(decision, CallTool)]
+        for call, length in zip(running, step, strict=True):
+            session(ToolReturned(call.effect_id, text(length)))
+        requests += [decision for decision in session.decisions if isinstance(decision, CallModel)]
+    if not isinstance(session.state.phase, Idle):
+        session(replied(requests[-1].effect_id, "All of it is letters."))
+    return requests
+
+
+def outcome(session: Session) -> Outcome:
+    return next(decision.outcome for decision in session.decisions if isinstance(decision, TurnFinished))
+
+
+@pytest.mark.parametrize(
+    "steps", [[[1000]] * 10, [[1000] * 10], [[1000, 1000]] * 5, [[1000] * 4, [1000] * 6], [[10_000]] * 10]
+)
+def test_a_turn_with_ten_results_ends_with_its_answer(steps: list[list[int]]) -> None:
+    """At 4,096 tokens; it used to end as a context overflow."""
+    session = Session(engine_with(READ, context_tokens=4096))
+
+    requests = read_all(session, steps)
+
+    assert outcome(session) == Completed("All of it is letters.")
+    newest = len(steps[-1])
+    assert min(tools_results(requests)[-1][-newest:]) >= 600  # most of what the model has not answered is shown
+
+
+def test_between_two_cuts_the_beginning_of_the_prompt_stays_the_same() -> None:
+    session = Session(engine_with(READ, context_tokens=4096, limits=Limits(steps=60)))
+
+    requests = read_all(session, [[900]] * 30)
+
+    assert outcome(session) == Completed("All of it is letters.")
+    prompts = [tuple(one.request.messages) for one in requests]
+    kept = sum(later[: len(one)] == one for one, later in pairwise(prompts))
+    assert kept >= 20  # of 30
+
+
+def test_a_prompt_that_the_runtime_finds_too_long_is_made_shorter_within_the_turn() -> None:
+    session = Session(engine_with(READ, context_tokens=4096))
+    requests = read_all(session, [])
+    session(UserSpoke("Read on."))
+    for page in range(3):
+        (request,) = [decision for decision in session.decisions if isinstance(decision, CallModel)]
+        session(replied(request.effect_id, "", ProposedCall("read", f'{{"page": {page}}}')))
+        (running,) = [decision for decision in session.decisions if isinstance(decision, CallTool)]
+        session(ToolReturned(running.effect_id, text(1500)))
+    (request,) = [decision for decision in session.decisions if isinstance(decision, CallModel)]
+
+    session(ModelFailed(request.effect_id, Failure("too long", "context_overflow")))
+
+    (again,) = [decision for decision in session.decisions if isinstance(decision, CallModel)]
+    lengths = tools_results([request, again])
+    assert len(requests) == 1
+    assert lengths[0] == [1500] * 3
+    assert len(lengths[1]) == 3
+    assert sum(lengths[1]) < 4500
+    assert lengths[1][-1] > lengths[1][0]
+
+
+def test_a_turn_that_can_not_be_shown_even_shortened_fails_as_before() -> None:
+    session = Session(engine_with(READ, context_tokens=600))
+
+    read_all(session, [[200] * 20])
+
+    ended = outcome(session)
+    assert isinstance(ended, Failed)
+    assert ended.kind == "context_overflow"
+
+
+def test_a_state_with_shortened_results_goes_on_from_its_json() -> None:
+    session = Session(engine_with(READ, context_tokens=4096))
+    read_all(session, [[1000]] * 10)
+
+    stored = from_data(to_data(session.state), AgentState)
+
+    assert session.state.window.cuts
+    assert stored == session.state
+    assert session.engine.build_prompt(stored) == session.engine.build_prompt(session.state)
