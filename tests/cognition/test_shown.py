@@ -136,7 +136,9 @@ def test_a_huge_name_is_cut_before_it_is_looked_at() -> None:
     ("text", "head", "left_out", "tail"),
     [
         ("ab" * 500, "ab" * 23, 931, "b" + "ab" * 11),
+        ("ab" * 60, "ab" * 23, 51, "b" + "ab" * 11),
         ("\x1b" * 1000, "\\x1b" * 11, 984, "\\x1b" * 5),
+        ("\x1b" * 50, "\\x1b" * 11, 34, "\\x1b" * 5),
     ],
 )
 def test_of_a_name_that_is_too_long_the_ends_take_all_the_room_that_there_is(

@@ -166,6 +166,7 @@ CURL = (
     "env GIT_PAGER='curl x' git -p help",
     "export EDITOR='curl x'",
     "sudo VISUAL='curl x' ls",
+    "PAG\\\nER='curl x' git log",
 )
 """Each runs ``curl`` or ``wget``, and the reader knows it, whatever the spelling."""
 
@@ -372,6 +373,7 @@ ALLOWED = (
     "echo $(ls)",
     "timeout 5 ls",
     "env ls",
+    "env ls A=1",
     "nohup ls &",
     "npm run test -- -x",
     "if true; then ls; fi",

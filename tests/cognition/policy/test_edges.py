@@ -130,6 +130,22 @@ def test_of_rules_that_say_the_same_the_first_one_is_told(action: Action, patter
     assert (verdict.action, verdict.reason, verdict.rule) == (action, "rule 0", rules[0])
 
 
+@pytest.mark.parametrize("patterns", [("Bash(ls -l)", "Bash(ls -a)"), ("Bash(ls -a)", "Bash(ls -l)")])
+def test_what_may_meet_several_rules_is_asked_about_for_the_first_one(patterns: tuple[str, str]) -> None:
+    rules = tuple([Rule("deny", pattern) for pattern in patterns])
+    verdict = Policy(rules).judge(ToolCall("1", "Bash", {"command": "ls $X"}), BASH)
+
+    assert (verdict.action, verdict.reason, verdict.rule) == ("ask", UNSURE.reason, rules[0])
+
+
+@pytest.mark.parametrize("line", ["ls; cat x", "cat x; ls"])
+def test_where_several_rules_allow_a_line_the_first_one_is_told(line: str) -> None:
+    rules = Rule("allow", "Bash(ls:*)"), Rule("allow", "Bash(cat:*)")
+    verdict = Policy(rules, "ask").judge(ToolCall("1", "Bash", {"command": line}), BASH)
+
+    assert (verdict.action, verdict.rule) == ("allow", rules[0])
+
+
 @pytest.mark.parametrize("patterns", [("Bash(curl:*)", "*(wget:*)"), ("*(wget:*)", "Bash(curl:*)")])
 def test_what_can_not_be_read_is_asked_about_for_the_first_rule_that_it_might_evade(patterns: tuple[str, str]) -> None:
     rules = tuple([Rule("deny", pattern) for pattern in patterns])
@@ -160,6 +176,8 @@ def test_the_protections_name_the_tool_and_say_why() -> None:
 @pytest.mark.parametrize(
     ("pattern", "message"),
     [
+        ("", "there is no tool's name at 0; write '*'"),
+        ("Bash)", "the ')' at 4 was not opened; write 'Bash'"),
         ("Bash(git", "the '(' at 4 is not closed; write 'Bash(git)'"),
         ("Bash( ", "the '(' at 4 is not closed; write 'Bash'"),
         ("(", "the '(' at 0 is not closed; write '*'"),

@@ -52,6 +52,7 @@ def test_what_may_evade_a_rule_is_asked_about_in_every_mode(mode: str, line: str
         ("allow", "cd /etc; ls"),
         ("allow", "ls > x"),
         ("allow", "cd /etc; ls > /tmp/x 2>&1"),
+        ("allow", "cd /etc; ls > ~/x"),
     ],
 )
 def test_a_file_in_another_directory_may_be_one_that_a_rule_means(action: Action, line: str) -> None:

@@ -235,6 +235,7 @@ def test_a_layer_tightens_and_never_lifts() -> None:
             assert judged(policy, work(), {"x": text}) == judged(child, work(), {"x": text})
     assert judged(Policy().under(Layer((Rule("deny", "work(a:*)"),))), work(), {"x": "a"}) == "deny"
     assert judged(Policy().under(Layer(default="ask")).under(Layer(default="deny")), work(), {}) == "deny"
+    assert judged(Policy().under(Layer()).under(Layer((Rule("deny", "work"),))), work(), {}) == "deny"
     reader = Policy().under(Layer((Rule("allow", "work(a:*)"),), "deny"))
     assert judged(reader, work(), {"x": "a"}) == "allow"
     assert judged(reader, work(), {"x": "b"}) == "deny"
@@ -284,6 +285,16 @@ def test_what_the_user_forbade_of_arguments_makes_doubts() -> None:
 
     assert Policy().judge(ToolCall("1", "Bash", {"command": "eval $X"}), BASH, remembered, "auto").action == "ask"
     assert Policy().judge(ToolCall("1", "Bash", {"command": "ls"}), BASH, remembered, "auto").action == "allow"
+
+
+@pytest.mark.parametrize(
+    ("policy", "mode"),
+    [(Policy(default="deny"), "default"), (Policy((Rule("deny", "Bash"),)), "auto"), (Policy(), "plan")],
+)
+def test_a_doubt_about_what_the_user_forbade_never_softens_a_refusal(policy: Policy, mode: Mode) -> None:
+    remembered = (Rule("deny", "Bash(rm:*)"),)
+
+    assert policy.judge(ToolCall("1", "Bash", {"command": "eval $X"}), BASH, remembered, mode).action == "deny"
 
 
 # ------------------------------------------------------------------------------------------------------- in the engine
