@@ -161,6 +161,21 @@ def test_a_refusal_from_now_on_keeps_its_reason() -> None:
     ]
 
 
+def test_what_was_refused_from_now_on_does_not_run_where_it_was_asked_about_before() -> None:
+    """Calls that only read are asked about together; who forbids the one and approves the other has forbidden both."""
+    peek = ToolSpec("peek", read_only=True, approval=True)
+    session = calling({}, ProposedCall("peek"), ProposedCall("peek", {"n": 2}), tools=(peek,))
+
+    session(ApprovalRefused(FIRST, "never", always=True))
+    (again,) = session(ApprovalGiven(effect("1.1.2")))
+
+    assert isinstance(again, CallModel)
+    assert session.results == [
+        ("Error: the user refused this call: never", "refused"),
+        ("Error: this call is not permitted any more: never", "refused"),
+    ]
+
+
 # ------------------------------------------------------------------------------------------------------------- workers
 
 
