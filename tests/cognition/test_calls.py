@@ -167,7 +167,7 @@ def test_what_was_refused_from_now_on_does_not_run_where_it_was_asked_about_befo
     session = calling({}, ProposedCall("peek"), ProposedCall("peek", {"n": 2}), tools=(peek,))
 
     session(ApprovalRefused(FIRST, "never", always=True))
-    (again,) = session(ApprovalGiven(effect("1.1.2")))
+    (*_, again) = session(ApprovalGiven(effect("1.1.2")))
 
     assert isinstance(again, CallModel)
     assert session.results == [
