@@ -33,6 +33,7 @@ HELP = """\
 /tools         the tools that the model may call
 /tasks, /plan  the model's tasks, and the plan that it carries out
 /mode [NAME]   how much may happen without asking: default, careful, auto, plan, acceptEdits, bypassPermissions
+/policy        the rules that calls are judged by; /policy forget N, or all, takes back what you said from now on
 /answer ID ... answer what the turn waits for; /cancel gives the turn up
 /reset         forget the conversation
 /quit          leave (so does the end of input, Ctrl-D)
@@ -109,6 +110,12 @@ def _show_mode(session: Session, name: str) -> None:
         session.output.note(f"mode: {session.agent.state.mode}; there are {', '.join(MODES)}")
 
 
+def _policy(session: Session, text: str) -> None:
+    from interpreters.cli.policy import policy
+
+    policy(session, text)
+
+
 def _show_tasks(session: Session, _: str) -> None:
     from interpreters.cli.features import task_lines
 
@@ -158,6 +165,7 @@ COMMANDS: Mapping[str, Callable[[Session, str], None]] = {
     "/tasks": _show_tasks,
     "/plan": _show_plan,
     "/mode": _show_mode,
+    "/policy": _policy,
     "/reset": _reset,
     "/answer": _answer,
     "/cancel": _cancel,

@@ -26,6 +26,8 @@ class Interrupts:
         self._cancel: Callable[[], bool] | None = None
         self._asked = 0
         self._asking = False
+        self._elsewhere = False
+        """Another program has the terminal."""
         self._raised = False
         """A signal was raised as an exception, and the command is on its way out."""
         self._restore = restore
@@ -60,12 +62,23 @@ class Interrupts:
         finally:
             self._asking = False
 
+    @contextlib.contextmanager
+    def elsewhere(self) -> Iterator[None]:
+        """In this block Ctrl-C is for another program, such as an editor, which gets it too. SIGTERM is raised."""
+        self._elsewhere = True
+        try:
+            yield
+        finally:
+            self._elsewhere = False
+
     def cancel(self) -> None:
         """Cancel the turn under way, if there is one."""
         if self._cancel is not None:
             self._cancel()
 
     def _handle(self, number: int, _frame: FrameType | None) -> None:
+        if self._elsewhere and number == signal.SIGINT:
+            return
         self._asked += 1
         self.terminated = self.terminated or number == signal.SIGTERM
         if self._cancel is not None and not self._asking:

@@ -12,8 +12,11 @@ import sys
 from collections.abc import Callable
 from typing import TypeVar
 
+from cognition.shown import shown_name
 from interpreters.cli.errors import Terminated
 from interpreters.cli.interrupts import Interrupts
+from interpreters.cli.pieces import Style
+from interpreters.cli.previewing import columns_of, wrapped
 from interpreters.cli.screen import Output
 from interpreters.cli.terminal import err
 
@@ -30,17 +33,42 @@ class Person:
         self.unasked: dict[str, None] = {}
         """The tools of which a call was refused in this turn, since nobody is here."""
         self.output = output
-        self._interrupts = interrupts
+        self.interrupts = interrupts
         self.goes_on = options.command == "chat"
         """Whether there is a prompt to come back to."""
 
-    def asked(self, what: str, prompt: str, read: Callable[[str], T | None], *, nobody: T, stopped: T) -> T:
+    @property
+    def columns(self) -> int:
+        """How wide the terminal is."""
+        return columns_of(err())
+
+    def tell(self, text: str, style: Style) -> None:
+        """A line of any length, between questions, none of whose rows can pass for one."""
+        rows = wrapped(shown_name(text, None), "", self.columns)
+        self.output.attempt(lambda: err().write_lines(((row, style) for row in rows), whole=True))
+
+    def line(self, prompt: str) -> str:
+        """What is typed behind a prompt, without the blanks around it; for what ``asked`` reads besides.
+
+        Raises:
+            EOFError: the input has ended.
+            KeyboardInterrupt, Terminated: as ``asked`` catches them.
+        """
+        err().write(prompt)
+        line = sys.stdin.readline()
+        if not line:
+            raise EOFError
+        return line.strip()
+
+    def asked(
+        self, what: str, prompt: str | Callable[[], str], read: Callable[[str], T | None], *, nobody: T, stopped: T
+    ) -> T:
         """What the person answers, asked until it is an answer.
 
         Args:
             what: waits if the question is interrupted.
             prompt: stands before the answer.
-            read: reads what was typed; None for what is no answer.
+            read: reads what was typed, and may ask more by ``line``; None for what is no answer.
             nobody: the answer where the input ends.
             stopped: the answer where the turn is cancelled for Ctrl-C.
 
@@ -48,22 +76,20 @@ class Person:
             KeyboardInterrupt, Terminated: the question waits in the recording, and the command is to end.
         """
         try:
-            with self._interrupts.asking():
+            with self.interrupts.asking():
                 while True:
-                    err().write(prompt)
-                    line = sys.stdin.readline()
-                    if not line:
-                        return nobody
-                    answer = read(line.strip())
+                    answer = read(self.line(prompt() if callable(prompt) else prompt))
                     if answer is not None:
                         return answer
+        except EOFError:
+            return nobody
         except (KeyboardInterrupt, Terminated) as stop:
             err().write("\n")
             if self.recording is not None and (not self.goes_on or isinstance(stop, Terminated)):
                 told = shlex.quote(self.recording)
                 self.output.note(f"{what} waits in {told} for your answer; go on with: cogstep resume {told}", "dim")
                 raise  # which leaves the turn open, and ends the command
-            self._interrupts.cancel()
+            self.interrupts.cancel()
             return stopped
 
 

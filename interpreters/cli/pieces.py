@@ -16,7 +16,7 @@ from cognition import EffectId
 from cognition.shown import LONGEST_LINE, shown_name, shown_text
 
 Channel = Literal["answer", "trace"]
-Style = Literal["plain", "dim", "call", "error", "warning"]
+Style = Literal["plain", "dim", "call", "error", "warning", "added", "removed"]
 
 
 @frozen

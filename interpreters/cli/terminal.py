@@ -27,6 +27,8 @@ COLOURS: Mapping[Style, str] = {
     "call": "\x1b[36m",
     "error": "\x1b[31m",
     "warning": "\x1b[33m",
+    "added": "\x1b[32m",
+    "removed": "\x1b[31m",
 }
 RESET = "\x1b[0m"
 ERASE_LINE = "\r\x1b[K"

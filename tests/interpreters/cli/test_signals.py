@@ -132,7 +132,9 @@ ASKING = """
     tools = (launch,)
     replies = [call("launch", target="the boat"), call("launch", target="it"), lambda r: r.messages[-1].content]
 """
-QUESTION = "[y]es, [n]o, [a]lways, ne[v]er: "
+QUESTION = "[y]es, [n]o, [a]lways, ne[v]er, [e]dit, [h]elp: "
+FROM_NOW_ON = "from now on: 1, or a rule of your own (Enter: back): "
+REASON = "reason (Enter: none): "
 
 
 INTERRUPTED = """
@@ -155,9 +157,11 @@ the read is only noticed at the next key (the C library's ``read`` and readline'
 @pytest.mark.parametrize(
     ("typed", "expected"),
     [
-        ([(QUESTION, "y\n"), (QUESTION, "n\n")], "the user said no"),
-        ([(QUESTION, "what?\n"), (QUESTION, "Always\n")], "launched it"),
-        ([(QUESTION, "v\n")], "refused"),
+        ([(QUESTION, "y\n"), (QUESTION, "n\n"), (REASON, "\n")], "refused this call: the user said no"),
+        ([(QUESTION, "y\n"), (QUESTION, "No\n"), (REASON, "wait for the tide\n")], "this call: wait for the tide"),
+        ([(QUESTION, "y\n"), (QUESTION, "n not today\n")], "this call: not today"),
+        ([(QUESTION, "what?\n"), (QUESTION, "Always\n"), (FROM_NOW_ON, "1\n")], "launched it"),
+        ([(QUESTION, "v\n"), (FROM_NOW_ON, "\n"), (QUESTION, "v\n"), (FROM_NOW_ON, "1\n")], "refused"),
     ],
 )
 def test_the_user_is_asked_for_an_approval(
@@ -169,7 +173,7 @@ def test_the_user_is_asked_for_an_approval(
     assert code == 0
     assert '? launch(target="the boat"): ' in screen
     assert expected in screen
-    assert screen.count(QUESTION) == len(typed)
+    assert screen.count(QUESTION) == [prompt for prompt, _ in typed].count(QUESTION)
 
 
 @pytest.mark.parametrize(

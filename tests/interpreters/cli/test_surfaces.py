@@ -22,7 +22,7 @@ import pytest
 from attrs import frozen
 
 from cognition import ConfigError, Failure, MalformedToolCall
-from interpreters import Agent, ToolContext, ToolError, fakes, tool, toolbox
+from interpreters import Agent, Preview, ToolContext, ToolError, fakes, tool, toolbox
 from interpreters.cli import machine, session
 from interpreters.cli.main import main
 from interpreters.cli.probe import Finding
@@ -31,7 +31,7 @@ from interpreters.tools.tool import Tool
 from tests.interpreters.hostile_text import HOSTILE, offences
 from tests.interpreters.journals import rewritten
 
-Kind = Literal["line", "text"]
+Kind = Literal["line", "text", "rows"]
 """What a text may do to the screen: stand on its line in a bounded length, or have its own lines, as an answer has."""
 
 
@@ -301,6 +301,28 @@ def approval(answers: str, reason: bool = False) -> Callable[[World, str], None]
 
         world.tools(look)
         world.model(call("look", what=evil), "Done.")
+        world.on_terminal = True
+        world.cogstep("run", "Hi", input=answers, typed=True)
+
+    return surface
+
+
+def previewed(answers: str, preview: Callable[[str], object]) -> Callable[[World, str], None]:
+    """A question about a call that is previewed, with the text in what is shown."""
+
+    def surface(world: World, evil: str) -> None:
+        def shown(command: str) -> object:
+            given = preview(evil)
+            if isinstance(given, Exception):
+                raise given
+            return given
+
+        @tool(approval=True, command="command", preview=shown)
+        def look(command: str = "") -> str:
+            return "seen"
+
+        world.tools(look)
+        world.model(call("look", command=f"ls {evil}"), "Done.")
         world.on_terminal = True
         world.cogstep("run", "Hi", input=answers, typed=True)
 
@@ -631,7 +653,15 @@ SURFACES: dict[str, Surface] = {
     "run --json: a call": Surface("line", run(lambda evil: call(evil, **{evil: evil}), options=("--json",))),
     "run --json: a failure": Surface("line", run(lambda evil: Failure(evil, kind="fatal"), options=("--json",))),
     "Glob, Grep and Read": Surface("text", glob()),
-    "a question": Surface("line", approval("n\n")),
+    "a question": Surface("rows", approval("n\n\n")),
+    "a preview": Surface("rows", previewed("n\n\n", lambda evil: [evil, "+" + evil])),
+    "a preview as a diff": Surface(
+        "rows", previewed("y\n", lambda evil: Preview([evil, *(f"{sign}{evil}" for sign in "+- @")], sort="diff"))
+    ),
+    "a preview's note": Surface("rows", previewed("y\n", lambda evil: Preview(sort="command", note=evil))),
+    "a preview in full": Surface("text", previewed("s\ny\n", lambda evil: [evil, *[evil[:50]] * 50])),
+    "a preview that fails": Surface("rows", previewed("y\n", lambda evil: ToolError(evil))),
+    "rules to choose from": Surface("rows", previewed("a\nlook(x)\n\nv\n1\n", lambda _: None)),
     "a question in full": Surface("text", approval("s\ny\n")),
     "questions of the model": Surface("text", asks("1\n1\n")),
     "a plan": Surface("text", plans("y\n")),
@@ -639,6 +669,7 @@ SURFACES: dict[str, Surface] = {
     "questions that wait": Surface("line", asks("", on_terminal=False)),
     "tasks, notes and workers": Surface("text", features),
     "a chat: a mode": Surface("text", chat(lambda evil: f"/mode {evil}".split("\n")[0])),
+    "a chat: the policy": Surface("text", chat(lambda evil: f"/policy\n/policy {evil}".split("\n\n")[0])),
     "a chat: an answer": Surface("text", chat(lambda evil: f"/answer {evil}".split("\n")[0])),
     "replay of another prompt": Surface("line", about("replay", "FILE", "--system", "not EVIL", "--all")),
     "replay --json of another prompt": Surface("line", about("replay", "FILE", "--system", "not EVIL", "--json")),
@@ -703,7 +734,7 @@ def trials() -> Iterator[tuple[str, str, str, bool]]:
 @pytest.mark.parametrize("name", SURFACES)
 def test_nothing_on_a_surface_is_obeyed(name: str, world: Callable[[str, bool], World]) -> None:
     """Whatever the text: of control and invisible characters only our own are written, in any encoding; where it is a
-    name or a message it has no line of its own and no more than a bounded length.
+    name or a message it has no line of its own and no more than a bounded length, be it broken into rows.
     """
     surface, bounded = SURFACES[name], not any(word in name for word in UNBOUNDED)
     harmless = {on_terminal: world("utf-8", on_terminal) for on_terminal in (False, True)}
@@ -715,9 +746,10 @@ def test_nothing_on_a_surface_is_obeyed(name: str, world: Callable[[str, bool], 
         for written in tried.written:
             found = offences(written, encoding, on_terminal=tried.on_terminal, lines=surface.kind == "text")
             assert not found, (name, label, encoding, written[:800])
-        if surface.kind == "line" and bounded:
+        if surface.kind != "text" and bounded:
             written, before = b"".join(tried.written), b"".join(usual.written)
             assert FORGED not in written.splitlines(), (name, label, written[:800])
             # Something may be wrong with the text that is right with the harmless one, and be said.
-            assert written.count(b"\n") <= before.count(b"\n") + 5, (name, label, written[:800])
+            more = {"line": 5, "rows": 400}[surface.kind]
+            assert written.count(b"\n") <= before.count(b"\n") + more, (name, label, written[:800])
             assert len(written) < len(before) + 20_000, (name, label, len(written))
