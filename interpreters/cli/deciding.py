@@ -50,6 +50,8 @@ class Decision:
         self._arguments: dict[str, Any] | None = None
         """Those that the user has made of the model's."""
         self._preview: Preview | None = None
+        self._is_cut = False
+        """Whether there is more to see than is shown at first."""
 
     def ask(self) -> Approval:
         """What the person says.
@@ -61,7 +63,7 @@ class Decision:
         self._show()
         return self._person.asked(
             "the call",
-            lambda: SHOW_ALL + QUESTION if self._is_cut() else QUESTION,
+            lambda: SHOW_ALL + QUESTION if self._is_cut else QUESTION,
             self._read,
             nobody=Approval(False, "nobody answered"),
             stopped=Approval(False, "the user asked to stop"),
@@ -70,6 +72,10 @@ class Decision:
     def _show(self) -> None:
         """The question, and what the call would do."""
         self._preview = self._request.preview(self._arguments)
+        whole = call_text(self._call, whole=True)
+        self._is_cut = len(whole) > LONGEST_CALL
+        if self._preview is not None:
+            self._is_cut = is_cut(self._preview) or call_text(self._call) != whole or self._is_cut
         self._write()
 
     def _write(self, *, whole: bool = False) -> None:
@@ -85,13 +91,6 @@ class Decision:
         for some in rows:
             self._person.output.attempt(lambda some=some: err().write_lines(some, whole=True))  # type: ignore[misc]
 
-    def _is_cut(self) -> bool:
-        """Whether there is more to see than is shown at first."""
-        whole = call_text(self._call, whole=True)
-        if self._preview is not None and (is_cut(self._preview) or call_text(self._call) != whole):
-            return True
-        return len(whole) > LONGEST_CALL
-
     def _read(self, line: str) -> Approval | None:
         letter = line.casefold()[:1]
         match letter:
@@ -104,7 +103,7 @@ class Decision:
                 return self._from_now_on(allowed=letter == "a")
             case "e":
                 self._edit()
-            case "s" if self._is_cut():
+            case "s" if self._is_cut:
                 self._write(whole=True)
             case "h" | "?":
                 for one in HELP.splitlines():

@@ -8,14 +8,14 @@ nobody has seen. A call of which was shown that it would fail is held to that to
 from __future__ import annotations
 
 import hashlib
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Sequence
 from contextlib import suppress
 
 from attrs import frozen
 
 from interpreters.toolbox.changing import Step, digest_of
-from interpreters.toolbox.comparing import counted, diff_lines
+from interpreters.toolbox.comparing import NO_END, diff_lines
 from interpreters.tools.previews import Preview
 from interpreters.tools.tool import ToolError
 
@@ -95,12 +95,39 @@ class Shown:
     remark: str = ""
 
     def lines(self) -> list[str]:
-        added, removed = counted(self.before, self.after)
-        diff = list(diff_lines(self.before, self.after, whole=True))
+        if not self.before or not self.after:  # all lines are new or old: many as they may be, nothing is compared
+            diff = [*_whole("-", self.before), *_whole("+", self.after)]
+        else:
+            diff = list(diff_lines(self.before, self.after, whole=True))
+        signs = Counter(line[:1] for line in diff)
         remark = self.remark
         if self.before != self.after and not diff:
             remark += "; only ends of lines change"
-        return [f"{self.sign} {self.name}: +{added} -{removed} lines{remark}", *diff]
+        if self.after and _ends(self.after) != _ends(self.before):
+            remark += f"; lines end in {_ends(self.after)} then"
+        return [f"{self.sign} {self.name}: +{signs['+']} -{signs['-']} lines{remark}", *diff]
+
+
+def _whole(sign: str, text: str) -> list[str]:
+    """All lines of a text as a hunk of a diff."""
+    if not text:
+        return []
+    lines = text.split("\n")
+    ended = not lines[-1]
+    count = len(lines) - ended
+    spans = f"-0,0 +{_span(count)}" if sign == "+" else f"-{_span(count)} +0,0"
+    made = [f"@@ {spans} @@", *(sign + line.removesuffix("\r") for line in lines[: count - (not ended)])]
+    return made if ended else [*made, sign + lines[-1], NO_END]
+
+
+def _span(count: int) -> str:
+    return "1" if count == 1 else f"1,{count}"
+
+
+def _ends(text: str) -> str:
+    """How the lines of a text end; LF where there is none that ends."""
+    carriage = text.count("\r\n")
+    return "LF" if not carriage else "CRLF" if carriage == text.count("\n") else "CRLF and LF"
 
 
 def diff_of(files: Sequence[Shown]) -> Preview:

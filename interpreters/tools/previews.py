@@ -35,11 +35,12 @@ def _lines(given: object) -> tuple[str, ...]:
     texts = (given,) if isinstance(given, str) else given
     if not isinstance(texts, Iterable) or isinstance(texts, Mapping | bytes | bytearray):
         raise ConfigError(f"Preview: lines must be a text or several, not {shown(given)}")
-    found: list[str] = []
-    for text in texts:
+    found = list(texts)
+    for text in found:
         if not isinstance(text, str):
             raise ConfigError(f"Preview: each of its lines must be a text, not {shown(text)}")
-        found += text.removesuffix("\n").split("\n")
+    if any("\n" in text for text in found):
+        found = [line for text in found for line in text.removesuffix("\n").split("\n")]
     return () if given == "" else tuple(found)
 
 

@@ -153,7 +153,12 @@ def test_what_only_ends_lines_is_named(bench: Bench) -> None:
 
     shown = bench.shown("Write", path="a.txt", content="one\r\ntwo\r\n")
 
-    assert shown.lines == ("M a.txt: +0 -0 lines; only ends of lines change",)
+    assert shown.lines == ("M a.txt: +0 -0 lines; only ends of lines change; lines end in CRLF then",)
+    assert bench.shown("Write", path="b.txt", content="one\r\n").lines == (
+        "A b.txt: +1 -0 lines; lines end in CRLF then",
+        "@@ -0,0 +1 @@",
+        "+one",
+    )
 
 
 FAILS: dict[str, tuple[str, dict[str, Any], str]] = {
