@@ -22,6 +22,7 @@ from cognition.context import (
     shown,
 )
 from cognition.decisions import CallModel, ContextAssembled, Decision, LimitHit, RunHook, TurnFinished
+from cognition.engine_tools import SPAWN_WORKER
 from cognition.history import History
 from cognition.ids import EffectId, effect_id
 from cognition.messages import AssistantMessage, Message, ToolCall, ToolMessage, ToolResult, UserMessage
@@ -47,6 +48,7 @@ class Setup:
 
     __slots__ = (
         "asks",
+        "beside",
         "budget",
         "budgets",
         "config",
@@ -70,6 +72,9 @@ class Setup:
         }
         """The tools that the engine carries out itself: the names that they are offered under, each with ours."""
         self.tools: dict[str, ToolSpec] = {tool.name: tool for tool in self.offered}
+        workers = [name for name, ours in self.engine_tools.items() if ours == SPAWN_WORKER.name]
+        self.beside = frozenset([*(tool.name for tool in self.offered if tool.runs_beside), *workers])
+        """Tools whose calls may run beside their neighbours: they say so, or are workers, with states of their own."""
         self.prompt = config.prompt
         self.told = told_tools(config.protocol, config.offered)
         self.fixed = fixed_size(config)

@@ -70,6 +70,7 @@ if TYPE_CHECKING:
     from interpreters.tools.context import ToolContext as ToolContext
     from interpreters.tools.previews import Preview as Preview
     from interpreters.tools.tool import Tool as Tool, ToolError as ToolError, ToolRetry as ToolRetry, tool as tool
+    from interpreters.tools.tool_lists import ListProblem as ListProblem, ToolList as ToolList, read_tools as read_tools
 
 HOMES: dict[str, str] = {
     "agents.agent": "Agent",
@@ -94,6 +95,7 @@ HOMES: dict[str, str] = {
     "tools.context": "ToolContext",
     "tools.previews": "Preview",
     "tools.tool": "Tool ToolError ToolRetry tool",
+    "tools.tool_lists": "ListProblem ToolList read_tools",
 }
 """The public names of each module."""
 

@@ -133,11 +133,11 @@ def advance(draft: Draft, phase: Acting, now: float) -> None:
     calls before it.
     """
     draft.now = now
-    slots = list(phase.slots)
+    slots, beside = list(phase.slots), draft.setup.beside
     limit = phase.limit
     open_call: ToolCall | None = None  # the nearest one before this one
     for position, slot in enumerate(slots):
-        if open_call is not None and not (_is_concurrent(draft, open_call) and _is_concurrent(draft, slot.call)):
+        if open_call is not None and not (open_call.name in beside and slot.call.name in beside):
             break
         if isinstance(slot.status, Proposed):
             if limit is None:
@@ -223,12 +223,6 @@ def _begin(draft: Draft, slots: tuple[CallSlot, ...], position: int) -> CallStat
         draft.decide(RunHook(effect_id, "before_tool", "", call))
         return AwaitingHook(effect_id)
     return judge(draft, slots, position)
-
-
-def _is_concurrent(draft: Draft, call: ToolCall) -> bool:
-    """Whether a call may run beside its neighbours: its tool says so, or it is a worker with a state of its own."""
-    tool = draft.setup.tools.get(call.name)
-    return tool is not None and (tool.runs_beside or _is_worker(draft, call))
 
 
 def _is_worker(draft: Draft, call: ToolCall) -> bool:

@@ -55,13 +55,24 @@ TOO_DEEP = "-Infinity"
 """Stands in the place of what is nested too deeply: it is no JSON, but Python's decoder hands it to a hook."""
 
 
-def decode_listing(text: str) -> Any:
-    """Decoded JSON, with ``Unreadable`` in place of what is too deep or too long, or is no JSON number.
+def decode_listing(text: str, *, twice: bool = True) -> Any:
+    """Decoded JSON, with ``Unreadable`` in place of what is too deep or too long, or is no JSON number; and unless
+    ``twice``, of an object that has a key twice, which others may read otherwise.
 
     Raises:
         ValueError: it is no JSON.
     """
-    return json.loads(_shallow(text), parse_int=_int, parse_constant=_constant)
+    pairs = None if twice else _object
+    return json.loads(_shallow(text), parse_int=_int, parse_constant=_constant, object_pairs_hook=pairs)
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any] | Unreadable:
+    found: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in found:
+            return Unreadable(f"it has the key {name[:80]!r} twice")
+        found[name] = value
+    return found
 
 
 def _int(digits: str) -> int | Unreadable:
@@ -90,14 +101,16 @@ def _shallow(text: str) -> str:
     return "".join([*kept, text[begun:]]) if depth < DEEPEST else text
 
 
-def _unreadable(data: Any) -> str:
+def unreadable(data: Any) -> str:
     """Why something in decoded data could not be read; empty if all could."""
-    waiting = [data]
+    waiting, seen = [data], set[int]()
     while waiting:
         one = waiting.pop()
         if isinstance(one, Unreadable):
             return one.why
-        waiting += one.values() if isinstance(one, dict) else one if isinstance(one, list) else ()
+        if isinstance(one, dict | list) and id(one) not in seen:  # what a program decoded may hold itself
+            seen.add(id(one))
+            waiting += one.values() if isinstance(one, dict) else one
     return ""
 
 
@@ -127,7 +140,7 @@ def _listed(place: int, item: Any) -> Listed:
         schema = next((item[key] for key in SCHEMAS if item.get(key) is not None), {})
     if not isinstance(schema, dict) or not isinstance(name, str):
         return Listed(place, "", None, "it has to be an object with a name and, as parameters, a JSON Schema")
-    if why := _unreadable([schema, item.get("description")]):
+    if why := unreadable([schema, item.get("description")]):
         return Listed(place, name[:80], None, f"it can't be read: {why}")
     try:
         return Listed(place, name, ToolSpec(name, str(item.get("description") or ""), schema))

@@ -248,7 +248,7 @@ def test_calls_of_two_replies_do_not_run_together() -> None:
     problem = law_of(engine, "L4").step(Edge(world, CancelAsked(), transition, world))
 
     assert problem is not None
-    assert problem.text == "call-1-1-1 runs while call-1-2-1 is open, and not all are read-only"
+    assert problem.text == "call-1-1-1 runs while call-1-2-1 is open, and not all may run together"
 
 
 def test_what_stands_between_decisions_of_calls_changes_nothing() -> None:

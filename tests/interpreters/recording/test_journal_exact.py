@@ -64,7 +64,6 @@ class Given(Tool[..., str]):
     def __init__(self, parameters: dict[str, Any]) -> None:
         self.function = lambda: "done"
         self.spec = ToolSpec("theirs", "", parameters)
-        self.timeout = None
         self.is_async = False
 
     def prepare(self) -> None:
