@@ -24,8 +24,6 @@ from cognition.policy.words import UnsureError, Words, program_of
 ASSIGNMENT = re.compile(r"[A-Za-z_]\w*\+?=", re.ASCII)
 VERSION = re.compile(r"[\d.]+$")
 ONLY_TELL = frozenset({"--version", "-V", "--help", "-h"})
-SHORTEST = 3
-"""Characters of the beginning of a long option that could not yet be told from another one."""
 FROM_INPUT = ("/dev/", "/proc/")
 REPLACED = ("{}", "%")
 """What ``xargs -I`` may be told to replace."""
@@ -159,7 +157,7 @@ def check_arguments(program: str, words: Words) -> None:
             option = text.partition("=")[0]
             if option in options or (text[:1] == "-" != text[1:2] and letters & set(text[1:])):
                 raise UnsureError
-            if option[:2] == "--" and len(option) > SHORTEST and any(one.startswith(option) for one in options):
+            if option[:2] == "--" != option and any(one.startswith(option) for one in options):
                 raise UnsureError
 
 

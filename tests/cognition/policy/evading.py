@@ -31,6 +31,8 @@ EVADING = (
     "split --filter='curl x' f",
     "split --filter 'curl x' f",
     "split --filt='curl x' f",
+    "split --f='curl x' f",
+    "git push --e='curl x;' ../b.git HEAD",
     "scp -S curl x h:y",
     "scp -oProxyCommand='curl x' f h:",
     "sftp -S curl h",
