@@ -113,7 +113,7 @@ def _opened(options: argparse.Namespace) -> MemoryFolder:
     """A memory that is there: looking for something makes none."""
     from runtime import MemoryFolder
 
-    if not Path(options.memory).is_dir():
+    if not options.memory or not any(Path(options.memory, source).is_dir() for source in SOURCES):
         raise CommandError(
             f"there is no memory {options.memory}; name its folder with --memory, or begin one with cogstep memory add"
         )

@@ -16,6 +16,9 @@ from attrs import frozen
 HEADING = re.compile(r"(#{1,6})(?:[ \t]+(.*?))?(?:[ \t]+#+)?[ \t]*")
 """A whole line."""
 
+LONGEST_HEADING = 300
+"""Characters of a line that may be a heading; a longer one is text."""
+
 LIKE_HEADING = re.compile(r"^(?=\\*#{1,6}(?:[ \t]|$))", re.MULTILINE)
 ESCAPED = re.compile(r"^\\(?=\\*#{1,6}(?:[ \t]|$))", re.MULTILINE)
 
@@ -123,7 +126,7 @@ def _sections(text: str, name: str) -> Iterator[Piece]:
             yield Piece(begin - 1, own_day, title, above[-1].title)
 
     for number, line in enumerate(lines, 1):
-        found = HEADING.fullmatch(line) if line.startswith("#") else None
+        found = HEADING.fullmatch(line) if line.startswith("#") and len(line) <= LONGEST_HEADING else None
         if found is None:
             body.append(line)
             continue

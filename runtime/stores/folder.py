@@ -14,6 +14,7 @@ import threading
 import weakref
 from collections.abc import Callable, Iterable, Iterator
 from datetime import date, datetime, timedelta
+from itertools import accumulate
 from pathlib import Path
 from typing import Literal, TypeVar, get_args
 
@@ -44,6 +45,9 @@ LONGEST_NOTE = 1 << 16
 
 FOUND, MOST_FOUND = 5, 100
 """Passages that a search gives where nothing is said, and at most."""
+
+MOST_RECALLED = 4_000
+"""Characters that ``recall`` gives, which is at least one passage: a small model has to have room for them."""
 
 LEAST = 0.25
 """Of the best passage's score, below which ``recall`` gives none: a model would take it for an answer."""
@@ -135,6 +139,8 @@ class MemoryFolder:
         self._open: tuple[str, Index] | None = None
         self._process = os.getpid()
         self._closed = False
+        if not os.fspath(path):
+            raise self._error("its name is empty", "name a folder")
         if not _has_fts5():
             raise self._error(
                 "this Python's SQLite has no full-text search (FTS5)", "use one that has, as those of python.org have"
@@ -212,9 +218,11 @@ class MemoryFolder:
     # ------------------------------------------------------------------------------------------------- searching
 
     def recall(self, query: str) -> tuple[str, ...]:
-        """The notes and episodes that fit a query, best first, at most five: what a model is shown."""
+        """The notes and episodes that fit a query, best first: what a model is shown, at most five and no long text."""
         found = self.search(query, sources=("episodes", "knowledge"))
-        return tuple(str(one) for one in found if one.score >= LEAST)
+        texts = [str(one) for one in found if one.score >= LEAST]
+        lengths = accumulate(map(len, texts))
+        return tuple(text for text, length in zip(texts, lengths, strict=True) if length <= MOST_RECALLED)
 
     def search(
         self,

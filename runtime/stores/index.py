@@ -20,7 +20,7 @@ from hashlib import blake2b
 from itertools import accumulate, takewhile
 from pathlib import Path
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from runtime.files import UnusableFileError, read_regular
 from runtime.stores.entries import Piece, pieces_of
@@ -35,8 +35,8 @@ FOLDERS = ("episodes", "knowledge", "outcomes")
 LONGEST_FILE = 1 << 24
 """Bytes of a file that is indexed, 16 MiB."""
 
-CANDIDATES = 200
-"""Passages that fit a query best by their words, among which recency decides."""
+MOST_PASSAGES = 50_000
+"""Of one file."""
 
 RECENCY, HALF_LIFE = 0.5, 30
 """What the passages of today count more than those without a date, and the days after which that is half as much."""
@@ -50,6 +50,9 @@ NEXT_TO_NOTHING = 1e-6
 
 RACY = 2_000_000_000
 """Nanoseconds for which the time of a file's last change is not enough to tell that it did not change again."""
+
+CACHE = 1 << 15
+"""KiB of the database that may be kept in memory, 32 MiB: what 20,000 passages need while they are searched."""
 
 WAIT = 10_000
 """Milliseconds for another process that writes the index."""
@@ -66,6 +69,7 @@ CREATE TABLE passages (
 );
 CREATE INDEX in_files ON passages(name, place);
 CREATE INDEX by_day ON passages(day DESC, name, place, source);
+CREATE INDEX by_id ON passages(id, day, name, place, source);
 CREATE VIRTUAL TABLE words USING fts5(title, text, tokenize = "porter ascii tokenchars '+#'");
 """
 """``words`` holds the words of ``passages`` as ``words_of`` gives them, with spaces between: SQLite adds the English
@@ -143,6 +147,7 @@ class Index:
         """The files that are indexed, as long as no other process writes."""
         self._version = 0
         try:
+            self._file.execute(f"PRAGMA cache_size = -{CACHE}")
             if path is not None:
                 self._file.execute("PRAGMA journal_mode = WAL")
                 self._file.execute("PRAGMA synchronous = NORMAL")
@@ -239,6 +244,11 @@ class Index:
         if known is None or (now.hash, now.problem) != (known.hash, known.problem):
             stem = name.rpartition("/")[2].removesuffix(".md")
             pieces = pieces_of(now.content.decode("utf-8-sig", "replace"), stem)
+            if len(pieces) > MOST_PASSAGES:
+                now = evolve(
+                    now, problem=f"it has more than the {MOST_PASSAGES:,} sections that are searched; split it"
+                )
+                pieces = []
             self._put(name, pieces)
             count = len(pieces)
         row = (name, ":".join(map(str, now.state)), now.checked, now.hash, now.problem, count)
@@ -257,7 +267,7 @@ class Index:
             self._file.execute("DELETE FROM passages WHERE id = ?", (id_,))
             self._file.execute("DELETE FROM words WHERE rowid = ?", (id_,))
         source, _, file = name.partition("/")
-        stem = file.removesuffix(".md")
+        stem = file.removesuffix(".md").replace("/", " ")
         for place in range(same, len(pieces) - tail):
             piece = pieces[place]
             row = (name, source, place, piece.line, piece.day, piece.title, piece.text, hashes[place])
@@ -302,12 +312,13 @@ class Index:
     def _search(self, words: Sequence[str], filters: Filters, limit: int, today: date) -> list[Row]:
         self._file.execute("BEGIN")  # one state of the index for all that follows
         try:
-            rarer = self._rarer(words)
-            others = [word for word in words if word not in rarer]
-            found = self._ranked(rarer, others, filters, today)
+            rarer, telling, others = self._by_rarity(words)
+            found = self._ranked(rarer, telling, filters, today)
             if len(found) < limit and others:
                 known = {id_ for _, id_ in found}
-                found += [one for one in self._newest(others, filters, today) if one[1] not in known]
+                found += [
+                    one for one in self._newest(others, filters, today, limit + len(found)) if one[1] not in known
+                ]
             return [self._row(score, id_) for score, id_ in found[:limit]]
         finally:
             with contextlib.suppress(sqlite3.Error):
@@ -320,12 +331,18 @@ class Index:
             raise sqlite3.DatabaseError("a passage in the index is damaged")
         return Row(score, name, line, day, title, text)
 
-    def _rarer(self, words: Sequence[str]) -> list[str]:
-        """The rarest words, as many as are in ``ENOUGH_ROWS`` passages together."""
+    def _by_rarity(self, words: Sequence[str]) -> tuple[list[str], list[str], list[str]]:
+        """The rarest words, as many as are in ``ENOUGH_ROWS`` passages together, or one in twice as many; those of the
+        others that say something all the same, being in less than half of all passages; and all others.
+        """
         query = "SELECT count(*) FROM words WHERE words MATCH ?"
-        counts = [(self._file.execute(query, (word,)).fetchone()[0], place) for place, word in enumerate(words)]
-        together = accumulate(count for count, _ in sorted(counts))
-        return [words[place] for (_, place), rows in zip(sorted(counts), together, strict=True) if rows <= ENOUGH_ROWS]
+        counts = sorted((self._file.execute(query, (word,)).fetchone()[0], place) for place, word in enumerate(words))
+        together = accumulate(count for count, _ in counts)
+        few = sum(rows <= ENOUGH_ROWS for rows in together) or int(counts[0][0] <= 2 * ENOUGH_ROWS)
+        half = sum(one.passages for one in self._files().values()) / 2
+        others = [(count, words[place]) for count, place in counts[few:]]
+        rarer = [words[place] for _, place in counts[:few]]
+        return rarer, [word for count, word in others if count < half], [word for _, word in others]
 
     def _ranked(
         self, words: Sequence[str], others: Sequence[str], filters: Filters, today: date
@@ -337,34 +354,24 @@ class Index:
         if others:  # a condition that changes nothing, but has bm25 count them; the words that choose count twice
             values[0] = f"({values[0]}) AND ({' OR '.join([*words, *others])})"
         rows = self._file.execute(
-            "SELECT bm25(words, 2.0, 1.0) AS weight, passages.id, day, name, place FROM words "
-            f"JOIN passages ON passages.id = words.rowid WHERE {wanted} ORDER BY weight LIMIT {CANDIDATES + 1}"
-            if len(values) > 1
-            else "SELECT weight, id, day, name, place FROM (SELECT bm25(words, 2.0, 1.0) AS weight, rowid AS number "
-            f"FROM words WHERE {wanted} ORDER BY weight LIMIT {CANDIDATES + 1}) JOIN passages ON id = number "
-            "ORDER BY weight",
+            "SELECT bm25(words, 2.0, 1.0), passages.id, day, name, place FROM words "
+            f"CROSS JOIN passages INDEXED BY by_id ON passages.id = words.rowid WHERE {wanted}",
             values,
         ).fetchall()
-        if len(rows) > CANDIDATES and rows[-1][0] == rows[-2][0]:  # which of them is left out is no matter of chance
-            rows = self._file.execute(
-                "SELECT bm25(words, 2.0, 1.0) AS weight, passages.id, day, name, place FROM words "
-                f"JOIN passages ON passages.id = words.rowid WHERE {wanted} "
-                f"ORDER BY weight, day DESC, name, place LIMIT {CANDIDATES}",
-                values,
-            ).fetchall()
-        scored = [(-weight * recency(day, today), day, name, place, id_) for weight, id_, day, name, place in rows]
-        # Of the same score the newest first, then by name and place.
+        # Of the same score the newest first, then by name and place: nothing depends on the order of their numbers.
+        ages = {day: recency(day, today) for day in {row[2] for row in rows}}
+        scored = [(-weight * ages[day], day, name, place, id_) for weight, id_, day, name, place in rows]
         scored.sort(key=lambda one: (one[2], one[3]))
         scored.sort(key=lambda one: (one[0], one[1]), reverse=True)
-        return [(score, id_) for score, _, _, _, id_ in scored[:CANDIDATES]]
+        return [(score, id_) for score, _, _, _, id_ in scored]
 
-    def _newest(self, words: Sequence[str], filters: Filters, today: date) -> list[tuple[float, int]]:
+    def _newest(self, words: Sequence[str], filters: Filters, today: date, limit: int) -> list[tuple[float, int]]:
         """The same for words that are nearly everywhere, and so say nothing: the newest passages with any of them."""
         wanted, values = _wanted(words, filters)
         matching = "passages.id IN (SELECT rowid FROM words WHERE words MATCH ?)"
         rows = self._file.execute(
             f"SELECT day, id FROM passages INDEXED BY by_day WHERE {wanted.replace('words MATCH ?', matching)} "
-            f"ORDER BY day DESC, name, place LIMIT {CANDIDATES}",
+            f"ORDER BY day DESC, name, place LIMIT {limit}",
             values,
         )
         return [(NEXT_TO_NOTHING * recency(day, today), id_) for day, id_ in rows]
@@ -416,24 +423,36 @@ def _look(folder: Path, name: str) -> Known | None:
 
 
 def states_in(folder: Path) -> dict[str, State]:
-    """The Markdown files of a memory, such as ``knowledge/notes.md``; not those whose names begin with a dot."""
+    """The Markdown files of a memory, such as ``knowledge/notes.md``, in folders within its folders too.
+
+    Not those whose names, or whose folders' names, begin with a dot, and none beyond a link.
+    """
     found: dict[str, State] = {}
-    for source in FOLDERS:
+    places = list(FOLDERS)
+    for place in places:
         try:
-            entries = os.scandir(folder / source)
+            entries = os.scandir(folder / place)
         except (FileNotFoundError, NotADirectoryError):
             continue
         with entries:
             for one in entries:
-                if one.name.endswith(".md") and not one.name.startswith(".") and _is_text(one.name):
-                    with contextlib.suppress(FileNotFoundError):
-                        found[f"{source}/{one.name}"] = _state(one.stat(follow_symlinks=False))
+                name = one.name
+                if name[0] == "." or not (name.isascii() or _is_text(name)):
+                    continue
+                try:
+                    if name.endswith(".md"):
+                        about = one.stat(follow_symlinks=False)
+                        found[f"{place}/{name}"] = _state(about)
+                    elif one.is_dir(follow_symlinks=False):
+                        places.append(f"{place}/{name}")
+                except FileNotFoundError:
+                    continue
     return found
 
 
 def _is_text(name: str) -> bool:
     """Names of other bytes than UTF-8 have no form in the database."""
-    return name.isascii() or not any("\ud800" <= character <= "\udfff" for character in name)
+    return not any("\ud800" <= character <= "\udfff" for character in name)
 
 
 def _hash(*texts: str) -> bytes:

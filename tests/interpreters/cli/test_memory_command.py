@@ -66,7 +66,7 @@ def test_what_is_printed_for_programs(here: Cogstep, tmp_path: Path) -> None:
 
 
 def test_what_can_t_be_used_is_one_line(here: Cogstep, tmp_path: Path) -> None:
-    (tmp_path / "memory").mkdir()
+    (tmp_path / "memory" / "knowledge").mkdir(parents=True)
     for arguments, reason in (
         (("search", "x", "--after", "yesterday"), "is no date; write it as 2026-11-25"),
         (("add", " "), "has to say something"),

@@ -403,6 +403,11 @@ def remembered(world: World, evil: str) -> None:
     world.cogstep("memory", "add", f"plum {evil}", "--memory", "m")
 
 
+def remembered_on(world: World, evil: str) -> None:
+    (world.place / "m" / "knowledge").mkdir(parents=True, exist_ok=True)
+    world.cogstep("memory", "search", "x", "--memory", "m", "--after", evil)
+
+
 def crash(world: World, evil: str) -> None:
     def fail(*_: Any, **__: Any) -> Any:
         raise ZeroDivisionError(evil)
@@ -539,7 +544,7 @@ SURFACES: dict[str, Surface] = {
     "run --notes": Surface("line", says("run", "Hi", "--notes", "EVIL/x")),
     "run --memory": Surface("line", named("run", "Hi", "--memory", "FILE")),
     "memory: a folder": Surface("line", says("memory", "search", "x", "--memory", "EVIL")),
-    "memory: a date": Surface("line", says("memory", "search", "x", "--memory", ".", "--after", "EVIL")),
+    "memory: a date": Surface("line", remembered_on),
     "memory: a topic": Surface("line", says("memory", "add", "x", "--topic", "EVIL")),
     "memory: a source": Surface("line", says("memory", "list", "--source", "EVIL")),
     "memory: what was found, --json too": Surface("line", remembered),

@@ -111,6 +111,15 @@ def test_what_fits_little_is_not_recalled(memory: MemoryFolder, monkeypatch: pyt
     assert memory.recall("x") == ("10.0", "2.5")
 
 
+def test_a_model_is_shown_no_more_than_it_has_room_for(memory: MemoryFolder) -> None:
+    for number in range(6):
+        memory.remember(f"plum {number} " + "x" * 1_500)
+    memory.remember("A long pear. " + "pear " * 2_000, "long")
+
+    assert [len(memory.recall(query)) for query in ("plum", "pear", "nothing")] == [2, 2, 0]
+    assert len(memory.search("plum")) == 5
+
+
 def test_of_what_fits_alike_the_newest_comes_first(memory: MemoryFolder) -> None:
     folder = memory.path / "episodes"
     folder.mkdir()
@@ -179,6 +188,8 @@ def test_what_can_t_be_used_is_refused_in_words(memory: MemoryFolder, tmp_path: 
     with pytest.raises(MemoryStoreError, match="no outcome of a call; use one of succeeded"):
         memory.note_outcome("x", "great")  # type: ignore[arg-type]
     (tmp_path / "file").write_text("text")
+    with pytest.raises(MemoryStoreError, match="its name is empty; name a folder"):
+        MemoryFolder("")
     with pytest.raises(MemoryStoreError, match="it is there and is no directory"):
         MemoryFolder(tmp_path / "file")
     memory.close()
@@ -249,8 +260,7 @@ def test_the_index_is_what_it_would_be_if_it_were_made_anew(edits: list[tuple[st
 
 def test_the_same_among_more_passages_than_are_weighed(monkeypatch: pytest.MonkeyPatch, memory: MemoryFolder) -> None:
     """Beyond the bounds that keep a search fast, the order is not a matter of when something was indexed."""
-    monkeypatch.setattr(indexing, "CANDIDATES", 10)
-    monkeypatch.setattr(indexing, "ENOUGH_ROWS", 40)
+    monkeypatch.setattr(indexing, "ENOUGH_ROWS", 25)
     folder = memory.path / "episodes"
     folder.mkdir()
     days = [str(date(2026, 11, 25) - timedelta(days=back)) for back in range(60)]
@@ -306,7 +316,9 @@ def test_of_a_large_file_only_what_is_new_is_indexed(memory: MemoryFolder, monke
     assert seen == [], "its time is another, its content is not"
 
 
-def test_files_that_can_t_be_searched_are_named(memory: MemoryFolder, tmp_path: Path) -> None:
+def test_files_that_can_t_be_searched_are_named(
+    memory: MemoryFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     memory.remember("A pear.")
     folder = memory.path / "knowledge"
     (tmp_path / "secret.md").write_text("pear of somebody else")
@@ -314,18 +326,27 @@ def test_files_that_can_t_be_searched_are_named(memory: MemoryFolder, tmp_path: 
     (folder / "directory.md").mkdir()
     (folder / "bytes.md").write_bytes(b"\xef\xbb\xbfpear \xff\xfe\0 bytes")
     (folder / ".hidden.md").write_text("pear")
+    (folder / "within" / "it").mkdir(parents=True)
+    (folder / "within" / "it" / "deep.md").write_text("A deep pear.")
+    (folder / "elsewhere").symlink_to(tmp_path)
     (folder / "other.txt").write_text("pear")
+    monkeypatch.setattr(indexing, "MOST_PASSAGES", 20)
+    (folder / "sections.md").write_text("# pear\n" * 21)
     with open(folder / "huge.md", "wb") as file:
         file.truncate(indexing.LONGEST_FILE + 1)
     os.mkfifo(folder / "pipe.md")
 
     problems = {one.file.partition("/")[2]: one.problem for one in memory.files()}
-    assert {name for name, problem in problems.items() if not problem} == {"notes.md", "bytes.md"}
+    assert {name for name, problem in problems.items() if not problem} == {"notes.md", "bytes.md", "within/it/deep.md"}
     assert "longer than the 16,777,216 bytes" in problems["huge.md"]
+    assert "more than the 20 sections" in problems["sections.md"]
     assert "link" in problems["link.md"]
     assert "a named pipe" in problems["pipe.md"]
     assert "a directory" in problems["directory.md"]
-    assert {one.file for one in memory.search("pear")} == {"knowledge/notes.md", "knowledge/bytes.md"}
+    assert {one.file for one in memory.search("pear")} == {
+        *("knowledge/notes.md", "knowledge/bytes.md", "knowledge/within/it/deep.md"),
+    }
+    assert memory.search("within")[0].text == "A deep pear.", "the names of files and folders are words, too"
     with pytest.raises(MemoryStoreError, match=r"link\.md.*it is a link"):
         memory.remember("x", topic="link")
     (folder / "link.md").unlink()

@@ -58,6 +58,7 @@ def test_short_words_digits_and_names_of_languages_are_words() -> None:
     ]
     assert words_of("１７ ٣") == ["17", "3"]
     assert words_of("a🦊b") == ["a🦊b"]
+    assert words_of("𝕬 ﬁ Ǆ ΐ İ") == ["a", "fi", "dz", "ι", "i"]
 
 
 def test_scripts_without_spaces_are_found_by_any_part() -> None:
