@@ -60,6 +60,7 @@ class Decision:
             KeyboardInterrupt, Terminated: the question waits in the recording, and the command is to end.
         """
         self._person.output.clear()
+        self._person.forget_typed()
         self._show()
         return self._person.asked(
             "the call",

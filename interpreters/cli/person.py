@@ -7,8 +7,10 @@ they cancel the turn, and so does Ctrl-C in a chat, which goes on.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import shlex
 import sys
+import termios
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -46,6 +48,11 @@ class Person:
         """A line of any length, between questions, none of whose rows can pass for one."""
         rows = wrapped(shown_name(text, None), "", self.columns)
         self.output.attempt(lambda: err().write_lines(((row, style) for row in rows), whole=True))
+
+    def forget_typed(self) -> None:
+        """Throw away what was typed before a question is shown: it is no answer to what nobody has seen."""
+        with contextlib.suppress(OSError, ValueError, AttributeError, termios.error):  # no terminal that can do it
+            termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)
 
     def line(self, prompt: str) -> str:
         """What is typed behind a prompt, without the blanks around it; for what ``asked`` reads besides.

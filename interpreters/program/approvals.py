@@ -77,8 +77,11 @@ class ApprovalRequest(Request):
             self._deps, session=self.session, call_id=self.call.id, tool=self.call.name
         )
         try:
-            given = self.call.arguments if arguments is None else arguments
-        except (ValueError, RecursionError):  # such a call is refused before anybody is asked; but never raise here
+            call = (
+                self.call if arguments is None else ToolCall(self.call.id, self.call.name, json_object_text(arguments))
+            )
+            given = call.arguments  # decoded anew: a preview that changes what it is given changes no call
+        except (ConfigError, ValueError, RecursionError):  # such a call runs nowhere; but never raise here
             return None
         return self._made.preview(given, context)
 

@@ -68,6 +68,53 @@ def test_a_signal_at_a_question_keeps_it_and_resume_asks_again(
     assert here("replay", "s.jsonl").returncode == 0
 
 
+LATER_PROMPTS = """
+    import os, signal, sys, types
+    typed = iter({typed!r})
+
+    def readline():
+        line = next(typed, None)
+        if line is None:
+            os.kill(os.getpid(), signal.SIGINT)
+        return line
+
+    sys.stdin = types.SimpleNamespace(isatty=lambda: True, readline=readline)
+"""
+
+
+@pytest.mark.parametrize("typed", [["n\n"], ["a\n"], ["v\n"], ["e\n"], ["e\n", "{\n"], ["h\n"]], ids=repr)
+def test_ctrl_c_means_the_same_at_each_prompt_of_a_question(
+    typed: list[str], on_terminal: OnTerminal, tmp_path: Path
+) -> None:
+    """At the reason, the rules and the arguments too the question is kept, and no answer is half given."""
+    quiet = {"VISUAL": "", "EDITOR": ""}
+    script = LATER_PROMPTS.replace("{typed!r}", repr(typed))
+    screen, code = on_terminal("run", "?", "--record", "s.jsonl", command=scripted(TOOLS, ASKS, script), **quiet)
+    assert (code, "go on with: cogstep resume s.jsonl" in screen) == (130, True), screen
+
+    screen, code = on_terminal("resume", "s.jsonl", command=scripted(TOOLS, DONE), typed=[(QUESTION, "y\n")])
+    assert (code, (tmp_path / "launched").read_text()) == (0, "the boat")
+
+
+def test_what_was_typed_before_a_question_is_no_answer_to_it(on_terminal: OnTerminal, tmp_path: Path) -> None:
+    """It was meant for something else, and nobody had seen yet what would run."""
+    slow = """
+        import select
+
+        def slowly(request):
+            print("THINKING", flush=True, file=sys.stderr)
+            assert select.select([0], [], [], 60)[0]  # it is typed
+            return call("launch", target="the boat")
+
+        replies = [slowly, "Gone."]
+    """
+    typed = [("THINKING", "y\n"), (QUESTION, "n not yet\n")]
+    screen, code = on_terminal("run", "?", command=scripted(TOOLS, slow), typed=typed)
+
+    assert (code, screen.count(QUESTION), "refused: the user refused this call: not yet" in screen) == (0, 1, True)
+    assert not (tmp_path / "launched").exists()
+
+
 def test_sigterm_at_a_question_of_a_chat_keeps_it_and_ctrl_c_cancels(on_terminal: OnTerminal, tmp_path: Path) -> None:
     def chat(name: str) -> tuple[str, int]:
         """A chat whose one message is read, and at whose question a signal comes."""

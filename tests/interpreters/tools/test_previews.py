@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from cognition import ConfigError, ToolCall
-from interpreters import Agent, ApprovalRequest, Preview, Tool, ToolContext, ToolError, fakes, tool
+from interpreters import Agent, Approval, ApprovalRequest, Preview, Tool, ToolContext, ToolError, fakes, tool
 
 CONTEXT: ToolContext[Any] = ToolContext({"Ada": 7}, session="s", call_id="c")
 
@@ -200,3 +200,29 @@ def test_a_program_that_is_asked_may_look_at_the_preview_or_not() -> None:
     assert seen[0] is not None
     assert seen[0].lines[0].endswith(" pay")
     assert ApprovalRequest(ToolCall("c", "pay", {}), "made by hand").preview() is None
+
+
+def test_a_preview_that_changes_its_arguments_changes_no_call() -> None:
+    """Neither the model's nor those that the user has edited."""
+
+    def shown(arguments: dict[str, Any]) -> str:
+        arguments["items"].append("and more")
+        return "harmless"
+
+    def bought(arguments: dict[str, Any]) -> str:
+        return str(arguments["items"])
+
+    schema = {"type": "object", "properties": {"items": {"type": "array"}}}
+    buy = Tool.from_schema(name="buy", parameters=schema, function=bought, approval=True, preview=shown)
+
+    def approve(request: ApprovalRequest) -> Approval:
+        edited = {"items": ["plum"]}
+        assert request.preview() == request.preview(edited) == Preview("harmless")
+        return Approval(True, arguments=None if request.call.arguments["items"] == ["pear"] else edited)
+
+    calls = [fakes.call("buy", items=["pear"]), fakes.call("buy", items=["apple"]), "Done."]
+    with Agent(fakes.ScriptedModel(calls), [buy], approve=approve) as agent:
+        first, second = agent.run("Buy.").calls
+
+    assert first.content == "['pear']"
+    assert second.content.startswith("['plum']")
