@@ -26,7 +26,6 @@ from cognition.shown import LONGEST_LINE, shown_name
 from interpreters.driver import Driver, follower
 from interpreters.recording.differences import Difference, differences, request_differences
 from interpreters.recording.journal import DecisionWriter, Header, JournalDamagedError, JournalReader, Record
-from interpreters.recording.journal.format import REPORTS
 from interpreters.recording.recorder import Where
 from runtime.checking import checked_call
 
@@ -255,12 +254,9 @@ class _Guide:
         found = REQUEST.fullmatch(divergence.field)
         if found is None or not self._is_true:
             return divergence
-        place = int(found[1])
-        asked = ([one for one in side if not isinstance(one, REPORTS)][place] for side in (self._decisions, decided))
-        before, after = asked
-        if not (isinstance(before, CallModel) and isinstance(after, CallModel)):
-            return divergence
-        parts = tuple(request_differences(before.request, after.request, f"decisions[{place}].request"))
+        # By its kind, since places count what is on file: the model is asked once a step.
+        before, after = (next(d for d in side if isinstance(d, CallModel)) for side in (self._decisions, decided))
+        parts = tuple(request_differences(before.request, after.request, f"decisions[{found[1]}].request"))
         if not parts:
             return divergence
         first = parts[0]

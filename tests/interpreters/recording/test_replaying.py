@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from attrs import evolve
 from hypothesis import given, strategies as st
 
 from cognition import (
@@ -13,9 +14,12 @@ from cognition import (
     Decision,
     EchoEngine,
     Failure,
+    GenerationOptions,
     Input,
     Limits,
     LLMEngine,
+    Policy,
+    Rule,
     Transition,
     UserSpoke,
 )
@@ -210,6 +214,52 @@ def test_changed_logic_shows_where_it_decides_otherwise(recorded: tuple[Path, Ag
     assert divergence is not None
     assert divergence.record == 6
     assert "limit_hit" in str(divergence)
+
+
+RULES = Policy((Rule("allow", "mul*"), Rule("deny", "pay", "no money"), Rule("ask", "multiply(x)")))
+
+
+@pytest.fixture
+def ruled(tmp_path: Path) -> Path:
+    """A session in which rules decide."""
+    path = tmp_path / "ruled.jsonl"
+    script: list[fakes.Script] = [call("multiply", a=17, b=23), call("pay", amount=3), "391, and nothing was paid."]
+    with Agent(ScriptedModel(script), [multiply, pay], "Be brief.", policy=RULES, journal=path) as agent:
+        agent.run("Go!")
+    return path
+
+
+def without_judgements(_line: int, data: Any) -> None:
+    if "decisions" in data:
+        data["decisions"] = [one for one in data["decisions"] if one["type"] != "call_judged"]
+
+
+def test_a_recording_of_a_version_that_told_of_no_rules_replays_and_goes_on(ruled: Path) -> None:
+    """The word is left out of the comparison where the recording has none."""
+    told = ruled.read_bytes().count(b"call_judged")
+    rewritten(ruled, without_judgements)
+
+    assert told == 2
+    assert b"call_judged" not in ruled.read_bytes()
+    assert replay(ruled).same
+    with Agent.resume(ruled, ScriptedModel(["Hello!"]), [multiply, pay]) as agent:
+        assert agent.run("Hi!").text == "Hello!"
+    other = evolve(AgentConfig("Be brief.", (multiply.spec, pay.spec), policy=RULES), options=GenerationOptions(seed=7))
+    divergences = replay(ruled, engine=LLMEngine(other), every=True).divergences
+    assert {divergence.field.partition("]")[2] for divergence in divergences} == {".request.options.seed"}
+
+
+def test_a_word_on_a_rule_that_is_another_now_is_a_divergence(ruled: Path) -> None:
+    def change(_line: int, data: Any) -> None:
+        for decision in data.get("decisions", ()):
+            if decision.get("action") == "deny":
+                decision["rule"] = "p*"
+
+    rewritten(ruled, change)
+
+    divergence = replay(ruled).divergence
+    assert divergence is not None
+    assert (divergence.field, divergence.recorded, divergence.decided) == ("decisions[0].rule", "p*", "pay")
 
 
 def test_a_torn_tail_is_a_warning_of_the_replay(recorded: tuple[Path, Agent], tmp_path: Path) -> None:
