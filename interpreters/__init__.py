@@ -71,6 +71,7 @@ if TYPE_CHECKING:
     from interpreters.tools.previews import Preview as Preview
     from interpreters.tools.tool import Tool as Tool, ToolError as ToolError, ToolRetry as ToolRetry, tool as tool
     from interpreters.tools.tool_lists import ListProblem as ListProblem, ToolList as ToolList, read_tools as read_tools
+    from interpreters.workspace.undoing import Restored as Restored, UndoError as UndoError, undo as undo
 
 HOMES: dict[str, str] = {
     "agents.agent": "Agent",
@@ -96,6 +97,7 @@ HOMES: dict[str, str] = {
     "tools.previews": "Preview",
     "tools.tool": "Tool ToolError ToolRetry tool",
     "tools.tool_lists": "ListProblem ToolList read_tools",
+    "workspace.undoing": "Restored UndoError undo",
 }
 """The public names of each module."""
 

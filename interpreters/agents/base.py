@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Annotated, Any, ClassVar, Self, Unpack
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from cognition import AgentState, ApprovalsForgotten, CogstepError, ConfigError, Input, ModeChanged, Rule
 from cognition.checking import shown
@@ -20,7 +20,7 @@ from interpreters.agents.answers import answer_schema, objection_to
 from interpreters.agents.assembly import NO_TYPE, Parts, assemble, start_of_turn, turn_result
 from interpreters.agents.options import AgentOptions, ProgramOptions, as_help
 from interpreters.agents.results import RunResult
-from interpreters.agents.resuming import fork_parts, reopen, take_up
+from interpreters.agents.resuming import fork_parts, reopen, state_after, take_up
 from interpreters.agents.standing import in_flight_of
 from interpreters.loop.errors import AgentClosedError, BusyError
 from interpreters.loop.interpreter import BUSY, Interpreter
@@ -31,6 +31,8 @@ from interpreters.program.program import read_answer
 from interpreters.program.prompting import PromptFunction
 from interpreters.recording.recorder import Where
 from interpreters.tools.external import Usable
+from interpreters.workspace.checkpoints import checkpoints_of
+from interpreters.workspace.undoing import Restored, UndoError, undo, undo_after
 from runtime.checking import checked_call
 from runtime.constrained.nodes import Weakened
 from runtime.protocol import ModelInfo, Runtime
@@ -124,6 +126,7 @@ class BaseAgent:
         *,
         turn: int | None = None,
         foreign: bool = False,
+        files: bool = False,
         **given: Unpack[AgentOptions],
     ) -> Self:
         """A new session that begins where a recorded one stood after a turn, and leaves that one as it is.
@@ -135,15 +138,26 @@ class BaseAgent:
             foreign: whether the recording may be one that this user did not write. Of such a one only the conversation
                 is taken over, and what is not given is as for a new session: its policy and limits don't count, nor
                 what was approved "from now on".
+            files: whether the files that its tools have changed since are put back too: see ``interpreters.undo``.
             given: see ``AgentOptions``; what is not given is as recorded. ``journal`` records the new session with its
                 origin.
 
         Raises:
             ForeignRecordingError: nothing shows that this user wrote it, and ``foreign`` is not set.
+            UndoError: the files can't be put back; nothing was changed.
             CogstepError: there is no such turn; and what the constructor raises.
         """
+        if files:  # what stands in the way is told before anything is begun or changed
+            turn = state_after(path, turn, foreign=foreign).turn
+            undo_after(path, turn, dry_run=True)
         agent = cls.__new__(cls)
         agent._begin(fork_parts(path, model, tools, system, turn, foreign, given))
+        if files and turn is not None:
+            try:
+                undo_after(path, turn)
+            except BaseException:
+                agent._let_go()
+                raise
         return agent
 
     def _begin(self, parts: Parts) -> None:
@@ -159,9 +173,10 @@ class BaseAgent:
         self._resting = False
         """Taken up again, and not gone on with yet."""
         try:
+            keeper = checkpoints_of(parts.journal, self.session)
             self._interpreter = self._kind(
                 parts.engine,
-                parts.program,
+                parts.program if keeper is None else evolve(parts.program, keeper=keeper),
                 observers=Observers(
                     parts.observers,
                     self.session,
@@ -173,6 +188,8 @@ class BaseAgent:
                 state=parts.start,
                 clock=parts.clock,
             )
+            if keeper is not None:
+                keeper.driver = self._interpreter.driver
             if parts.start is not None:
                 self._interpreter.driver.in_flight |= in_flight_of(parts.engine, parts.start)
                 self._resting = self.unfinished
@@ -247,6 +264,27 @@ class BaseAgent:
         """Let more or less happen without being asked: from now on, in the turn under way too, from any thread."""
         self._check_open()
         self._interpreter.hand_in(ModeChanged(mode))
+
+    def undo(
+        self, turn: int | None = None, *, redo: bool = False, force: bool = False, dry_run: bool = False
+    ) -> Restored:
+        """Put the files that this session's own tools have changed back: ``interpreters.undo`` of its recording.
+
+        The model is not told. Its tools know: what it has read of these files counts no more.
+
+        Raises:
+            BusyError: a turn is under way.
+            UndoError: there is nothing to undo, or a file stands in the way; nothing was changed.
+        """
+        self._check_open()
+        if self._interpreter.under_way is not None:
+            raise BusyError(BUSY)
+        file = None if self._journal is None else self._journal.file
+        if file is None:
+            raise UndoError(
+                "nothing is kept without a recording in a file, so that nothing can be undone: give journal="
+            )
+        return undo(file, turn, redo=redo, force=force, dry_run=dry_run)
 
     @property
     def remembered(self) -> tuple[Rule, ...]:

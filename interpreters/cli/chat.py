@@ -35,6 +35,7 @@ HELP = """\
 /mode [NAME]   how much may happen without asking: default, careful, auto, plan, acceptEdits, bypassPermissions
 /policy        the rules that calls are judged by; /policy forget N, or all, takes back what you said from now on
 /answer ID ... answer what the turn waits for; /cancel gives the turn up
+/undo [N]      put the files back that the model's tools have changed since turn N began; /redo takes it back
 /reset         forget the conversation
 /quit          leave (so does the end of input, Ctrl-D)
 A trailing \\ continues a line; a line of \"\"\" opens and closes a block of lines.
@@ -134,6 +135,30 @@ def _reset(session: Session, _: str) -> None:
     session.output.note("the conversation is forgotten", "dim")
 
 
+def _undo(session: Session, text: str) -> None:
+    """``/undo`` of the newest turn that changed files, or ``/undo N``."""
+    if text and not text.isdecimal():
+        session.output.note("! write /undo, or /undo N with the number of a turn", "warning")
+    else:
+        _put_back(session, {"turn": int(text) if text else None})
+
+
+def _put_back(session: Session, which: dict[str, Any]) -> None:
+    from cognition import CogstepError
+    from interpreters.cli.undo import restored_lines, restored_to
+
+    try:
+        done = session.agent.undo(**which)
+    except CogstepError as error:
+        session.output.note(f"! {error}", "warning")
+        return
+    lines = list(restored_lines(done))
+    notes(session.output, [*lines, restored_to(done)])
+    if lines:
+        names = ", ".join(line[2:] for line in lines)
+        session.before = f"[The user has undone changes of these files: {names}. Read them again before you go on.]"
+
+
 def _answer(session: Session, text: str) -> None:
     """``/answer ID ANSWER``, or only ``/answer ANSWER`` where one thing waits."""
     from interpreters.cli.answers import read_answer
@@ -166,6 +191,8 @@ COMMANDS: Mapping[str, Callable[[Session, str], None]] = {
     "/plan": _show_plan,
     "/mode": _show_mode,
     "/policy": _policy,
+    "/undo": _undo,
+    "/redo": lambda session, _: _put_back(session, {"redo": True}),
     "/reset": _reset,
     "/answer": _answer,
     "/cancel": _cancel,

@@ -42,7 +42,7 @@ FORK = """\
 Begin a new session where a recorded one stood after a turn, with another model, sampling, prompt, tools or question.
 
 What is not given is as recorded; --turn 0 is where it began. The recording stays as it is, and a new one says where it
-comes from.
+comes from. --files puts the files back too that the session's own tools have changed since, as `cogstep undo` does.
 
 A recording that you did not write yourself is forked with --foreign only: its conversation is taken over, and nothing
 else. What is not given is then as for `cogstep run`.
@@ -76,6 +76,7 @@ def add(commands: Any) -> None:
     new.add_argument("file", metavar="FILE", help="the recording, which is left as it is")
     new.add_argument("prompt", metavar="PROMPT", help="what to ask; - reads it from stdin")
     new.add_argument("--turn", type=TURN, metavar="N", help="after which turn (default: the newest that has ended)")
+    new.add_argument("--files", action="store_true", help="put back the files that its tools have changed since")
     new.add_argument("--foreign", action="store_true", help="also if somebody else recorded it: its conversation only")
     new.add_argument("--record", metavar="FILE", help="record the new session; FILE must not exist")
     model = new.add_argument_group("model")
@@ -174,6 +175,7 @@ def fork(options: argparse.Namespace) -> int:
             system,
             turn=options.turn,
             foreign=options.foreign,
+            files=options.files,
             **given,
             **more,
         ),

@@ -43,12 +43,15 @@ class Session:
         self.agent = agent
         self.person = person
         self.output = output = person.output
+        self.before = ""
+        """What the model is told before the next message."""
         self._interrupts = interrupts
         output.on_failure = lambda: agent.cancel("the output can't be written")
 
     def ask(self, text: str) -> RunResult:
         """One turn with this message; see ``turn``."""
-        return self.turn(lambda: self.agent.run(text))
+        before, self.before = self.before, ""
+        return self.turn(lambda: self.agent.run(f"{before}\n\n{text}" if before else text))
 
     def turn(self, run: Callable[[], RunResult]) -> RunResult:
         """One turn. Ctrl-C and SIGTERM cancel it.

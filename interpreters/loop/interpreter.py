@@ -464,13 +464,11 @@ class Interpreter(ABC):
     def _context(self, effect: CallTool, deliver: Callable[[Letter], object]) -> ToolContext[Any]:
         """What the call is given beside its arguments; its progress goes to ``deliver``."""
         call, turn = effect.call, self._at_work_for()
-        context = self._contexts[effect.effect_id] = ToolContext(
-            self.program.deps,
-            session=self.program.session,
-            call_id=call.id,
-            tool=call.name,
-            report=lambda text: deliver(Progress(turn, ToolProgress(effect.effect_id, call, text))),
-            begins=partial(turn.begins, effect.effect_id),
+        context = self._contexts[effect.effect_id] = self.program.context(
+            call,
+            self.program.session,
+            lambda text: deliver(Progress(turn, ToolProgress(effect.effect_id, call, text))),
+            partial(turn.begins, effect.effect_id),
         )
         return context
 

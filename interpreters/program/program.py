@@ -32,6 +32,7 @@ from cognition import (
     ReviewPlan,
     RunHook,
     SpawnWorker,
+    ToolCall,
 )
 from cognition.checking import shown
 from cognition.decisions import EFFECT_TYPES, Effect
@@ -50,6 +51,8 @@ from interpreters.program.asking import (
 )
 from interpreters.program.later import Later, Postponable
 from interpreters.program.prompting import Prompting
+from interpreters.tools.context import ToolContext
+from interpreters.tools.keeping import Keeper
 from interpreters.tools.tool import Tool, tool_result
 from runtime.protocol import Runtime
 from runtime.scheduling.owners import new_owner
@@ -94,6 +97,9 @@ class Program:
     performers: Mapping[type[Effect], Callable[..., Any]] = field(factory=dict)
     """Carry effects out in place of the usual ones: see ``performers``."""
 
+    keeper: Keeper | None = None
+    """Keeps what undoes the changes of files; None where nothing is recorded beside which it could."""
+
     owner: int = field(factory=new_owner)
     """Under which the model takes turns between this session, with its workers, and others (``scheduling.owners``)."""
 
@@ -110,6 +116,20 @@ class Program:
                 raise ConfigError(f"performers: {shown(kind)} is no effect; the effects are {names}")
             if not callable(performer):
                 raise ConfigError(f"performers: {shown(performer)} is no function to perform {kind.__name__}")
+
+    def context(
+        self, call: ToolCall, session: str, report: Callable[[str], object], begins: Callable[[], bool]
+    ) -> ToolContext[Any]:
+        """What a call's tool is given beside its arguments."""
+        return ToolContext(
+            self.deps,
+            session=session,
+            call_id=call.id,
+            tool=call.name,
+            report=report,
+            begins=begins,
+            keeper=self.keeper,
+        )
 
     def check(self, engine: CognitiveEngine) -> None:
         """See that everything the engine may decide can be carried out.

@@ -10,9 +10,9 @@ import os
 import stat
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from threading import Lock
-from typing import Any, Protocol
+from typing import Any
 
 from attrs import frozen
 
@@ -23,6 +23,7 @@ from interpreters.toolbox.search import DIRECTORY
 from interpreters.toolbox.texts import NoTextError, Text, read_text
 from interpreters.toolbox.wall import TRIES, Place, SwappedError, Wall
 from interpreters.tools.context import ToolContext
+from interpreters.tools.keeping import FileChange
 from interpreters.tools.tool import ToolError
 from runtime.files import closing
 
@@ -69,24 +70,12 @@ class File:
             raise ToolError(f"not a text file: {self.path}") from error
 
 
-class Keeper(Protocol):
-    """Is told of each change right before it is made."""
-
-    def keep(self, steps: Sequence[Step], contents: dict[str, bytes]) -> None:
-        """Keep what undoes it: what the files hold, by its digest.
-
-        Raises:
-            OSError: it can't be kept, so that nothing must be changed.
-        """
-
-
 class Desk:
     """A directory whose files are read and changed."""
 
-    def __init__(self, root: str | os.PathLike[str], keeper: Keeper | None = None) -> None:
+    def __init__(self, root: str | os.PathLike[str]) -> None:
         self.wall = Wall(root)
         self.changes = Changes(str(self.wall.root))
-        self._keeper = keeper
         self._read: OrderedDict[tuple[str, tuple[str, ...]], str] = OrderedDict()
         self.alone = Lock()
         """Held while something is changed: changes of one process are made one after another."""
@@ -252,10 +241,8 @@ class Desk:
         _check_sizes(steps)
         self._promises.check(context.session, context.call_id, about, steps)
         try:
-            if self._keeper is not None:
-                contents = {digest_of(file.content): file.content for file in files if file.content is not None}
-                self._keeper.keep(steps, contents)
-            self.changes.make(steps)
+            with self._kept(context, steps, files):
+                self.changes.make(steps)
         except ChangedError as error:
             raise ToolError(
                 f"{error.path} was changed by somebody else in this moment; nothing was written. Read it again"
@@ -265,6 +252,18 @@ class Desk:
             raise ToolError(f"{what}: {', '.join(step.path for step in steps)}; nothing was written") from error
         for step in steps:
             self.remember(context, step.parts, step.after)
+
+    def _kept(self, context: Context, steps: Sequence[Step], files: Iterable[File]) -> AbstractContextManager[object]:
+        """A block before which what undoes the steps is kept, where the session has a place for it."""
+        if context.keeper is None:
+            return nullcontext()
+        old = {file.parts: file for file in files}
+        changes = []
+        for step in steps:
+            file = old[step.parts]
+            mode_too = step.mode is not None or step.like is not None
+            changes.append(FileChange(step.parts, file.content, file.about, step.after, mode_too))
+        return context.keeper.keeping(str(self.wall.root), changes, context.call_id)
 
 
 def _check_sizes(steps: Sequence[Step]) -> None:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from typing import Generic, TypeVar
+
+from interpreters.tools.keeping import Keeper
 
 Deps = TypeVar("Deps")
 
@@ -42,7 +46,18 @@ class ToolContext(Generic[Deps]):
     ['name']
     """
 
-    __slots__ = ("_begins", "_cancelled", "_report", "_when_cancelled", "call_id", "deps", "error", "session", "tool")
+    __slots__ = (
+        "_begins",
+        "_cancelled",
+        "_report",
+        "_when_cancelled",
+        "call_id",
+        "deps",
+        "error",
+        "keeper",
+        "session",
+        "tool",
+    )
 
     def __init__(
         self,
@@ -53,6 +68,7 @@ class ToolContext(Generic[Deps]):
         tool: str = "",
         report: Callable[[str], object] | None = None,
         begins: Callable[[], bool] | None = None,
+        keeper: Keeper | None = None,
     ) -> None:
         self.deps = deps
         """What the embedding program gave to its ``Agent``: a database, a client, a user."""
@@ -60,6 +76,8 @@ class ToolContext(Generic[Deps]):
         self.call_id = call_id
         self.tool = tool
         """The tool's name."""
+        self.keeper = keeper
+        """Keeps what undoes a change of files, for ``keeping``; None where nothing is kept, as without a recording."""
         self.error: BaseException | None = None
         """What the tool raised, once it has failed."""
         self._report = report
@@ -100,6 +118,22 @@ class ToolContext(Generic[Deps]):
         self._when_cancelled = end
         if end is not None:
             self.check()  # after it is there, so that a cancellation from another thread meets it or is met
+
+    def keeping(self, *paths: str, root: str | os.PathLike[str] = ".") -> AbstractContextManager[object]:
+        """A block that changes files, with what they hold kept before it, so that ``undo`` can put them back.
+
+        Without a recording nothing is kept.
+
+        Args:
+            paths: of the files that the block may change, make or delete, relative to ``root``.
+            root: the directory that they lie in.
+
+        Raises:
+            ToolError: on the way into the block: a file can't be kept, or is none that tools may change.
+        """
+        if self.keeper is None:
+            return nullcontext()
+        return self.keeper.keeping_files(root, paths, self.call_id)
 
     def progress(self, text: str) -> None:
         """Tell observers how far the work is. The model never sees it. May be called from any thread."""

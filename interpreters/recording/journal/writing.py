@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from hashlib import blake2b
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from attrs import asdict, evolve
@@ -184,6 +185,16 @@ class Journal:
         if self._files is not None:
             return self._files.holds_something
         return next(iter(self._recorder.lines()), None) is not None
+
+    @property
+    def file(self) -> Path | None:
+        """The file; None where another recorder keeps the lines."""
+        return None if self._files is None else self._files.path
+
+    @property
+    def forces_each(self) -> bool:
+        """Whether each record is on the disk, and not only the system's, before anything of it is carried out."""
+        return self._fsync == "record"
 
     @property
     def written(self) -> int:

@@ -14,6 +14,7 @@ from attrs import frozen
 from cognition import Input, UserSpoke
 from cognition.content import shown_parts
 from interpreters.recording.journal import JournalError, JournalReader, Origin
+from interpreters.recording.journal.contents import kept_files
 from interpreters.recording.journal.lines import LONGEST
 from interpreters.recording.journal.locking import is_being_written
 from interpreters.recording.journal.payloads import Payloads
@@ -169,7 +170,7 @@ def look_at(path: Path) -> SessionInfo | None:
         "open" if is_open else "interrupted" if under_way else "idle",
         turns,
         records,
-        about.st_size + Payloads(path).size(),
+        about.st_size + Payloads(path).size() + kept_files(path).size(),
         title,
         header.origin,
         redacted,

@@ -1,5 +1,5 @@
-"""Deleting old recordings: never one that a session has open, never a file that is no journal of this user's own, and
-nothing by following a link.
+"""Deleting old recordings with what stands beside them: never one that a session has open, never a file that is no
+journal of this user's own, and nothing by following a link.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from attrs import frozen
 
 from cognition import ConfigError
 from interpreters.recording.journal import JournalError, JournalReader
+from interpreters.recording.journal.contents import kept_files
 from interpreters.recording.journal.locking import LockedFile
 from interpreters.recording.journal.payloads import Payloads
 from interpreters.recording.sessions.listing import journals_in
@@ -27,7 +28,7 @@ class Pruned:
     path: Path
     session: str
     bytes: int
-    """The size of the journal and of the large texts beside it."""
+    """The size of the journal, and of the large texts and old contents of files beside it."""
     reason: str
     """Why it was to go."""
     kept: str = ""
@@ -97,7 +98,7 @@ def _found(places: tuple[str | os.PathLike[str], ...]) -> Iterator[_Journal]:
         try:
             with JournalReader(path) as reader:
                 about = path.lstat()
-                size = about.st_size + Payloads(path).size()
+                size = about.st_size + Payloads(path).size() + kept_files(path).size()
                 yield _Journal(path, reader.header.session, about.st_mtime, size, _foreign(about))
         except (JournalError, OSError):  # no journal, or gone meanwhile: `list` tells
             continue
@@ -125,7 +126,8 @@ def _delete(journal: _Journal, dry_run: bool) -> str:
                     return "another file has its name by now"
                 if not dry_run:
                     # The journal goes last: what an interrupted prune leaves of it, the next one finds.
-                    Payloads(journal.path).remove(dir_fd=directory)
+                    for beside in (Payloads(journal.path), kept_files(journal.path)):
+                        beside.remove(dir_fd=directory)
                     os.unlink(journal.path.name, dir_fd=directory)
             finally:
                 file.close()

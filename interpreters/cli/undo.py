@@ -1,0 +1,76 @@
+"""``cogstep undo``: files that a session's tools have changed, put back."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from interpreters.cli.arguments import add_command
+from interpreters.cli.errors import ANSWERED
+from interpreters.cli.numbers import COUNT
+from interpreters.cli.terminal import err, out
+
+if TYPE_CHECKING:
+    from interpreters.workspace.undoing import Restored
+
+PAGE = """\
+Put the files that a recorded session changed back to what they were when a turn began.
+
+Only what its own tools wrote is undone (Write, Edit, MultiEdit, Patch), and not what its commands did. All files are
+put back, or none: where somebody else has changed one since, its name is told and nothing is done. --force overwrites
+it all the same. What an undo overwrites is kept, so that --redo takes the newest undo back.
+
+One line tells of each file: M changed, A made again, D deleted.
+
+examples:
+  cogstep undo session.jsonl
+  cogstep undo session.jsonl --turn 2 --dry-run
+"""
+
+LETTERS = {"changed": "M", "made": "A", "deleted": "D"}
+
+
+def add(commands: Any) -> None:
+    command = add_command(commands, "undo", "put the files back that a session changed", PAGE, undo)
+    command.add_argument("file", metavar="FILE", help="its recording; it may be open")
+    which = command.add_mutually_exclusive_group()
+    which.add_argument(
+        "--turn",
+        type=COUNT,
+        metavar="N",
+        help="back to where this turn began (default: the newest that changed files and is not undone)",
+    )
+    which.add_argument("--redo", action="store_true", help="back to what was there before the newest undo")
+    command.add_argument("--dry-run", action="store_true", help="only say what would be done")
+    command.add_argument("--force", action="store_true", help="overwrite what somebody else has changed since, too")
+
+
+def undo(options: argparse.Namespace) -> int:
+    """Put them back, say which, and return the exit code."""
+    from interpreters.workspace.undoing import undo as put_back
+
+    done = put_back(options.file, options.turn, redo=options.redo, force=options.force, dry_run=options.dry_run)
+    for line in restored_lines(done):
+        out().write(f"{line}\n")
+    err().write_line(f"cogstep: {restored_to(done, dry_run=options.dry_run)}")
+    return ANSWERED
+
+
+def restored_lines(done: Restored) -> Iterator[str]:
+    """A line for each file: what became of it, and its path, from the working directory on if it lies there."""
+    from interpreters.toolbox.files import listed
+
+    here = os.getcwd()
+    for one in done.files:
+        inside = os.path.commonpath((here, one.path)) == here
+        yield f"{LETTERS[one.how]} {listed(os.path.relpath(one.path, here) if inside else one.path)}"
+
+
+def restored_to(done: Restored, *, dry_run: bool = False) -> str:
+    """A sentence about all of them."""
+    what = "before the newest undo" if done.turn is None else f"when turn {done.turn} began"
+    if not done.files:
+        return f"all files are as they were {what} already"
+    return f"the files {'would be' if dry_run else 'are'} as they were {what}"

@@ -1,0 +1,118 @@
+"""What keeps the old content of files beside a recording, before the tools of its session change them."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from hashlib import sha256
+from pathlib import Path
+
+from cognition import CogstepError
+from interpreters.driver import Driver
+from interpreters.recording.journal import Journal
+from interpreters.recording.journal.contents import Contents, kept_files
+from interpreters.toolbox.changing import digest_of
+from interpreters.toolbox.desk import Desk
+from interpreters.tools.keeping import FileChange
+from interpreters.tools.tool import ToolError
+from interpreters.workspace.log import Entry, FileEntry, HeldLog, Log, Old, Tree
+from runtime.files import reason_about
+
+
+class Checkpoints:
+    """The ``Keeper`` of one session: see ``interpreters.tools.keeping``.
+
+    Args:
+        journal: the file of the session's recording.
+        session: its name.
+        force: whether what is kept has to be on the disk, and not only the system's, before a change is made. A process
+            that is killed loses neither.
+
+    Attributes:
+        driver: of the session, which knows the turn; it is made later.
+    """
+
+    def __init__(self, journal: Path, session: str, *, force: bool) -> None:
+        self._journal = Path(os.path.abspath(journal))  # wherever the program stands later
+        self._force = force
+        self._log = Log(kept_files(self._journal), session, force=force)
+        self.driver: Driver | None = None
+
+    @property
+    def _turn(self) -> int:
+        return 0 if self.driver is None else self.driver.state.counters.turn
+
+    @contextmanager
+    def keeping(self, root: str, changes: Sequence[FileChange], call_id: str) -> Iterator[None]:
+        """See ``Keeper.keeping``. Such changes of one session are made one after another."""
+        with ExitStack() as held:
+            log, number = self._kept(root, changes, call_id, held)
+            yield
+            log.note_made(number)
+
+    @contextmanager
+    def keeping_files(self, root: str | os.PathLike[str], paths: Sequence[str], call_id: str) -> Iterator[None]:
+        """See ``Keeper.keeping_files``. The block may use other tools, and take its time: nobody waits for its end."""
+        desk = Desk(root)
+        files = {file.parts: file for file in map(desk.file_to_make, paths)}
+        # As if they were to stay as they are: what they have become is noted afterwards.
+        changes = [FileChange(one.parts, one.content, one.about, one.content, mode_too=True) for one in files.values()]
+        with ExitStack() as held:
+            number = self._kept(str(desk.wall.root), changes, call_id, held)[1]
+        try:
+            yield
+        finally:
+            with suppress(
+                OSError, CogstepError, ToolError
+            ):  # then it is not known, and a file that has changed says so
+                left = [desk.file_to_make("/".join(parts)).content for parts in files]
+                with self._log.held() as log:
+                    log.note_made(number, [None if one is None else digest_of(one) for one in left])
+
+    def _kept(self, root: str, changes: Sequence[FileChange], call_id: str, held: ExitStack) -> tuple[HeldLog, int]:
+        """Keep what undoes a change and note it; gives the list, which ``held`` lets go of, and the change's number."""
+        contents = kept_files(self._journal)  # a new one, which looks whether a content is still there
+        try:
+            log = held.enter_context(self._log.held())
+            trees = (kept(contents, root, changes, force=self._force),)
+            return log, log.add(Entry(self._turn, trees, call_id))
+        except (OSError, CogstepError) as error:
+            reason = reason_about(error, contents.directory) if isinstance(error, OSError) else str(error)
+            raise ToolError(
+                f"what the files hold can't be kept for an undo ({reason}), so nothing was changed"
+            ) from error
+
+
+def checkpoints_of(journal: Journal | None, session: str) -> Checkpoints | None:
+    """What keeps the old contents of a session; None for one without a file beside which they could stand."""
+    return (
+        None
+        if journal is None or journal.file is None
+        else Checkpoints(journal.file, session, force=journal.forces_each)
+    )
+
+
+def kept(contents: Contents, root: str, changes: Sequence[FileChange], *, force: bool) -> Tree:
+    """What a change does in one directory; by then, what it overwrites is kept.
+
+    Raises:
+        OSError: it can't be kept.
+    """
+    files = []
+    for one in changes:
+        old = None
+        if one.old is not None and one.about is not None:
+            name = contents.put(one.old, force=force)
+            old = Old(name, stat.S_IMODE(one.about.st_mode), (one.about.st_uid, one.about.st_gid))
+        new = None if one.new is None else sha256(one.new).hexdigest()
+        files.append(FileEntry(one.parts, old, new, one.mode_too or old is None or new is None))
+    made = [one.parts for one in changes if one.old is None]
+    return Tree(root, tuple(files), _missing(root, made))
+
+
+def _missing(root: str, paths: Sequence[tuple[str, ...]]) -> tuple[tuple[str, ...], ...]:
+    """The folders on the way to files that are not there, those that hold others first."""
+    folders = dict.fromkeys(parts[:depth] for parts in paths for depth in range(1, len(parts)))
+    return tuple(parts for parts in sorted(folders, key=len) if not os.path.lexists(os.path.join(root, *parts)))

@@ -1,0 +1,379 @@
+"""The list of what a session's tools changed: JSON lines, each on the disk before the change that it tells of.
+
+    {"format":"cogstep-changes","version":1,"session":"4f...","seal":"9d1c...","sum":"5f2e0c1d"}
+    {"seq":1,"turn":2,"call":"call-2-1-1","trees":[{"root":"/home/ada/project","folders":[],"files":[
+        {"path":["greet.py"],"old":{"content":"60303a...","mode":420,"owner":[1000,1000]},"new":"e3b0c4..."}]}], ...}
+    {"made":1, ...}     and "new":[...] where only then is known what the files hold
+
+Lines end as those of a journal do, with a seal and a sum: what stands here says which file is overwritten with what, so
+that nobody's word counts but this user's. A change without its line ``made`` may have happened or not.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from functools import partial
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any, cast
+
+from attrs import evolve, frozen
+
+from interpreters.recording.journal import ForeignRecordingError, JournalDamagedError
+from interpreters.recording.journal.contents import CHANGES, Contents, is_name
+from interpreters.recording.journal.format import line_of, sum_of
+from interpreters.recording.journal.lines import LONGEST, decoded
+from interpreters.recording.journal.seals import SealCheck, begun, key_for_writing
+from runtime.files import closing, open_private
+
+FORMAT = "cogstep-changes"
+VERSION = 1
+TRIES = 16
+"""How often the file is opened that somebody deletes at the same time."""
+
+
+@frozen
+class Old:
+    """What a file was before a change."""
+
+    content: str
+    """Its SHA-256, under which it is kept."""
+    mode: int
+    owner: tuple[int, int]
+
+
+@frozen
+class FileEntry:
+    """What a change does to one file.
+
+    Attributes:
+        parts: its path from the root on.
+        old: None where it was not there.
+        new: the SHA-256 of what it is to hold; None where it is deleted.
+        mode_too: whether its mode or owner may be another one afterwards.
+    """
+
+    parts: tuple[str, ...]
+    old: Old | None
+    new: str | None
+    mode_too: bool
+
+
+@frozen
+class Tree:
+    """What a change does in one directory.
+
+    Attributes:
+        root: of it, absolute and without links.
+        files: no two of one path.
+        folders: that are not there and are made for them.
+    """
+
+    root: str
+    files: tuple[FileEntry, ...]
+    folders: tuple[tuple[str, ...], ...] = ()
+
+
+@frozen
+class Entry:
+    """One change.
+
+    Attributes:
+        turn: the newest turn of the session at that time.
+        trees: what it does, in each directory.
+        call: the id of the tool's call.
+        back: of an undo, the number of the entry before which the trees are put back to; None for a tool's change.
+        made: whether it is known to have been made. Otherwise it may have been, in all files or in some.
+        number: its place in the list, from 1.
+    """
+
+    turn: int
+    trees: tuple[Tree, ...]
+    call: str = ""
+    back: int | None = None
+    made: bool = False
+    number: int = 0
+
+
+class Log:
+    """The list of one session, which everybody who writes it holds under a lock.
+
+    Args:
+        contents: the directory that it stands in.
+        session: whose it is.
+        force: whether each entry has to be on the disk, and not only the system's, before its change is made.
+    """
+
+    def __init__(self, contents: Contents, session: str, *, force: bool = True) -> None:
+        self._contents = contents
+        self._session = session
+        self._force = force
+        self._last: HeldLog | None = None
+        """The list when it was last held: it is read again only where somebody else has written it since."""
+        self.path: Path = contents.directory / CHANGES
+
+    @contextmanager
+    def held(self, *, begin: bool = True) -> Iterator[HeldLog]:
+        """Hold the list; who else wants it waits meanwhile.
+
+        Args:
+            begin: whether it is begun where there is none of this session. Otherwise there has to be a file.
+
+        Raises:
+            JournalDamagedError: a line of it was changed.
+            OSError: it can't be read or made.
+        """
+        with self._contents.opened() as directory:
+            for _ in range(TRIES):
+                flags = os.O_RDWR | (os.O_CREAT if begin else 0)
+                with closing(open_private(CHANGES, flags, dir_fd=directory)) as file:
+                    fcntl.flock(file, fcntl.LOCK_EX)
+                    try:
+                        about = os.fstat(file)
+                        if about.st_nlink:  # else it was deleted in between
+                            held, self._last = self._last, None
+                            if held is None or not held.is_still(about):
+                                held = HeldLog(self.path, self._session, self._force)
+                                held.read(file)
+                            held.take(file)
+                            if begin and held.is_empty:
+                                held.begin(directory)
+                            yield held
+                            self._last = held
+                            return
+                    finally:  # said, since a child that was forked meanwhile has the file too
+                        fcntl.flock(file, fcntl.LOCK_UN)
+        raise OSError(None, "it is deleted by somebody all the time")
+
+
+class HeldLog:
+    """The list while it is held.
+
+    Attributes:
+        entries: what stands in it, oldest first.
+        foreign: why it doesn't count as this user's own; empty if it does.
+    """
+
+    def __init__(self, path: Path, session: str, force: bool) -> None:
+        self._path = path
+        self._session = session
+        self._force = force
+        self._file = -1
+        self._place = (-1, -1)
+        self.entries: list[Entry] = []
+        self.foreign = ""
+        self._end = 0
+        self._sum = 0
+        self._seal: blake2b | None = None
+
+    def is_still(self, about: os.stat_result) -> bool:
+        """Whether a file is this one, and nobody else has written it."""
+        return (about.st_dev, about.st_ino) == self._place and about.st_size == self._end
+
+    def take(self, file: int) -> None:
+        """Write to this descriptor from here on."""
+        about = os.fstat(file)
+        self._file, self._place = file, (about.st_dev, about.st_ino)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether it has not been begun by this session."""
+        return not self._end
+
+    def add(self, entry: Entry) -> int:
+        """Write an entry and force it to the disk; gives its number.
+
+        Raises:
+            OSError: it is not on file.
+        """
+        number = len(self.entries) + 1
+        self._append({"seq": number, **_data(entry)}, force=self._force)
+        self.entries.append(evolve(entry, number=number))
+        return number
+
+    def note_made(self, number: int, new: Sequence[str | None] | None = None) -> None:
+        """Note that a change was made. Without the note it may have been, and that is enough.
+
+        Args:
+            number: of its entry.
+            new: what its files hold now, where the entry could not say it.
+        """
+        data: dict[str, Any] = {"made": number} if new is None else {"made": number, "new": list(new)}
+        with suppress(OSError):
+            self._append(data, force=False)
+            self._note(data)
+
+    def check_own(self, what: str) -> None:
+        """See that this user wrote it; raises ForeignRecordingError."""
+        if self.foreign:
+            raise ForeignRecordingError(what, self.foreign, path=self._path)
+
+    # --------------------------------------------------------------------------------------------------------- lines
+
+    def begin(self, directory: int) -> None:
+        """Write the first line, in the place of another session's list.
+
+        Raises:
+            OSError: it is not on file.
+        """
+        seal = None
+        with suppress(OSError):  # without a key it counts as nobody's
+            seal = begun(key_for_writing())
+        self._seal = seal
+        self._append({"format": FORMAT, "version": VERSION, "session": self._session}, force=self._force)
+        if self._force:
+            os.fsync(directory)
+
+    def _append(self, value: dict[str, Any], *, force: bool) -> None:
+        line, total, seal = line_of(value, self._sum, self._seal)
+        os.ftruncate(self._file, self._end)  # what a kill has left behind of a line
+        os.lseek(self._file, self._end, os.SEEK_SET)
+        try:
+            left = memoryview(line)
+            while left:
+                left = left[os.write(self._file, left) :]
+            if force:
+                os.fsync(self._file)
+        except BaseException:
+            with suppress(OSError):
+                os.ftruncate(self._file, self._end)
+            raise
+        self._end, self._sum, self._seal = self._end + len(line), total, seal
+
+    def read(self, descriptor: int) -> None:
+        """Read the list that a file holds.
+
+        Raises:
+            JournalDamagedError: a line of it was changed.
+            OSError: it can't be read.
+        """
+        os.lseek(descriptor, 0, os.SEEK_SET)
+        with open(os.dup(descriptor), "rb") as file:
+            header = file.readline(LONGEST + 1)
+            total = sum_of(header, 0)
+            if total is None and header.endswith(b"\n"):
+                raise self._damaged(1)
+            data = decoded(header) if total is not None else None
+            if not isinstance(data, dict) or data.get("session") != self._session:
+                return  # torn before anything else, or of another session, whose recording has gone from here
+            if (data.get("format"), data.get("version")) != (FORMAT, VERSION):
+                raise self._damaged(1)
+            seals = SealCheck(header)
+            self._end, self._sum = len(header), total or 0
+            for number, line in enumerate(iter(partial(file.readline, LONGEST + 1), b""), 2):
+                total = sum_of(line, self._sum)
+                if total is None:
+                    if line.endswith(b"\n"):
+                        raise self._damaged(number)
+                    break
+                seals.add(line)
+                self._take(decoded(line), number)
+                self._end, self._sum = self._end + len(line), total
+        self.foreign, self._seal = seals.foreign, seals.whole()
+
+    def _take(self, data: Any, number: int) -> None:
+        try:
+            if "made" in data:
+                self._note(data)
+            else:
+                self.entries.append(_entry(data, len(self.entries) + 1))
+        except (KeyError, TypeError, ValueError, IndexError) as error:
+            raise self._damaged(number) from error
+
+    def _note(self, data: dict[str, Any]) -> None:
+        number = _checked(data["made"], int)
+        entry = self.entries[number - 1]
+        if entry.number != number:
+            raise ValueError("there is no such entry")
+        if "new" in data:
+            (tree,) = entry.trees
+            files = [evolve(one, new=_name(new)) for one, new in zip(tree.files, data["new"], strict=True)]
+            entry = evolve(entry, trees=(evolve(tree, files=tuple(files)),))
+        self.entries[number - 1] = evolve(entry, made=True)
+
+    def _damaged(self, number: int) -> JournalDamagedError:
+        return JournalDamagedError(
+            "the line was changed after it was written; the list of changes is damaged here, and nothing is undone by "
+            "it",
+            path=self._path,
+            line=number,
+        )
+
+
+def _data(entry: Entry) -> dict[str, Any]:
+    data: dict[str, Any] = {
+        "turn": entry.turn,
+        "trees": [
+            {
+                "root": tree.root,
+                "folders": [list(parts) for parts in tree.folders],
+                "files": [
+                    {
+                        "path": list(one.parts),
+                        "old": one.old
+                        and {"content": one.old.content, "mode": one.old.mode, "owner": list(one.old.owner)},
+                        "new": one.new,
+                        "mode_too": one.mode_too,
+                    }
+                    for one in tree.files
+                ],
+            }
+            for tree in entry.trees
+        ],
+    }
+    return data | ({"call": entry.call} if entry.back is None else {"back": entry.back})
+
+
+def _entry(data: dict[str, Any], number: int) -> Entry:
+    if data["seq"] != number:
+        raise ValueError("entries are missing")
+    trees = tuple(
+        Tree(
+            _checked(tree["root"], str),
+            tuple(_file_entry(one) for one in tree["files"]),
+            tuple(_parts(parts) for parts in tree["folders"]),
+        )
+        for tree in data["trees"]
+    )
+    back = data.get("back")
+    return Entry(
+        _checked(data["turn"], int),
+        trees,
+        _checked(data.get("call", ""), str),
+        None if back is None else _checked(back, int),
+        number=number,
+    )
+
+
+def _file_entry(data: dict[str, Any]) -> FileEntry:
+    old = data["old"]
+    if old is not None:
+        old = Old(_checked(_name(old["content"]), str), _checked(old["mode"], int), _owner(old["owner"]))
+    return FileEntry(_parts(data["path"]), old, _name(data["new"]), _checked(data["mode_too"], bool))
+
+
+def _name(name: Any) -> str | None:
+    if name is not None and not is_name(name):
+        raise ValueError("this names no content")
+    return cast("str | None", name)
+
+
+def _owner(data: Sequence[Any]) -> tuple[int, int]:
+    user, group = data
+    return _checked(user, int), _checked(group, int)
+
+
+def _parts(data: Sequence[Any]) -> tuple[str, ...]:
+    parts = tuple(_checked(part, str) for part in data)
+    if not parts or any(part in ("", ".", "..") or {"/", "\0"} & set(part) for part in parts):
+        raise ValueError("this is no path below a root")
+    return parts
+
+
+def _checked(value: Any, kind: type) -> Any:
+    if type(value) is not kind:
+        raise TypeError(f"{value!r} is no {kind.__name__}")
+    return value

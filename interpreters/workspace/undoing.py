@@ -1,0 +1,229 @@
+"""``undo``: the files that a session's tools have changed, put back to what they were when a turn began.
+
+All or none, as the tools' own changes are. What is overwritten is kept first, and the undo stands in the list of
+changes like any other, so that it can be undone. A kill in the middle leaves an entry without its ``made``; the same
+undo once more carries it to its end.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from attrs import evolve, frozen
+
+from cognition import CogstepError
+from interpreters.recording.journal import JournalReader
+from interpreters.recording.journal.contents import CHANGES, ContentError, Contents, kept_files
+from interpreters.recording.recorder import Where
+from interpreters.toolbox.changing import ChangedError
+from interpreters.workspace.checkpoints import kept
+from interpreters.workspace.log import Entry, HeldLog, Log
+from interpreters.workspace.planning import Plan, RootPlan, first_of_turn, newest_undo, planned, standing
+
+EFFECT = re.compile(rb'"effect_id":"(\d{1,9})\.')
+"""The turn of an effect in a line of a recording. Within a text the quotes would be escaped."""
+
+NOTHING_KEPT = (
+    "no old content of files was kept beside this recording, so that there is nothing to undo: its session has changed "
+    "none by cogstep's own tools (Write, Edit, MultiEdit, Patch), or was recorded elsewhere or by a version that kept "
+    "none"
+)
+NOTHING_LEFT = "all that its tools have changed is undone already"
+NO_UNDO = "nothing was undone, so that there is no undo to take back"
+BY_FORCE = (
+    "Save what you want to keep of them, or give --force (force=True): it overwrites them, and keeps what it "
+    "overwrites for --redo (redo=True)"
+)
+
+
+class UndoError(CogstepError):
+    """Nothing was undone.
+
+    Attributes:
+        files: a sentence for each file that stands in the way.
+    """
+
+    def __init__(self, message: str, files: Sequence[str] = ()) -> None:
+        super().__init__(message)
+        self.files = tuple(files)
+
+
+@frozen
+class RestoredFile:
+    """A file that is as it was."""
+
+    path: str
+    """Absolute."""
+    how: str
+    """``changed``, ``made`` or ``deleted``: what the undo did to it."""
+
+
+@frozen
+class Restored:
+    """What an undo did."""
+
+    turn: int | None
+    """To whose beginning the trees were put back; None: to what they were before the newest undo."""
+    files: tuple[RestoredFile, ...]
+
+
+def undo(
+    path: str | os.PathLike[str],
+    turn: int | None = None,
+    *,
+    redo: bool = False,
+    force: bool = False,
+    dry_run: bool = False,
+) -> Restored:
+    """Put the files that a session's own tools have changed back to what they were when a turn began.
+
+    Args:
+        path: the session's recording. It may be open.
+        turn: the turn's number; None for the newest one whose changes are not undone yet.
+        redo: put them back to what they were before the newest undo instead.
+        force: whether files are overwritten too that somebody else has changed since.
+        dry_run: only tell what would be done.
+
+    Raises:
+        UndoError: there is nothing to undo, or a file stands in the way; nothing was changed.
+        ForeignRecordingError: nothing shows that this user wrote the recording.
+        JournalError: it can't be read, or is damaged.
+    """
+    path = Path(path)
+    if redo and turn is not None:
+        raise UndoError("a turn's beginning, or what was before the newest undo: give one of the two")
+    session, newest = _session(path)
+    if turn is not None and not 1 <= turn <= newest:
+        raise UndoError(f"{path}: there is no turn {turn}; its turns are 1 to {newest}")
+    contents = kept_files(path)
+    if not os.path.lexists(contents.directory / CHANGES):
+        raise UndoError(f"{path}: {NOTHING_KEPT}")
+    try:
+        with Log(contents, session).held(begin=False) as log:
+            log.check_own("undone")
+            if not log.entries:
+                raise UndoError(f"{path}: {NOTHING_KEPT}")
+            back, goal, plan = _chosen(path, log.entries, contents, turn, redo=redo, force=force)
+            _check(path, plan)
+            if plan and not dry_run:
+                entry = Entry(max(newest, log.entries[-1].turn), (), back=back)
+                _carry_out(path, log, contents, entry, plan)
+            elif not dry_run and log.entries[-1].back == back:  # it was broken off when all files were done
+                for one in plan.roots:
+                    one.desk.changes.make((), folders=one.folders)
+                log.note_made(len(log.entries))
+    except ContentError as error:
+        raise UndoError(f"{path}: {error}; nothing was undone") from error
+    except OSError as error:
+        if isinstance(error, CogstepError):
+            raise
+        raise UndoError(f"{path}: {error.strerror or error}; nothing was undone") from error
+    return Restored(goal, tuple(file for one in plan.roots for file in _told(one)))
+
+
+def undo_after(path: Where, turn: int, *, dry_run: bool = False) -> Restored:
+    """Put the files back to what they were when a turn had ended: what ``fork`` does with ``files``.
+
+    Args:
+        path: of the recording.
+        turn: its number.
+        dry_run: see ``undo``.
+
+    Raises:
+        CogstepError: as ``undo``.
+    """
+    if not isinstance(path, str | os.PathLike):
+        raise UndoError("what files held is kept beside a recording in a file, and this one is elsewhere")
+    newest = _session(Path(path))[1]
+    if turn >= newest:
+        return Restored(turn, ())
+    return undo(path, turn + 1, dry_run=dry_run)
+
+
+def _session(path: Path) -> tuple[str, int]:
+    with JournalReader(path) as reader:
+        newest = reader.header.start.counters.turn
+        for line in reader.lines():
+            newest = max(newest, *map(int, EFFECT.findall(line)), 0)
+        reader.check_own("undone")
+        return reader.header.session, newest
+
+
+def _chosen(
+    path: Path, entries: Sequence[Entry], contents: Contents, turn: int | None, *, redo: bool, force: bool
+) -> tuple[int, int | None, Plan]:
+    """The entry before which the trees are to be as they were, the turn that means, and what has to happen for it."""
+    last = entries[-1]
+    broken_off = last.back is not None and not last.made
+    if redo and not (broken_off and _turn_of(entries, last.back or 0) is None):
+        newest = newest_undo(entries)
+        if newest is None:
+            raise UndoError(f"{path}: {NO_UNDO}")
+        return newest, None, planned(entries, newest, contents, force=force)
+    if turn is not None:
+        first = first_of_turn(entries, turn)
+        return (first, turn, planned(entries, first, contents, force=force)) if first is not None else (0, turn, Plan())
+    if last.back is not None and broken_off:
+        return last.back, _turn_of(entries, last.back), planned(entries, last.back, contents, force=force)
+    left = standing(entries)
+    if not left:
+        raise UndoError(f"{path}: {NOTHING_LEFT}; to take the newest undo back, give --redo (redo=True)")
+    turns = sorted({entry.turn for entry in left})
+    while True:
+        one = turns.pop()
+        first = first_of_turn(entries, one) or last.number  # which is there: one of them is of that turn
+        plan = planned(entries, first, contents, force=force)
+        if plan or not turns:  # else it came to nothing: a change that failed, or whose opposite came behind it
+            return first, one, plan
+
+
+def _turn_of(entries: Sequence[Entry], back: int) -> int | None:
+    """The turn whose beginning is right before an entry; None for an undo that is taken back."""
+    entry = entries[back - 1]
+    return entry.turn if entry.back is None else None
+
+
+def _check(path: Path, plan: Plan) -> None:
+    in_the_way = [*plan.stuck, *plan.changed]
+    if in_the_way:
+        count = len(in_the_way)
+        head = f"{path}: nothing was undone, since {'a file is' if count == 1 else f'{count} files are'} in the way"
+        todo = "Put right what can't be overwritten, then try it again" if plan.stuck else BY_FORCE
+        raise UndoError(f"{head}: {'; '.join(in_the_way)}. {todo}", in_the_way)
+
+
+def _carry_out(path: Path, log: HeldLog, contents: Contents, entry: Entry, plan: Plan) -> None:
+    """Keep what is overwritten, write the entry, then change the files."""
+    entry = evolve(
+        entry, trees=tuple(kept(contents, one.root, one.changes, force=True) for one in plan.roots if one.steps)
+    )
+    number = log.add(entry)
+    done = 0
+    try:
+        for one in plan.roots:
+            one.desk.changes.make(one.steps, folders=one.folders)
+            done += 1
+    except (ChangedError, OSError) as error:
+        if done:
+            _take_back(log.entries, number, contents)
+        what = f"{error.path} was changed in this moment" if isinstance(error, ChangedError) else str(error.strerror)
+        raise UndoError(f"{path}: {what}; nothing was undone. Try it again") from error
+    log.note_made(number)
+
+
+def _take_back(entries: Sequence[Entry], number: int, contents: Contents) -> None:
+    """Of several directories, one failed: what was done in those before it is taken back."""
+    for one in planned(entries, number, contents, force=False).roots:
+        if one.steps:
+            one.desk.changes.make(one.steps, folders=one.folders)
+
+
+def _told(one: RootPlan) -> list[RestoredFile]:
+    told = []
+    for step in one.steps:
+        how = "deleted" if step.after is None else "made" if step.before is None else "changed"
+        told.append(RestoredFile(os.path.join(one.root, *step.parts), how))
+    return told
