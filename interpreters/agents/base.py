@@ -282,7 +282,7 @@ class BaseAgent:
         file = None if self._journal is None else self._journal.file
         if file is None:
             raise UndoError(
-                "nothing is kept without a recording in a file, so that nothing can be undone: give journal="
+                "without a recording in a file nothing is kept that could be undone: give journal=, or --record"
             )
         return undo(file, turn, redo=redo, force=force, dry_run=dry_run)
 

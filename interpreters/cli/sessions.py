@@ -74,7 +74,7 @@ examples:
 """
 
 PRUNE = """\
-Delete old recordings, with the large texts beside them.
+Delete old recordings, with the large texts and old contents of files beside them.
 
 At least one of --older-than, --keep and --max-size has to be given; a recording goes if any of them says so. One that a
 session has open is kept, and so is every file that is no recording.
