@@ -265,6 +265,7 @@ class BaseAgent:
         self._check_open()
         self._interpreter.hand_in(ModeChanged(mode))
 
+    @checked_call
     def undo(
         self, turn: int | None = None, *, redo: bool = False, force: bool = False, dry_run: bool = False
     ) -> Restored:

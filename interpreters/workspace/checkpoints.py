@@ -15,6 +15,7 @@ from interpreters.recording.journal import Journal
 from interpreters.recording.journal.contents import Contents, kept_files
 from interpreters.toolbox.changing import digest_of
 from interpreters.toolbox.desk import Desk
+from interpreters.toolbox.files import listed
 from interpreters.tools.keeping import FileChange
 from interpreters.tools.tool import ToolError
 from interpreters.workspace.log import Entry, FileEntry, HeldLog, Log, Old, Tree
@@ -80,8 +81,9 @@ class Checkpoints:
             return log, log.add(Entry(self._turn, trees, call_id))
         except (OSError, CogstepError) as error:
             reason = reason_about(error, contents.directory) if isinstance(error, OSError) else str(error)
+            place = listed(str(contents.directory))
             raise ToolError(
-                f"what the files hold can't be kept for an undo ({reason}), so nothing was changed"
+                f"what the files hold can't be kept for an undo in {place} ({reason}), so nothing was changed"
             ) from error
 
 

@@ -22,6 +22,7 @@ from interpreters.toolbox.changing import ChangedError
 from interpreters.workspace.checkpoints import kept
 from interpreters.workspace.log import Entry, HeldLog, Log
 from interpreters.workspace.planning import Plan, RootPlan, first_of_turn, newest_undo, planned, standing
+from runtime.checking import checked_call
 
 EFFECT = re.compile(rb'"effect_id":"(\d{1,9})\.')
 """The turn of an effect in a line of a recording. Within a text the quotes would be escaped."""
@@ -70,6 +71,7 @@ class Restored:
     files: tuple[RestoredFile, ...]
 
 
+@checked_call
 def undo(
     path: str | os.PathLike[str],
     turn: int | None = None,

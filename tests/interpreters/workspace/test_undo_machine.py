@@ -195,14 +195,16 @@ class Undoing(RuleBasedStateMachine):
             assert not changed, "a change was made that nothing was kept for"
             return
         (tree,) = entries[-1].trees
-        old = {path: before.get(path) for path in paths}
-        left = {path: {digest(after.get(path))} for path in paths}
-        modes = {path for path in paths if before.get(path) is None or after.get(path) is None}
+        files = {"/".join(one.parts): one for one in tree.files}
+        assert changed <= set(files) <= set(paths)
+        old = {path: before.get(path) for path in files}
+        left = {path: {digest(after.get(path))} for path in files}
+        modes = {path for path in files if before.get(path) is None or after.get(path) is None}
         if kill is not None:
             # Nobody knows that it was made. What it would have left, if it was not, only the list says.
-            left = {"/".join(one.parts): {one.new, digest(old["/".join(one.parts)])} for one in tree.files}
-            modes = {"/".join(one.parts) for one in tree.files if one.mode_too}
-        self.touches.append(Touch(self.turn, {path: old[path] for path in left}, left, modes))
+            left = {path: {one.new, digest(old[path])} for path, one in files.items()}
+            modes = {path for path, one in files.items() if one.mode_too}
+        self.touches.append(Touch(self.turn, old, left, modes))
 
     @rule(name=st.sampled_from(NAMES), how=st.sampled_from(["write", "delete", "chmod"]))
     def somebody_else(self, name: str, how: str) -> None:
