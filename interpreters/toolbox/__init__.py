@@ -1,5 +1,5 @@
 """Tools that come with cogstep: ``standard_tools`` read and compute, change nothing, and stay inside one directory;
-``shell_tools`` run commands, ``file_tools`` change files.
+``search_tools`` look through source code, ``shell_tools`` run commands, ``file_tools`` change files.
 """
 
 from __future__ import annotations
@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 from interpreters.toolbox.arithmetic import evaluate
 from interpreters.toolbox.files import Workspace
-from interpreters.toolbox.grep import grep_files
+from interpreters.toolbox.grep import Query, grep_files
 from interpreters.tools.context import ToolContext
 from interpreters.tools.tool import Tool, tool
 
 if TYPE_CHECKING:
     from interpreters.toolbox.changing_tools import file_tools as file_tools
+    from interpreters.toolbox.searching import search_tools as search_tools
     from interpreters.toolbox.shell.tools import ShellTools as ShellTools, shell_tools as shell_tools
 
 
@@ -53,17 +54,21 @@ def standard_tools(
     @tool(name="Grep", read_only=True, idempotent=True)
     def grep(pattern: str, context: ToolContext[Any], path: str | None = None) -> str:
         """Search files for a pattern."""
-        return grep_files(files, pattern, path, context)
+        return grep_files(files, Query(pattern, path), context)
 
     return (calculate, current_time, read, glob, grep)
 
 
 def __getattr__(name: str) -> Any:
-    """The tools of a shell and those that change files, with what they are made of: it is loaded when asked for."""
+    """The tools that are not the standard ones, with what they are made of: it is loaded when asked for."""
     if name == "file_tools":
         from interpreters.toolbox.changing_tools import file_tools
 
         return file_tools
+    if name == "search_tools":
+        from interpreters.toolbox.searching import search_tools
+
+        return search_tools
     if name not in ("ShellTools", "shell_tools"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from interpreters.toolbox.shell import tools

@@ -6,6 +6,7 @@ import codecs
 import errno
 import json
 import os
+import re
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -14,7 +15,10 @@ from fnmatch import fnmatchcase
 from itertools import islice
 from typing import Any
 
+from attrs import frozen
+
 from cognition.shown import shown_json, shown_name
+from interpreters.toolbox.ignoring import Level, entered
 from interpreters.toolbox.wall import TRIES, OutsideError, Place, SwappedError, Wall
 from interpreters.tools.context import ToolContext
 from interpreters.tools.tool import ToolError
@@ -27,12 +31,27 @@ LISTED = 200
 VISITED = 50_000
 """Files and directories that one search looks at."""
 LEFT_OUT = frozenset({".git"})
-"""Directories that no search enters."""
+"""Names that no search looks at: of directories, and of the files that stand for them."""
 DEEPEST = 200
 """Directories within one another that a search enters: each is held open meanwhile."""
 
+WILD = re.compile(r"[*?\[]")
+
 SCANNED = os.O_RDONLY | os.O_DIRECTORY
 NOTHING_THERE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG, errno.ELOOP})
+
+
+@frozen
+class Asked:
+    """Which files a search looks at, beside those that it names: their names lead to what is meant anyway."""
+
+    hidden: bool = True
+    """Also those whose name, or a folder's on the way, begins with a dot."""
+    ignored: bool = False
+    """Also those that git ignores."""
+
+
+EVERYTHING = Asked()
 
 
 class MissingError(ToolError):
@@ -92,17 +111,28 @@ class Workspace:
                 return place.open(os.O_RDONLY)
         raise ToolError(f"it is being changed all the time: {path}")
 
-    def glob(self, pattern: str, context: ToolContext[Any]) -> str:
+    def glob(
+        self, pattern: str, context: ToolContext[Any], asked: Asked = EVERYTHING, offset: int | None = None
+    ) -> str:
         """The files whose path matches, one a line.
+
+        Args:
+            pattern: relative to the root, or absolute.
+            context: of the call, which may be cancelled.
+            asked: which files are looked at.
+            offset: how many are left out at the beginning; None where the caller can't be told to go on by it.
 
         Raises:
             ToolError: the pattern is none, or leads outside.
         """
-        walk = Walk(self, self.parts(pattern), context)
+        parts = self.parts(pattern)
+        walk = Walk(self, parts, context, asked, explicit=_plain_parts(parts))
         found = sorted(walk)
-        lines = list(map(listed, found[:LISTED]))
-        if len(found) > LISTED:
-            lines.append(f"[{len(found) - LISTED} more files match; narrow the pattern]")
+        end = (offset or 0) + LISTED
+        lines = list(map(listed, found[offset or 0 : end]))
+        if len(found) > end:
+            how = "narrow the pattern" if offset is None else f"narrow the pattern, or go on with offset={end}"
+            lines.append(f"[{len(found) - end} more files match; {how}]")
         return "\n".join([*(lines or ["No files match."]), *walk.notes])
 
     def parts(self, pattern: str) -> tuple[str, ...]:
@@ -126,6 +156,11 @@ class Workspace:
         return tuple(parts)
 
 
+def _plain_parts(parts: tuple[str, ...]) -> int:
+    """How many parts at a pattern's beginning are names."""
+    return next((place for place, part in enumerate(parts) if WILD.search(part)), len(parts))
+
+
 class Walk:
     """The files of a workspace that match a pattern, as relative paths; directories that can't match aren't entered.
 
@@ -133,7 +168,18 @@ class Walk:
         notes: what was left out, one line each; complete once all paths were taken.
     """
 
-    def __init__(self, workspace: Workspace, parts: tuple[str, ...], context: ToolContext[Any]) -> None:
+    def __init__(
+        self,
+        workspace: Workspace,
+        parts: tuple[str, ...],
+        context: ToolContext[Any],
+        asked: Asked = EVERYTHING,
+        *,
+        explicit: int = 0,
+    ) -> None:
+        """``explicit``: how many of the parts are names that are looked at whatever else is said of them."""
+        self.asked = asked
+        self._explicit = explicit
         self.notes: list[str] = []
         self._workspace = workspace
         self._parts = parts
@@ -147,13 +193,18 @@ class Walk:
     def found(self) -> Iterator[tuple[str, str]]:
         """Each file, and its path without links: another one where the last name is a link."""
         with self._workspace.at(".") as root:
-            yield from self._directory(root.open(SCANNED), "", self._closed({0}))
+            yield from self._directory(root.open(SCANNED), "", self.beginning, None)
 
-    def _directory(self, directory: int, prefix: str, places: frozenset[int]) -> Iterator[tuple[str, str]]:
+    def _directory(
+        self, directory: int, prefix: str, places: frozenset[int], above: Level | None
+    ) -> Iterator[tuple[str, str]]:
         """What matches in a folder, which is closed at the end."""
         try:
             with os.scandir(directory) as scanned:
                 entries = sorted(scanned, key=lambda entry: entry.name)
+            names = {entry.name for entry in entries}
+            level = None if self.asked.ignored else entered(directory, prefix, above, names)
+            explicit = prefix.count("/") < self._explicit
             for entry in entries:
                 self._context.check()
                 if self._left == 0:
@@ -161,22 +212,35 @@ class Walk:
                         self.notes.append(f"[stopped after {VISITED} files and directories; narrow the search]")
                     return
                 self._left -= 1
-                reached = self._after(places, entry.name)
+                if entry.name in LEFT_OUT:
+                    continue
+                reached = self.after(places, entry.name)
                 if not reached:
                     continue
                 path = prefix + entry.name
-                if entry.is_dir(follow_symlinks=False):
-                    yield from self._inner(directory, entry.name, path, reached)
-                elif len(self._parts) in reached and (real := self._file_inside(entry, path)) is not None:
+                is_folder = entry.is_dir(follow_symlinks=False)
+                if not explicit and self.is_left_out(path, entry.name, is_folder, level, places):
+                    continue
+                if is_folder:
+                    yield from self._inner(directory, entry.name, path, reached, level)
+                elif self.is_end(reached) and (real := self._file_inside(entry, path)) is not None:
                     yield path, real
         except OSError:  # not permitted, or gone in between
             return
         finally:
             os.close(directory)
 
-    def _inner(self, directory: int, name: str, path: str, reached: frozenset[int]) -> Iterator[tuple[str, str]]:
-        if name in LEFT_OUT:
-            return
+    def is_left_out(self, path: str, name: str, is_folder: bool, level: Level | None, places: frozenset[int]) -> bool:
+        """Whether nobody asked for this one: git ignores it, or it is hidden and no part of the pattern names a dot."""
+        said = None if level is None else level.verdict(path, name, is_folder)
+        if said is not None or self.asked.hidden or not name.startswith("."):
+            return said is True
+        parts = [self._parts[place] for place in places if place < len(self._parts)]
+        return not any(part.startswith(".") and fnmatchcase(name, part) for part in parts)
+
+    def _inner(
+        self, directory: int, name: str, path: str, reached: frozenset[int], level: Level | None
+    ) -> Iterator[tuple[str, str]]:
         if path.count("/") == DEEPEST:
             note = f"[directories more than {DEEPEST} deep were left out]"
             self.notes += [note] if note not in self.notes else []
@@ -185,7 +249,7 @@ class Walk:
             inner = os.open(name, SCANNED | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=directory)
         except OSError:
             return
-        yield from self._directory(inner, f"{path}/", reached)
+        yield from self._directory(inner, f"{path}/", reached, level)
 
     def _file_inside(self, entry: os.DirEntry[str], path: str) -> str | None:
         """The path of a regular file without links; None for what is none, and for links that lead out or nowhere."""
@@ -197,7 +261,23 @@ class Walk:
         except (OSError, ToolError):
             return None
 
-    def _after(self, places: frozenset[int], name: str) -> frozenset[int]:
+    @property
+    def beginning(self) -> frozenset[int]:
+        """Where in the pattern an empty path stands."""
+        return self._closed({0})
+
+    def is_end(self, places: frozenset[int]) -> bool:
+        """Whether a path that stands there matches."""
+        return len(self._parts) in places
+
+    def leads_to(self, names: list[str]) -> bool:
+        """Whether a path of these names matches."""
+        places = self.beginning
+        for name in names:
+            places = self.after(places, name)
+        return self.is_end(places)
+
+    def after(self, places: frozenset[int], name: str) -> frozenset[int]:
         """Where in the pattern a path may stand after one more name, as a nondeterministic automaton does it."""
         reached = set()
         for place in places:

@@ -1,4 +1,9 @@
-"""``Grep``: which files are searched, where the search runs, and how what it finds is worded."""
+"""``Grep``: which files are searched, where the search runs, and how what it finds is worded.
+
+Where ripgrep is installed, it says which files may have a match (``ripgrep.py``); else all are looked at. Then each
+file is opened behind the wall and searched here, for a text or an expression that can't take long, or else by a process
+of its own that can be ended (``search.py``).
+"""
 
 from __future__ import annotations
 
@@ -8,15 +13,19 @@ import stat
 import subprocess
 import sys
 import time
-from collections.abc import Iterable
-from functools import partial
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, nullcontext
 from glob import escape
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
+from warnings import catch_warnings, simplefilter
+
+from attrs import frozen
 
 from cognition.shown import shown_name
-from interpreters.toolbox import search
-from interpreters.toolbox.files import MissingError, Walk, Workspace, listed
+from interpreters.toolbox import ripgrep, search
+from interpreters.toolbox.chosen import Chosen
+from interpreters.toolbox.files import EVERYTHING, WILD, Asked, MissingError, Walk, Workspace, listed
 from interpreters.tools.context import ToolContext
 from interpreters.tools.tool import ToolError
 
@@ -28,90 +37,210 @@ LOOK = 0.1
 """Seconds between two looks at whether the call was cancelled."""
 
 MEANS_SOMETHING = re.compile(r"[\\^$.|?*+()\[\]{}]")
-WILD = re.compile(r"[*?\[]")
 LINE_BREAK = re.compile("[\r\v\f\x1c-\x1e\x85\u2028\u2029]")
 """What ends a line for others than us. It is shown, so that no text of a file forges a line of the result."""
+TAME = re.compile(r"(?:\\[^1-9]|\[\^?\]?(?:[^\]\\]|\\.)*\]|\((?!\?)|\)(?![*+?{])|[^\\\[()])*", re.DOTALL)
+REPEATS = re.compile(r"[*+{?]")
+ESCAPED = re.compile(r"\\.", re.DOTALL)
+BRANCHES = 8
+"""As many as two to this power may be tried at each place."""
+
+Mode = Literal["content", "files", "count"]
 
 
-def grep_files(files: Workspace, pattern: str, path: str | None, context: ToolContext[Any]) -> str:
-    """The matching lines as ``path:line: text``, and what was left out.
+@frozen
+class Query:
+    """What is searched for, where, and what is shown of it."""
+
+    pattern: str
+    path: str | None = None
+    """A file, a folder, or a pattern of files; None for all."""
+    glob: str | None = None
+    """A pattern that the files' paths have to match too; one without a slash, their names."""
+    ignore_case: bool = False
+    mode: Mode = "content"
+    before: int = 0
+    after: int = 0
+    offset: int | None = None
+    """None where the caller can't be told to go on by it."""
+    limit: int | None = None
+    asked: Asked = EVERYTHING
+
+    @property
+    def shown(self) -> dict[str, Any]:
+        """For ``search.search``."""
+        plain = self.is_plain and not self.ignore_case
+        return {
+            "mode": self.mode,
+            "before": self.before,
+            "after": self.after,
+            "offset": self.offset,
+            "limit": self.limit,
+            "text": self.pattern if plain else None,
+        }
+
+    @property
+    def is_plain(self) -> bool:
+        return not MEANS_SOMETHING.search(self.pattern)
+
+    @property
+    def is_tame(self) -> bool:
+        """Whether no line can keep it busy: nothing of what it repeats can be split up in many ways."""
+        plain = ESCAPED.sub("x", self.pattern)
+        repeats = REPEATS.findall(plain)
+        few = len(repeats) <= 2 and len(repeats) - repeats.count("?") <= 1
+        return few and plain.count("|") <= BRANCHES and TAME.fullmatch(self.pattern) is not None
+
+
+def grep_files(files: Workspace, query: Query, context: ToolContext[Any]) -> str:
+    """The matching lines as ``path:line: text``, those around them as ``path-line- text``, and what was left out.
 
     Raises:
         ToolError: the pattern is none, or there is nothing at the path.
     """
+    pattern = query.pattern
     if not pattern or len(pattern) > PATTERN_LIMIT:
         raise ToolError(f"invalid pattern: {pattern[:80]}")
-    paths, notes = _paths(files, path, context)
-    if MEANS_SOMETHING.search(pattern):
-        items: Iterable[Any] = _in_child(str(files.root), paths, pattern, context)
-    else:
-        items = search.search(str(files.root), paths, partial(_contains, context, pattern))
+    regex = _compiled(pattern, query.ignore_case)
+    in_child = not (query.is_plain and not query.ignore_case) and not query.is_tame
+    with _child() if in_child else nullcontext() as child:
+        found, notes = _paths(files, query, context)
+        root, paths = str(files.root), _while_wanted(found, context)
+        if child is not None:
+            items: Iterable[Any] = _asked(child, root, list(paths), query, context)
+        else:
+            plain = query.is_plain and not query.ignore_case
+            finds = _containing(pattern) if plain else search.finder(regex)
+            items = search.search(root, paths, _heeding(finds, context), query.shown)
     lines: list[str] = []
     for item in items:
         context.check()
-        if isinstance(item, list):
-            text = LINE_BREAK.sub(lambda found: shown_name(found[0]), item[2])
-            lines.append(f"{listed(item[0])}:{item[1]}: {text}")
-        else:
+        if isinstance(item, dict):
             notes.append(item["note"])
-    return "\n".join([*(lines or ["No lines match."]), *notes])
+        else:
+            lines.append(_line(item, query.mode))
+    nothing = "No lines match." if query.mode == "content" else "No files match."
+    return "\n".join([*(lines or [nothing]), *notes])
 
 
-def _contains(context: ToolContext[Any], pattern: str, line: str) -> bool:
-    context.check()
-    return pattern in line
+def _compiled(pattern: str, ignore_case: bool) -> re.Pattern[str]:
+    try:
+        with catch_warnings():  # of what may mean something else in a later Python, which no model needs to know
+            simplefilter("ignore")
+            return re.compile(pattern, re.IGNORECASE if ignore_case else 0)
+    except (re.error, RecursionError, OverflowError) as error:
+        raise ToolError(f"invalid pattern: {pattern} ({error})") from error
 
 
-def _paths(files: Workspace, path: str | None, context: ToolContext[Any]) -> tuple[list[tuple[str, str]], list[str]]:
-    """The files to search, each with its path below the root, and notes on what was left out."""
+def _while_wanted(paths: Iterable[str], context: ToolContext[Any]) -> Iterator[str]:
+    for path in paths:
+        context.check()
+        yield path
+
+
+def _line(item: list[Any], mode: Mode) -> str:
+    path = listed(item[0])
+    if mode == "files":
+        return path
+    if mode == "count":
+        return f"{path}:{item[1]}"
+    text = LINE_BREAK.sub(lambda found: shown_name(found[0]), item[2])
+    return f"{path}:{item[1]}: {text}" if len(item) == 3 else f"{path}-{item[1]}- {text}"
+
+
+def _containing(text: str) -> search.Found:
+    def found(line: str) -> tuple[int, int] | None:
+        at = line.find(text)
+        return None if at < 0 else (at, at + len(text))
+
+    return found
+
+
+def _heeding(found: search.Found, context: ToolContext[Any]) -> search.Found:
+    """The same, ended by a cancellation."""
+
+    def heeding(line: str) -> tuple[int, int] | None:
+        context.check()
+        return found(line)
+
+    return heeding
+
+
+def _paths(files: Workspace, query: Query, context: ToolContext[Any]) -> tuple[Iterable[str], list[str]]:
+    """The files to search, in their order and without links, and notes on what was left out, complete at the end."""
+    path = query.path
+    explicit, folder = 0, ""
     if path is None or path in ("", ".", "./"):
         parts: tuple[str, ...] = ("**", "*")
     else:
         try:
             with files.at(path) as place:
-                real = "/".join(place.parts)
                 if stat.S_ISREG(place.mode):
-                    return [(real, real)], []
+                    return ["/".join(place.parts)], []
                 if not stat.S_ISDIR(place.mode):
                     return [], []
+                explicit = len(place.parts)
                 parts = (*map(escape, place.parts), "**", "*")
+                folder = "/".join(place.parts)
         except MissingError:
             if not WILD.search(path):
                 raise
             parts = files.parts(path)
-    walk = Walk(files, parts, context)
-    return list(walk.found()), walk.notes
+            explicit = next((at for at, part in enumerate(parts) if WILD.search(part)), len(parts))
+            folder = "/".join(parts[:explicit])
+    chosen = Chosen(files, parts, query.asked, explicit, query.glob)
+    found = ripgrep.candidates(
+        str(files.root),
+        folder,
+        query.pattern,
+        context,
+        plain=query.is_plain,
+        ignore_case=query.ignore_case,
+        asked=query.asked,
+        seconds=ripgrep.SECONDS,
+    )
+    if found is not None:
+        return chosen.of(sorted(found, key=lambda name: name.split("/"))), []
+    walk = Walk(files, parts, context, query.asked, explicit=explicit)
+    return (name for name, real in walk.found() if name == real and chosen.fits(name)), walk.notes
 
 
-def _in_child(root: str, paths: list[tuple[str, str]], pattern: str, context: ToolContext[Any]) -> Iterable[Any]:
-    """Search with a regular expression in a process that is ended when it takes too long."""
+@contextmanager
+def _child() -> Iterator[subprocess.Popen[str]]:
+    """A process that searches with a regular expression, and is ended at the end of the block. It starts meanwhile."""
     if not sys.executable:
-        raise ToolError(f"invalid pattern: {pattern} (only plain texts can be searched for here)")
+        raise ToolError("invalid pattern: only plain texts and simple expressions can be searched for here")
     command = [sys.executable, "-I", "-S", "-W", "ignore", str(Path(search.__file__))]
-    request: str | None = json.dumps({"root": root, "paths": paths, "pattern": pattern})
-    deadline = time.monotonic() + search.SECONDS + GRACE
-    too_slow, output = False, ""
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, encoding="utf-8"
     ) as child:
-        while child.returncode is None:
-            try:
-                output, _ = child.communicate(request, timeout=LOOK)
-            except subprocess.TimeoutExpired:
-                request = None  # it is on its way
-                too_slow = time.monotonic() > deadline
-                if too_slow or context.cancelled:
-                    child.kill()
-            except BaseException:  # an interrupt: don't leave it behind
+        try:
+            yield child
+        finally:
+            if child.poll() is None:
                 child.kill()
-                raise
+
+
+def _asked(
+    child: subprocess.Popen[str], root: str, paths: list[str], query: Query, context: ToolContext[Any]
+) -> list[Any]:
+    """What the process finds, as long as it doesn't take too long."""
+    deadline = time.monotonic() + search.SECONDS + GRACE
+    asked = {"root": root, "paths": paths, "pattern": query.pattern, "ignore_case": query.ignore_case}
+    request: str | None = json.dumps({**asked, "shown": query.shown})
+    too_slow, output = False, ""
+    while child.returncode is None:
+        try:
+            output, _ = child.communicate(request, timeout=LOOK)
+        except subprocess.TimeoutExpired:
+            request = None  # it is on its way
+            too_slow = time.monotonic() > deadline
+            if too_slow or context.cancelled:
+                child.kill()
     context.check()
     items = [json.loads(line) for line in output.splitlines()]
-    for item in items:
-        if isinstance(item, dict) and "invalid" in item:
-            raise ToolError(f"invalid pattern: {pattern} ({item['invalid']})")
     if too_slow and not items:
-        raise ToolError(f"the pattern takes too long: {pattern}; use a simpler one")
+        raise ToolError(f"the pattern takes too long: {query.pattern}; use a simpler one")
     if too_slow:
         items.append({"note": "[stopped: this pattern takes too long; use a simpler one]"})
     return items

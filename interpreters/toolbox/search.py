@@ -14,22 +14,32 @@ import re
 import stat
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-FILE_LIMIT = 2_000_000
+FILE_LIMIT = 16_000_000
 """Bytes of a file that is searched; larger ones are left out."""
 LINE_LIMIT = 1_000
-"""Characters of a line that are searched."""
+"""Characters of a line that are searched for an expression; for a text, all are."""
 TEXT_LIMIT = 200
 """Characters of a line that are shown."""
+BEFORE = 60
+"""Characters that are shown before what was found, where the line is longer than that."""
 MATCH_LIMIT = 100
-"""Lines that are shown."""
+"""Lines that are shown, or files where only these are asked for."""
 SECONDS = 5.0
 """After so long no further line is searched."""
 
-Found = Callable[[str], object]
+BEFORE_IT, MATCH, AFTER = "before", "match", "after"
+"""What a line is among those that are shown."""
 
+Found = Callable[[str], "tuple[int, int] | None"]
+
+SHOWN: dict[str, Any] = {"mode": "content", "before": 0, "after": 0, "offset": None, "limit": None, "text": None}
+"""What is wanted of the matches: ``content``, the lines, with so many lines ``before`` and ``after`` each; ``files``,
+the files that have one; ``count``, how many each has. How many are left out at the beginning, and shown at most
+(``MATCH_LIMIT``). Where ``offset`` is None, nobody can be told to go on by it. ``text``: what each match contains, so
+that a file without it need not be taken apart."""
 
 DIRECTORY = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 """Of opening a folder on the way to something. With ``O_PATH``, which Linux has, it need not be readable."""
@@ -42,10 +52,10 @@ def open_directory(path: str) -> int:
         OSError: it is none, or a name in it is a link.
     """
     directory = os.open("/", DIRECTORY)
-    return _below(directory, [name for name in path.split("/") if name])
+    return below(directory, [name for name in path.split("/") if name])
 
 
-def _below(directory: int, names: list[str]) -> int:
+def below(directory: int, names: list[str]) -> int:
     """The folder that names lead to, one after another; the one that they begin in is closed."""
     for name in names:
         try:
@@ -56,60 +66,121 @@ def _below(directory: int, names: list[str]) -> int:
     return directory
 
 
-def search(root: str, paths: list[tuple[str, str]], found: Found) -> Iterator[Any]:
+def search(root: str, paths: Iterable[str], found: Found, shown: dict[str, Any]) -> Iterator[Any]:
     """The matches in files under ``root``, and at the end what was left out.
 
     Args:
         root: an absolute path without links.
-        paths: of each file how it is called, and its path below the root, without links.
-        found: what is wanted of a line.
+        paths: of each file, below the root and without links.
+        found: where something is in a line, or None.
+        shown: see ``SHOWN``; what is not in it is as there.
     """
     try:
         directory = open_directory(root)
     except OSError:  # it has gone, or is a link by now
         return
     try:
-        yield from _search(directory, paths, found)
+        yield from _search(directory, paths, found, {**SHOWN, **shown})
     finally:
         os.close(directory)
 
 
-def _search(directory: int, paths: list[tuple[str, str]], found: Found) -> Iterator[Any]:
+def _search(directory: int, paths: Iterable[str], found: Found, shown: dict[str, Any]) -> Iterator[Any]:
     deadline = time.monotonic() + SECONDS
-    matches, large, long = 0, 0, 0
-    for path, real in paths:
-        content = read(directory, real)
+    large, long = 0, [0]
+    mode, first, text = shown["mode"], shown["offset"] or 0, shown["text"]
+    end = first + (shown["limit"] or MATCH_LIMIT)
+    number = 0  # of the next match
+    stopped = ""
+    for path in paths:
+        if time.monotonic() > deadline:
+            stopped = path
+            break
+        content = read(directory, path)
         if content is None:
             large += 1
             continue
-        if "\0" in content:
+        if "\0" in content or (text is not None and text not in content):
             continue
-        for number, line in enumerate(content.split("\n"), 1):
-            long += len(line) > LINE_LIMIT
-            if not found(line[:LINE_LIMIT]):
-                continue
-            if matches == MATCH_LIMIT:
-                yield {"note": f"[more than {MATCH_LIMIT} lines match; narrow the search]"}
-                return
-            matches += 1
-            text = line.strip()
-            yield [path, number, text if len(text) <= TEXT_LIMIT else f"{text[:TEXT_LIMIT]}..."]
+        lines = content.split("\n")
+        if not lines[-1]:
+            lines.pop()
+        count = 0
+        for item in _matches(path, lines, found, shown, long):
             if time.monotonic() > deadline:
+                stopped = path
+            kind = item.pop()
+            count += kind == MATCH
+            if mode == "content":
+                if kind != AFTER and number == end:
+                    yield _more("lines", shown, end)
+                    return
+                number += kind == MATCH
+                if number + (kind == BEFORE_IT) > first:
+                    yield item if kind == MATCH else [*item, None]
+            if mode == "files" or stopped:
                 break
-        if time.monotonic() > deadline:
-            yield {"note": f"[stopped after {SECONDS:g} seconds, in {json.dumps(path)}; narrow the search]"}
+        if mode != "content" and count:
+            if number == end:
+                yield _more("files", shown, end)
+                return
+            number += 1
+            if number > first:
+                yield [path, count]
+        if stopped:
             break
+    if stopped:
+        yield {"note": f"[stopped after {SECONDS:g} seconds, in {json.dumps(stopped)}; narrow the search]"}
     if large:
         yield {"note": f"[files left out because they are larger than {FILE_LIMIT} bytes: {large}]"}
-    if long:
-        yield {"note": f"[lines of which only the first {LINE_LIMIT} characters were searched: {long}]"}
+    if long[0]:
+        yield {"note": f"[lines of which only the first {LINE_LIMIT} characters were searched: {long[0]}]"}
+
+
+def _more(what: str, shown: dict[str, Any], end: int) -> dict[str, str]:
+    if shown["offset"] is None:
+        return {"note": f"[more than {end} {what} match; narrow the search]"}
+    return {"note": f"[more {what} match; narrow the search, or go on with offset={end}]"}
+
+
+def _matches(path: str, lines: list[str], found: Found, shown: dict[str, Any], long: list[int]) -> Iterator[Any]:
+    """Each line with a match: where it is, what is shown of it, and ``MATCH``; and those around it that have none."""
+    before, after = (shown["before"], shown["after"]) if shown["mode"] == "content" else (0, 0)
+    whole = shown["text"] is not None
+    told = 0  # lines up to here were shown
+    last = -1
+    for number, line in enumerate(lines, 1):
+        if len(line) > LINE_LIMIT and not whole:
+            long[0] += 1
+            line = line[:LINE_LIMIT]
+        at = found(line)
+        if at is None:
+            if after and last >= 0 and number <= last + after:
+                yield [path, number, _cut(lines[number - 1], 0), AFTER]
+                told = number
+            continue
+        for earlier in range(max(told + 1, number - before), number):
+            yield [path, earlier, _cut(lines[earlier - 1], 0), BEFORE_IT]
+        yield [path, number, _cut(lines[number - 1], at[0]), MATCH]
+        told = last = number
+
+
+def _cut(line: str, at: int) -> str:
+    """What is shown of a line: around what was found there, if it is long."""
+    text = line.strip()
+    if len(text) <= TEXT_LIMIT:
+        return text
+    at = max(0, at - (len(line) - len(line.lstrip())))
+    begin = 0 if at < TEXT_LIMIT - BEFORE else min(at - BEFORE, len(text) - TEXT_LIMIT)
+    end = begin + TEXT_LIMIT
+    return ("..." if begin else "") + text[begin:end] + ("..." if end < len(text) else "")
 
 
 def read(root: int, path: str) -> str | None:
     """The text of a file; one with a NUL for what is no text; None for a file that is too large."""
     try:
         *folders, name = path.split("/")
-        folder = _below(os.dup(root), folders)
+        folder = below(os.dup(root), folders)
         try:  # not blocking, so that a named pipe doesn't wait for a writer
             descriptor = os.open(name, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
         finally:
@@ -127,13 +198,20 @@ def read(root: int, path: str) -> str | None:
 
 def main() -> None:
     request = json.loads(sys.stdin.buffer.read())
-    try:
-        found = re.compile(request["pattern"]).search
-    except (re.error, RecursionError, OverflowError) as error:
-        print(json.dumps({"invalid": str(error)}))
-        return
-    for item in search(request["root"], request["paths"], found):
+    flags = re.IGNORECASE if request["ignore_case"] else 0
+    found = finder(re.compile(request["pattern"], flags))
+    for item in search(request["root"], request["paths"], found, request["shown"]):
         print(json.dumps(item), flush=True)
+
+
+def finder(regex: "re.Pattern[str]") -> Found:
+    """Where an expression matches in a line."""
+
+    def found(line: str) -> "tuple[int, int] | None":
+        match = regex.search(line)
+        return None if match is None else match.span()
+
+    return found
 
 
 if __name__ == "__main__":

@@ -1,0 +1,254 @@
+"""Which files git ignores, as ``.gitignore`` files and ``.git/info/exclude`` say it.
+
+Read like git reads them (https://git-scm.com/docs/gitignore): within a file the last pattern that matches decides, a
+file further in decides before one further out, and what lies in a folder that is ignored is ignored whatever else is
+said of it. A folder with a ``.git`` of its own is another repository, for whose content nothing outside of it counts.
+Not read: the user's own ``core.excludesFile``, and files above the root. It makes no difference whether there is a
+repository at all.
+
+Names are compared byte by byte, as git does it: ``?`` is one byte.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from functools import lru_cache
+
+from attrs import frozen
+
+IGNORE_FILE = ".gitignore"
+EXCLUDE_FILE = (".git", "info", "exclude")
+LONGEST = 1_000_000
+"""Bytes of a file of patterns that are read."""
+
+CLASSES = {
+    "alnum": "0-9A-Za-z",
+    "alpha": "A-Za-z",
+    "blank": r" \t",
+    "cntrl": r"\x00-\x1f\x7f",
+    "digit": "0-9",
+    "graph": r"\x21-\x7e",
+    "lower": "a-z",
+    "print": r"\x20-\x7e",
+    "punct": r"\x21-\x2f\x3a-\x40\x5b-\x60\x7b-\x7e",
+    "space": r"\t-\r ",
+    "upper": "A-Z",
+    "xdigit": "0-9A-Fa-f",
+}
+
+
+@frozen
+class Pattern:
+    """One line of a file of patterns."""
+
+    regex: re.Pattern[str]
+    negated: bool
+    """What matches is not ignored after all."""
+    folders_only: bool
+    anchored: bool
+    """It is held against the path below the file's folder, and not against the last name alone."""
+
+
+@frozen
+class Level:
+    """A folder's patterns, and those of the folders above it that count there."""
+
+    prefix: str
+    """The folder, as the beginning of each path in it: empty, or with a slash at the end."""
+    patterns: tuple[Pattern, ...] = ()
+    """In their order: the last one that matches decides."""
+    above: Level | None = None
+
+    def verdict(self, path: str, name: str, is_folder: bool) -> bool | None:
+        """Whether what lies in this folder, or deeper, is ignored by a pattern (True) or taken out again (False); None
+        if nothing is said of it. Folders above it are not looked at.
+        """
+        path, name = _bytewise(path), _bytewise(name)
+        level: Level | None = self
+        while level is not None:
+            below = path[len(_bytewise(level.prefix)) :] if level.patterns else ""
+            for pattern in reversed(level.patterns):
+                if pattern.folders_only and not is_folder:
+                    continue
+                if pattern.regex.fullmatch(below if pattern.anchored else name):
+                    return not pattern.negated
+            level = level.above
+        return None
+
+
+TOP = Level("")
+
+
+def entered(folder: int, prefix: str, above: Level | None, names: frozenset[str] | set[str]) -> Level:
+    """The patterns that count in a folder.
+
+    Args:
+        folder: its descriptor; files of patterns are opened in it, and links are not followed.
+        prefix: as in ``Level``.
+        above: those of the folder that it lies in.
+        names: what is in it, so that nothing is opened in vain.
+    """
+    if ".git" in names:
+        above = None
+        excluded = _parsed(_content(folder, EXCLUDE_FILE))
+        if excluded:
+            above = Level(prefix, excluded)
+    own = _parsed(_content(folder, (IGNORE_FILE,))) if IGNORE_FILE in names else ()
+    if own:
+        return Level(prefix, own, above)
+    return above if above is not None else TOP
+
+
+def _content(folder: int, names: tuple[str, ...]) -> bytes:
+    """A regular file's; nothing where there is none or it can't be read."""
+    held = os.dup(folder)
+    try:
+        for name in names[:-1]:
+            inner = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=held)
+            os.close(held)
+            held = inner
+        file = os.open(names[-1], os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=held)
+    except OSError:
+        return b""
+    finally:
+        os.close(held)
+    with open(file, "rb") as opened:
+        return opened.read(LONGEST) if stat.S_ISREG(os.fstat(file).st_mode) else b""
+
+
+@lru_cache(maxsize=256)
+def _parsed(content: bytes) -> tuple[Pattern, ...]:
+    lines = content.removeprefix(b"\xef\xbb\xbf").decode("latin-1").split("\n")
+    found = [parsed(line.removesuffix("\r")) for line in lines]
+    return tuple([pattern for pattern in found if pattern is not None])
+
+
+def parsed(line: str) -> Pattern | None:
+    """A line's pattern; None for one that can match nothing: a comment, an empty one, one that is cut short."""
+    if line.startswith("#"):
+        return None
+    line = _trimmed(line)
+    negated = line.startswith("!")
+    line = line[negated:]
+    folders_only = line.endswith("/")
+    line = line[: len(line) - folders_only]
+    anchored = "/" in line
+    line = line[line.startswith("/") :]
+    if not line:
+        return None
+    try:
+        regex = re.compile(_regex(line, anchored), re.DOTALL)
+    except (_UnfitError, re.error):  # of ranges that are turned around
+        return None
+    return Pattern(regex, negated, folders_only, anchored)
+
+
+def _trimmed(line: str) -> str:
+    """Without blanks at the end, but for those behind a backslash."""
+    end = at = 0
+    while at < len(line):
+        if line[at] == "\\":
+            at += 2
+            end = min(at, len(line))
+            continue
+        at += 1
+        if line[at - 1] != " ":
+            end = at
+    return line[:end]
+
+
+class _UnfitError(Exception):
+    """It matches nothing."""
+
+
+def _regex(glob: str, anchored: bool) -> str:
+    parts: list[str] = []
+    at = 0
+    while at < len(glob):
+        sign = glob[at]
+        if sign == "*":
+            end = at
+            while end < len(glob) and glob[end] == "*":
+                end += 1
+            whole = end - at > 1 and (at == 0 or glob[at - 1] == "/") and (end == len(glob) or glob[end] == "/")
+            if whole and anchored:
+                parts.append(".*" if end == len(glob) else "(?:.*/)?")
+                at = end + 1
+            else:
+                parts.append("[^/]*+" if end == len(glob) else "[^/]*")
+                at = end
+        elif sign == "?":
+            parts.append("[^/]")
+            at += 1
+        elif sign == "[":
+            found, at = _bracket(glob, at + 1)
+            parts.append(found)
+        elif sign == "\\":
+            if at + 1 == len(glob):
+                raise _UnfitError
+            parts.append(re.escape(glob[at + 1]))
+            at += 2
+        else:
+            parts.append(re.escape(sign))
+            at += 1
+    return "".join(parts)
+
+
+def _bracket(glob: str, at: int) -> tuple[str, int]:
+    """What stands between brackets, and where what is behind them begins."""
+    negated = glob[at : at + 1] in ("!", "^")
+    at += negated
+    found: list[str] = []
+    before = ""
+    first = True
+    while first or glob[at : at + 1] != "]":
+        first = False
+        if at >= len(glob):
+            raise _UnfitError
+        sign = glob[at]
+        if sign == "\\":
+            at += 1
+            if at == len(glob):
+                raise _UnfitError
+            before = glob[at]
+            found.append(_escaped(before))
+        elif sign == "-" and before and glob[at + 1 : at + 2] not in ("", "]"):
+            at += 1
+            last = glob[at]
+            if last == "\\":
+                at += 1
+                if at == len(glob):
+                    raise _UnfitError
+                last = glob[at]
+            if before <= last:
+                found.append(f"{_escaped(before)}-{_escaped(last)}")
+            before = ""
+        elif sign == "[" and glob[at + 1 : at + 2] == ":":
+            end = glob.find("]", at + 2)
+            if end < 0:
+                raise _UnfitError
+            if end > at + 2 and glob[end - 1] == ":":
+                name = glob[at + 2 : end - 1]
+                if name not in CLASSES:
+                    raise _UnfitError
+                found.append(CLASSES[name])
+                at, before = end, ""
+            else:
+                found.append(_escaped("["))
+                before = "["
+        else:
+            before = sign
+            found.append(_escaped(sign))
+        at += 1
+    inside = "".join(found)
+    return (f"(?!/)[^{inside}]" if negated else f"(?!/)[{inside}]"), at + 1
+
+
+def _escaped(sign: str) -> str:
+    return f"\\x{ord(sign):02x}"
+
+
+def _bytewise(path: str) -> str:
+    return path if path.isascii() else os.fsencode(path).decode("latin-1")

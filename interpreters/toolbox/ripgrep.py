@@ -1,0 +1,152 @@
+"""ripgrep as a scout: where it is installed, it says which files may have a match, and the others are not looked at.
+
+What it says is believed of nothing else. The files that it names are opened behind the wall, searched by the same code
+as where there is no ripgrep, and judged by our own reading of ``.gitignore``; so nothing that it is tricked into
+reading is ever shown, and what is found is the same. For that it has to name each file that has a match, and may name
+more. So it is asked only for what both read alike: plain texts, and expressions of a part of the syntax, in which
+whatever lies beyond ASCII is taken for what may match.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import time
+from functools import lru_cache
+from typing import Any
+
+from interpreters.toolbox.files import Asked
+from interpreters.tools.context import ToolContext
+
+SECONDS = 5.0
+"""After so long it is ended, and the search is done without it."""
+LOOK = 0.05
+"""Seconds between two looks at whether the call was cancelled."""
+
+HIGH = r"[\x80-\xff]+"
+"""One character or more beyond ASCII, whatever it is, or bytes that are no text."""
+
+TOKEN = re.compile(
+    r"(?P<class>\[\^?(?:[^\\\[\]^&~\-\x00-\x1f\x7f-\U0010ffff]|\w-\w|\\[dDwWsStnrfv.*+?^$|()\[\]{}\\/\-\"'])+\])"
+    r"|(?P<kind>\\[dDwWsSbB]|\.)|(?P<letter>[A-Za-z])"
+    r"|[^\\\[\](){}?*+^$|.\x00-\x08\x0a-\x1f\x7f-\U0010ffff]|[\^$|()]|\(\?:|[*+?]\??|\{\d{1,3}(?:,\d{0,3})?\}\??"
+    r"|\\[tnrfv]|\\[.*+?^$|()\[\]{}\\/\-\"'#@=:;,!%~` ]",
+    re.ASCII,
+)
+"""The parts of expressions that Python and ripgrep read alike, in ASCII."""
+
+WIDER = {
+    r"\w": rf"(?-u:\w|{HIGH})",
+    r"\d": rf"(?-u:[0-9]|{HIGH})",
+    r"\s": rf"(?-u:[\s\x1c-\x1f]|{HIGH})",
+    r"\W": rf"(?-u:[^\w\x80-\xff]|{HIGH})",
+    r"\D": rf"(?-u:[^0-9\x80-\xff]|{HIGH})",
+    r"\S": rf"(?-u:[^\s\x80-\xff]|{HIGH})",
+    ".": rf"(?-u:[^\n\x80-\xff]|{HIGH})",
+    r"\b": "(?:)",
+    r"\B": "(?:)",
+}
+"""What matches all that either of the two takes it for."""
+
+
+def widened(pattern: str, *, ignore_case: bool = False) -> str | None:
+    """An expression of ripgrep's that matches each line that the one of Python's matches, and a few more; None for one
+    that the two may read in different ways.
+
+    They differ on what letters, digits and blanks are beyond ASCII, on bytes that are no UTF-8, and on the Turkish i.
+    """
+    parts: list[str] = []
+    at = 0
+    while at < len(pattern):
+        token = TOKEN.match(pattern, at)
+        if token is None:
+            return None
+        text = token[0]
+        if token["kind"]:
+            text = WIDER[text]
+        elif token["letter"] and ignore_case and text in "iI":
+            text = "[iI\u0130\u0131]"
+        elif token["class"] and (ignore_case or "\\" in text or text.startswith("[^")):
+            text = rf"(?:{_ascii_only(text)}|(?-u:{HIGH}|[\x1c-\x1f]))"
+        parts.append(text)
+        at = token.end()
+    return "".join(parts)
+
+
+def _ascii_only(text: str) -> str:
+    return text[:-1] + r"\x{80}-\x{10ffff}]" if text.startswith("[^") else text
+
+
+FAILED = 2
+
+
+@lru_cache(maxsize=1)
+def program() -> str | None:
+    """Where ripgrep is; looked for once."""
+    found = shutil.which("rg")
+    return None if found is None else os.path.abspath(found)
+
+
+def candidates(
+    root: str,
+    folder: str,
+    pattern: str,
+    context: ToolContext[Any],
+    *,
+    plain: bool,
+    ignore_case: bool,
+    asked: Asked,
+    seconds: float,
+) -> list[str] | None:
+    """The files in a folder that may have a match, by their paths below the root and in no order; None if ripgrep
+    can't be asked, or had no answer in time.
+
+    Args:
+        root: where it is started, an absolute path.
+        folder: of the root, without links; empty for all of it.
+        pattern: a text, or an expression.
+        context: of the call, which may be cancelled.
+        plain: whether ``pattern`` is a text.
+        ignore_case: whether upper and lower case are the same.
+        asked: which files are looked at.
+        seconds: after so long it is ended.
+    """
+    rg = program()
+    if rg is None or "\ufffd" in pattern or (ignore_case and not pattern.isascii()):
+        return None
+    plain = plain and not ignore_case
+    expression = pattern if plain else widened(pattern, ignore_case=ignore_case)
+    if expression is None:
+        return None
+    command = [rg, "--no-config", "--files-with-matches", "--null", "--no-messages", "--text", "--encoding=none"]
+    command += ["--no-ignore-global", "--no-ignore-parent", "--no-ignore-dot", "--no-require-git", "--no-follow"]
+    command += ["--no-mmap", "--color=never", "--glob=!.git", "--ignore-case" if ignore_case else "--case-sensitive"]
+    command += ["--hidden"] * asked.hidden + ["--no-ignore"] * asked.ignored
+    command += ["--fixed-strings"] * plain + [f"--regexp={expression}", "--", f"./{folder}"]
+    deadline = time.monotonic() + seconds
+    try:
+        process = subprocess.Popen(
+            command, cwd=root, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        )
+    except (OSError, ValueError):  # it has gone by now, or the pattern is no argument of a program
+        return None
+    output = errors = b""
+    with process:
+        while True:
+            try:
+                output, errors = process.communicate(timeout=LOOK)
+                break
+            except subprocess.TimeoutExpired:
+                if context.cancelled or time.monotonic() > deadline:
+                    process.kill()
+                    process.communicate()
+                    context.check()
+                    return None
+            except BaseException:  # an interrupt: don't leave it behind
+                process.kill()
+                raise
+    if process.returncode not in (0, 1) and (errors or process.returncode != FAILED):  # it could not read the pattern
+        return None
+    return [os.fsdecode(path).removeprefix("./") for path in output.split(b"\0") if path]
