@@ -46,7 +46,8 @@ def hide_secrets(text: str, redact: Redaction | None = None) -> str:
 
 @define
 class _Session:
-    said: str = ""
+    said: str = "(a turn that was resumed)"
+    """By the user in this turn."""
     calls: dict[str, ToolCall] = field(factory=dict)
     """By their ids, those of this turn."""
     asked: dict[str, ToolCall] = field(factory=dict)

@@ -423,7 +423,8 @@ class MemoryFolder:
         try:
             yield
         except OSError as error:
-            raise MemoryStoreError(f"{path}: {reason_about(error, path)}", str(path)) from error
+            place = error.filename or path  # the very file or folder, where the system says it
+            raise MemoryStoreError(f"{place}: {reason_about(error, path)}", str(place)) from error
 
     def _error(self, reason: str, todo: str) -> MemoryStoreError:
         return MemoryStoreError(f"the memory in {self.path}: {reason}; {todo}", str(self.path))

@@ -13,7 +13,7 @@ from hypothesis import given, strategies as st
 
 from cognition import Limits, Policy, Rule, ToolMessage, UserMessage
 from cognition.outcomes import Failure
-from interpreters import Agent, EpisodeWriter, Redaction, fakes, hide_secrets, replay, tool
+from interpreters import LATER, Agent, EpisodeWriter, Redaction, fakes, hide_secrets, replay, tool
 from interpreters.testing.fakes import call
 from runtime import MemoryFolder, MemoryStoreError
 from tests.interpreters.secrets import KEY
@@ -96,6 +96,22 @@ def test_turns_that_do_not_end_well_are_kept_too(memory: MemoryFolder) -> None:
 
     assert "- **User:** One.\n- **Response:** (failed: fatal)" in written(memory, "episodes")
     assert "- **Response:** (ended at the limit of steps)" in written(memory, "episodes")
+
+
+def test_a_turn_that_is_resumed_is_an_episode_too(memory: MemoryFolder, tmp_path: Path) -> None:
+    policy = Policy((Rule("ask", "pay"),))
+    script: Any = [call("pay", amount=3)]
+    with Agent(
+        fakes.ScriptedModel(script), [pay], policy=policy, approve=lambda _: LATER, journal=tmp_path / "s.jsonl"
+    ) as agent:
+        agent.run("Pay.")
+    writer = EpisodeWriter(memory)
+    with Agent.resume(tmp_path / "s.jsonl", fakes.ScriptedModel(["Paid."]), [pay], observers=[writer]) as agent:
+        agent.answer("1.1.1", True)
+
+    assert "(a turn that was resumed)" in written(memory, "episodes")
+    assert "(ok)" in written(memory, "episodes")
+    assert "Paid." in written(memory, "episodes")
 
 
 def test_workers_calls_are_noted_and_their_turns_are_not(memory: MemoryFolder) -> None:

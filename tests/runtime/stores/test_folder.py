@@ -427,6 +427,26 @@ def test_a_lock_that_is_held_for_ever_is_an_error(memory: MemoryFolder, monkeypa
     assert memory.remember("x")
 
 
+@pytest.mark.parametrize("name", ["knowledge", "outcomes/2026-11-25.md"])
+def test_what_the_system_refuses_is_said_of_the_very_file(
+    memory: MemoryFolder, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """As of a folder that may not be read: to search the rest would say that what is in it is gone."""
+    memory.note_outcome("pay", "failed")
+    scandir, opened = os.scandir, module.open_private
+
+    def refused(path: Path, *arguments: int) -> object:
+        if Path(path) == memory.path / name:
+            raise PermissionError(13, "Permission denied", str(path))
+        return scandir(path) if not arguments else opened(path, *arguments)
+
+    (memory.path / "knowledge").mkdir()
+    monkeypatch.setattr(os, "scandir", refused)
+    monkeypatch.setattr(module, "open_private", refused)
+    with pytest.raises(MemoryStoreError, match=f"{name}: Permission denied"):
+        memory.search("x") if name == "knowledge" else memory.note_outcome("pay", "failed")
+
+
 def test_a_memory_that_is_gone_is_empty_and_can_be_written(memory: MemoryFolder) -> None:
     memory.remember("A pear.")
     memory.search("pear")
