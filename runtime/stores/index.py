@@ -17,6 +17,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import date
 from hashlib import blake2b
+from heapq import nlargest
 from itertools import accumulate, takewhile
 from pathlib import Path
 
@@ -313,7 +314,7 @@ class Index:
         self._file.execute("BEGIN")  # one state of the index for all that follows
         try:
             rarer, telling, others = self._by_rarity(words)
-            found = self._ranked(rarer, telling, filters, today)
+            found = self._ranked(rarer, telling, filters, today, limit)
             if len(found) < limit and others:
                 known = {id_ for _, id_ in found}
                 found += [
@@ -345,9 +346,12 @@ class Index:
         return rarer, [word for count, word in others if count < half], [word for _, word in others]
 
     def _ranked(
-        self, words: Sequence[str], others: Sequence[str], filters: Filters, today: date
+        self, words: Sequence[str], others: Sequence[str], filters: Filters, today: date, limit: int
     ) -> list[tuple[float, int]]:
-        """Scores and numbers of the passages with any of these words, best first, weighed by the others as well."""
+        """Scores and numbers of passages with any of these words, best first, weighed by the others as well.
+
+        As many as are asked for, and those beside that are as good as the last of them.
+        """
         if not words:
             return []
         wanted, values = _wanted(words, filters)
@@ -361,6 +365,9 @@ class Index:
         # Of the same score the newest first, then by name and place: nothing depends on the order of their numbers.
         ages = {day: recency(day, today) for day in {row[2] for row in rows}}
         scored = [(-weight * ages[day], day, name, place, id_) for weight, id_, day, name, place in rows]
+        if len(scored) > limit:
+            least = nlargest(limit, (one[0] for one in scored))[-1]
+            scored = [one for one in scored if one[0] >= least]
         scored.sort(key=lambda one: (one[2], one[3]))
         scored.sort(key=lambda one: (one[0], one[1]), reverse=True)
         return [(score, id_) for score, _, _, _, id_ in scored]
