@@ -156,7 +156,8 @@ def _put_back(session: Session, which: dict[str, Any]) -> None:
     notes(session.output, [*lines, restored_to(done)])
     if lines:
         names = ", ".join(line[2:] for line in lines)
-        session.before = f"[The user has undone changes of these files: {names}. Read them again before you go on.]"
+        told = f"[With /undo or /redo the user has put files back: {names}. Read them again before you go on.]"
+        session.before = "\n".join(filter(None, [session.before, told]))
 
 
 def _answer(session: Session, text: str) -> None:

@@ -82,7 +82,8 @@ def test_a_chat_undoes_tells_the_model_and_undoes_the_undo(here: Cogstep, tmp_pa
         assert said in done.stderr, said
     users = [message.text for message in replay("s.jsonl").state.history if isinstance(message, UserMessage)]
     assert users[0] == "go"
-    assert users[1].startswith("[The user has undone changes of these files: a.py, new/b.py.")
+    assert users[1].startswith("[With /undo or /redo the user has put files back: a.py, new/b.py.")
+    assert users[1].count("Read them again") == 3
     assert users[1].endswith("\n\nand now?")
     assert users[2] == "and then?"
 
