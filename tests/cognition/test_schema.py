@@ -98,7 +98,13 @@ def test_a_schema_is_written_as_the_draft_says() -> None:
         "$defs": {
             "Question": {
                 "type": "object",
-                "properties": {"text": text, "options": texts, "multiple": {"type": "boolean"}},
+                "properties": {
+                    "text": text,
+                    "options": texts,
+                    "multiple": {"type": "boolean"},
+                    "header": text,
+                    "descriptions": texts,
+                },
                 "required": ["text", "options"],
                 "additionalProperties": False,
             }
