@@ -61,6 +61,7 @@ if TYPE_CHECKING:
     from interpreters.program.later import LATER as LATER
     from interpreters.program.prompting import SystemPromptError as SystemPromptError
     from interpreters.recording.journal import FileRecorder as FileRecorder
+    from interpreters.recording.outputs import output_tool as output_tool
     from interpreters.recording.recorder import Recorder as Recorder
     from interpreters.recording.redaction import Found as Found, Redaction as Redaction
     from interpreters.recording.rehearsing import rehearse as rehearse
@@ -90,6 +91,7 @@ HOMES: dict[str, str] = {
     "recording.journal": "FileRecorder",
     "recording.recorder": "Recorder",
     "recording.redaction": "Found Redaction",
+    "recording.outputs": "output_tool",
     "recording.rehearsing": "rehearse",
     "recording.remembering": "EpisodeWriter hide_secrets",
     "recording.replaying": "ReplayDivergedError replay",

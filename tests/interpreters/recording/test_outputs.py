@@ -1,0 +1,140 @@
+"""What was too long for the model is read on in: of every tool, with secrets hidden, and after a resume."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from interpreters import Agent, Tool, ToolError, fakes, output_tool, replay, tool
+
+LONG = "".join(f"line {number} of many\n" for number in range(3000))
+SECRET = "sk-proj-" + "Zx9Kq2Lm7Rt4Vb8Nc3Wd6Yf1" * 2
+TOLD = re.compile(r"\n\[characters (\d+) to (\d+) of (\d+)(?:; read on with offset=(\d+))?\]\Z")
+
+
+@tool(read_only=True)
+def tell(what: str) -> str:
+    """Tell something."""
+    if what == "fail":
+        raise ToolError(LONG)
+    return {"long": LONG, "short": "brief", "secret": f"{LONG[:30000]}\n{SECRET}\n{LONG[30000:]}"}[what]
+
+
+@tool(read_only=True, output_limit=50)
+def short() -> str:
+    """Tell a little too much."""
+    return "0123456789" * 6
+
+
+def tools_of(path: Path) -> list[Tool[..., Any]]:
+    return [tell, short, output_tool(path)]
+
+
+def results(agent: Agent) -> list[str]:
+    return [message.content for message in agent.state.history if type(message).__name__ == "ToolMessage"]
+
+
+def read_through(agent: Agent, say: Any, **arguments: Any) -> str:
+    """All of a result, read on as told."""
+    offset, parts = 0, list[str]()
+    while True:
+        say(fakes.call("ReadOutput", offset=offset, **arguments))
+        agent.run("Go on.")
+        content = results(agent)[-1]
+        assert "characters left out" not in content, "what is read fits"
+        told = TOLD.search(content)
+        assert told is not None, content
+        parts.append(content[: told.start()])
+        if told[4] is None:
+            return "".join(parts)
+        offset = int(told[4])
+
+
+def scripted() -> tuple[Any, Any]:
+    """A model that makes the calls it is told to, and the function that tells it."""
+    todo: list[Any] = []
+    return fakes.FunctionModel(lambda _request: todo.pop(0) if todo else "Done."), todo.append
+
+
+@pytest.mark.parametrize(("what", "expected"), [("long", LONG), ("fail", f"Error: {LONG}")])
+def test_whoever_reads_on_as_told_has_read_all_of_it(what: str, expected: str, tmp_path: Path) -> None:
+    """A result, and an error; then the same after a resume, in another process as it were."""
+    path = tmp_path / "s.jsonl"
+    model, say = scripted()
+    with Agent(model, tools=tools_of(path), journal=path, context_tokens=8000) as agent:
+        say(fakes.call("tell", what=what))
+        agent.run("Tell me.")
+        assert "characters left out" in results(agent)[0]
+        assert read_through(agent, say) == expected
+    with Agent.resume(path, model, tools=tools_of(path)) as agent:
+        assert read_through(agent, say) == expected
+    assert replay(path).same
+
+
+def test_what_is_hidden_in_the_recording_is_hidden_here(tmp_path: Path) -> None:
+    path = tmp_path / "s.jsonl"
+    model, say = scripted()
+    with Agent(model, tools=tools_of(path), journal=path, context_tokens=8000) as agent:
+        say(fakes.call("tell", what="secret"))
+        agent.run("Tell me.")
+        told = read_through(agent, say)
+
+    assert SECRET not in told
+    assert all(SECRET.encode() not in one.read_bytes() for one in tmp_path.rglob("*") if one.is_file())
+    assert told.startswith(LONG[:30000])
+    assert told.endswith(LONG[30000:])
+
+
+def test_shortened_results_are_counted_from_the_newest(tmp_path: Path) -> None:
+    """A tool's own limit counts; what was read whole does not, and neither does what stood there before a reset."""
+    path = tmp_path / "s.jsonl"
+    model, say = scripted()
+    with Agent(model, tools=tools_of(path), journal=path, context_tokens=8000) as agent:
+        for one in (fakes.call("tell", what="long"), fakes.call("short"), fakes.call("tell", what="short")):
+            say(one)
+            agent.run("Go on.")
+        assert read_through(agent, say) == "0123456789" * 6
+        assert read_through(agent, say, result=2) == LONG
+        say(fakes.call("ReadOutput", offset=5, limit=3))
+        agent.run("Go on.")
+        assert results(agent)[-1] == "567\n[characters 5 to 8 of 60; read on with offset=8]"
+        agent.reset()
+        say(fakes.call("ReadOutput"))
+        agent.run("Go on.")
+        assert results(agent) == ["Error: no result of this session was shortened"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        ({"result": 2}, "result is 2, and 1 were shortened"),
+        ({"result": 0}, "result is 0, and has to be 1 or more"),
+        ({"offset": -1}, "offset is -1, and has to be 0 or more"),
+        ({"offset": 10**9}, "offset is 1000000000, and the result has"),
+        ({"limit": 0}, "limit is 0, and has to be 1 or more"),
+    ],
+)
+def test_what_can_not_be_read_is_told(arguments: dict[str, int], problem: str, tmp_path: Path) -> None:
+    path = tmp_path / "s.jsonl"
+    model, say = scripted()
+    with Agent(model, tools=tools_of(path), journal=path, context_tokens=8000) as agent:
+        for one in (fakes.call("tell", what="long"), fakes.call("ReadOutput", **arguments)):
+            say(one)
+            agent.run("Go on.")
+        assert problem in results(agent)[-1]
+
+
+def test_another_session_s_recording_and_none_are_no_place_to_read(tmp_path: Path) -> None:
+    path = tmp_path / "s.jsonl"
+    model, say = scripted()
+    with Agent(model, tools=tools_of(path), journal=path, context_tokens=8000) as agent:
+        say(fakes.call("tell", what="long"))
+        agent.run("Go on.")
+    for where, problem in ((path, "no result of this session was shortened"), (tmp_path / "x", "can't be read")):
+        with Agent(model, tools=tools_of(where), context_tokens=8000) as agent:
+            say(fakes.call("ReadOutput"))
+            agent.run("Go on.")
+            assert problem in results(agent)[-1]
