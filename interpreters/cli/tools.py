@@ -8,7 +8,7 @@ import shutil
 import tempfile
 import weakref
 from collections import abc
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from functools import partial
 from pathlib import Path
 from typing import Any, get_args, get_origin, get_type_hints
@@ -18,6 +18,7 @@ from interpreters.cli.errors import CommandError
 from interpreters.cli.modules import called, load_named
 from interpreters.cli.programs import program_options
 from interpreters.recording.journal import Header, JournalReader
+from interpreters.recording.outputs import output_tool
 from interpreters.tools.external import as_tools
 from interpreters.tools.shapes import UNIONS
 from interpreters.tools.tool import Tool
@@ -26,6 +27,9 @@ AnyTool = Tool[..., Any]
 
 SHELL = ("Bash", "BashOutput", "KillShell")
 """Tools that are offered where they are named, and not else: they run whatever the model writes."""
+
+READ_ON = "ReadOutput"
+"""It too: it reads on in the results of the session's own recording."""
 
 NO_TOOLS = (str, bytes, bytearray, abc.Mapping, abc.Set, type)
 """What can be gone through, and is no list of tools. A set has no order, which models are told tools in."""
@@ -49,8 +53,8 @@ def choose_tools(options: argparse.Namespace) -> tuple[AnyTool, ...]:
     if options.tools is None:
         program = _program_tools(options, root)
         return _standard(root) if program is None else program
-    ours = _ours(root, options.tools)
-    known = [*(tool.spec.name for tool in ours), *(name for name in SHELL if name not in options.tools)]
+    ours = _ours(root, options.tools, getattr(options, "record", None) or getattr(options, "file", None))
+    known = [*(tool.spec.name for tool in ours), *(name for name in (*SHELL, READ_ON) if name not in options.tools)]
     for name in options.tools:
         if ":" not in name and name not in known:
             raise CommandError(
@@ -67,7 +71,7 @@ def recorded_tools(header: Header, path: str, options: argparse.Namespace, root:
     """
     named = {tool.spec.name: tool for tool in own_tools(options, root)}
     names = [tool.name for tool in header.config.tools] if header.config is not None else list(named)
-    ours = {tool.spec.name: tool for tool in _ours(root, names)}
+    ours = {tool.spec.name: tool for tool in _ours(root, names, getattr(options, "record", None) or path)}
     foreign = [name for name in names if name not in named and name not in ours]
     if foreign:
         there = f"; of those named there are only {', '.join(named)}" if named else ""
@@ -97,17 +101,22 @@ def _standard(root: Path) -> tuple[AnyTool, ...]:
     return tuple(toolbox.standard_tools(root))
 
 
-def _ours(root: Path, names: Iterable[str]) -> tuple[AnyTool, ...]:
-    """The tools of cogstep that may be meant by these names: those of the shell only where one of them is named."""
+def _ours(root: Path, names: Collection[str], recording: str | None) -> tuple[AnyTool, ...]:
+    """The tools of cogstep that may be meant by these names: some only where one of them is named."""
+    more: tuple[AnyTool, ...] = ()
+    if READ_ON in names:
+        if recording is None:
+            raise CommandError(f"{READ_ON} reads on in the recording of the session; give --record FILE")
+        more = (output_tool(recording),)
     shell = [name for name in SHELL if name in names]
     if not shell:
-        return _standard(root)
+        return (*_standard(root), *more)
     from interpreters import toolbox
 
     folder = tempfile.mkdtemp(prefix="cogstep-outputs-")
     made = [tool for tool in toolbox.shell_tools(root, output_folder=folder) if tool.spec.name in shell]
     weakref.finalize(made[0], shutil.rmtree, folder, ignore_errors=True)  # with the session, or with the program
-    return (*_standard(root), *made)
+    return (*_standard(root), *made, *more)
 
 
 def _unlike(tools: Iterable[AnyTool]) -> tuple[AnyTool, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -383,6 +384,24 @@ def test_a_mode_is_set_before_an_interrupted_turn_goes_on(
     assert (done.returncode, "only read-only tools run" in done.stdout) == (0, True), done.stderr
     assert not (tmp_path / "ordered").exists()
     assert replay(path).same
+
+
+def test_what_was_too_long_is_read_on_in_the_recording(here: Cogstep, tmp_path: Path) -> None:
+    """The tool is offered where it is named, and only with a recording; at a resume it is there again."""
+    (tmp_path / "long.txt").write_text("".join(f"line {number}\n" for number in range(9000)))
+    replies = [call("Read", path="long.txt"), call("ReadOutput", offset=50_000, limit=20), heard]
+    asked = ("run", "?", "--tools", "Read,ReadOutput")
+
+    done = here(*asked, "--record", "s.jsonl", "--context", "8000", replies=replies)
+    assert (done.returncode, done.stderr.count("characters left out")) == (0, 0), done.stderr
+    assert re.search(r"\n\[characters 50000 to 50020 of \d+; read on with offset=50020\]", done.stdout), done.stdout
+    again = here("resume", "s.jsonl", "?", replies=[call("ReadOutput", limit=12), heard])
+    assert "line 0\nline " in again.stdout, again.stderr
+    done = here(*asked, replies=[])
+    assert (done.returncode, done.stderr) == (
+        2,
+        "cogstep: ReadOutput reads on in the recording of the session; give --record FILE\n",
+    )
 
 
 # ------------------------------------------------------------------------------------------------------------- a chat
