@@ -93,7 +93,7 @@ def _words_and_check(hint: Any) -> tuple[str, Check | None]:
         better = next((one for one in arguments[1:] if isinstance(one, str)), "")
         return (better, _worded(check, better)) if better else (words, check)
     if hint in SCALARS:
-        return SCALARS[hint][0], _scalar(*SCALARS[hint])
+        return SCALARS[hint][0], _number if hint is float else _scalar(*SCALARS[hint])
     if origin is Literal:
         return f"{'one of ' if len(arguments) > 1 else ''}{', '.join(map(repr, arguments))}", _word(arguments)
     if origin in (Union, UnionType):
@@ -178,6 +178,16 @@ def _word(words: tuple[Any, ...]) -> Check:
         raise MismatchError(f"must be {listed}, not {shown(value)}{hint}")
 
     return check
+
+
+def _number(value: Any) -> Any:
+    """A number as a float: as a whole one it would be another text in a recording than it is when it is read."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        _refuse("a number", value)
+    try:
+        return float(value)
+    except OverflowError:
+        _refuse("a number that a float has room for", value)
 
 
 def _union(members: tuple[Any, ...]) -> tuple[str, Check | None]:

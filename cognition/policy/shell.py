@@ -61,6 +61,8 @@ CONNECTIONS = ("/dev/tcp/", "/dev/udp/")
 NOWHERE = frozenset({"/dev/null", "/dev/stdout", "/dev/stderr"})
 BREAKING = frozenset(" \t\n\\#;&|()<>0123456789")
 """What may begin something other than a word."""
+CONNECTING = frozenset("&|;\n")
+"""What may begin something that stands between two commands."""
 ENDING = frozenset(" \t\n;&|()")
 """What ends a word; the signs of redirections do so too, but where a bracket follows them."""
 DESCRIPTOR = re.compile(r"\d+-?|-")
@@ -85,7 +87,7 @@ def read_commands(line: str) -> tuple[Command, ...] | None:
             reader.commands_until("")
     except UnsureError:
         return None
-    if any(command.program in MOVING for command in reader.found):
+    if not MOVING.isdisjoint([command.program for command in reader.found]):
         reader.found += [_elsewhere(command) for command in reader.found if command.program in ("<", ">")]
     return tuple(reader.found)
 
@@ -141,19 +143,22 @@ class Reader:
             letter = line[at]
             if letter == " ":
                 self.at += 1
-            elif plain := letter not in BREAKING and PLAIN_WORDS.match(line, at):
-                self.at = plain.end()
-                words += [(word, word) for word in plain.group().split(" ")]
-            elif blank := BLANK.match(line, at):
-                self.at = blank.end()
-            elif comment := COMMENT.match(line, at):
-                self.at = comment.end()
-            elif between := BETWEEN.match(line, at):
+            elif letter not in BREAKING:
+                if plain := PLAIN_WORDS.match(line, at):
+                    self.at = plain.end()
+                    words += [(word, word) for word in plain.group().split(" ")]
+                else:
+                    words.append(self.word())
+            elif between := letter in CONNECTING and BETWEEN.match(line, at):
                 if line.startswith((";;", ";&"), at):
                     raise UnsureError  # of a `case`
                 self.at = between.end()
                 self.simple(words, grammar)
                 words, grammar = [], None
+            elif blank := BLANK.match(line, at):
+                self.at = blank.end()
+            elif letter == "#" and (comment := COMMENT.match(line, at)):
+                self.at = comment.end()
             elif redirection := REDIRECTION.match(line, at):
                 self.at = redirection.end()
                 grammar = len(words) if grammar is None else grammar
@@ -309,9 +314,9 @@ class Reader:
         while begun < len(words) and ASSIGNMENT.match(words[begun][1]):
             begun += 1
         exports = begun < len(words) and words[begun][0] in EXPORTING
-        for place, (text, head) in enumerate(words[first:], first):
-            if place < begun or (exports and text is None):
-                self.setting(text, head)
+        for place in range(first, len(words) if exports else begun):
+            if place < begun or words[place][0] is None:
+                self.setting(*words[place])
         if begun < len(words):
             self.command(tuple([text for text, _ in words[begun:]]), begun > first, self.depth)
         elif begun > first:

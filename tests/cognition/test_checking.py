@@ -332,3 +332,20 @@ def test_a_class_of_a_program_can_be_checked_too() -> None:
         Seat("x")  # type: ignore[arg-type]  # that is the point
     with pytest.raises(ConfigError, match="Seat takes at most 1 values"):
         Seat(1, "x")  # type: ignore[call-arg]  # as above
+
+
+@pytest.mark.parametrize("value", [1, 7, 10**22])
+def test_a_whole_number_where_others_may_stand_is_the_same_number(value: int) -> None:
+    """Of one type, so that its text in a recording is the same each time."""
+    seconds = Limits(seconds=value).seconds
+
+    assert type(seconds) is float
+    assert seconds == value
+
+
+@pytest.mark.parametrize(
+    ("value", "told"), [(True, "must be a number or None, not True"), (10**400, "a float has room")]
+)
+def test_what_is_no_such_number_is_refused(value: int, told: str) -> None:
+    with pytest.raises(ConfigError, match=told):
+        Limits(seconds=value)

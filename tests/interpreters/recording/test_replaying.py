@@ -318,3 +318,19 @@ def test_engines_without_a_configuration_replay_too(tmp_path: Path) -> None:
     assert replay(tmp_path / "own.jsonl", engine=Counting()).same
     with pytest.raises(CogstepError, match=r"Counting.*replay\(path, engine="):
         replay(tmp_path / "own.jsonl")
+
+
+def test_whole_numbers_where_others_may_stand_replay(tmp_path: Path) -> None:
+    """They used to be recorded as they were given, and read as other texts than these."""
+
+    @tool(read_only=True, timeout=5, retries=(1, 2))
+    def look() -> str:
+        """Look."""
+        return "seen"
+
+    path = tmp_path / "whole.jsonl"
+    options = GenerationOptions(temperature=1, top_p=1, logit_bias=((3, 1),))
+    with Agent(ScriptedModel([call("look"), "Seen."]), tools=[look], options=options, journal=path) as agent:
+        agent.run("Look.")
+
+    assert replay(path).divergence is None
