@@ -84,9 +84,9 @@ FAILED = 2
 
 @lru_cache(maxsize=1)
 def program() -> str | None:
-    """Where ripgrep is; looked for once."""
-    found = shutil.which("rg")
-    return None if found is None else os.path.abspath(found)
+    """Where ripgrep is; looked for once, and in absolute directories only: what lies in a tree is not run for it."""
+    folders = [folder for folder in os.environ.get("PATH", "").split(os.pathsep) if os.path.isabs(folder)]
+    return shutil.which("rg", path=os.pathsep.join(folders)) if folders else None
 
 
 def candidates(
@@ -128,7 +128,12 @@ def candidates(
     deadline = time.monotonic() + seconds
     try:
         process = subprocess.Popen(
-            command, cwd=root, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+            command,
+            cwd=root,
+            env={name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
         )
     except (OSError, ValueError):  # it has gone by now, or the pattern is no argument of a program
         return None

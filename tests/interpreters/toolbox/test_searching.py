@@ -434,3 +434,30 @@ def test_what_ripgrep_names_is_believed_of_nothing(tmp_path: Path, monkeypatch: 
     monkeypatch.setattr(ripgrep, "program", lambda: str(program))
 
     assert called(root)("Grep", pattern="milk") == "a.txt:1: milk"
+
+
+PROGRAM = ripgrep.program
+"""Before a test puts something in its place."""
+
+
+def test_ripgrep_is_looked_for_in_absolute_directories_and_gets_no_keys(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A program that a tree of source code brings is not run, and none is told what the environment holds."""
+    (tmp_path / "bin").mkdir()
+    program = tmp_path / "bin" / "rg"
+    program.write_text(f"#!/bin/sh\nenv > {tmp_path}/told\n")
+    program.chmod(0o700)
+    root = tree(tmp_path / "desk", a_dot_txt="milk\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-example")
+
+    for path, expected in (("bin", None), ("", None), (f"bin:{tmp_path}/bin:/usr/bin:/bin", str(program))):
+        monkeypatch.setenv("PATH", path)
+        PROGRAM.cache_clear()
+        found = PROGRAM()
+        assert found == expected
+    PROGRAM.cache_clear()
+    monkeypatch.setattr(ripgrep, "program", lambda: str(program))
+    assert called(root)("Grep", pattern="milk") == "No lines match.", "this one names no file"
+    assert "sk-example" not in (tmp_path / "told").read_text()
