@@ -35,6 +35,7 @@ from cognition import (
     StartTimer,
     TimerFired,
     ToolFailed,
+    ToolMessage,
     ToolReturned,
     ToolSpec,
     TurnFinished,
@@ -522,3 +523,23 @@ def test_a_new_turn_begins_with_no_failures() -> None:
     session(UserSpoke("Again"))
 
     assert isinstance(session.decisions[-1], CallModel)
+
+
+def test_while_the_user_is_asked_before_a_further_attempt_the_turns_time_stands() -> None:
+    session = session_with("put")
+    session(failed("1.1.1", at=1.0))
+    session(ModeChanged("careful", at=2.0))
+
+    session(fired("1.1.2", at=3.0))
+
+    assert isinstance(session.state.phase, Acting)
+    assert session.state.phase.asked_at == 3.0
+
+
+def test_a_call_of_a_tool_that_is_there_no_longer_ends_with_its_failure() -> None:
+    """A state may be gone on with by an agent of other tools."""
+    session = session_with("put")
+
+    state = engine_with().step(session.state, failed("1.1.1")).next_state
+
+    assert [m.content for m in state.history if isinstance(m, ToolMessage)] == ["Error: connection reset"]
