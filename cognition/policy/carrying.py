@@ -24,6 +24,19 @@ from cognition.policy.words import UnsureError, Words, program_of
 ASSIGNMENT = re.compile(r"[A-Za-z_]\w*\+?=", re.ASCII)
 VERSION = re.compile(r"[\d.]+$")
 ONLY_TELL = frozenset({"--version", "-V", "--help", "-h"})
+SED_FLAGS = re.compile(
+    r"-[nrEsuz]+|-i[^e]*|--(?:quiet|silent|regexp-extended|separate|unbuffered|null-data|in-place(?:=.*)?)"
+)
+"""Options of sed's that take no word behind them."""
+SED_LINE = r"(?:\d+|\$|/(?:[^/\\\n\[]|\\[^\n])*+/)"
+SED_PLAIN = re.compile(
+    rf"\s*(?:{SED_LINE}(?:,{SED_LINE})?\s*!?\s*)?"
+    r"(?:s([/|,#:@])(?:(?!\1)[^\\\n\[]|\\[^\n])*+\1(?:(?!\1)[^\\\n]|\\[^\n])*+\1[gpI\d]*+|[pdqQ=])\s*(?:;|$)"
+)
+"""Commands that substitute, print or delete lines: most scripts are of these alone."""
+SED_RUNS = re.compile(r"(?<![\w\s])[gpimIMw\d\s]*+e|(?:^|[\s;{},!/$\dIM])s\w|(?:^|[\s;{},!])\\\S")
+"""Where an ``e`` may be a command or a flag; and signs of a script's own at the ends of an expression, behind which one
+may stand."""
 FROM_INPUT = ("/dev/", "/proc/")
 REPLACED = ("{}", "%")
 """What ``xargs -I`` may be told to replace."""
@@ -141,9 +154,17 @@ def check_arguments(program: str, words: Words) -> None:
         name = VERSION.sub("", program)
     if name in INLINE:
         _check_interpreter(INLINE[name], words)
+    if name in ("sed", "gsed"):
+        _check_sed(words)
+    if (
+        name == "git"
+        and "clone" in words
+        and any(word and word[0] == "-" != word[1:2] and "u" in word for word in words)
+    ):
+        raise UnsureError  # its `-u` is `--upload-pack`, and other commands' is something else
     if name in CODE:
         for word in words[1:]:
-            if word is None and name.endswith(("awk", "sed")):
+            if word is None and name.endswith("awk"):
                 raise UnsureError
             if word is not None and re.search(CODE[name], word):
                 raise UnsureError
@@ -159,6 +180,40 @@ def check_arguments(program: str, words: Words) -> None:
                 raise UnsureError
             if option[:2] == "--" != option and any(one.startswith(option) for one in options):
                 raise UnsureError
+
+
+def _check_sed(words: Words) -> None:
+    """See that no script of sed's has its command ``e``, which runs a command, or the flag ``e`` of a substitution.
+
+    Each word is looked at that may be a script: what an option may take, and the first that is none of an option's.
+    """
+    may_be_taken, found = False, False
+    for word in words[1:]:
+        if word is None:
+            raise UnsureError
+        if word[:1] == "-" and len(word) > 1:
+            if SED_FLAGS.fullmatch(word):
+                may_be_taken = False
+                continue
+            letters, _, value = word[2:].partition("=") if word[:2] == "--" else word[1:].partition("e")
+            if "f" in letters[: None if word[:2] != "--" else 1]:
+                raise UnsureError  # a script from a file
+            _check_sed_script(value)
+            may_be_taken = True
+        elif may_be_taken or not found:
+            found = found or not may_be_taken
+            _check_sed_script(word)
+            may_be_taken = False
+
+
+def _check_sed_script(script: str) -> None:
+    at = 0
+    while plain := SED_PLAIN.match(script, at):
+        at = plain.end()
+        if at == len(script):
+            return
+    if SED_RUNS.search(script):
+        raise UnsureError
 
 
 def _check_interpreter(letters: str, words: Words) -> None:

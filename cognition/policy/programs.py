@@ -89,7 +89,7 @@ INLINE_LONG = frozenset({"--eval", "--print", "--execute", "--run", "--command"}
 
 CODE: Mapping[str, str] = {
     "awk": r"system|\||getline|@", "gawk": r"system|\||getline|@", "mawk": r"system|\||getline",
-    "nawk": r"system|\||getline", "sed": r"(?:^|[^\w\s]|[\dIM\n])\s*e(?:\s|$)|s(.).*\1.*\1\w*e", "gsed": r"e",
+    "nawk": r"system|\||getline",
     "test": r"[$`\[]", "[": r"[$`]|.\[", "printf": r"^-v|[$`]\(", "read": r"[$`\[]", "export": r"[$`\[]",
     "readonly": r"[$`\[]", "local": r"[$`\[]", "sqlite3": r"\.(?:shell|system|once|output|load|import)",
     "git": r"(?i:^alias\.|^include(?:if)?\.|\.(?:askpass|clean|cmd|command|driver|editor|external|fsmonitor|gitproxy|"
@@ -105,7 +105,7 @@ RUN = frozenset({"run"})
 RUNS_OTHERS: Mapping[str, frozenset[str]] = {
     "git": frozenset(
         {"-c", "--config-env", "--exec-path", "--upload-pack", "--receive-pack", "--extcmd", "-x", "--exec"}
-        | {"--open-files-in-pager"}
+        | {"--open-files-in-pager", "--template", "--sendmail-cmd"}
     )
     | {"foreach", "filter-branch", "run"},
     "tar": frozenset({"--checkpoint-action", "--to-command", "-I", "--use-compress-program", "-F", "--rsh-command"}),

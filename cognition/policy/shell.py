@@ -65,6 +65,8 @@ CONNECTING = frozenset("&|;\n")
 """What may begin something that stands between two commands."""
 ENDING = frozenset(" \t\n;&|()")
 """What ends a word; the signs of redirections do so too, but where a bracket follows them."""
+EXPANDED = frozenset("$`\\<>(")
+"""What may begin something that a shell puts another text in the place of, in a word without its quotes."""
 DESCRIPTOR = re.compile(r"\d+-?|-")
 
 
@@ -191,6 +193,8 @@ class Reader:
         target = self.word()[0]
         if self.at == begun or (self.line.startswith("-", begun) and target != "-" and mark in (">&", "<&")):
             raise UnsureError  # `>&-` ends at its `-`, and what follows is a command
+        if mark == ">&" and target is not None and not EXPANDED.isdisjoint(target):
+            raise UnsureError  # bash expands such a word a second time, after its quotes are gone
         if mark == "<<<" or target in NOWHERE:
             return
         if target is not None and mark in (">&", "<&") and DESCRIPTOR.fullmatch(target):

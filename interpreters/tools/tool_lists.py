@@ -19,6 +19,7 @@ from typing import Any
 from attrs import frozen
 
 from cognition import ConfigError, ToolSpec
+from cognition.checking import shown
 from interpreters.tools.external import ExternalTool, Usable, as_tools
 from interpreters.tools.listings import DEEPEST, Unreadable, decode_listing, unreadable
 from interpreters.tools.tool import Tool
@@ -109,7 +110,13 @@ NO_LIST = "this is no list of tools; one is [{'type': 'function', 'function': {'
 
 def _by_name(ours: Iterable[Usable]) -> dict[str, Tool[..., Any]]:
     own: dict[str, Tool[..., Any]] = {}
-    for tool in as_tools(ours):
+    if isinstance(ours, str | bytes | Mapping) or not isinstance(ours, Iterable):
+        raise ConfigError(f"ours must be a list of tools, not {shown(ours)}")
+    given = tuple(ours)
+    for one in given:
+        if not callable(one) and not isinstance(one, Tool | ToolSpec):
+            raise ConfigError(f"ours must be a list of tools, and {shown(one)} is in it")
+    for tool in as_tools(given):
         name = tool.spec.name
         if isinstance(tool, ExternalTool):
             raise ConfigError(f"tool {name!r} is a ToolSpec, and nothing that could run; leave it out")

@@ -188,6 +188,9 @@ def test_what_is_wrong_with_a_definition_of_ours_leaves_it_out() -> None:
 
 
 def test_ours_are_tools_that_run_each_of_a_name_of_its_own() -> None:
+    for wrong in (None, 5, "bash", {"bash": 1}, [5], [None]):
+        with pytest.raises(ConfigError, match="ours must be a list of tools"):
+            read_tools([], wrong)  # type: ignore[arg-type]  # that is the test
     with pytest.raises(ConfigError, match="two tools are named 'bash'"):
         read_tools([], [bash, bash])
     with pytest.raises(ConfigError, match="'a' is a ToolSpec, and nothing that could run"):
