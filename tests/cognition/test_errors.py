@@ -45,7 +45,7 @@ NO_TYPE = "the second argument has to be a type, such as AgentState or Input"
         (lambda: Limits(cost=-0.5), "Limits.cost must be above 0, not -0.5"),
         (lambda: RetryPolicy(attempts=0), "RetryPolicy.attempts must be above 0, not 0"),
         (lambda: GenerationOptions(temperature=2.5), "temperature must be between 0 and 2, not 2.5"),
-        (lambda: GenerationOptions(top_p=0), "top_p must be above 0 and at most 1, not 0"),
+        (lambda: GenerationOptions(top_p=0), "top_p must be above 0 and at most 1, not 0.0"),
         (lambda: GenerationOptions(min_p=float("nan")), "min_p must be between 0 and 1, not nan"),
         (
             lambda: GenerationOptions(logit_bias=((3, 101.0),)),

@@ -180,6 +180,17 @@ def test_a_worker_gets_the_prompt_and_all_tools() -> None:
     assert session.results == [("found", "ok")]
 
 
+def test_a_worker_that_could_not_begin_has_no_name_that_another_may_not_have() -> None:
+    session = known()
+    calls = (
+        ProposedCall("Task", {"description": 7, "prompt": "look"}),
+        ProposedCall("Task", {"description": "look", "prompt": "look"}),
+    )
+    decided = calling(session, *calls)
+
+    assert [decision.worker.objective for decision in decided if isinstance(decision, SpawnWorker)] == ["look"]
+
+
 def test_workers_of_one_reply_are_told_apart_and_counted() -> None:
     session = known(limits=Limits(workers=2), hooks=("worker_stop",))
     calls = [ProposedCall("Task", {"description": name, "prompt": "x"}) for name in ("a", "a", "b", "c")]

@@ -171,6 +171,23 @@ def test_results_that_were_not_answered_share_the_room_and_short_ones_stay_whole
     assert 900 - 2 <= sum(map(message_size, shown(history, window))) <= 900
 
 
+@pytest.mark.parametrize("dropped", [0, 10, 64, 70])
+def test_long_histories_share_what_they_show(dropped: int) -> None:
+    """Whole chunks of a history are changed once, and what is shown of a longer one goes on from the same ones."""
+    turns = [(30, [[500]] * 20, True)] * 6
+    history = conversation(turns)
+    window = Window(dropped, 0.0, 1.0, ((130, 400),))
+
+    messages = shown(history, window)
+    later = shown(history.append(UserMessage("new", "More.")), window)
+
+    assert later.continues(messages)
+    assert len(messages) == len(history) - dropped
+    for index, (message, original) in enumerate(zip(messages, history[dropped:], strict=True), dropped):
+        assert message == shortened(original, 400 if index < 130 else None)
+    assert sum(message != original for message, original in zip(messages, history[dropped:], strict=True)) > 10
+
+
 def test_a_message_of_the_user_is_never_shortened() -> None:
     history = conversation([(9000, [], False)])
 

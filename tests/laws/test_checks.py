@@ -257,6 +257,13 @@ CASES: list[tuple[str, LLMEngine, tuple[Input, ...], Change, str]] = [
     (
         "L5",
         RULED,
+        (HELLO, calling("1.1.0", "nowhere")),
+        add(CallJudged("call-1-1-1", "deny", "", "no")),
+        "is said, and policy says None",
+    ),
+    (
+        "L5",
+        RULED,
         (HELLO, calling("1.1.0", "sort", "write"), ApprovalGiven(effect("1.1.1")), ToolReturned(effect("1.1.2"), "")),
         without(CallJudged),
         "call-1-1-2 is denied (no), and nothing says so",

@@ -17,6 +17,7 @@ from cognition import (
     CallTool,
     CancelAsked,
     CancelEffect,
+    CognitiveEngine,
     EchoEngine,
     EffectId,
     GenerationOptions,
@@ -26,13 +27,16 @@ from cognition import (
     Limits,
     LLMEngine,
     ModelReplied,
+    Policy,
     ProposedCall,
     Question,
     Rule,
     RunHook,
     ShutdownAsked,
     SpawnWorker,
+    TimerFired,
     ToolCall,
+    ToolFailed,
     ToolReturned,
     ToolSpec,
     Transition,
@@ -120,6 +124,29 @@ def test_an_engine_that_remembers_notes_without_a_configuration_is_believed() ->
         walk.take(event)
 
     assert [type(effect).__name__ for effect in walk.world.open] == ["SpawnWorker"]
+
+
+@pytest.mark.parametrize("made", [LLMEngine, Opaque], ids=["with its configuration", "without"])
+def test_a_call_that_its_tool_lets_be_tried_again_breaks_no_law(made: Callable[[AgentConfig], CognitiveEngine]) -> None:
+    walk = Walk(laws(made(AgentConfig(tools=(ToolSpec("fetch", read_only=True, retries=(2.0,)),)))))
+    for event in (
+        HELLO,
+        calling("1.1.0", "fetch"),
+        ToolFailed(EffectId("1.1.1"), "busy", transient=True),
+        TimerFired(EffectId("1.1.2")),
+    ):
+        walk.take(event)
+
+    assert [type(effect).__name__ for effect in walk.world.open] == ["CallTool"]
+
+
+@pytest.mark.parametrize("made", [LLMEngine, Opaque], ids=["with its configuration", "without"])
+def test_a_call_that_is_denied_breaks_no_law(made: Callable[[AgentConfig], CognitiveEngine]) -> None:
+    walk = Walk(laws(made(AgentConfig(tools=(LOOK, WRITE), policy=Policy((Rule("deny", "write"),))))))
+    for event in (HELLO, calling("1.1.0", "write")):
+        walk.take(event)
+
+    assert [type(effect).__name__ for effect in walk.world.open] == ["CallModel"]
 
 
 def test_an_engine_may_build_its_state_anew_at_each_step() -> None:
