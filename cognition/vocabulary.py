@@ -74,6 +74,11 @@ def own_arguments(name: str, arguments: Mapping[str, Any], names: Vocabulary) ->
     return arguments if other is None else other.translated(arguments)
 
 
+def worker_name_argument(name: str, names: Vocabulary) -> str:
+    """Which argument of a call of this tool, which begins a worker, is the worker's name."""
+    return "description" if names == "claude" and name == _OTHERS[SPAWN_WORKER.name].spec.name else "name"
+
+
 def is_worker_tool(tool: ToolSpec) -> bool:
     """Whether this is what begins a worker, under whatever name; a tool of the program's never is."""
     return tool is SPAWN_WORKER or tool is _OTHERS[SPAWN_WORKER.name].spec

@@ -29,7 +29,7 @@ from cognition.errors import ConfigError
 from cognition.features import Mode, Plan, Vocabulary, WorkerSpec
 from cognition.messages import ToolCall, ToolResult
 from cognition.phases import AwaitingAnswer, CallSlot, CallStatus, Running, Settled
-from cognition.vocabulary import own_arguments
+from cognition.vocabulary import own_arguments, worker_name_argument
 
 PLANNING = "You are planning now: look around with read-only tools, then submit a plan."
 
@@ -147,10 +147,7 @@ def waits_for_worker(call: ToolCall, before: Sequence[CallSlot]) -> bool:
 
 
 def _worker_name(call: ToolCall, names: Vocabulary) -> object:
-    try:
-        name = own_arguments(call.name, call.arguments, names).get("name")
-    except ConfigError:
-        return None
+    name = call.arguments.get(worker_name_argument(call.name, names))
     return name if isinstance(name, str) else None
 
 

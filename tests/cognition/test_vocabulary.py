@@ -180,15 +180,20 @@ def test_a_worker_gets_the_prompt_and_all_tools() -> None:
     assert session.results == [("found", "ok")]
 
 
-def test_a_worker_that_could_not_begin_has_no_name_that_another_may_not_have() -> None:
-    session = known()
-    calls = (
-        ProposedCall("Task", {"description": 7, "prompt": "look"}),
-        ProposedCall("Task", {"description": "look", "prompt": "look"}),
+@pytest.mark.parametrize("names", ["cogstep", "claude"])
+@pytest.mark.parametrize(("first", "begun"), [("a", []), ("b", ["a"]), (7, ["a"])])
+def test_a_worker_that_could_not_begin_keeps_its_name(names: str, first: object, begun: list[str]) -> None:
+    """In both vocabularies alike: another of its name is told that there are two."""
+    name, task, tool = (
+        ("name", "objective", "spawn_worker") if names == "cogstep" else ("description", "prompt", "Task")
     )
-    decided = calling(session, *calls)
+    session = Session(engine_with(features=("workers",), names=names))
 
-    assert [decision.worker.objective for decision in decided if isinstance(decision, SpawnWorker)] == ["look"]
+    decided = calling(
+        session, ProposedCall(tool, {name: first, task: ""}), ProposedCall(tool, {name: "a", task: "look"})
+    )
+
+    assert [decision.worker.name for decision in decided if isinstance(decision, SpawnWorker)] == begun
 
 
 def test_workers_of_one_reply_are_told_apart_and_counted() -> None:
