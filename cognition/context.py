@@ -207,13 +207,16 @@ def _newest_step(history: History, first: int) -> int:
 
 def _shorten_stale(history: History, window: Window, room: float, most: int) -> Window:
     """The window with as many results shortened to ``most`` as it takes, of those that the model has answered."""
-    size, end = window.size, 0
-    for index in range(window.first, _newest_step(history, window.first)):
+    first, size, end = window.first, window.size, 0
+    if size <= room:
+        return window
+    for index, message in enumerate(history[first : _newest_step(history, first)], first):
+        if not isinstance(message, ToolMessage) or len(message.content) <= most:
+            continue
         if size <= room:
             break
-        message = history[index]
         limit = limit_at(window.cuts, index)
-        if not isinstance(message, ToolMessage) or (limit is not None and limit <= most):
+        if limit is not None and limit <= most:
             continue
         saved = message_size(shortened(message, limit)) - message_size(shortened(message, most))
         if saved > 0:
@@ -232,14 +235,17 @@ def _joined(cuts: Cuts) -> Cuts:
 
 def _drop_turns(history: History, window: Window, room: float) -> Window:
     """The window without as many whole turns as it takes, but with the last one."""
-    first, size = window.first, window.size
+    first, size, cuts = window.first, window.size, window.cuts
     while size > room:
         following = next_turn(history, first)
         if following is None:
             break
-        size -= sum(_shown_size(history, window, index) for index in range(first, following))
+        if cuts:
+            size -= sum(_shown_size(history, window, index) for index in range(first, following))
+        else:
+            size -= sum(map(message_size, history[first:following]))
         first = following
-    return evolve(window, first=first, size=size, cuts=tuple([cut for cut in window.cuts if cut[0] > first]))
+    return evolve(window, first=first, size=size, cuts=tuple([cut for cut in cuts if cut[0] > first]))
 
 
 def _shorten_newest(history: History, window: Window, room: float) -> Window:

@@ -85,15 +85,14 @@ class Setup:
 
     def request(
         self,
-        history: History,
-        window: Window,
+        messages: History,
         purpose: Purpose,
         *,
         called: bool = False,
         returns: str = "",
         system: str | None = None,
     ) -> ModelRequest:
-        """The request for one model call, with the messages that ``window`` shows; without tools for a final answer.
+        """The request for one model call, with these messages; without tools for a final answer.
 
         ``called``: the turn has made calls already, so that ``tool_choice`` forces none any more. ``returns``: the
         schema of the turn's answer, and ``system`` the prompt in place of the configuration's, as in ``AgentState``.
@@ -109,7 +108,7 @@ class Setup:
             options = _options(options, choice, returns if own else "")
         tools = () if final or config.protocol != "native" else self.offered
         prompt = self.prompt if system is None else instructed(system, self.told)
-        return ModelRequest(prompt, shown(history, window), tools, options, config.protocol)
+        return ModelRequest(prompt, messages, tools, options, config.protocol)
 
     def fixed_with(self, system: str | None) -> float:
         """Estimated tokens of what stands before the messages, with ``system`` as in ``request``."""
@@ -255,7 +254,8 @@ class Draft:
     def ask_model(self, attempt: ModelAttempt, now: float, *, new_step: bool) -> None:
         """Call the model, or fail the turn if what must be shown doesn't fit."""
         setup = self.setup
-        if (self.fixed + self.size) * self.scale > setup.budget:  # otherwise the window stays where it is
+        tokens = (self.fixed + self.size) * self.scale
+        if tokens > setup.budget:  # otherwise the window stays where it is
             window = fit(self.history, self.window(), self.fixed, setup.budget)
             if window is None:
                 self.finish(
@@ -268,18 +268,20 @@ class Draft:
                 self.trust_estimates()
                 return
             self.first, self.size, self.cuts = window.first, window.size, window.cuts
+            tokens = (self.fixed + self.size) * self.scale
         if new_step:
             self._step, self._index = self._step + 1, 0
         effect_id = self.new_effect()
-        request = setup.request(
-            self.history, self.window(), attempt.purpose, called=self.called, returns=self.returns, system=self.system
-        )
-        messages = request.messages
-        shortened = sum(map(is_not, messages, self.history.drop(self.first))) if self.cuts else 0
+        whole = messages = self.history.drop(self.first)
+        shortened = 0
+        if self.cuts:
+            messages = shown(self.history, self.window())
+            shortened = sum(map(is_not, messages, whole))
+        request = setup.request(messages, attempt.purpose, called=self.called, returns=self.returns, system=self.system)
+        self.decisions.append(ContextAssembled(len(messages), self.first, int(tokens), setup.budget, shortened))
         self.decisions.append(
-            ContextAssembled(len(messages), self.first, self.prompt_tokens(), setup.budget, shortened)
+            CallModel(effect_id, attempt.purpose, request, self.seconds_left(now) if setup.budgets else None)
         )
-        self.decisions.append(CallModel(effect_id, attempt.purpose, request, self.seconds_left(now)))
         self.phase = Thinking(effect_id, attempt)
 
     def window(self) -> Window:
@@ -383,7 +385,7 @@ class Draft:
             self.phase,
             counters,
             spent,
-            self.window(),
+            Window(self.first, self.size, self.scale, self.cuts),
             self.remembered,
             self.total,
             self.mode,

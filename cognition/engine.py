@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Protocol, runtime_checkable
 
 from cognition.config import AgentConfig
-from cognition.context import fit
+from cognition.context import fit, shown
 from cognition.decisions import (
     AskApproval,
     AskUser,
@@ -106,7 +106,9 @@ class LLMEngine:
         purpose = phase.attempt.purpose if isinstance(phase, Thinking | Waiting) else "answer"
         fixed, called = setup.fixed_with(state.system), state.spent.called
         window = fit(state.history, state.window, fixed, setup.budget) or state.window
-        return setup.request(state.history, window, purpose, called=called, returns=state.returns, system=state.system)
+        return setup.request(
+            shown(state.history, window), purpose, called=called, returns=state.returns, system=state.system
+        )
 
     def requires_approval(self, call: ToolCall, state: AgentState | None = None) -> bool:
         """Whether the user would be asked before this call runs.

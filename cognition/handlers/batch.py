@@ -117,9 +117,10 @@ def with_slot(phase: Acting, position: int, slot: CallSlot, limit: LimitKind | N
 def settle(draft: Draft, phase: Acting, position: int, result: ToolResult, now: float) -> None:
     """Give a call that ran its result, after the program's hook if there is one for it."""
     slot = phase.slots[position]
-    point: HookPoint = "worker_stop" if _is_worker(draft, slot.call) else "after_tool"
+    hooks = draft.setup.config.hooks
+    point: HookPoint = "worker_stop" if hooks and _is_worker(draft, slot.call) else "after_tool"
     status: CallStatus = Settled(result)
-    if point in draft.setup.config.hooks:
+    if point in hooks:
         effect_id = draft.new_effect()
         draft.decide(RunHook(effect_id, point, result.content, slot.call))
         status = AwaitingHook(effect_id, result)
@@ -171,8 +172,11 @@ def judge(draft: Draft, slots: tuple[CallSlot, ...], position: int) -> CallStatu
     if verdict.action == "deny":
         tell(draft, call, verdict)
         return refuse(draft, "this call is not permitted", verdict.reason)
-    harmless = call.name in setup.engine_tools and tool.read_only
     slot = slots[position]
+    if verdict.action == "allow" and verdict.rule is None and setup.asks is None and not slot.confirm:
+        draft.refusals = 0  # the usual case: nothing speaks of this call
+        return run(draft, slots, position)
+    harmless = call.name in setup.engine_tools and tool.read_only
     asks = not slot.approved and (slot.confirm or (verdict.action == "ask" and not harmless))
     if not (asks or slot.approved) and setup.asks is not None and not harmless:
         asks = setup.asks(call, draft.seal().next_state)
