@@ -32,14 +32,15 @@ OPENING: tuple[HookPoint, ...] = ("session_start", "user_message")
 
 def open_turn(draft: Draft, text: str, now: float, passed: HookPoint | None = None) -> None:
     """Run the next of the opening hooks, those after ``passed``; after the last one, recall and answer."""
+    config = draft.setup.config
     after = 0 if passed is None else OPENING.index(passed) + 1
-    for point in OPENING[after:]:
-        if point in draft.setup.config.hooks and (point != "session_start" or draft.turn == 1):
+    for point in OPENING[after:] if config.hooks else ():
+        if point in config.hooks and (point != "session_start" or draft.turn == 1):
             effect_id = draft.new_effect()
             draft.decide(RunHook(effect_id, point, text))
             draft.phase = Hooked(effect_id, point)
             return
-    if draft.setup.config.recall_first:
+    if config.recall_first:
         effect_id = draft.new_effect()
         draft.decide(Recall(effect_id, text))
         draft.phase = Recalling(effect_id)

@@ -128,4 +128,6 @@ def _run_as_approved(draft: Draft, slots: tuple[CallSlot, ...], position: int) -
 def _find_running(setup: Setup, state: AgentState, event: ToolReturned | ToolFailed) -> Found | None:
     """The call of a tool of the program's that runs under this id, if one does."""
     found = find(state.phase, Running, event.effect_id)
-    return None if found is None or call_found(found).name in setup.engine_tools else found
+    if found is None or not setup.engine_tools:
+        return found
+    return None if call_found(found).name in setup.engine_tools else found
