@@ -38,6 +38,8 @@ SED_RUNS = re.compile(r"(?<![\w\s])[gpimIMw\d\s]*+e|(?:^|[\s;{},!/$\dIM])s\w|(?:
 """Where an ``e`` may be a command or a flag; and signs of a script's own at the ends of an expression, behind which one
 may stand."""
 FROM_INPUT = ("/dev/", "/proc/")
+HAS_CODE = {name: re.compile(pattern).search for name, pattern in CODE.items()}
+LETTERS_OF = {name: {one[1] for one in options if len(one) == 2} for name, options in RUNS_OTHERS.items()}
 REPLACED = ("{}", "%")
 """What ``xargs -I`` may be told to replace."""
 READS_OTHERS = SHELLS | CARRIERS.keys() | INLINE.keys() | CODE.keys() | RUNS_OTHERS.keys() | {"eval", "find"}
@@ -162,15 +164,15 @@ def check_arguments(program: str, words: Words) -> None:
         and any(word and word[0] == "-" != word[1:2] and "u" in word for word in words)
     ):
         raise UnsureError  # its `-u` is `--upload-pack`, and other commands' is something else
-    if name in CODE:
+    if name in HAS_CODE:
+        has_code = HAS_CODE[name]
         for word in words[1:]:
             if word is None and name.endswith("awk"):
                 raise UnsureError
-            if word is not None and re.search(CODE[name], word):
+            if word is not None and has_code(word):
                 raise UnsureError
     if name in RUNS_OTHERS:
-        options = RUNS_OTHERS[name]
-        letters = {option[1] for option in options if len(option) == 2}
+        options, letters = RUNS_OTHERS[name], LETTERS_OF[name]
         if name in BUNDLED and len(words) > 1 and letters & set(words[1] or "") and "/" not in (words[1] or ""):
             raise UnsureError
         for word in words[1:]:

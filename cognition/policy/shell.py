@@ -315,7 +315,7 @@ class Reader:
         while first < last and words[first][1] in SKIPPED and words[first][0] == words[first][1]:
             first += 1
         begun = first
-        while begun < len(words) and ASSIGNMENT.match(words[begun][1]):
+        while begun < len(words) and "=" in words[begun][1] and ASSIGNMENT.match(words[begun][1]):
             begun += 1
         exports = begun < len(words) and words[begun][0] in EXPORTING
         for place in range(first, len(words) if exports else begun):

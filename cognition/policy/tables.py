@@ -159,8 +159,11 @@ class Table:
     def find(self, looked: Looked) -> Found:
         """The rules that match a call."""
         found, groups = Found(), list(self._groups(looked.call.name))
+        allowing = False
         for group in groups:
-            whole = group.whole
+            whole, allowing = group.whole, allowing or bool(group.allowing)
+            if not whole:
+                continue
             found.deny = _first(found.deny, whole.get("deny"))
             found.ask = _first(found.ask, whole.get("ask"))
             found.allow = _first(found.allow, whole.get("allow"))
@@ -168,7 +171,7 @@ class Table:
             for group in groups:
                 if group.forbidding:
                     _forbid(found, group, looked.subjects)
-            if found.allow is None and any(group.allowing for group in groups):
+            if found.allow is None and allowing:
                 found.allow = _covering(groups, looked.subjects)
         return found
 
@@ -203,14 +206,16 @@ def _covering(groups: Sequence[Group], subjects: Subjects) -> Placed | None:
     used: Placed | None = None
     for subject in subjects.found:
         if not subject.silent:
-            covers = (
-                placed
-                for index in indexes
-                for placed, matcher in index.entries(subject)
-                if matcher.covers(subject.value)
-            )
-            one = next(covers, None)
+            one = _covered(indexes, subject)
             if one is None:
                 return None
             used = _first(used, one)
     return used
+
+
+def _covered(indexes: Sequence[Index], subject: Subject) -> Placed | None:
+    for index in indexes:
+        for placed, matcher in index.entries(subject):
+            if matcher.covers(subject.value):
+                return placed
+    return None
