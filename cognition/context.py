@@ -219,8 +219,7 @@ def _shorten_stale(history: History, window: Window, room: float, most: int) -> 
         if limit is not None and limit <= most:
             continue
         saved = message_size(shortened(message, limit)) - message_size(shortened(message, most))
-        if saved > 0:
-            size, end = size - saved, index + 1
+        size, end = size - saved, index + 1
     if not end:
         return window
     before = [(until, min(limit, most)) for until, limit in window.cuts if until < end]
