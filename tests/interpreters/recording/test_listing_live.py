@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from interpreters import Agent
-from interpreters.recording.journal import Journal, JournalReader, payloads
+from interpreters.recording.journal import Journal, JournalReader, contents
 from interpreters.recording.journal.locking import LockedFile
 from interpreters.recording.journal.payloads import LARGE, directory_of
 from interpreters.recording.sessions import BadFile, SessionInfo, list_sessions, prune, search
@@ -151,7 +151,7 @@ def test_payloads_that_get_their_names_meanwhile_are_no_damage(tmp_path: Path, m
         with real(place) as entries:
             yield [*entries, Gone()]
 
-    monkeypatch.setattr(payloads.os, "scandir", scandir)
+    monkeypatch.setattr(contents.os, "scandir", scandir)
     (info,) = list_sessions(path)
     assert isinstance(info, SessionInfo)
     assert info.bytes == path.stat().st_size + LARGE
