@@ -233,9 +233,12 @@ class TurnStream:
 
     def _stop(self, reason: str, *, keep: bool) -> None:
         self._begun.cancel()
-        for job in list(self._jobs.values()):
-            job.stop()
-        self._handle.cancel_turn(self.number, reason, keep)
+        try:
+            # Before the tools hear of it, so that their ends come behind it.
+            self._handle.cancel_turn(self.number, reason, keep)
+        finally:
+            for job in list(self._jobs.values()):
+                job.stop()
         seconds = self._handle.answer_wait
         if self._deadline is None and seconds is not None:
             self._deadline = monotonic() + seconds

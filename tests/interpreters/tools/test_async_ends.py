@@ -111,6 +111,39 @@ def test_one_whose_turn_is_cancelled_is_cancelled(run: Any, read_only: bool) -> 
     assert waiting.ended.wait(PATIENCE)
 
 
+def test_the_host_hears_of_a_cancellation_before_the_tools_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else a tool that ends at once is an ordinary failure to the host, and the turn goes on."""
+    begun, contexts, told = threading.Event(), [], []
+
+    @tool
+    async def work(context: ToolContext[None]) -> str:
+        contexts.append(context)
+        begun.set()
+        await asyncio.Event().wait()
+        return "never"
+
+    model = fakes.ScriptedModel(iter([call("work"), "Oh."]))
+    with AgentHost.in_thread(model) as host:
+        handle = host.open("a", [work])
+        tell = handle.cancel_turn
+
+        def cancel_turn(number: int, reason: str, keep: bool) -> None:
+            told.append(contexts[0].cancelled)
+            tell(number, reason, keep)
+
+        monkeypatch.setattr(handle, "cancel_turn", cancel_turn)
+
+        def cancel() -> None:
+            assert begun.wait(PATIENCE)
+            handle.cancel("enough")
+
+        threading.Thread(target=cancel).start()
+        result = handle.run("Go!")
+
+    assert told == [False]
+    assert result.outcome == Cancelled("enough")
+
+
 def test_one_that_ends_at_the_moment_of_its_cancellation_has_one_result() -> None:
     """Of many that end by themselves just then, each gives its result or is cancelled, and nothing else is raised."""
 
