@@ -214,8 +214,10 @@ def _covering(groups: Sequence[Group], subjects: Subjects) -> Placed | None:
 
 
 def _covered(indexes: Sequence[Index], subject: Subject) -> Placed | None:
+    """The first of the allowances that cover a subject, in whatever order they are looked up."""
+    first: Placed | None = None
     for index in indexes:
         for placed, matcher in index.entries(subject):
-            if matcher.covers(subject.value):
-                return placed
-    return None
+            if (first is None or placed.place < first.place) and matcher.covers(subject.value):
+                first = placed
+    return first

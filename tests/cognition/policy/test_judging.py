@@ -142,6 +142,26 @@ def test_a_verdict_tells_its_rule() -> None:
     assert later.judge(CALL, work()).reason == "second"
 
 
+@pytest.mark.parametrize(
+    ("tool", "arguments", "patterns"),
+    [
+        (work(), {"about": "a b"}, ("work(a:*)", "work(a*)")),
+        (work(), {"about": "a b"}, ("work(a*)", "work(a:*)")),
+        (work(), {"about": "a b"}, ("w*(a:*)", "work(a:*)")),
+        (work(), {"about": "a b"}, ("work(a:*)", "w*(a:*)")),
+        (BASH, {"command": "ls a"}, ("Bash(ls:*)", "Bash(l*:*)")),
+        (BASH, {"command": "ls a"}, ("B*(l*:*)", "Bash(ls a)")),
+    ],
+)
+def test_of_equal_allowances_the_first_is_told(
+    tool: ToolSpec, arguments: dict[str, Any], patterns: tuple[str, ...]
+) -> None:
+    """Wherever they are looked up: by their first word, among those with a star, by the beginning of names."""
+    rules = tuple(Rule("allow", pattern, pattern) for pattern in patterns)
+
+    assert Policy(rules, "ask").judge(ToolCall("1", tool.name, arguments), tool).reason == patterns[0]
+
+
 # -------------------------------------------------------------------------------------------------- what a call is for
 
 
