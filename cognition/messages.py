@@ -87,7 +87,10 @@ def unusable(call: ToolCall) -> str:
     """What is wrong with arguments that somebody else than the model gave; empty if nothing is."""
     try:
         DECODER.decode(call.arguments_json)
-        call.arguments  # noqa: B018 - decoding is the check
+        # Written anew, since half a character may stand there as itself or as an escape, and two escapes may make one.
+        json.dumps(call.arguments, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        return "they hold half a character (a lone surrogate, as in \\ud800); write whole characters"
     except (ValueError, RecursionError) as error:
         return str(error) or type(error).__name__
     return ""

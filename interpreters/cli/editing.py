@@ -13,7 +13,7 @@ from typing import Any
 
 from attrs import frozen
 
-from cognition.messages import json_object_text
+from cognition.messages import ToolCall, json_object_text, unusable
 from cognition.shown import shown_name
 from cognition.strict_json import DECODER
 from interpreters.cli.errors import Terminated, reason_of
@@ -145,7 +145,9 @@ def read_arguments(text: str) -> dict[str, Any]:
     if not isinstance(found, dict):
         raise EditError('arguments are a JSON object, such as {"path": "a.txt"}')
     try:
-        json_object_text(found)
+        problem = unusable(ToolCall("", "", found))
     except (ValueError, TypeError, RecursionError) as error:
         raise EditError(f"these can't be the arguments of a call: {shown_name(str(error))}") from error
+    if problem:
+        raise EditError(f"these can't be the arguments of a call: {shown_name(problem)}")
     return found

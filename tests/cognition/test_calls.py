@@ -67,7 +67,11 @@ def test_a_model_that_wants_the_user_asked_is_heard_behind_a_hook_too(changed: s
 
 @pytest.mark.parametrize(
     ("arguments", "problem"),
-    [("[]", "the arguments of 'write' are no JSON object"), ('{"n": ' * 100_000, "")],
+    [
+        ("[]", "the arguments of 'write' are no JSON object"),
+        ('{"n": ' * 100_000, ""),
+        ('{"n": "\\ud800"}', "they hold half a character"),
+    ],
 )
 def test_a_hook_that_spoils_the_arguments_is_an_error_that_the_model_reads(arguments: str, problem: str) -> None:
     session = calling({"hooks": ("before_tool",)}, ProposedCall("write"))

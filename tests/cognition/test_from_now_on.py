@@ -175,7 +175,16 @@ def test_an_edited_call_is_judged_again() -> None:
     )
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", "7", '{"command": NaN}', '{"command": "a", "command": "b"}'])
+HALF = '{"command": "a\\ud800"}'
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", "{", "[]", "7", '{"command": NaN}', '{"command": "a", "command": "b"}'),
+        *(HALF, '{"command": "a\ud800"}', '{"command": "a", "\\udc00": [1]}', '{"command": "\ud83d\ude00"}'),
+    ],
+)
 def test_arguments_that_are_none_run_nothing_and_are_not_remembered(text: str) -> None:
     session = asked(line("ls"))
 
@@ -186,6 +195,20 @@ def test_arguments_that_are_none_run_nothing_and_are_not_remembered(text: str) -
     assert content.startswith("Error: the user gave unusable arguments, and nothing ran: ")
     assert status == "error"
     assert session.state.remembered == ()
+
+
+def test_arguments_with_half_a_character_are_refused_in_plain_words_and_whole_ones_are_not() -> None:
+    """No file, process or wire has a form for half of one: what a tool does with it would be anybody's guess."""
+    session, whole = asked(line("ls")), asked(line("ls"))
+
+    session(ApprovalGiven(FIRST, arguments_json=HALF))
+    (run,) = whole(ApprovalGiven(FIRST, arguments_json='{"command": "\\ud83d\\ude00"}'))
+
+    assert session.results[0][0].endswith(
+        "nothing ran: they hold half a character (a lone surrogate, as in \\ud800); write whole characters"
+    )
+    assert isinstance(run, CallTool)
+    assert run.call.arguments == {"command": "\U0001f600"}
 
 
 def test_a_pattern_has_to_cover_the_call_as_it_was_edited() -> None:

@@ -357,6 +357,7 @@ def test_sigterm_while_an_editor_runs_ends_it_and_the_command(
         ('{"a": 1, "a": 2}', "the key 'a' is given twice"),
         ('{"a": 1e999}', "larger than any"),
         ('{"a":' * 100_000, "nested too deeply"),
+        ('{"a": "\\ud800"}', "these can't be the arguments of a call: they hold half a character"),
     ],
 )
 def test_json_that_is_wrong_is_told_with_its_place(text: str, error: str) -> None:
