@@ -133,6 +133,7 @@ class Draft:
     __slots__ = (
         "_index",
         "_messages",
+        "_spent",
         "_step",
         "_turn",
         "called",
@@ -188,6 +189,7 @@ class Draft:
         self._take_over(state.spent)
 
     def _take_over(self, spent: Spent) -> None:
+        self._spent = spent
         self.started_at, self.steps, self.tool_calls = spent.started_at, spent.steps, spent.tool_calls
         self.refusals, self.nudges, self.repairs = spent.refusals, spent.nudges, spent.repairs
         self.workers, self.hook_continuations = spent.workers, spent.hook_continuations
@@ -366,7 +368,44 @@ class Draft:
 
     def seal(self) -> Transition:
         counters = Counters(self._turn, self._step, self._index, self._messages)
-        spent = Spent(
+        state = AgentState(
+            self.history,
+            self.phase,
+            counters,
+            self._sealed_spent(),
+            Window(self.first, self.size, self.scale, self.cuts),
+            self.remembered,
+            self.total,
+            self.mode,
+            self.resume_mode,
+            self.tasks,
+            self.plan,
+            self.returns,
+            self.system,
+        )
+        return Transition(state, tuple(self.decisions))
+
+    def _sealed_spent(self) -> Spent:
+        """What the turn has used: where nothing was, the value that came in, since making one takes three times as
+        long as looking.
+        """
+        spent = self._spent
+        if (
+            self.steps == spent.steps
+            and self.started_at == spent.started_at
+            and self.tool_calls == spent.tool_calls
+            and self.refusals == spent.refusals
+            and self.nudges == spent.nudges
+            and self.repairs == spent.repairs
+            and self.workers == spent.workers
+            and self.hook_continuations == spent.hook_continuations
+            and self.usage is spent.usage
+            and self.recent is spent.recent
+            and self.called == spent.called
+            and self.corrections == spent.corrections
+        ):
+            return spent
+        return Spent(
             self.started_at,
             self.steps,
             self.tool_calls,
@@ -380,19 +419,3 @@ class Draft:
             self.called,
             self.corrections,
         )
-        state = AgentState(
-            self.history,
-            self.phase,
-            counters,
-            spent,
-            Window(self.first, self.size, self.scale, self.cuts),
-            self.remembered,
-            self.total,
-            self.mode,
-            self.resume_mode,
-            self.tasks,
-            self.plan,
-            self.returns,
-            self.system,
-        )
-        return Transition(state, tuple(self.decisions))

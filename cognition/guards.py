@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any
+
+from cognition.encoding import encoder
 
 REPEATS = 3
 """The same call, or the same cycle of calls, this many times in a row is a loop."""
@@ -14,9 +15,7 @@ REMEMBERED = REPEATS * LONGEST_CYCLE
 """The number of calls to keep, so that the longest cycle can be seen."""
 
 
-ENCODE = json.JSONEncoder(sort_keys=True, separators=(",", ":"), check_circular=False).encode
-"""Made once: ``json.dumps`` with options makes an encoder for each call, a third of its time for a small object.
-Circles are not looked for, since a value that was read from a text holds none."""
+ENCODE = encoder(ascii_only=True, sort_keys=True)
 
 
 def fingerprint(name: str, arguments: Mapping[str, Any]) -> str:

@@ -124,17 +124,19 @@ def settle(draft: Draft, phase: Acting, position: int, result: ToolResult, now: 
         effect_id = draft.new_effect()
         draft.decide(RunHook(effect_id, point, result.content, slot.call))
         status = AwaitingHook(effect_id, result)
-    advance(draft, with_slot(phase, position, slot.now(status)), now)
+    slots = list(phase.slots)
+    slots[position] = slot.now(status)
+    advance(draft, phase, now, slots)
 
 
-def advance(draft: Draft, phase: Acting, now: float) -> None:
+def advance(draft: Draft, phase: Acting, now: float, changed: list[CallSlot] | None = None) -> None:
     """Start every call whose turn has come; when all have their results, go on with the model.
 
     A call's turn has come when all calls before it are settled, or when it may run beside others and so may all open
-    calls before it.
+    calls before it. ``changed``: the slots, where they are no longer those of ``phase``.
     """
     draft.now = now
-    slots, beside = list(phase.slots), draft.setup.beside
+    slots, beside = list(phase.slots) if changed is None else changed, draft.setup.beside
     limit = phase.limit
     open_call: ToolCall | None = None  # the nearest one before this one
     for position, slot in enumerate(slots):
@@ -156,7 +158,7 @@ def advance(draft: Draft, phase: Acting, now: float) -> None:
             open_call = slot.call
     results = [slot.status.result for slot in slots if isinstance(slot.status, Settled)]
     if len(results) == len(slots):
-        _conclude(draft, phase, results, limit, now)
+        _conclude(draft, phase, slots, results, limit, now)
     else:
         asked_at = now if AT_WORK.isdisjoint([type(slot.status) for slot in slots]) else None
         draft.phase = Acting(tuple(slots), phase.malformed, limit, phase.answer, asked_at, phase.cut)
@@ -257,9 +259,16 @@ def _unknown_tool(name: str, known: tuple[str, ...]) -> str:
     return f"there is no tool {name!r}; " + (f"there are {', '.join(known)}" if known else "no tools are offered")
 
 
-def _conclude(draft: Draft, phase: Acting, results: list[ToolResult], limit: LimitKind | None, now: float) -> None:
+def _conclude(
+    draft: Draft,
+    phase: Acting,
+    slots: list[CallSlot],
+    results: list[ToolResult],
+    limit: LimitKind | None,
+    now: float,
+) -> None:
     """Write the results of all calls into history, in call order, and ask the model again."""
-    for slot, result in zip(phase.slots, results, strict=True):
+    for slot, result in zip(slots, results, strict=True):
         draft.record_result(slot.call, result, slot.context)
     tell_malformed(draft, phase.malformed)
     if phase.cut:

@@ -11,8 +11,8 @@ from hashlib import blake2b
 from typing import Any
 
 from cognition import History, ModelRequest, to_data
+from cognition.encoding import encoder
 from cognition.tools import ToolSpec
-from interpreters.recording.encoding import encoder
 
 SIZE = 8
 """Bytes, so 16 hexadecimal digits: two of the requests of a session share a name by chance in 1 of 10**12 sessions."""

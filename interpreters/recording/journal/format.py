@@ -21,8 +21,8 @@ from cognition import (
     LLMEngine,
     to_data,
 )
+from cognition.encoding import encoder
 from interpreters.recording.digest import RequestDigest
-from interpreters.recording.encoding import encoder
 from interpreters.recording.journal.seals import BEFORE, BEHIND, DIGITS_FROM, SUM_LENGTH
 
 FORMAT = "cogstep-journal"

@@ -1,4 +1,4 @@
-"""JSON texts of recordings: ``json.JSONEncoder.encode``, without the encoder that it makes anew for every text."""
+"""JSON as ``json.JSONEncoder.encode`` writes it, without the encoder that it makes anew for every text."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
-from interpreters.recording.encoding import encoder
+from cognition.encoding import encoder
 
 WAYS = [(True, True, True), (True, False, False), (False, False, False), (False, True, True)]
 VALUES = st.recursive(
