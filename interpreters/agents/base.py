@@ -32,7 +32,7 @@ from interpreters.program.prompting import PromptFunction
 from interpreters.recording.recorder import Where
 from interpreters.tools.external import Usable
 from interpreters.workspace.checkpoints import checkpoints_of
-from interpreters.workspace.undoing import Restored, UndoError, undo, undo_after
+from interpreters.workspace.undoing import UNRECORDED, Restored, UndoError, undo, undo_after
 from runtime.checking import checked_call
 from runtime.constrained.nodes import Weakened
 from runtime.protocol import ModelInfo, Runtime
@@ -189,7 +189,8 @@ class BaseAgent:
                 clock=parts.clock,
             )
             if keeper is not None:
-                keeper.driver = self._interpreter.driver
+                driver = self._interpreter.driver
+                keeper.turn = lambda: driver.state.counters.turn
             if parts.start is not None:
                 self._interpreter.driver.in_flight |= in_flight_of(parts.engine, parts.start)
                 self._resting = self.unfinished
@@ -280,12 +281,9 @@ class BaseAgent:
         self._check_open()
         if self._interpreter.under_way is not None:
             raise BusyError(BUSY)
-        file = None if self._journal is None else self._journal.file
-        if file is None:
-            raise UndoError(
-                "without a recording in a file nothing is kept that could be undone: give journal=, or --record"
-            )
-        return undo(file, turn, redo=redo, force=force, dry_run=dry_run)
+        if self._journal is None:
+            raise UndoError(UNRECORDED)
+        return undo(self._journal.where, turn, redo=redo, force=force, dry_run=dry_run)
 
     @property
     def remembered(self) -> tuple[Rule, ...]:

@@ -42,13 +42,18 @@ FORK = """\
 Begin a new session where a recorded one stood after a turn, with another model, sampling, prompt, tools or question.
 
 What is not given is as recorded; --turn 0 is where it began. The recording stays as it is, and a new one says where it
-comes from. --files puts the files back too that the session's own tools have changed since, as `cogstep undo` does.
+comes from.
+
+With --files the files are put back too, as `cogstep undo` does, to what they were when that turn had ended: what turn N
+itself changed stays, since the new session knows of it, and what came after it goes. To start before the changes of
+turn 3, fork with --turn 2; --turn 0 starts before those of turn 1.
 
 A recording that you did not write yourself is forked with --foreign only: its conversation is taken over, and nothing
 else. What is not given is then as for `cogstep run`.
 
 examples:
   cogstep fork session.jsonl "And times two?" --turn 1 --record other.jsonl
+  cogstep fork session.jsonl "Use a list instead." --turn 2 --files
   cogstep fork session.jsonl "And times two?" --model ./qwen3-4b.gguf --system "Be brief." --no-tools
 """
 
@@ -76,7 +81,9 @@ def add(commands: Any) -> None:
     new.add_argument("file", metavar="FILE", help="the recording, which is left as it is")
     new.add_argument("prompt", metavar="PROMPT", help="what to ask; - reads it from stdin")
     new.add_argument("--turn", type=TURN, metavar="N", help="after which turn (default: the newest that has ended)")
-    new.add_argument("--files", action="store_true", help="put back the files that its tools have changed since")
+    new.add_argument(
+        "--files", action="store_true", help="put back the files that its tools have changed after that turn"
+    )
     new.add_argument("--foreign", action="store_true", help="also if somebody else recorded it: its conversation only")
     new.add_argument("--record", metavar="FILE", help="record the new session; FILE must not exist")
     model = new.add_argument_group("model")

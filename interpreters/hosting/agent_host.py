@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import itertools
+import os
 import subprocess
 import threading
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from types import TracebackType
+from contextlib import suppress
 from typing import Any, Unpack
 
 from attrs import evolve
@@ -52,6 +53,7 @@ class AgentHost:
         *,
         on_gone: Callable[[], str] = lambda: CLOSED,
         answer_wait: float | None = ANSWER_WAIT,
+        files: str | os.PathLike[str] | None = None,
     ) -> None:
         """Over any channel. Most programs use ``in_thread`` or ``in_process``.
 
@@ -60,8 +62,11 @@ class AgentHost:
             on_gone: called when the channel has ended; says why.
             answer_wait: seconds that the host may take to begin a session, to reset or end one, and to end a turn that
                 was cancelled; None to wait for ever.
+            files: the folder from which the names of recordings lead, as this program sees it: beside them is kept what
+                tools overwrite, for ``AgentHandle.undo``. None: they are elsewhere, and nothing is kept.
         """
         self.answer_wait = answer_wait
+        self.files = None if files is None else os.path.abspath(files)
         self.ended: str | None = None
         """Why the host has gone; None while it is there."""
         self.model: say.Started | None = None
@@ -122,6 +127,7 @@ class AgentHost:
             return CLOSED
 
         here = cls(ours, on_gone=gone, answer_wait=answer_wait)
+        here.files = os.curdir  # wherever this program stands when a session begins
         here._cancel_at_once = host.cancel
         return here._start(None, answer_wait)
 
@@ -136,6 +142,7 @@ class AgentHost:
         env: Mapping[str, str] | None = None,
         start_wait: float | None = START_WAIT,
         answer_wait: float | None = ANSWER_WAIT,
+        files: str | os.PathLike[str] | None = None,
     ) -> AgentHost:
         """A host in a process of its own, which a crash of the model can't take this one with.
 
@@ -149,6 +156,7 @@ class AgentHost:
                 the key of a service.
             start_wait: seconds until its model has to be there; None to wait for ever.
             answer_wait: as of the constructor.
+            files: as of the constructor, where there is a ``command``, which may run anywhere.
 
         Raises:
             ConfigError: a factory is no function that another process can find.
@@ -157,6 +165,9 @@ class AgentHost:
             HostTimeoutError: its model was not there in time; the process, and what it had started, was killed.
         """
         choice = model if isinstance(model, ModelChoice) else ModelChoice(model)
+        if command is None and files is None:
+            with suppress(OSError):  # this program's folder may be gone, and it may have no recordings there
+                files = os.getcwd()
         process = start_host(choice.load, factories or {}, command, env)
         assert process.stdin is not None
         assert process.stdout is not None
@@ -174,7 +185,7 @@ class AgentHost:
             process.stdout.close()
             return end_of(code)
 
-        host = cls(channel, on_gone=gone, answer_wait=answer_wait)
+        host = cls(channel, on_gone=gone, answer_wait=answer_wait, files=files)
         host.process = process
         host._start(choice, start_wait)
         if answer_wait is not None:
@@ -245,7 +256,8 @@ class AgentHost:
     ) -> AgentHandle:
         """See ``AgentHandle.fork``."""
         made = None if origin.prompting is None else origin.prompting.function
-        handle = AgentHandle(self, key, origin.tools, system or made or "", origin.given)
+        given: Any = {**origin.given, "journal": journal}
+        handle = AgentHandle(self, key, origin.tools, system or made or "", given)
         fork = say.Fork("", origin.key, key, handle.config, handle.settings(journal), after, foreign)
         with self._lock:
             if key in self._handles:
@@ -336,9 +348,7 @@ class AgentHost:
     def __enter__(self) -> AgentHost:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     # ------------------------------------------------------------------------------------------------------- messages
@@ -484,8 +494,7 @@ def _watch(find: Callable[[], AgentHost | None], gone: threading.Event, seconds:
 
 ANSWERED_BY: dict[type, type] = {
     say.Start: say.Started,
-    say.Init: say.Ready,
-    say.Fork: say.Ready,
     say.AskRemembered: say.Remembered,
+    **dict.fromkeys((say.Init, say.Fork), say.Ready),
 }
 """What answers a request; all others have ``Accepted``."""

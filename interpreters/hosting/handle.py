@@ -32,9 +32,11 @@ from interpreters.agents.assembly import make_program, user_input
 from interpreters.agents.base import LOG, loop_runs_here
 from interpreters.agents.options import HandleOptions, configured, filled
 from interpreters.agents.results import RunResult
+from interpreters.agents.resuming import state_after
 from interpreters.hosting import messages as say
 from interpreters.hosting.errors import HostDiedError
 from interpreters.hosting.jobs import End, ToolWait
+from interpreters.hosting.keeping import Kept
 from interpreters.hosting.messages import ProtocolError
 from interpreters.hosting.turns import TurnStream
 from interpreters.loop.errors import AgentClosedError, BusyError
@@ -44,7 +46,10 @@ from interpreters.program.later import Postponable, waiting_under
 from interpreters.program.program import Program, read_answer
 from interpreters.program.prompting import PromptFunction, prompting
 from interpreters.tools.external import ExternalTool, Usable, as_tools
+from interpreters.workspace.undoing import Restored, undo, undo_after
+from runtime.checking import checked_call
 
+BUSY = "a turn is under way; wait for its end or call cancel()"
 IN_A_LOOP = (
     "reading a turn by `for`, as AgentHandle.run does, blocks the event loop that runs on this thread until it ends; "
     "in async code, use run_async() or `async for`"
@@ -65,6 +70,7 @@ class Link(Protocol):
     ended: str | None
     model: say.Started | None
     answer_wait: float | None
+    files: str | None
 
     def send(self, request: say.Request) -> None: ...
     def request(self, make: Callable[[str], say.Request], seconds: float | None) -> say.Notice: ...
@@ -112,6 +118,9 @@ class AgentHandle:
         self.config = self._configured(host, system if isinstance(system, str) else "")
         self.observers: Observers = HandleObservers(full["observers"], key)
         self._host = host
+        parts = full["journal"], host.files
+        self.kept = Kept(key, *parts, resumed=full["resume"], force=full["fsync"] == "record")
+        """What its tools overwrite is kept by it."""
         self._turn: TurnStream | None = None
         self._lock = threading.Lock()
         self._closed = False
@@ -219,6 +228,21 @@ class AgentHandle:
         """
         self._host.request(lambda identity: say.Forget(identity, self.key, patterns), self.answer_wait)
 
+    @checked_call
+    def undo(
+        self, turn: int | None = None, *, redo: bool = False, force: bool = False, dry_run: bool = False
+    ) -> Restored:
+        """Put the files that this session's own tools have changed back, as ``Agent.undo``. They are this side's.
+
+        Raises:
+            BusyError: a turn is under way.
+            UndoError: there is nothing to undo, or a file stands in the way; nothing was changed.
+        """
+        self._check_usable()
+        if self._turn is not None:
+            raise BusyError(BUSY)
+        return undo(self.kept.file, turn, redo=redo, force=force, dry_run=dry_run)
+
     def fork(
         self,
         key: str,
@@ -227,6 +251,7 @@ class AgentHandle:
         system: str = "",
         journal: str | os.PathLike[str] | None = None,
         foreign: bool = False,
+        files: bool = False,
     ) -> AgentHandle:
         """A new session of the same host, that begins where this one stood after a turn, and leaves this one as it is.
 
@@ -236,11 +261,23 @@ class AgentHandle:
             system: another system prompt.
             journal: where the new one is recorded.
             foreign: as of ``Agent.fork``, for a journal without seals: the new one has this handle's own options.
+            files: whether the files that its tools have changed since are put back too, as of ``Agent.fork``.
 
         Raises:
             HostError: this session has no journal, or there is no such turn.
+            UndoError: the files can't be put back; nothing was changed.
         """
-        return self._host.branch(self, key, after, system, None if journal is None else os.fspath(journal), foreign)
+        if files:  # as in `Agent.fork`: what stands in the way is told before anything is begun
+            after = state_after(self.kept.file, after, foreign=foreign).turn
+            undo_after(self.kept.file, after, dry_run=True)
+        made = self._host.branch(self, key, after, system, None if journal is None else os.fspath(journal), foreign)
+        if files and after is not None:
+            try:
+                undo_after(self.kept.file, after)
+            except BaseException:
+                made.dispose()
+                raise
+        return made
 
     def dispose(self) -> None:
         """End the turn under way and the session; what is pending stays so on file. A second call does nothing."""
@@ -266,7 +303,7 @@ class AgentHandle:
         with self._lock:
             self._check_usable()
             if self._turn is not None:
-                raise BusyError("a turn is under way; wait for its end or call cancel()")
+                raise BusyError(BUSY)
             turn = self._turn = TurnStream(self, self._host.begin_turn(self))
         self.send(make(turn.number))
         if self._host.ended is not None:  # it went in between, and its end may have missed this turn

@@ -9,6 +9,7 @@ from attrs import define, field, frozen
 
 from cognition import CallTool, ConfigError, EffectId, ToolFailed, ToolReturned
 from cognition.checking import shown
+from cognition.ids import parse_effect_id
 from interpreters.agents.results import RunResult
 from interpreters.hosting import messages as say
 from interpreters.loop.letters import Turn
@@ -19,6 +20,17 @@ from interpreters.tools.context import ToolContext
 
 def _leave_it() -> None:
     """The usual ``Job.withdraw``: nothing was asked."""
+
+
+def spawned_by(owner: str, key: str) -> EffectId | None:
+    """The effect by which a worker was spawned, with which its name ends; None for the session itself.
+
+    Args:
+        owner: who decided an effect.
+        key: the session's name here. A recording may have another one, which is its owner then.
+    """
+    parent, _, name = owner.rpartition("/")
+    return EffectId(name) if owner != key and parent and parse_effect_id(name) is not None else None
 
 
 @frozen

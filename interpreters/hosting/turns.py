@@ -21,7 +21,8 @@ from cognition import CallTool, CogstepError, EffectId, ToolFailed
 from interpreters.agents.results import RunResult
 from interpreters.hosting import messages as say
 from interpreters.hosting.errors import HostTimeoutError, error_named
-from interpreters.hosting.jobs import End, Job, ToolWait
+from interpreters.hosting.jobs import End, Job, ToolWait, spawned_by
+from interpreters.hosting.keeping import Kept
 from interpreters.hosting.messages import ProtocolError
 from interpreters.loop.clock import LONGEST_WAIT
 from interpreters.loop.interpreter import ASKS_THE_USER, NOT_FOR_WORKERS
@@ -67,6 +68,7 @@ class Reader(Protocol):
     observers: Observers
     window: int | None
     names: frozenset[str]
+    kept: Kept
 
     @property
     def answer_wait(self) -> float | None: ...
@@ -377,6 +379,7 @@ class TurnStream:
                 tool=effect.call.name,
                 report=partial(self._progress, job),
                 begins=partial(job.begins, effect.effect_id),
+                keeper=self._handle.kept.keeper(spawned_by(asked.owner, self._handle.key) or effect.effect_id),
             )
             own = self._handle.program.performers.get(CallTool)
             if not (self._is_by_hand(effect) or (own is not None and is_async(own))):
@@ -407,7 +410,7 @@ class TurnStream:
 
     def _scope(self, job: Job) -> Scope:
         owner = job.asked.owner
-        program = evolve(self._handle.program, session=owner, postpones=owner == self._handle.key)
+        program = evolve(self._handle.program, session=owner, postpones=spawned_by(owner, self._handle.key) is None)
         return Scope(program, job, self._handle.observers, context=job.context)
 
     def _run(self, job: Job) -> None:
@@ -460,7 +463,7 @@ class TurnStream:
             effect_id = asked.effect.effect_id
             if job.context is not None and job.context.error is not None:
                 self._causes[job.key] = job.context.error
-            if answer is LATER and asked.owner != self._handle.key:
+            if answer is LATER and spawned_by(asked.owner, self._handle.key) is not None:
                 answer = ToolFailed(effect_id, NOT_FOR_WORKERS)  # of all others, the performer saw to it
             parts = (asked.session, asked.turn, asked.owner, effect_id)
             try:

@@ -49,6 +49,21 @@ class Recorder(Protocol):
         """Give the place free. A second call does nothing."""
 
 
+@runtime_checkable
+class Beside(Protocol):
+    """What a recorder may have besides: a place for what files held before the session's tools changed them.
+
+    Without one nothing is kept, and nothing can be undone: see ``interpreters.undo``.
+    """
+
+    @property
+    def beside(self) -> str | os.PathLike[str] | None:
+        """A path that is this session's alone, of a file that need not be there: ``sessions/ada`` stands for the
+        directory ``sessions/ada.files``, which is made at the first change and which nobody else deletes. None: there
+        is no place.
+        """
+
+
 Where = str | os.PathLike[str] | Recorder
 """Where a session is recorded: the path of a file, or a recorder."""
 
@@ -56,3 +71,11 @@ Where = str | os.PathLike[str] | Recorder
 def path_of(where: Where) -> Path:
     """The file; of another recorder the name, by which errors and reports call it."""
     return Path(where.name) if isinstance(where, Recorder) else Path(where)
+
+
+def beside(where: Where) -> Path | None:
+    """The path beside which stands what its tools have overwritten; None where there is no place for that."""
+    if not isinstance(where, Recorder):
+        return Path(where)
+    place = where.beside if isinstance(where, Beside) else None
+    return None if place is None else Path(place)

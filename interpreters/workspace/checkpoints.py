@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from hashlib import sha256
 from pathlib import Path
 
 from cognition import CogstepError
-from interpreters.driver import Driver
 from interpreters.recording.journal import Journal
 from interpreters.recording.journal.contents import Contents, kept_files
 from interpreters.toolbox.changing import digest_of
@@ -26,24 +25,20 @@ class Checkpoints:
     """The ``Keeper`` of one session: see ``interpreters.tools.keeping``.
 
     Args:
-        journal: the file of the session's recording.
+        journal: the file of the session's recording, or what stands for one: see ``recorder.Beside``.
         session: its name.
         force: whether what is kept has to be on the disk, and not only the system's, before a change is made. A process
             that is killed loses neither.
 
     Attributes:
-        driver: of the session, which knows the turn; it is made later.
+        turn: gives the newest turn of the session, or of a worker's parent.
     """
 
     def __init__(self, journal: Path, session: str, *, force: bool) -> None:
         self._journal = Path(os.path.abspath(journal))  # wherever the program stands later
         self._force = force
         self._log = Log(kept_files(self._journal), session, force=force)
-        self.driver: Driver | None = None
-
-    @property
-    def _turn(self) -> int:
-        return 0 if self.driver is None else self.driver.state.counters.turn
+        self.turn: Callable[[], int] = lambda: 0
 
     @contextmanager
     def keeping(self, root: str, changes: Sequence[FileChange], call_id: str) -> Iterator[None]:
@@ -78,7 +73,7 @@ class Checkpoints:
         try:
             log = held.enter_context(self._log.held())
             trees = (kept(contents, root, changes, force=self._force),)
-            return log, log.add(Entry(self._turn, trees, call_id))
+            return log, log.add(Entry(self.turn(), trees, call_id))
         except (OSError, CogstepError) as error:
             reason = reason_about(error, contents.directory) if isinstance(error, OSError) else str(error)
             place = listed(str(contents.directory))
@@ -88,12 +83,10 @@ class Checkpoints:
 
 
 def checkpoints_of(journal: Journal | None, session: str) -> Checkpoints | None:
-    """What keeps the old contents of a session; None for one without a file beside which they could stand."""
-    return (
-        None
-        if journal is None or journal.file is None
-        else Checkpoints(journal.file, session, force=journal.forces_each)
-    )
+    """What keeps the old contents of a session; None for one without a place beside which they could stand."""
+    if journal is None or journal.beside is None:
+        return None
+    return Checkpoints(journal.beside, session, force=journal.forces_each)
 
 
 def kept(contents: Contents, root: str, changes: Sequence[FileChange], *, force: bool) -> Tree:

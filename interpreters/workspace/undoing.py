@@ -17,7 +17,7 @@ from attrs import evolve, frozen
 from cognition import CogstepError
 from interpreters.recording.journal import JournalReader
 from interpreters.recording.journal.contents import CHANGES, ContentError, Contents, kept_files
-from interpreters.recording.recorder import Where
+from interpreters.recording.recorder import Where, beside, path_of
 from interpreters.toolbox.changing import ChangedError
 from interpreters.workspace.checkpoints import kept
 from interpreters.workspace.log import Entry, HeldLog, Log
@@ -31,6 +31,11 @@ NOTHING_KEPT = (
     "no old content of files was kept beside this recording, so that there is nothing to undo: its session has changed "
     "none by cogstep's own tools (Write, Edit, MultiEdit, Patch), or was recorded elsewhere or by a version that kept "
     "none"
+)
+UNRECORDED = "without a recording nothing is kept that could be undone: give journal=, or --record"
+NO_PLACE = (
+    "nothing was kept, because its recorder has no place for what files held: give it a `beside`, as docs/state.md "
+    "says, or record to a file"
 )
 NOTHING_LEFT = "all that its tools have changed is undone already"
 NO_UNDO = "nothing was undone, so that there is no undo to take back"
@@ -73,7 +78,7 @@ class Restored:
 
 @checked_call
 def undo(
-    path: str | os.PathLike[str],
+    path: Where,
     turn: int | None = None,
     *,
     redo: bool = False,
@@ -83,7 +88,7 @@ def undo(
     """Put the files that a session's own tools have changed back to what they were when a turn began.
 
     Args:
-        path: the session's recording. It may be open.
+        path: the session's recording, a file or a ``Recorder``. It may be open.
         turn: the turn's number; None for the newest one whose changes are not undone yet.
         redo: put them back to what they were before the newest undo instead.
         force: whether files are overwritten too that somebody else has changed since.
@@ -94,13 +99,15 @@ def undo(
         ForeignRecordingError: nothing shows that this user wrote the recording.
         JournalError: it can't be read, or is damaged.
     """
-    path = Path(path)
+    where, path, place = path, path_of(path), beside(path)
     if redo and turn is not None:
         raise UndoError("a turn's beginning, or what was before the newest undo: give one of the two")
-    session, newest = _session(path)
-    if turn is not None and not 1 <= turn <= newest:
-        raise UndoError(f"{path}: there is no turn {turn}; its turns are 1 to {newest}")
-    contents = kept_files(path)
+    session, before, newest = _session(where)
+    if turn is not None and not before < turn <= newest:
+        raise UndoError(f"{path}: {_no_turn(turn, before, newest)}")
+    if place is None:
+        raise UndoError(f"{path}: {NO_PLACE}")
+    contents = kept_files(place)
     if not os.path.lexists(contents.directory / CHANGES):
         raise UndoError(f"{path}: {NOTHING_KEPT}")
     try:
@@ -137,21 +144,30 @@ def undo_after(path: Where, turn: int, *, dry_run: bool = False) -> Restored:
     Raises:
         CogstepError: as ``undo``.
     """
-    if not isinstance(path, str | os.PathLike):
-        raise UndoError("what files held is kept beside a recording in a file, and this one is elsewhere")
-    newest = _session(Path(path))[1]
-    if turn >= newest:
+    if turn >= _session(path)[2]:
         return Restored(turn, ())
     return undo(path, turn + 1, dry_run=dry_run)
 
 
-def _session(path: Path) -> tuple[str, int]:
-    with JournalReader(path) as reader:
-        newest = reader.header.start.counters.turn
+def _session(where: Where) -> tuple[str, int, int]:
+    """The name of a recorded session, the turn after which its recording begins, and its newest one."""
+    with JournalReader(where) as reader:
+        before = newest = reader.header.start.counters.turn
         for line in reader.lines():
             newest = max(newest, *map(int, EFFECT.findall(line)), 0)
         reader.check_own("undone")
-        return reader.header.session, newest
+        return reader.header.session, before, newest
+
+
+def _no_turn(turn: int, before: int, newest: int) -> str:
+    if newest == before:
+        return f"there is no turn {turn}; nothing was said yet"
+    turns = f"its turns are {before + 1} to {newest}"
+    if turn > before:
+        return f"there is no turn {turn}; {turns}"
+    return (
+        f"turn {turn} is not recorded here: {turns}. What happened before is undone by the recording that it stands in"
+    )
 
 
 def _chosen(

@@ -45,6 +45,11 @@ class FileRecorder:
         """The path."""
         return str(self.path)
 
+    @property
+    def beside(self) -> Path:
+        """See ``recorder.Beside``: the file that is open, wherever the program stands by now; else the path."""
+        return Path(self._place or self.path)
+
     def lock(self, new: bool) -> bool:
         """See ``Recorder.lock``.
 

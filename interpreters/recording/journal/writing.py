@@ -38,7 +38,7 @@ from interpreters.recording.journal.lines import LONGEST, decoded
 from interpreters.recording.journal.payloads import LARGE, Payloads
 from interpreters.recording.journal.reading import JournalReader
 from interpreters.recording.journal.seals import begun, key_for_writing, said_of
-from interpreters.recording.recorder import Recorder, Where, path_of
+from interpreters.recording.recorder import Recorder, Where, beside, path_of
 from interpreters.tools.failures import describe
 from runtime.files import reason_about
 
@@ -187,9 +187,14 @@ class Journal:
         return next(iter(self._recorder.lines()), None) is not None
 
     @property
-    def file(self) -> Path | None:
-        """The file; None where another recorder keeps the lines."""
-        return None if self._files is None else self._files.path
+    def where(self) -> Where:
+        """The place, for whoever reads what is recorded there."""
+        return self._recorder if self._files is None else self._files.beside
+
+    @property
+    def beside(self) -> Path | None:
+        """Beside which path old contents of files are kept; None where the recorder has no place for them."""
+        return beside(self._recorder)
 
     @property
     def forces_each(self) -> bool:

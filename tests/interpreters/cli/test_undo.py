@@ -62,6 +62,14 @@ def test_what_stands_in_the_way_is_named_and_force_overwrites_it(here: Cogstep, 
 
 
 def test_a_fork_with_files_begins_with_the_tree_of_its_turn(here: Cogstep, recorded: Path) -> None:
+    more = [call("Read", path="a.py"), call("Write", path="a.py", content="x = 3\n"), "Done."]
+    assert here("resume", "s.jsonl", "more", *TOOLS, replies=more).returncode == 0
+    assert (recorded / "a.py").read_text() == "x = 3\n"
+
+    done = here("fork", "s.jsonl", "again", "--turn", "1", "--files", *TOOLS, replies=["It is 2."])
+    assert done.returncode == 0
+    assert ((recorded / "a.py").read_text(), (recorded / "new").exists()) == ("x = 2\n", True)
+
     done = here("fork", "s.jsonl", "again", "--turn", "0", "--files", *TOOLS, replies=["Nothing is there."])
 
     assert done.returncode == 0

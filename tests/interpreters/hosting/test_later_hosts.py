@@ -593,3 +593,14 @@ def test_an_answer_that_can_not_be_read_ends_its_turn_all_the_same() -> None:
     (broken,) = talk([line])
 
     assert (broken.turn, broken.error) == (7, "ProtocolError")
+
+
+def test_a_session_that_is_resumed_under_another_name_is_no_worker(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    with AgentHost.in_thread(ScriptedModel(["Hello."])) as host:
+        host.open("a", [pay], journal=path).run("Hello?")
+
+    with AgentHost.in_thread(ScriptedModel([call("pay", amount=3), "Done."])) as host:
+        handle = host.open("b", [pay], journal=path, resume=True, approve=lambda request: LATER)
+        (approval,) = handle.run("Go!").pending
+        assert handle.answer(approval.effect_id, True).text == "Done."

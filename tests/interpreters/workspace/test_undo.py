@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from cognition import CogstepError
+from cognition import AssistantMessage, CogstepError
 from interpreters import Agent, ToolContext, UndoError, fakes, replay, tool, undo
 from interpreters.recording.journal import ForeignRecordingError, JournalDamagedError
 from interpreters.recording.journal.contents import CHANGES, kept_files
@@ -380,6 +380,39 @@ def test_a_fork_with_files_begins_with_the_tree_as_it_was_then(place: Place) -> 
     assert tree(root) == {"a.py": b"x = 4\n"}
     with Agent.fork(journal, fakes.ScriptedModel([]), file_tools(root), files=True):
         assert tree(root) == {"a.py": b"x = 4\n"}
+
+
+@pytest.mark.parametrize("turn", range(4))
+def test_the_tree_agrees_with_the_conversation_that_a_fork_holds(place: Place, turn: int) -> None:
+    """Of forks of forks too: what turn N changed stays, as what was said in it does, and what came after it goes."""
+    root, journal = place
+    session(place, *(write("a.py", f"x = {10 + number}\n") for number in (1, 2, 3)))
+    other = root.parent / "f.jsonl"
+
+    given: dict[str, Any] = {"approve": lambda request: True, "files": True}
+    replies = [*write("a.py", "y\n"), "ok", *write("a.py", "z\n"), "ok"]
+    with Agent.fork(
+        journal, fakes.ScriptedModel(replies), file_tools(root), turn=turn, journal=other, **given
+    ) as agent:
+        written = [made.arguments["content"] for made in writes_in(agent)]
+        assert tree(root) == {"a.py": written[-1].encode() if written else b"x = 1\n"}
+        agent.run("go")
+        agent.run("go")
+    with Agent.fork(other, fakes.ScriptedModel([]), file_tools(root), turn=turn + 1, **given) as agent:
+        assert tree(root) == {"a.py": b"y\n"}
+    with Agent.fork(other, fakes.ScriptedModel([]), file_tools(root), turn=turn, **given) as agent:
+        assert tree(root) == {"a.py": written[-1].encode() if written else b"x = 1\n"}
+    if turn:
+        with pytest.raises(
+            UndoError, match=f"turn {turn} is not recorded here: its turns are {turn + 1} to {turn + 2}"
+        ):
+            undo(other, turn)
+
+
+def writes_in(agent: Agent) -> list[Any]:
+    """The calls of Write that a conversation holds."""
+    replies = [message for message in agent.state.history if isinstance(message, AssistantMessage)]
+    return [one for reply in replies for one in reply.calls if one.name == "Write"]
 
 
 # -------------------------------------------------------------------------------------------------- what can be damaged
