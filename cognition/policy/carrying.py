@@ -152,7 +152,7 @@ def found_commands(words: Words) -> list[Words]:
 def check_arguments(program: str, words: Words) -> None:
     """See that a program is given no code and no command."""
     name = program
-    if program[-1].isdigit() and program not in INLINE:
+    if program[-1].isdigit() and program not in INLINE and program not in CODE:
         name = VERSION.sub("", program)
     if name in INLINE:
         _check_interpreter(INLINE[name], words)

@@ -109,6 +109,8 @@ def test_a_line_is_read_as_all_the_commands_that_it_runs(line: str, expected: Re
         "bash - x.sh",
         "xargs bash x.sh",
         "python3.11 -c 'import os'",
+        "sqlite3 x '.shell less'",
+        "sqlite3 x '.system less'",
         "awk $X f",
         "sed $X f",
         # Options by which programs run others
