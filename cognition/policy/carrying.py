@@ -39,9 +39,18 @@ SED_RUNS = re.compile(r"(?<![\w\s])[gpimIMw\d\s]*+e|(?:^|[\s;{},!/$\dIM])s\w|(?:
 may stand."""
 FROM_INPUT = ("/dev/", "/proc/")
 HAS_CODE = {name: re.compile(pattern).search for name, pattern in CODE.items()}
+SIGNS = frozenset("-+")
+"""What a shell's options begin with."""
+OPTIONS_OF = {
+    name: options | {one[:end] for one in options if one[:2] == "--" for end in range(3, len(one))}
+    for name, options in RUNS_OTHERS.items()
+}
+"""With the beginnings of long options, which programs take for them."""
 LETTERS_OF = {name: {one[1] for one in options if len(one) == 2} for name, options in RUNS_OTHERS.items()}
 REPLACED = ("{}", "%")
 """What ``xargs -I`` may be told to replace."""
+CHECKED = INLINE.keys() | CODE.keys() | RUNS_OTHERS.keys() | {"sed", "gsed"}
+"""Programs whose arguments are looked through."""
 READS_OTHERS = SHELLS | CARRIERS.keys() | INLINE.keys() | CODE.keys() | RUNS_OTHERS.keys() | {"eval", "find"}
 """Programs whose arguments say what else they run."""
 
@@ -57,21 +66,18 @@ def script_of(words: Words) -> str | None:
     code, at = False, 1
     while at < len(words):
         word = known(words[at])
-        if word == "--":
-            at += 1
-            break
-        if word in SHELL_LONG_FLAGS:
-            pass
-        elif word[:1] in ("-", "+") and len(word) > 1:
-            letters = word[1:]
-            if letters in ("o", "O"):
-                at += 1  # its value
-            elif not SHELL_FLAGS.issuperset(letters.replace("c", "")):
-                raise UnsureError
-            code |= "c" in letters
-        else:
+        if word[:1] not in SIGNS or len(word) == 1:
             break
         at += 1
+        if word == "--":
+            break
+        if word not in SHELL_LONG_FLAGS:
+            letters = word[1:]
+            if letters == "o" or letters == "O":
+                at += 1  # its value
+            elif not SHELL_FLAGS.issuperset(letters):
+                raise UnsureError
+            code = code or "c" in letters
     operand = known(words[at]) if at < len(words) else ""
     if operand in ("", "-") or (not code and operand.startswith(FROM_INPUT)):
         raise UnsureError  # it reads its commands from its input
@@ -152,8 +158,10 @@ def found_commands(words: Words) -> list[Words]:
 def check_arguments(program: str, words: Words) -> None:
     """See that a program is given no code and no command."""
     name = program
-    if program[-1].isdigit() and program not in INLINE and program not in CODE:
-        name = VERSION.sub("", program)
+    if name not in CHECKED:
+        if not name[-1].isdigit():
+            return
+        name = VERSION.sub("", name)
     if name in INLINE:
         _check_interpreter(INLINE[name], words)
     if name in ("sed", "gsed"):
@@ -172,15 +180,13 @@ def check_arguments(program: str, words: Words) -> None:
             if word is not None and has_code(word):
                 raise UnsureError
     if name in RUNS_OTHERS:
-        options, letters = RUNS_OTHERS[name], LETTERS_OF[name]
+        options, letters = OPTIONS_OF[name], LETTERS_OF[name]
         if name in BUNDLED and len(words) > 1 and letters & set(words[1] or "") and "/" not in (words[1] or ""):
             raise UnsureError
         for word in words[1:]:
-            text = word or ""
-            option = text.partition("=")[0]
-            if option in options or (text[:1] == "-" != text[1:2] and letters & set(text[1:])):
-                raise UnsureError
-            if option[:2] == "--" != option and any(one.startswith(option) for one in options):
+            if not word:
+                continue
+            if word.partition("=")[0] in options or (word[0] == "-" != word[1:2] and not letters.isdisjoint(word[1:])):
                 raise UnsureError
 
 

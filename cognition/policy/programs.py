@@ -76,7 +76,7 @@ CARRIERS: Mapping[str, Carrier] = {
 
 SHELLS = frozenset({"ash", "bash", "dash", "rbash", "sh"})
 """Shells whose ``-c`` is read like the command line itself."""
-SHELL_FLAGS = frozenset("abefhklmnprtuvxBCEHPT")
+SHELL_FLAGS = frozenset("abcefhklmnprtuvxBCEHPT")
 SHELL_LONG_FLAGS = _long("norc noprofile posix login verbose restricted noediting")
 
 INLINE: Mapping[str, str] = {

@@ -7,7 +7,6 @@ only makes a question, one too few would be a hole. So whatever it doesn't know 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from unicodedata import category
 
 from cognition.policy.carrying import (
@@ -39,10 +38,12 @@ DEEPEST = 12
 PLAIN = re.compile(r"[\w@%+:,./=^-]+", re.ASCII)
 PLAIN_LINE = re.compile(r"[\w@%+:,./^-]++(?: [\w@%+:,./=^-]++)*+", re.ASCII)
 """Words with single spaces between them and nothing that a shell reads: most command lines are that."""
-PLAIN_WORDS = re.compile(r"[\w@%+:,./=^-]++(?=[ \t\n;&|()]|$)(?: [\w@%+:,./=^-]++(?=[ \t\n;&|()]|$))*+", re.ASCII)
+PLAIN_WORDS = re.compile(r"([\w@%+:,./=^-]++(?=[ \t\n;&|()]|$)(?: [\w@%+:,./=^-]++(?=[ \t\n;&|()]|$))*+) *+", re.ASCII)
+QUOTED_WORD = re.compile(r"""(?:'[^']*+'|"[^"$`\\]*+")(?=[ \t\n;&|()]|$)""")
+"""A word in quotes with nothing in it that a shell reads."""
 BLANK = re.compile(r"(?:[ \t]|\\\n)+")
 COMMENT = re.compile(r"#[^\n]*")
-BETWEEN = re.compile(r"&&|\|\||\|&|[;|\n]|&(?!>)")
+BETWEEN = re.compile(r"(?:&&|\|\||\|&|[;|\n]|&(?!>)) *+")
 REDIRECTION = re.compile(r"(?:&>>?|[0-9]*(?:<<<|<<|<>|<&|>&|>>|>\||<(?!\()|>(?!\()))")
 VARIABLE = re.compile(r"\$(?:[A-Za-z_]\w*|\d|\{(?:#?\w+|[@*#?!$-])\}|[@*#?!$-])", re.ASCII)
 LITERAL_BRACE = re.compile(r"\{(?:\}(?=[ \t\n;]|$)|(?=[ \t\n]|$))")
@@ -51,8 +52,6 @@ PLAIN_IN_QUOTES = re.compile(r'[^"$`\\]+')
 UNSEEN = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]")
 """White space and control characters that shells and readers may take for something else."""
 REFUSED = UNSURE | SKIPPED | GRAMMAR
-REPLACED = frozenset("{%")
-"""Letters of a program's name by which another program may be told to put in something else."""
 MOVING = frozenset({"cd", "popd", "pushd"})
 """Commands after which a relative file is another one."""
 CONTINUED = "\\\n"
@@ -77,9 +76,7 @@ begins with without quotes, by which assignments and words of the grammar are kn
 
 def read_commands(line: str) -> tuple[Command, ...] | None:
     """The commands that a command line runs; None where that can't be said for certain."""
-    if len(line) > LONGEST or UNSEEN.search(line):
-        return None
-    if not line.isascii() and any(category(letter) == "Cf" for letter in line):
+    if len(line) > LONGEST or not (line.isprintable() or _is_seen(line)):
         return None
     reader = Reader(line, 0)
     try:
@@ -92,6 +89,11 @@ def read_commands(line: str) -> tuple[Command, ...] | None:
     if not MOVING.isdisjoint([command.program for command in reader.found]):
         reader.found += [_elsewhere(command) for command in reader.found if command.program in ("<", ">")]
     return tuple(reader.found)
+
+
+def _is_seen(line: str) -> bool:
+    """Whether a line has nothing that can't be seen, line breaks and tabs aside."""
+    return not UNSEEN.search(line) and (line.isascii() or not any(category(letter) == "Cf" for letter in line))
 
 
 def _elsewhere(command: Command) -> Command:
@@ -138,7 +140,9 @@ class Reader:
         self.depth += 1
         if self.depth > DEEPEST:
             raise UnsureError
-        line, words = self.line, list[Word]()
+        line = self.line
+        texts: list[str | None] = []
+        heads: list[str] = []
         grammar: int | None = None  # how many words stand before the first redirection: only there are they grammar
         while self.at < len(line):
             at = self.at
@@ -148,25 +152,31 @@ class Reader:
             elif letter not in BREAKING:
                 if plain := PLAIN_WORDS.match(line, at):
                     self.at = plain.end()
-                    words += [(word, word) for word in plain.group().split(" ")]
+                    words = plain[1].split(" ")
+                    texts += words
+                    heads += words
+                elif quoted := (letter == "'" or letter == '"') and QUOTED_WORD.match(line, at):
+                    self.at = quoted.end()
+                    texts.append(line[at + 1 : self.at - 1])
+                    heads.append("")
                 else:
-                    words.append(self.word())
+                    self.word_of(texts, heads)
             elif between := letter in CONNECTING and BETWEEN.match(line, at):
                 if line.startswith((";;", ";&"), at):
                     raise UnsureError  # of a `case`
                 self.at = between.end()
-                self.simple(words, grammar)
-                words, grammar = [], None
+                self.simple(texts, heads, grammar)
+                texts, heads, grammar = [], [], None
             elif blank := BLANK.match(line, at):
                 self.at = blank.end()
             elif letter == "#" and (comment := COMMENT.match(line, at)):
                 self.at = comment.end()
             elif redirection := REDIRECTION.match(line, at):
                 self.at = redirection.end()
-                grammar = len(words) if grammar is None else grammar
+                grammar = len(texts) if grammar is None else grammar
                 self.redirect(redirection.group().lstrip("0123456789"))
             elif letter == "(":
-                if line.startswith(("((", f"({CONTINUED}"), at) or any(head not in SKIPPED for _, head in words):
+                if line.startswith(("((", f"({CONTINUED}"), at) or not SKIPPED.issuperset(heads):
                     raise UnsureError  # arithmetic; a function or an array
                 self.at += 1
                 self.commands_until(")")
@@ -175,12 +185,12 @@ class Reader:
                     raise UnsureError
                 break
             else:
-                words.append(self.word())
+                self.word_of(texts, heads)
         else:
             if closing:
                 raise UnsureError
         self.at += 1
-        self.simple(words, grammar)
+        self.simple(texts, heads, grammar)
         self.depth -= 1
 
     def redirect(self, mark: str) -> None:
@@ -205,9 +215,15 @@ class Reader:
 
     # ----------------------------------------------------------------------------------------------------------- words
 
+    def word_of(self, texts: list[str | None], heads: list[str]) -> None:
+        text, head = self.word()
+        texts.append(text)
+        heads.append(head)
+
     def word(self) -> Word:
         line, begun = self.line, self.at
-        pieces, known = list[str](), True
+        known = True
+        pieces: list[str] = []
         while self.at < len(line):
             letter = line[self.at]
             if plain := PLAIN.match(line, self.at):
@@ -303,26 +319,28 @@ class Reader:
 
     def within(self, line: str) -> None:
         """The commands of a line within this one."""
-        inner = Reader(line, self.depth)
-        inner.commands_until("")
-        self.found += inner.found
+        outer = self.line, self.at
+        self.line, self.at = line, 0
+        self.commands_until("")
+        self.line, self.at = outer
 
     # -------------------------------------------------------------------------------------------------------- commands
 
-    def simple(self, words: Sequence[Word], grammar: int | None) -> None:
+    def simple(self, texts: list[str | None], heads: list[str], grammar: int | None) -> None:
         """The command that these words are, and those that it carries."""
-        first, last = 0, len(words) if grammar is None else grammar
-        while first < last and words[first][1] in SKIPPED and words[first][0] == words[first][1]:
+        first, last = 0, len(texts) if grammar is None else grammar
+        while first < last and heads[first] in SKIPPED and texts[first] == heads[first]:
             first += 1
-        begun = first
-        while begun < len(words) and "=" in words[begun][1] and ASSIGNMENT.match(words[begun][1]):
+        begun, end = first, len(texts)
+        while begun < end and "=" in heads[begun] and ASSIGNMENT.match(heads[begun]):
+            self.setting(texts[begun], heads[begun])
             begun += 1
-        exports = begun < len(words) and words[begun][0] in EXPORTING
-        for place in range(first, len(words) if exports else begun):
-            if place < begun or words[place][0] is None:
-                self.setting(*words[place])
-        if begun < len(words):
-            self.command(tuple([text for text, _ in words[begun:]]), begun > first, self.depth)
+        if begun < end:
+            if texts[begun] in EXPORTING:
+                for place in range(begun, end):
+                    if texts[place] is None:
+                        self.setting(None, heads[place])
+            self.command(tuple(texts[begun:]), begun > first, self.depth)
         elif begun > first:
             self.found.append(Command(("=",), "=", assigned=True))
 
@@ -338,8 +356,8 @@ class Reader:
     def command(self, words: Words, assigned: bool, depth: int) -> None:
         """A command, and those in its arguments."""
         name = program_of(words[0])
-        if depth > DEEPEST or not name or name in REFUSED or name.startswith("ld-") or not REPLACED.isdisjoint(name):
-            raise UnsureError
+        if depth > DEEPEST or not name or name in REFUSED or name[:3] == "ld-" or "{" in name or "%" in name:
+            raise UnsureError  # a program may be told to put something else in the place of {} or %
         carrier = CARRIERS.get(name)
         self.found.append(Command(words, name, assigned, carrier is not None and carrier.plain))
         if carrier is not None:
