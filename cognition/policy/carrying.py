@@ -61,8 +61,8 @@ def known(word: str | None) -> str:
     return word
 
 
-def script_of(words: Words) -> str | None:
-    """The commands that a shell is given with ``-c``; None where it is given a file."""
+def script_of(words: Words) -> tuple[str | None, int]:
+    """The commands that a shell is given with ``-c``, None where it is given a file; and at which word they stand."""
     code, at = False, 1
     while at < len(words):
         word = known(words[at])
@@ -81,7 +81,7 @@ def script_of(words: Words) -> str | None:
     operand = known(words[at]) if at < len(words) else ""
     if operand in ("", "-") or (not code and operand.startswith(FROM_INPUT)):
         raise UnsureError  # it reads its commands from its input
-    return operand if code else None
+    return (operand if code else None), at
 
 
 def command_of(name: str, words: Words) -> Words:

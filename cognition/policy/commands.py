@@ -27,6 +27,8 @@ class Reading:
     whole: frozenset[str]
     """Words that begin with one ``-``, as they stand."""
     operands: Words
+    doubtful: frozenset[int] = frozenset()
+    """Places of operands that may be values: they stand right behind an option of which that isn't known."""
 
 
 def read(program: str, words: Iterable[str | None]) -> Reading:
@@ -35,21 +37,28 @@ def read(program: str, words: Iterable[str | None]) -> Reading:
     options: set[str] = set()
     whole: set[str] = set()
     operands: list[str | None] = []
+    doubtful: set[int] = set()
+    may_take = False
     rest = iter(words)
     for word in rest:
+        behind, may_take = may_take, False
         if word == "--":
             operands += [_operand(one) for one in rest]
         elif word is None or word[:1] != "-" or word == "-":
+            if behind:
+                doubtful.add(len(operands))
             operands.append(_operand(word))
         elif word in valued:
             next(rest, None)
         elif word[1] == "-":
-            name = word[2:].partition("=")[0]
+            name, given, _ = word[2:].partition("=")
+            may_take = not given
             options.add(_long(name, letters))
         else:
             whole.add(word)
+            may_take = True
             options.update([f"-{letters.get(letter, letter)}" for letter in word[1:]])
-    return Reading(frozenset(options), frozenset(whole), tuple(operands))
+    return Reading(frozenset(options), frozenset(whole), tuple(operands), frozenset(doubtful))
 
 
 def _long(name: str, letters: Mapping[str, str]) -> str:
@@ -123,7 +132,10 @@ class CommandPattern:
             found = PERHAPS
         elif any(len(word) > FEW_LETTERS + 1 for word in self.reading.whole - reading.whole):
             found = PERHAPS
-        return min(found, self._operands(reading.operands))
+        met = self._operands(reading.operands)
+        if met == NO and reading.doubtful:
+            met = self._operands_but_values(reading)
+        return min(found, met)
 
     def _operands(self, having: Words) -> int:
         wanted = self.reading.operands
@@ -137,6 +149,18 @@ class CommandPattern:
         if not self.prefix and len(having) != len(wanted):
             return PERHAPS if None in having[len(wanted) :] else NO
         return YES
+
+    def _operands_but_values(self, reading: Reading) -> int:
+        """Whether it would be met if some of the words behind options were their values: ``-j 4 publish``."""
+        wanted, reached = self.reading.operands, {0}
+        for place, word in enumerate(reading.operands):
+            if self.prefix and len(wanted) in reached:
+                return PERHAPS
+            if word is None and reached:
+                return PERHAPS
+            on = {at + 1 for at in reached if at < len(wanted) and _same(wanted[at] or "", word or "")}
+            reached = on | reached if place in reading.doubtful else on
+        return PERHAPS if len(wanted) in reached else NO
 
     def covers(self, subject: Commanded) -> bool:
         """Whether a command is spelt as the pattern has it, and nothing is set before it."""

@@ -80,7 +80,7 @@ SHELL_FLAGS = frozenset("abcefhklmnprtuvxBCEHPT")
 SHELL_LONG_FLAGS = _long("norc noprofile posix login verbose restricted noediting")
 
 INLINE: Mapping[str, str] = {
-    "python": "c", "python2": "c", "python3": "c", "pypy": "c", "pypy3": "c", "perl": "eEnp", "ruby": "enp",
+    "python": "c", "python2": "c", "python3": "c", "pypy": "c", "pypy3": "c", "perl": "eEnpmM", "ruby": "enp",
     "node": "epi", "nodejs": "epi", "bun": "ep", "php": "rBRE", "lua": "e", "luajit": "e", "tclsh": "", "r": "e",
     "rscript": "e", "julia": "eE", "swipl": "gt", "guile": "c", "osascript": "e",
 }  # fmt: skip
@@ -91,12 +91,17 @@ CODE: Mapping[str, str] = {
     "awk": r"system|\||getline|@", "gawk": r"system|\||getline|@", "mawk": r"system|\||getline",
     "nawk": r"system|\||getline",
     "test": r"[$`\[]", "[": r"[$`]|.\[", "printf": r"^-v|[$`]\(", "read": r"[$`\[]", "export": r"[$`\[]",
-    "readonly": r"[$`\[]", "local": r"[$`\[]", "sqlite3": r"\.(?:shell|system|once|output|load|import)",
+    "readonly": r"[$`\[]", "local": r"[$`\[]",
+    "sqlite3": r"(?im:^\s*\.(?!(?:dump|headers?|help|indexes|mode|quit|schema|tables)\b)[a-z])|"
+    r"(?i:\b(?:edit|load_extension)\s*\()",
+    **dict.fromkeys(("pypy", "pypy3", "python", "python2", "python3"),
+                    r"^(?:-m)?(?:asyncio|code|pdb|timeit)$|^-[bBdEIOPqsSuvx]*i"),
+    "node": r"^data:|=data:", "php": r"^data:|=data:", "cmake": r"^(?:-E|-P)",
     "git": r"(?i:^alias\.|^include(?:if)?\.|\.(?:askpass|clean|cmd|command|driver|editor|external|fsmonitor|gitproxy|"
     r"helper|hookspath|pager|process|program|receivepack|smudge|sshcommand|textconv|uploadpack|vcs)$)|^ext::|^-O.",
     "less": r"^\+", "more": r"^\+", "most": r"^\+",
-    "make": r"^(?:-f|--(?:make)?file=)?(?:-$|/dev/|/proc/)|^\.?SHELL\w*[:+?]*=",
-    "gmake": r"^(?:-f|--(?:make)?file=)?(?:-$|/dev/|/proc/)|^\.?SHELL\w*[:+?]*=",
+    "make": r"^(?:-f|--(?:make)?file=)?(?:-$|/dev/|/proc/)|^\.?SHELL\w*[:+?]*=|\$[({]shell",
+    "gmake": r"^(?:-f|--(?:make)?file=)?(?:-$|/dev/|/proc/)|^\.?SHELL\w*[:+?]*=|\$[({]shell",
 }  # fmt: skip
 """Programs that run code of an argument's, with what such an argument looks like."""
 
@@ -106,14 +111,33 @@ RUNS_OTHERS: Mapping[str, frozenset[str]] = {
     "git": frozenset(
         {"-c", "--config-env", "--exec-path", "--upload-pack", "--receive-pack", "--extcmd", "-x", "--exec"}
         | {"--open-files-in-pager", "--template", "--sendmail-cmd"}
+        | {"--to-cmd", "--cc-cmd", "--header-cmd", "--httpd"}
     )
     | {"foreach", "filter-branch", "run"},
-    "tar": frozenset({"--checkpoint-action", "--to-command", "-I", "--use-compress-program", "-F", "--rsh-command"}),
+    "tar": frozenset(
+        {"--checkpoint-action", "--to-command", "-I", "--use-compress-program", "-F", "--rsh-command"}
+        | {"--rmt-command", "--new-volume-script", "--info-script"}
+    ),
     "rsync": frozenset({"-e", "--rsh", "--rsync-path"}),
     "zip": frozenset({"-TT", "--unzip-command"}),
     "sort": frozenset({"--compress-program"}),
     "tcpdump": frozenset({"-z"}),
-    "make": frozenset({"--eval"}),
+    "make": frozenset({"--eval", "-E"}),
+    "gmake": frozenset({"--eval", "-E"}),
+    "go": frozenset({"-exec", "--exec", "-toolexec", "--toolexec", "-vettool", "--vettool"}),
+    "cargo": frozenset({"--config", "watch"}),
+    "gcc": frozenset({"-wrapper"}),
+    "g++": frozenset({"-wrapper"}),
+    "rustc": frozenset({"-C", "--codegen"}),
+    "hg": frozenset({"--config"}),
+    "svn": frozenset({"--diff-cmd", "--diff3-cmd", "--editor-cmd", "--config-option"}),
+    "cpio": frozenset({"--rsh-command"}),
+    "wget": frozenset({"--use-askpass"}),
+    "gpg": frozenset({"--agent-program", "--photo-viewer"}),
+    "rpm": frozenset({"-E", "--eval", "-D", "--define"}),
+    "fzf": frozenset({"--preview", "--bind"}),
+    "pandoc": frozenset({"-F", "--filter", "--lua-filter", "--pdf-engine"}),
+    "iptables": frozenset({"--modprobe"}),
     "split": frozenset({"--filter"}),
     "install": frozenset({"--strip-program"}),
     "scp": frozenset({"-S", "-o", "-F"}),
@@ -124,12 +148,16 @@ RUNS_OTHERS: Mapping[str, frozenset[str]] = {
     "ip": frozenset({"exec"}),
     "jobs": frozenset({"-x"}),
     "man": frozenset({"-P", "-H", "--pager", "--html"}),
-    "rg": frozenset({"--pre"}),
+    "rg": frozenset({"--pre", "--hostname-bin"}),
     "fd": frozenset({"-x", "-X", "--exec", "--exec-batch"}),
     "fdfind": frozenset({"-x", "-X", "--exec", "--exec-batch"}),
     **dict.fromkeys(("conda", "hatch", "mamba", "micromamba", "pdm", "pipenv", "pipx", "poetry", "rye"), RUN),
     **dict.fromkeys(("docker", "kubectl", "podman", "uv"), RUN | {"exec"}),
-    **dict.fromkeys(("npm", "pnpm", "yarn"), frozenset({"dlx", "exec"})),
+    "npm": frozenset({"dlx", "exec", "explore", "--node-options", "--script-shell"}),
+    "pnpm": frozenset({"dlx", "exec", "--node-options", "--script-shell"}),
+    "yarn": frozenset({"dlx", "exec"}),
+    **dict.fromkeys(("asdf", "fnm", "nvm", "pyenv", "rbenv", "tox"), frozenset({"exec"})),
+    **dict.fromkeys(("dotenv", "rustup", "volta"), RUN),
     "bundle": frozenset({"exec"}),
     "direnv": frozenset({"exec"}),
     "mise": frozenset({"exec", "x"}),
@@ -159,6 +187,8 @@ UNSURE = frozenset(
     ltrace mapfile mksh mysql nc ncat nodemon nsenter nu numactl nvim oksh parallel perf pkexec posh powershell prlimit
     proxychains proxychains4 psql pwsh readarray rlwrap rr runuser screen script set setarch setpriv shopt socat source
     ssh sshpass start-stop-daemon strace su systemd-run taskset tcsh tmux torify torsocks trap typeset unset unshare
+    arch bwrap choom concurrently cpulimit cross-env dumb-init faketime gosu proot softlimit ssh-agent su-exec
+    tini uclampset watchexec
     bunx genv gnice gnohup gstdbuf gtime gtimeout gxargs nix-shell npx pnpx uvx
     alacritty valgrind vi view vim watch xonsh xvfb-run yash zsh compgen fc gnome-terminal i386
     i486 i586 i686 kitty konsole newgrp run-parts sg uname26 uxterm x-terminal-emulator x86_64 xterm

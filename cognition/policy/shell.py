@@ -367,9 +367,11 @@ class Reader:
             if inner:
                 self.command(inner, assigned or has_assignments(words, inner), depth + 1)
         elif name in SHELLS:
-            script = script_of(words)
+            script, place = script_of(words)
             if script is not None:
                 self.within(script)
+            elif place < len(words):  # a file, which a rule may name; what allows `sh x` allows `sh x`
+                self.found.append(Command(words[place:], program_of(words[place]), assigned, carries=True))
         elif name == "eval":
             line = [known(word) for word in words[1:]]
             self.within(" ".join(line[1:] if line[:1] == ["--"] else line))

@@ -272,6 +272,18 @@ def test_paths_are_matched_widely_where_forbidden_and_narrowly_where_allowed(
         ("Bash(env:*)", "env", "deny", False),
         ("Bash(sudo:*)", "sudo ls", "deny", False),
         ("Bash(command:*)", "command -v ls", "deny", False),
+        ("Bash(./deploy.sh:*)", "bash deploy.sh", "deny", False),
+        ("Bash(deploy:*)", "sh -e /opt/deploy x", "deny", False),
+        ("Bash(bash deploy.sh:*)", "bash deploy.sh x", "deny", True),
+        ("Bash(npm publish:*)", "npm --registry http://x publish", "ask", False),
+        ("Bash(npm publish:*)", "npm --silent publish", "deny", False),
+        ("Bash(npm publish:*)", "npm --registry=x y publish", "allow", False),
+        ("Bash(make publish:*)", "make -j 4 publish", "ask", False),
+        ("Bash(make publish)", "make publish -j 4", "allow", False),
+        ("Bash(make publish)", "make -j 4 publish", "allow", False),
+        ("Bash(kubectl delete pod:*)", "kubectl --as x delete -v 9 pod y", "ask", False),
+        ("Bash(kubectl delete pod)", "kubectl --as x delete pod y", "allow", False),
+        ("Bash(npm publish:*)", "npm --registry x view publish", "allow", False),
     ],
 )
 def test_commands_are_matched_widely_where_forbidden_and_narrowly_where_allowed(

@@ -40,7 +40,7 @@ PIECES = (
         ("xargs a", [("xargs", "a"), ("a", None)]),
         ("xargs", [("xargs",)]),
         ("X=1", [("=",)]),
-        ("bash x.sh -c y", [("bash", "x.sh", "-c", "y")]),
+        ("bash x.sh -c y", [("bash", "x.sh", "-c", "y"), ("x.sh", "-c", "y")]),
         ("python x.py -c y", None),
         ("python x.py $Y", [("python", "x.py", None)]),
         ("python -m http.server", [("python", "-m", "http.server")]),
