@@ -17,6 +17,7 @@ from typing import Any
 from cognition import ConfigError
 from interpreters.tools.checked_keywords import BUDGET, Budget, SpentError, formats, guarded
 from interpreters.tools.ecma import Pattern, UnreadablePatternError
+from interpreters.tools.plain_schemas import is_plain
 from runtime.constrained.schema import look_over
 
 MOST_PROBLEMS = 8
@@ -49,9 +50,8 @@ class FullCheck:
             if find_spec(package) is None:
                 raise ConfigError(f"{subject} need the package {package} to be checked: pip install 'cogstep[schemas]'")
         look_over(schema, subject)
-        draft = _draft_of(schema, subject)
         self._patterns: dict[str, Pattern] = {}
-        registry = self._look_around(schema, draft, subject)
+        draft, registry = self._plain() if is_plain(schema) else self._looked_at(schema, subject)
         self._validator = guarded(draft)(schema, registry=registry, format_checker=formats())
 
     def problems(self, value: Any) -> list[str]:
@@ -67,6 +67,18 @@ class FullCheck:
             BUDGET.reset(token)
         found = list(dict.fromkeys(found))
         return found if len(found) <= MOST_PROBLEMS else [*found[:MOST_PROBLEMS], "and more"]
+
+    @staticmethod
+    def _plain() -> tuple[Any, Any]:
+        """The draft and the addresses of a schema without references, which is valid in the newest draft."""
+        from jsonschema import Draft202012Validator
+        from jsonschema_specifications import REGISTRY
+
+        return Draft202012Validator, REGISTRY
+
+    def _looked_at(self, schema: Any, subject: str) -> tuple[Any, Any]:
+        draft = _draft_of(schema, subject)
+        return draft, self._look_around(schema, draft, subject)
 
     def _look_around(self, schema: Any, draft: Any, subject: str) -> Any:
         """See that every reference leads somewhere and every pattern can be read."""
