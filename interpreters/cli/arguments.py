@@ -43,6 +43,7 @@ FEATURES: tuple[Feature, ...] = ("questions", "tasks", "plan", "memory", "worker
 VOCABULARIES: tuple[Vocabulary, ...] = ("cogstep", "claude")
 MODES: tuple[Mode, ...] = ("default", "careful", "auto", "plan", "acceptEdits", "bypassPermissions")
 """Those of ``cognition.features``."""
+SMALL = "the model that ships"
 APPROVALS = ("ask", "all", "none", "later")
 """Who answers for calls that ask for approval, beside a function of the user's."""
 
@@ -142,8 +143,9 @@ def add_session_options(command: Parser) -> None:
     agent = command.add_argument_group("agent")
     agent.add_argument("--system", metavar="TEXT", help="a system prompt (default: none)")
     agent.add_argument("--max-steps", type=COUNT, metavar="N", help="model replies in one turn (default: 12)")
-    add_tool_options(agent, "default: all of cogstep's; see /tools")
-    add_feature_options(agent, "none", VOCABULARIES[0])
+    add_tool_options(agent, f"default: all, and standard for {SMALL} and with --agent")
+    usual = f"none; in a chat where all is offered: {', '.join(FEATURES[:3])}"
+    add_feature_options(agent, usual, f"{VOCABULARIES[0]}; {VOCABULARIES[1]} where all is offered")
     add_mode_option(agent, "default")
     add_place_options(agent)
 
@@ -234,7 +236,12 @@ def add_mode_option(group: Any, usual: str) -> None:
 
 def add_tool_options(group: Any, default: str) -> None:
     tools = group.add_mutually_exclusive_group()
-    add_own_tools_option(tools, f"only these tools: names, or MODULE:NAME for your own ({default})")
+    add_own_tools_option(
+        tools,
+        "only these tools: names; standard (calculate, current_time, Read, Glob, Grep), files (which read, search and "
+        "edit), shell (Bash, BashOutput, KillShell), all; or MODULE:NAME for your own; what changes something asks "
+        f"({default})",
+    )
     tools.add_argument("--no-tools", action="store_true", help="no tools at all")
 
 

@@ -19,13 +19,16 @@ if TYPE_CHECKING:
 PAGE = """\
 Talk with a model; it remembers the conversation until /reset or the end.
 
+The model that ships reads and computes. Any other one looks, edits and runs commands in the directory, makes plans and
+lists of tasks, and asks you what it wants to know. Whatever changes something asks first.
+
 A trailing backslash continues a line, and a line of three double quotes opens and closes a block of lines.
 /help lists the commands of a chat; end of input leaves. Ctrl-C cancels the answer under way and keeps the conversation;
 a second one leaves at once.
 
 examples:
-  cogstep chat --tools my_tools:TOOLS --ask
-  cogstep chat --model ./qwen3-4b.gguf --temperature 0.6 --record monday.jsonl
+  cogstep chat --model ./qwen3-4b.gguf --record monday.jsonl
+  cogstep chat --model ./qwen3-4b.gguf --tools files,my_tools:TOOLS --ask --temperature 0.6
 """
 
 HELP = """\
@@ -204,7 +207,7 @@ COMMANDS: Mapping[str, Callable[[Session, str], None]] = {
 def greeting(agent: Agent) -> str:
     """The first line of a chat."""
     info = agent.model.describe()
-    count = len(agent.config.tools)
+    count = len(agent.config.offered)
     tools = f"{count} tool{'' if count == 1 else 's'}" if count else "no tools"
     return f"{info.name} ({info.backend}), {tools}; /help says what can be typed, Ctrl-D leaves"
 
@@ -213,10 +216,12 @@ def tool_lines(agent: Agent) -> Iterator[str]:
     """The tools with what the model is told of them."""
     from cognition.shown import shown_name
 
-    described = {shown_name(tool.name): " ".join(tool.description.split()) for tool in agent.config.tools}
-    width = max(map(len, described), default=0)
-    yield from (f"{name:{width}}  {description}" for name, description in described.items())
-    if not described:
+    tools = agent.config.offered
+    width = max((len(shown_name(tool.name)) for tool in tools), default=0)
+    for tool in tools:
+        asks = "(asks) " if tool.approval else ""
+        yield f"{shown_name(tool.name):{width}}  {asks}{' '.join(tool.description.split())}"
+    if not tools:
         yield "no tools"
 
 

@@ -17,6 +17,7 @@ from typing import TypeVar
 from cognition.shown import shown_name
 from interpreters.cli.errors import Terminated
 from interpreters.cli.interrupts import Interrupts
+from interpreters.cli.offering import somebody_is_here
 from interpreters.cli.pieces import Style
 from interpreters.cli.previewing import columns_of, wrapped
 from interpreters.cli.screen import Output
@@ -31,7 +32,7 @@ class Person:
     def __init__(self, options: argparse.Namespace, output: Output, interrupts: Interrupts) -> None:
         self.recording = recording_of(options)
         """Where what is not answered waits; None: nowhere."""
-        self.is_here: bool = not options.json and sys.stdin.isatty() and err().is_terminal
+        self.is_here: bool = somebody_is_here(options)
         self.unasked: dict[str, None] = {}
         """The tools of which a call was refused in this turn, since nobody is here."""
         self.output = output

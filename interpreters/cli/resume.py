@@ -160,7 +160,7 @@ def fork(options: argparse.Namespace) -> int:
     """Begin a new session where a recorded one stood, ask, and return the exit code."""
     from interpreters.agents.agent import Agent
     from interpreters.cli.programs import program_options
-    from interpreters.cli.session import check_recording, exit_code, new_options, open_session
+    from interpreters.cli.session import check_recording, exit_code, new_options, open_session, protect
     from interpreters.cli.tools import choose_tools, directory, read_header, recorded_tools
     from interpreters.recording.journal import why_foreign
 
@@ -169,7 +169,9 @@ def fork(options: argparse.Namespace) -> int:
     header = read_header(options.file)
     chosen = options.no_tools or options.tools is not None or foreign or "tools" in program_options(options)
     tools = choose_tools(options) if chosen else recorded_tools(header, options.file, options, directory(options))
-    given = new_options(options, None if foreign else header.config)
+    recorded = None if foreign else header.config
+    given = new_options(options, recorded)
+    protect(given, tools, recorded)
     system = program_options(options).get("system") if options.system is None else options.system
     check_recording(options.record)
 

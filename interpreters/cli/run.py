@@ -12,6 +12,9 @@ from interpreters.cli.lines import read_stdin
 PAGE = """\
 Ask one question: the model answers, calling tools where it needs them.
 
+The model that ships has tools that read and compute, any other one has those that edit and run commands too. Whatever
+changes something asks first; where nobody is at a terminal to ask, it is refused, and the model is told so.
+
 examples:
   cogstep run "What is 17 * 23?" --record session.jsonl
   git diff | cogstep run - --model hf:Qwen/Qwen3-0.6B-GGUF --system "Write a commit message." --no-tools

@@ -9,6 +9,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from attrs import evolve
 
@@ -25,6 +26,7 @@ from interpreters.cli.errors import ANSWERED, INTERRUPTED, UNANSWERED, CommandEr
 from interpreters.cli.interrupts import Interrupts
 from interpreters.cli.model_options import load_options
 from interpreters.cli.modules import aside
+from interpreters.cli.offering import offers_all, usual_features
 from interpreters.cli.person import Person
 from interpreters.cli.programs import brought, configuring, program_options
 from interpreters.cli.screen import JsonLines, Output, Screen
@@ -33,6 +35,7 @@ from interpreters.cli.tools import choose_tools
 from interpreters.observing.events import Inline
 from interpreters.recording.redaction import Redaction
 from interpreters.recording.remembering import EpisodeWriter, hide_secrets
+from interpreters.tools.tool import Tool
 from runtime import LoadProgress, MemoryFolder, Notes, Runtime, load_model
 
 
@@ -137,11 +140,20 @@ def new_agent(options: argparse.Namespace) -> Begin:
     if options.memory is not None and isinstance(system, str):
         with MemoryFolder(options.memory) as memory:
             system = "\n\n".join(part for part in (system, memory.digest()) if part)
-    shells = [tool.spec.name for tool in tools if tool.spec.command]
-    protections = tuple([rule for name in shells for rule in shell_protections(name)])
-    if protections and "policy" not in given:
-        given["policy"] = Policy(protections)
+    protect(given, tools)
     return lambda model, more: Agent(model, tools, system, **given, **more)
+
+
+def protect(given: Recording, tools: Iterable[Tool[..., Any]], recorded: AgentConfig | None = None) -> None:
+    """Have policy deny what nobody wants of a shell, where one is offered that the recording had not; a program's own
+    policy says itself what it denies.
+    """
+    known = () if recorded is None else tuple(tool.name for tool in recorded.tools)
+    shells = [tool.spec.name for tool in tools if tool.spec.command and tool.spec.name not in known]
+    protections = tuple(rule for name in shells for rule in shell_protections(name))
+    if protections and "policy" not in given:
+        policy = Policy() if recorded is None else recorded.policy
+        given["policy"] = evolve(policy, rules=(*policy.rules, *protections))
 
 
 def new_options(options: argparse.Namespace, recorded: AgentConfig | None = None) -> Recording:
@@ -149,11 +161,15 @@ def new_options(options: argparse.Namespace, recorded: AgentConfig | None = None
     from, or as usual, and not in here.
     """
     usual = recorded or AgentConfig()
+    offered: Configuring = {}
+    if recorded is None and offers_all(options):
+        usual = evolve(usual, features=usual_features(options))
+        offered = {"features": usual.features, "names": "claude"}
     own = configuring(options)
     for name in ("options", "limits", "features"):  # which options of the command change in part
         if own.get(name) is not None:
             usual = evolve(usual, **{name: own[name]})
-    given: Recording = {**own, **configured(options, usual), "journal": options.record}  # type: ignore[typeddict-item]
+    given: Recording = {**own, **offered, **configured(options, usual), "journal": options.record}  # type: ignore[typeddict-item]
     features = _features(options, usual.features)
     if options.ask or options.notes is not None or options.memory is not None:
         given["features"] = features

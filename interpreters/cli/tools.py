@@ -16,6 +16,7 @@ from typing import Any, get_args, get_origin, get_type_hints
 from cognition import ToolSpec
 from interpreters.cli.errors import CommandError
 from interpreters.cli.modules import called, load_named
+from interpreters.cli.offering import ALL, EDITING, GROUPS, READ_ON, SHELL, is_shipped, meant_by, offers_all
 from interpreters.cli.programs import program_options
 from interpreters.recording.journal import Header, JournalReader
 from interpreters.recording.outputs import output_tool
@@ -24,12 +25,6 @@ from interpreters.tools.shapes import UNIONS
 from interpreters.tools.tool import Tool
 
 AnyTool = Tool[..., Any]
-
-SHELL = ("Bash", "BashOutput", "KillShell")
-"""Tools that are offered where they are named, and not else: they run whatever the model writes."""
-
-READ_ON = "ReadOutput"
-"""It too: it reads on in the results of the session's own recording."""
 
 NO_TOOLS = (str, bytes, bytearray, abc.Mapping, abc.Set, type)
 """What can be gone through, and is no list of tools. A set has no order, which models are told tools in."""
@@ -50,36 +45,56 @@ def choose_tools(options: argparse.Namespace) -> tuple[AnyTool, ...]:
     root = directory(options)
     if options.no_tools:
         return ()
+    recording = getattr(options, "record", None) or getattr(options, "file", None)
     if options.tools is None:
         program = _program_tools(options, root)
-        return _standard(root) if program is None else program
-    ours = _ours(root, options.tools, getattr(options, "record", None) or getattr(options, "file", None))
-    known = [*(tool.spec.name for tool in ours), *(name for name in (*SHELL, READ_ON) if name not in options.tools)]
-    for name in options.tools:
-        if ":" not in name and name not in known:
+        if program is not None:
+            return program
+        if not offers_all(options):
+            return _standard(root)
+    names = meant_by((ALL,) if options.tools is None else options.tools, recording)
+    ours = {tool.spec.name: tool for tool in _standard(root)}
+    if not set(names).isdisjoint(EDITING) or not is_shipped(getattr(options, "model", None)):
+        ours |= _files(root)
+    ours |= _beside(root, names, recording)
+    for name in names:
+        if ":" not in name and name not in ours:
+            there = dict.fromkeys((*ours, *EDITING, *SHELL, READ_ON))
             raise CommandError(
-                f"--tools: there is no tool {name!r}; there are {', '.join(known)}, and MODULE:NAME for your own"
+                f"--tools: there is no tool {name!r}; there are {', '.join(there)}, MODULE:NAME for your own, and "
+                f"{', '.join(GROUPS)} and {ALL} for several"
             )
-    return _unlike((*(tool for tool in ours if tool.spec.name in options.tools), *own_tools(options, root)))
+    return _unlike((*(tool for name, tool in ours.items() if name in names), *own_tools(options, root)))
 
 
 def recorded_tools(header: Header, path: str, options: argparse.Namespace, root: Path) -> tuple[AnyTool, ...]:
-    """The tools that a session was recorded with, in this directory: the user's own, and those of cogstep.
+    """The tools that a session was recorded with, in this directory: the user's own, and those of cogstep; of two that
+    have one name the one that was recorded.
 
     Raises:
         CommandError: it was recorded with tools that nobody has named.
     """
     named = {tool.spec.name: tool for tool in own_tools(options, root)}
-    names = [tool.name for tool in header.config.tools] if header.config is not None else list(named)
-    ours = {tool.spec.name: tool for tool in _ours(root, names, getattr(options, "record", None) or path)}
-    foreign = [name for name in names if name not in named and name not in ours]
+    if header.config is None:
+        return tuple(named.values())
+    recorded = {spec.name: spec for spec in header.config.tools}
+    missing = {name: spec for name, spec in recorded.items() if name not in named}
+    ours = {tool.spec.name: tool for tool in _standard(root)}
+    if any(name not in ours or ours[name].spec != spec for name, spec in missing.items()):
+        edits = not missing.keys().isdisjoint(EDITING)
+        for name, tool in _files(root).items():
+            spec = missing.get(name)
+            if spec is not None and (name not in ours or tool.spec == spec or (edits and ours[name].spec != spec)):
+                ours[name] = tool
+    ours |= _beside(root, missing, getattr(options, "record", None) or path, missing.get("Bash"))
+    foreign = [name for name in missing if name not in ours]
     if foreign:
         there = f"; of those named there are only {', '.join(named)}" if named else ""
         raise CommandError(
             f"{path} was recorded with tools of another program ({', '.join(foreign)}){there}; "
             "name the module that has them, as in --tools my_tools:TOOLS"
         )
-    return tuple(named.get(name) or ours[name] for name in names)
+    return tuple(named.get(name) or ours[name] for name in recorded)
 
 
 def read_header(path: str) -> Header:
@@ -101,22 +116,42 @@ def _standard(root: Path) -> tuple[AnyTool, ...]:
     return tuple(toolbox.standard_tools(root))
 
 
-def _ours(root: Path, names: Collection[str], recording: str | None) -> tuple[AnyTool, ...]:
-    """The tools of cogstep that may be meant by these names: some only where one of them is named."""
-    more: tuple[AnyTool, ...] = ()
+def _files(root: Path) -> dict[str, AnyTool]:
+    """The tools that read and edit source code, made together: only what was read by those of one desk may be edited.
+    Those that read have the place of the shipped model's, which are shorter.
+    """
+    from interpreters import toolbox
+
+    return {tool.spec.name: tool for tool in (*toolbox.file_tools(root), *toolbox.search_tools(root))}
+
+
+def _beside(
+    root: Path, names: Collection[str], recording: str | None, bash: ToolSpec | None = None
+) -> dict[str, AnyTool]:
+    """Tools of cogstep that are made where they are meant, and not else: those of a shell, and ``ReadOutput``.
+
+    Args:
+        root: the directory that they work in.
+        names: what is meant.
+        recording: what is read on in.
+        bash: as it was recorded. It says whether commands are confined, and what was not goes on so.
+    """
+    made: list[AnyTool] = []
+    if not set(names).isdisjoint(SHELL):
+        from interpreters import toolbox
+
+        folder = tempfile.mkdtemp(prefix="cogstep-outputs-")
+        shell = toolbox.shell_tools(root, output_folder=folder)
+        if bash is not None and shell.confined and shell[0].spec != bash:
+            free = toolbox.shell_tools(root, output_folder=folder, sandbox="off")
+            shell = free if free[0].spec == bash else shell
+        made += [tool for tool in shell if tool.spec.name in names]
+        weakref.finalize(made[0], shutil.rmtree, folder, ignore_errors=True)  # with the session, or with the program
     if READ_ON in names:
         if recording is None:
             raise CommandError(f"{READ_ON} reads on in the recording of the session; give --record FILE")
-        more = (output_tool(recording),)
-    shell = [name for name in SHELL if name in names]
-    if not shell:
-        return (*_standard(root), *more)
-    from interpreters import toolbox
-
-    folder = tempfile.mkdtemp(prefix="cogstep-outputs-")
-    made = [tool for tool in toolbox.shell_tools(root, output_folder=folder) if tool.spec.name in shell]
-    weakref.finalize(made[0], shutil.rmtree, folder, ignore_errors=True)  # with the session, or with the program
-    return (*_standard(root), *made, *more)
+        made.append(output_tool(recording))
+    return {tool.spec.name: tool for tool in made}
 
 
 def _unlike(tools: Iterable[AnyTool]) -> tuple[AnyTool, ...]:

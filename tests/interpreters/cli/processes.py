@@ -24,9 +24,9 @@ SCRIPTED = """
     from interpreters.cli.main import main
 
     replies = ["391"]
-    tools = None
+    tools, context = None, 4096
     {script}
-    session.load_model = lambda *_, **__: fakes.ScriptedModel(iter(replies))
+    session.load_model = lambda *_, **__: fakes.ScriptedModel(iter(replies), context_tokens=context)
     if tools is not None:
         interpreters.toolbox.standard_tools = lambda root: tools
     sys.exit(main())

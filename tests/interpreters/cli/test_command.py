@@ -208,7 +208,7 @@ def test_a_chat_from_a_pipe(here: Cogstep) -> None:
         ("run x --seed -1", "expected a whole number from 0 to 4294967295"),
         ("run x --backend torch", "invalid choice: 'torch'"),
         ("run x --tools Read,", "expected names with commas between them"),
-        ("run x --tools Write", "there is no tool 'Write'; there are calculate, current_time, Read, Glob, Grep"),
+        ("run x --tools Writes", "there is no tool 'Writes'; there are calculate, current_time, Read, Glob, Grep"),
         ("run x --tools Read --no-tools", "not allowed with argument"),
         ("run x --cwd nowhere", "--cwd nowhere is no directory"),
         ("run ''", "the prompt is empty"),

@@ -36,6 +36,8 @@ def tree(tmp_path: Path) -> Path:
 
 
 MODEL = """
+    context = 8192  # as a model is loaded without a word
+
     def saying(request):
         print("TOLD", request.messages[-1].content.replace("\\n", " / "), file=open("told", "a"))
 
@@ -72,14 +74,15 @@ open(path, "w").write(text)
 """
 
 
+@pytest.mark.parametrize("options", [("--model", "other.gguf"), ("--tools", TOOLS)], ids=["by default", "named"])
 def test_a_chat_edits_a_tree_through_the_whole_path(
-    on_terminal: OnTerminal, here: Cogstep, tree: Path, tmp_path: Path
+    options: tuple[str, ...], on_terminal: OnTerminal, here: Cogstep, tree: Path, tmp_path: Path
 ) -> None:
     """Model, policy, preview, approval, edit, test run, answer; each decision is in the recording, and replays."""
     (tmp_path / "editor.py").write_text(EDITOR)
 
     screen, code = on_terminal(
-        "chat", "--tools", TOOLS, "--cwd", "tree", "--record", "s.jsonl",
+        "chat", *options, "--cwd", "tree", "--record", "s.jsonl",
         command=scripted(MODEL),
         EDITOR=f"{sys.executable} editor.py", VISUAL="", NO_COLOR="1",
         typed=[
