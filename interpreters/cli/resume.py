@@ -52,8 +52,7 @@ A recording that you did not write yourself is forked with --foreign only: its c
 else. What is not given is then as for `cogstep run`.
 
 examples:
-  cogstep fork session.jsonl "And times two?" --turn 1 --record other.jsonl
-  cogstep fork session.jsonl "Use a list instead." --turn 2 --files
+  cogstep fork session.jsonl "Use a list instead." --turn 2 --files --record other.jsonl
   cogstep fork session.jsonl "And times two?" --model ./qwen3-4b.gguf --system "Be brief." --no-tools
 """
 
