@@ -250,7 +250,7 @@ def _drop_turns(history: History, window: Window, room: float) -> Window:
 def _shorten_newest(history: History, window: Window, room: float) -> Window:
     """The window with the results that the model has not answered shortened alike, as far as the room demands it.
 
-    All older ones have been shortened before.
+    All older ones have been shortened to ``OLD_RESULT`` before.
     """
     begin, end = _newest_step(history, window.first) + 1, len(history)
     results = {i: message for i in range(begin, end) if isinstance(message := history[i], ToolMessage)}
@@ -259,8 +259,7 @@ def _shorten_newest(history: History, window: Window, room: float) -> Window:
     limit = _share(sorted(len(message.content) for message in results.values()), characters)
     if limit is None:
         return window
-    before = [row for row in window.cuts if row[0] < begin]
-    cut = evolve(window, cuts=_joined((*before, (begin, OLD_RESULT), (end, limit))))
+    cut = evolve(window, cuts=_joined(((begin, OLD_RESULT), (end, limit))))
     return evolve(cut, size=others + sum(_shown_size(history, cut, index) for index in results))
 
 

@@ -47,7 +47,7 @@ from cognition.testing import explore
 from cognition.testing.situations import ENGINE_ARGUMENTS
 from cognition.testing.strategies import well_placed
 from cognition.testing.world import World, take
-from cognition.vocabulary import engine_tools, own_name, steps_of
+from cognition.vocabulary import engine_tools, is_worker_tool, own_name, steps_of, worker_name_argument
 from tests.cognition.session import WRITE, Session, calling, effect, engine_with, replied
 
 FEATURES: tuple[Feature, ...] = get_args(Feature)
@@ -150,6 +150,8 @@ def test_a_plan_is_a_text_whose_items_are_its_steps() -> None:
         ("  1. a\n  2. b\n", ["a", "b"]),
         ("1. a\n  - detail\n2. b", ["a\n  - detail", "b"]),
         ("1. a\n```\n- old\n+ new\n```\n2. b", ["a\n```\n- old\n+ new\n```", "b"]),
+        ("1. a\n  ```\n- old\n  ```\n2. b", ["a\n  ```\n- old\n  ```", "b"]),
+        ("1. a\n\n2. b", ["a", "b"]),
         ("-5 degrees\n1.5 metres\n- \n1.", ["-5 degrees\n1.5 metres\n- \n1."]),
     ],
 )
@@ -172,7 +174,8 @@ def test_no_word_of_a_plan_is_lost(lines: list[str]) -> None:
 def test_a_worker_gets_the_prompt_and_all_tools() -> None:
     session = known(WRITE)
 
-    (spawn,) = calling(session, ProposedCall("Task", {"description": "Look around", "prompt": "Find it."}))
+    arguments = {"description": "Look around", "prompt": "Find it.", "subagent_type": ""}
+    (spawn,) = calling(session, ProposedCall("Task", arguments))
     session(WorkerFinished(effect("1.1.1"), "found"))
 
     assert isinstance(spawn, SpawnWorker)
@@ -381,3 +384,18 @@ def test_the_alphabet_of_an_exploration_speaks_both() -> None:
             session = Session(engine_with(features=FEATURES, names=names))
             calling(session, ProposedCall(tool.name, ENGINE_ARGUMENTS[tool.name][0]))
             assert tool.name == "finish_step" or all(status == "ok" for _, status in session.results), tool.name
+
+
+def test_only_the_engine_s_own_tools_begin_workers() -> None:
+    for names in get_args(Vocabulary):
+        tools = engine_tools(get_args(Feature), names)
+        begins = [tool.name for tool in tools if is_worker_tool(tool)]
+        assert begins == ["Task" if names == "claude" else "spawn_worker"]
+        assert not any(is_worker_tool(evolve(tool)) for tool in tools)
+
+
+def test_only_the_worker_s_other_name_has_its_name_in_another_argument() -> None:
+    assert worker_name_argument("Task", "claude") == "description"
+    assert worker_name_argument("Task", "cogstep") == "name"
+    assert worker_name_argument("spawn_worker", "cogstep") == "name"
+    assert worker_name_argument("TodoWrite", "claude") == "name"

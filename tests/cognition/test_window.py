@@ -73,6 +73,7 @@ def test_what_is_shown_fits_and_has_what_it_must_have(
 
     if window is None:
         return
+    assert all(end > window.first for end, _ in window.cuts)
     messages, originals = list(shown(history, window)), history[window.first :]
     size = sum(map(message_size, messages))
     assert window.size == pytest.approx(size)
@@ -301,3 +302,39 @@ def test_a_state_with_shortened_results_goes_on_from_its_json() -> None:
     assert session.state.window.cuts
     assert stored == session.state
     assert session.engine.build_prompt(stored) == session.engine.build_prompt(session.state)
+
+
+@pytest.mark.parametrize("scale", [0.5, 1.0, 2.0])
+def test_the_newest_results_share_what_room_the_scale_leaves(scale: float) -> None:
+    history = conversation([(10, [[3000, 3000]], False)])
+    budget = 400
+
+    window = fit(history, whole(history, scale), 0, budget)
+
+    assert window is not None
+    assert 0.8 * budget < window.size * scale <= budget
+
+
+def test_results_that_would_be_of_no_use_are_not_shown_at_all() -> None:
+    """Below 200 characters a result is no longer shortened: the turn doesn't fit."""
+    history = conversation([(10, [[3000, 3000]], False)])
+    sizes = [budget for budget in range(100, 300) if fit(history, whole(history), 0, budget) is not None]
+    window = fit(history, whole(history), 0, sizes[0])
+    assert window is not None
+    lengths = [len(m.content) for m in shown(history, window) if isinstance(m, ToolMessage)]
+    assert all(200 <= length < 203 for length in lengths), "a token has three characters"
+
+
+def test_nothing_is_shortened_to_what_is_no_shorter() -> None:
+    """The note of what is missing takes room too."""
+    note = len(CUT.format(80))
+    for length in (50, note, note + 1):
+        message = ToolMessage("r", "c", "read", text(length))
+        short = shortened(message, 10)
+        assert short == message if length <= note else len(short.content) == note
+
+
+def test_many_results_are_shortened_however_few_characters_are_left_of_each() -> None:
+    history = History(ToolMessage(f"r{place}", f"c{place}", "read", text(400)) for place in range(300))
+    messages = shown(history, Window(cuts=((300, 100),)))
+    assert {len(m.content) for m in messages if isinstance(m, ToolMessage)} == {100}
