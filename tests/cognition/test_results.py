@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from attrs import evolve
 
 from cognition import (
     ApprovalRefused,
@@ -41,6 +42,7 @@ from cognition import (
 from cognition.handlers.answers import APPROVED
 from cognition.handlers.engine_calls import PLANNING
 from cognition.handlers.model import NUDGE_NOTE
+from cognition.state import Window
 from tests.cognition.session import DELETE, WRITE, Session, effect, engine_with, replied
 
 FIRST = effect("1.1.1")
@@ -302,13 +304,15 @@ def test_a_hook_that_asks_to_go_on_is_heard_with_or_without_a_reason(answer: Hoo
     assert UserMessage("m3", note, "engine") == session.state.history[-1]
 
 
-def test_a_turn_that_does_not_fit_says_how_much_it_needs() -> None:
+@pytest.mark.parametrize(("scale", "needed"), [(1.0, 1024), (2.0, 2048)])
+def test_a_turn_that_does_not_fit_says_how_much_it_needs(scale: float, needed: int) -> None:
     session = Session(engine_with(context_tokens=200, options=GenerationOptions(max_tokens=100)))
+    session.state = evolve(session.state, window=Window(scale=scale))
 
     (end,) = session(UserSpoke("x" * 3000))
 
     message = (
-        "this turn needs about 1024 tokens and the prompt may have 100; "
+        f"this turn needs about {needed} tokens and the prompt may have 100; "
         "ask for less at once, or use a model with a longer context"
     )
     assert TurnFinished(Failed("context_overflow", message), Usage()) == end

@@ -306,7 +306,7 @@ def test_a_state_with_shortened_results_goes_on_from_its_json() -> None:
 
 @pytest.mark.parametrize("scale", [0.5, 1.0, 2.0])
 def test_the_newest_results_share_what_room_the_scale_leaves(scale: float) -> None:
-    history = conversation([(10, [[3000, 3000]], False)])
+    history = conversation([(10, [[1000, 1000]], False)])
     budget = 400
 
     window = fit(history, whole(history, scale), 0, budget)
