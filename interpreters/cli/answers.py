@@ -4,38 +4,44 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
-from cognition import AskApproval, AskUser, ReviewPlan
+from cognition import AskApproval, AskUser, ConfigError, ReviewPlan, ToolCall, ToolSpec
+from cognition.policy import proposed_rules, remembered_rule
+from cognition.policy.rules import Action
 from cognition.shown import LONGEST_LINE, shown_name
 from interpreters.cli.asking import read_choice, read_review
+from interpreters.cli.editing import EditError, read_arguments, unlike
 from interpreters.cli.errors import CommandError
 from interpreters.cli.person import Person
 from interpreters.cli.render import call_text
 from interpreters.program.approvals import Approval
 from interpreters.program.later import Postponable
 
-APPROVALS = {
-    "yes": Approval(True),
-    "no": Approval(False, "the user said no"),
-    "always": Approval(True, always=True),
-    "never": Approval(False, "the user said never", always=True),
-}
+APPROVALS = {"yes": "y", "no": "n", "always": "a", "never": "v", "edit": "e"}
+"""What can be said of a call, each word with its letter: those of the question at the terminal (``deciding``)."""
+SAID = "yes, no REASON, always RULE, never RULE or edit JSON"
+LEFT_OUT = "REASON may be left out, and RULE, for every call of the tool"
 
 
-def read_answer(effect: Postponable, text: str) -> Any:
+def read_answer(effect: Postponable, text: str, tools: Iterable[ToolSpec] = ()) -> Any:
     """What was typed, as ``Agent.answer`` takes it.
+
+    Args:
+        effect: what waits.
+        text: what was typed.
+        tools: what is offered in the session: how a rule is read depends on the tool that it is for.
 
     Raises:
         CommandError: it is no answer to that.
     """
     match effect:
         case AskApproval():
-            for word, approval in APPROVALS.items():
-                if text.strip().casefold() in (word, word[0] if word in ("yes", "no") else word):
-                    return approval
-            raise CommandError(f"{effect.effect_id} takes {', '.join(APPROVALS)}, not {text!r}")
+            try:
+                return _approval(effect.call, text.strip(), tools)
+            except CommandError as error:
+                raise CommandError(f"{effect.effect_id} {error}") from error
         case ReviewPlan():
             answer = read_review(text)
             if answer is None:
@@ -52,6 +58,52 @@ def read_answer(effect: Postponable, text: str) -> Any:
             return text
 
 
+def _approval(call: ToolCall, text: str, tools: Iterable[ToolSpec]) -> Approval:
+    said, _, more = text.partition(" ")
+    said, more = said.casefold().rstrip(",:"), more.strip()
+    word = next((word for word, letter in APPROVALS.items() if said in (word, letter)), None)
+    match word:
+        case "yes" if not more:
+            return Approval(True)
+        case "no":
+            return Approval(False, more or "the user said no")
+        case "always":
+            return Approval(True, always=True, rule=_rule("allow", more, call, tools))
+        case "never":
+            return Approval(False, "the user said never", always=True, rule=_rule("deny", more, call, tools))
+        case "edit":
+            return Approval(True, arguments=_arguments(call, more))
+        case _:
+            raise CommandError(f"takes {SAID}, not {text!r}; {LEFT_OUT}")
+
+
+def _rule(action: Action, text: str, call: ToolCall, tools: Iterable[ToolSpec]) -> str:
+    """A rule that is good for this call; empty for the whole tool, as if nothing had been typed."""
+    tool = _tool(call, tools)
+    if text in ("", tool.name):
+        return ""
+    try:
+        remembered_rule(action, text, call, tool)
+    except ConfigError as error:
+        offered = ", ".join(proposed_rules(call, tool))
+        raise CommandError(f"can't be answered so: {error}; there are for this call: {offered}") from error
+    return text
+
+
+def _arguments(call: ToolCall, text: str) -> dict[str, Any] | None:
+    """Other arguments; None where they are the same."""
+    try:
+        return unlike(call.arguments, read_arguments(text))
+    except EditError as error:
+        raise CommandError(
+            f'takes all arguments as JSON behind edit, such as: edit {{"path": "a.txt"}}; {error}'
+        ) from error
+
+
+def _tool(call: ToolCall, tools: Iterable[ToolSpec]) -> ToolSpec:
+    return next((tool for tool in tools if tool.name == call.name), None) or ToolSpec(call.name)
+
+
 def _lines(text: str) -> list[str]:
     try:
         found = json.loads(text)
@@ -60,12 +112,20 @@ def _lines(text: str) -> list[str]:
     return found if isinstance(found, list) and all(isinstance(one, str) for one in found) else []
 
 
-def waiting_lines(pending: tuple[Postponable, ...], person: Person) -> Iterator[str]:
+def waiting_lines(pending: tuple[Postponable, ...], person: Person, tools: Iterable[ToolSpec] = ()) -> Iterator[str]:
     """What an open turn waits for, and how it is answered."""
     for effect in pending:
         yield f"! {effect.effect_id} waits for {_wanted(effect)}"
     if not pending:
         return
+    can_be_answered = person.goes_on or person.recording is not None
+    asked = [effect.call for effect in pending if isinstance(effect, AskApproval)]
+    if asked and can_be_answered:
+        yield f"! to a call ANSWER is {SAID}"
+    for call in asked if can_be_answered else ():
+        rules = proposed_rules(call, _tool(call, tools))
+        if len(rules) > 1:
+            yield f"! RULE may be {', '.join(shown_name(rule, LONGEST_LINE) for rule in rules)}"
     if person.goes_on:
         yield "! answer with /answer ID ANSWER, or give the turn up with /cancel"
     elif person.recording is None:

@@ -37,7 +37,8 @@ HELP = """\
 /tasks, /plan  the model's tasks, and the plan that it carries out
 /mode [NAME]   how much may happen without asking: default, careful, auto, plan, acceptEdits, bypassPermissions
 /policy        the rules that calls are judged by; /policy forget N, or all, takes back what you said from now on
-/answer ID ... answer what the turn waits for; /cancel gives the turn up
+/answer ID ... answer what the turn waits for; /cancel gives the turn up. To a call: yes, no REASON, always RULE,
+               never RULE, edit JSON; to a question an option or your own words; to a plan yes, no or what is to change
 /undo [N]      put the files back that the model's tools have changed since turn N began; /redo takes it back
 /reset         forget the conversation
 /quit          leave (so does the end of input, Ctrl-D)
@@ -99,7 +100,7 @@ def _in_a_turn(session: Session, run: Callable[[], object]) -> None:
     except KeyboardInterrupt:  # in the moment before the turn began or after it ended
         session.output.note("! cancelled", "warning")
     except PendingError:
-        for line in waiting_lines(session.agent.pending, session.person):
+        for line in waiting_lines(session.agent.pending, session.person, session.agent.config.offered):
             session.output.note(line, "warning")
 
 
@@ -176,7 +177,7 @@ def _answer(session: Session, text: str) -> None:
         session.output.note(f"! write /answer ID ANSWER{known}", "warning")
         return
     try:
-        given = read_answer(pending[effect_id], value.strip())
+        given = read_answer(pending[effect_id], value.strip(), session.agent.config.offered)
     except CommandError as error:
         session.output.note(f"! {error}", "warning")
         return

@@ -104,7 +104,7 @@ def edited_arguments(arguments: Mapping[str, Any], person: Person) -> dict[str, 
     while True:
         try:
             text = chosen.edited(text, person.interrupts)
-            return _unlike(arguments, read_arguments(text))
+            return unlike(arguments, read_arguments(text))
         except EditError as error:
             person.tell(f"! {error}", "warning")
         if person.line(AGAIN):
@@ -118,12 +118,13 @@ def _typed(arguments: Mapping[str, Any], person: Person) -> dict[str, Any] | Non
         if not line:
             return None
         try:
-            return _unlike(arguments, read_arguments(line))
+            return unlike(arguments, read_arguments(line))
         except EditError as error:
             person.tell(f"! {error}", "warning")
 
 
-def _unlike(before: Mapping[str, Any], after: dict[str, Any]) -> dict[str, Any] | None:
+def unlike(before: Mapping[str, Any], after: dict[str, Any]) -> dict[str, Any] | None:
+    """Arguments that were edited; None where they are what they were."""
     return None if json_object_text(after) == json_object_text(before) else after
 
 

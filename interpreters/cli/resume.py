@@ -66,8 +66,9 @@ def add(commands: Any) -> None:
         action="append",
         type=_answer,
         metavar="ID=ANSWER",
-        help="answer what waits under this id: yes, no, always or never to a call, an option or your own words to a "
-        "question, else the result of a call; may be repeated",
+        help="answer what waits under this id: to a call yes, no REASON, always RULE, never RULE (such as 'never "
+        "Bash(git push:*)') or edit JSON, with other arguments; to a question an option or your own words; to a plan "
+        "yes, no or what is to change; else the result of a call; may be repeated",
     )
     add_model_options(command.add_argument_group("model"))
     agent = command.add_argument_group("agent")
@@ -136,13 +137,13 @@ def resume(options: argparse.Namespace) -> int:
     with open_session(options, lambda model, given: Agent.resume(options.file, model, tools, **given)) as session:
         code, agent, output = ANSWERED, session.agent, session.output
         for effect_id, text in options.answer or ():
-            answer = read_answer(waiting_under(effect_id, agent.pending), text)
+            answer = read_answer(waiting_under(effect_id, agent.pending), text, agent.config.offered)
             code = exit_code(session.turn(partial(agent.answer, effect_id, answer)).outcome)
         judged = session.person.is_here or options.approve is not None or "approve" in brought(options)
         if not judged and not options.answer and any(isinstance(effect, AskApproval) for effect in agent.pending):
             # It would be refused now, for good, without anybody's word.
             code = UNANSWERED
-            for line in waiting_lines(agent.pending, session.person):
+            for line in waiting_lines(agent.pending, session.person, agent.config.offered):
                 output.note(line, "warning")
         elif agent.unfinished and (not options.answer or session.person.is_here):
             waits = "what waits for an answer is asked again" if agent.pending else ""

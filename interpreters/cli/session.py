@@ -73,7 +73,8 @@ class Session:
             raise self.output.failure
         if self._interrupts.terminated:
             raise Terminated
-        for line in (*refused_lines(self.person), *waiting_lines(result.pending, self.person)):
+        waiting = waiting_lines(result.pending, self.person, self.agent.config.offered)
+        for line in (*refused_lines(self.person), *waiting):
             self.output.note(line, "warning")
         return result
 

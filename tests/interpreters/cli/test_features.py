@@ -437,7 +437,7 @@ def test_a_chat_that_waits_takes_the_answer(here: Cogstep, my_tools: tuple[str, 
 
     assert (done.returncode, done.stdout) == (0, "On its way.\nWelcome.\n"), done.stderr
     assert done.stderr.count("! 1.1.1 waits for your approval of order") == 2
-    assert "! 1.1.1 takes yes, no, always, never" in done.stderr
+    assert "! 1.1.1 takes yes, no REASON, always RULE, never RULE or edit JSON, not 'perhaps'" in done.stderr
     assert (tmp_path / "ordered").read_text() == "plum"
 
 
