@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 import threading
+import weakref
 from pathlib import Path
 
 from cognition.shown import shown_text
@@ -19,6 +20,23 @@ WIDEST = 4
 """Bytes of a character in UTF-8: so many times the characters that are shown are kept of either end."""
 
 
+class OutputFolder:
+    """Where outputs are kept. It is held, since a command may put a link to somewhere else in its place.
+
+    Attributes:
+        path: as it was called when it was opened.
+
+    Raises:
+        OSError: it can't be opened.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        flags = os.O_DIRECTORY | os.O_CLOEXEC
+        self.held = os.open(path, flags | getattr(os, "O_PATH", os.O_RDONLY))
+        weakref.finalize(self, os.close, self.held)
+
+
 class OutputFile:
     """A new file of a directory, which only its owner may read: ``shell-`` and a name that nobody can guess.
 
@@ -27,14 +45,15 @@ class OutputFile:
         problem: why it doesn't hold all that was printed; empty while it does.
     """
 
-    def __init__(self, folder: Path, limit: int = FILE_LIMIT) -> None:
-        self.path = str(folder / f"shell-{secrets.token_hex(8)}.txt")
+    def __init__(self, folder: OutputFolder, limit: int = FILE_LIMIT) -> None:
+        name = f"shell-{secrets.token_hex(8)}.txt"
+        self.path = str(folder.path / name)
         self.problem = ""
         self._left = limit
         self._file: int | None = None
         try:
             flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-            self._file = os.open(self.path, flags, 0o600)
+            self._file = os.open(name, flags, 0o600, dir_fd=folder.held)
         except OSError as error:
             self.problem = f"its file can't be made: {os.strerror(error.errno or 0)}"
 
@@ -70,7 +89,7 @@ class Output:
         total: bytes that have come.
     """
 
-    def __init__(self, shown: int, folder: Path | None, *, at_once: bool = False) -> None:
+    def __init__(self, shown: int, folder: OutputFolder | None, *, at_once: bool = False) -> None:
         self.total = 0
         self._shown = shown
         self._folder = folder

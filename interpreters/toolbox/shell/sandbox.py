@@ -26,6 +26,20 @@ SYSTEM = (
 )  # fmt: skip
 """What a confined command may read of the system beside its directory."""
 
+OF_THE_KERNEL = ("sys", "sysrq-trigger", "irq", "bus", "fs", "acpi", "scsi")
+"""What in ``/proc`` sets something of the whole machine. The kernel lets root write there by its number alone, whatever
+it may otherwise: one line in ``/proc/sys/kernel/core_pattern`` runs a program outside."""
+
+LINGERING = """exec 3>&2 2>/dev/null; "$@" 2>&3 3>&-; code=$?; n=0
+while set -- /proc/[0-9]*; [ $# -gt 2 ] && [ $n -lt 25 ]; do n=$((n+1)); sleep 0.02; done
+left=; for one; do [ ${one#/proc/} -gt 2 ] && left="$left $(cat $one/comm)"; done
+rest="run in the background what is to go on after its command"
+[ -z "$left" ] || echo "[what it left running was ended:$left; $rest]"
+exit $code"""
+"""Runs the command, and gives what it has left half a second to end by itself, as the keeper does of what is not
+confined: a sandbox ends with its first process, and ``command > >(tee file)`` would lose what was printed. Beside there
+are two processes: bubblewrap's own, and this one."""
+
 TRY_SECONDS = 20.0
 """How long the first confined command, which does nothing, may take."""
 
@@ -73,7 +87,7 @@ def confinement(
     if problem and choice == "required":
         raise ConfigError(
             f"sandbox='required', and commands can't be confined here: {problem}; "
-            "install bubblewrap, or choose 'off' and let somebody look at each command"
+            f"{_mending(root)}choose 'off' and let somebody look at each command"
         )
     return Confinement(words, problem)
 
@@ -87,7 +101,7 @@ def _tried(
     program = bubblewrap()
     if program is None:
         return (), "there is no bwrap on the path"
-    words = (program, *options(root, readable), "--")
+    words = (program, *options(root, readable), "--", *shell.words(LINGERING), "sh")
     try:
         run = subprocess.run(
             [*words, *shell.words("exit 0")],
@@ -105,6 +119,16 @@ def _tried(
     return words, ""
 
 
+def _mending(root: Path) -> str:
+    """What can be done beside choosing another way."""
+    if root == Path("/"):
+        return "choose a directory within, or "
+    if bubblewrap() is None:
+        return "install bubblewrap, or "
+    # Of the system's settings: user.max_user_namespaces, kernel.apparmor_restrict_unprivileged_userns and others.
+    return "let this user make namespaces (user.max_user_namespaces and what else the system has for it), or "
+
+
 def bubblewrap() -> str | None:
     """Where ``bwrap`` is."""
     return shutil.which("bwrap", path=starting.environment().get("PATH", USUAL_PATH))
@@ -114,11 +138,15 @@ def options(root: Path, readable: Sequence[Path] = ()) -> tuple[str, ...]:
     """What ``bwrap`` is told: nothing is there but what is named, and nothing of the network."""
     found = ["--unshare-all", "--die-with-parent", "--new-session", "--proc", "/proc", "--dev", "/dev"]
     found += ["--tmpfs", "/tmp"]
+    if os.geteuid() == 0:  # bwrap takes the rights of nobody else by itself, with which what is mounted can be changed
+        found += ["--cap-drop", "ALL"]
+        for name in OF_THE_KERNEL:
+            found += ["--ro-bind-try", f"/proc/{name}", f"/proc/{name}"]
     for place in SYSTEM:
         found += ["--ro-bind-try", place, place]
     for folder in readable:
         found += ["--ro-bind", str(folder), str(folder)]
-    return (*found, "--bind", str(root), str(root), "--chdir", str(root))
+    return (*found, "--bind", str(root), str(root), "--remount-ro", "/", "--chdir", str(root))
 
 
 def shell_report() -> tuple[bool, str]:

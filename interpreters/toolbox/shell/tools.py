@@ -13,7 +13,7 @@ from typing import Annotated, Any
 from cognition import ConfigError
 from interpreters.toolbox.files import listed
 from interpreters.toolbox.shell.background import Jobs, told
-from interpreters.toolbox.shell.output import SHOWN, Output
+from interpreters.toolbox.shell.output import SHOWN, Output, OutputFolder
 from interpreters.toolbox.shell.running import Command
 from interpreters.toolbox.shell.sandbox import Choice, confinement
 from interpreters.toolbox.shell.surroundings import check_environment, environment, shell_program
@@ -80,7 +80,13 @@ class Shell:
         self.root = _directory("tools need a directory to work in", root)
         self.folder = None
         if output_folder is not None:
-            self.folder = _directory("output_folder has to be a directory", output_folder)
+            what = "output_folder has to be a directory"
+            try:
+                self.folder = OutputFolder(_directory(what, output_folder))
+            except OSError as error:
+                raise ConfigError(
+                    f"{what}, and {os.fspath(output_folder)} can't be opened: {error.strerror}"
+                ) from error
         program = shell_program() if os.name == "posix" else None
         if program is None:
             raise ConfigError("Bash needs a POSIX system with bash or sh on the path")
@@ -88,7 +94,7 @@ class Shell:
         check_environment(given)
         seen = [_directory("readable has to name directories", one) for one in readable]
         if self.folder is not None:
-            seen.append(self.folder)
+            seen.append(self.folder.path)
         self.shown = shown
         self.confinement = confinement(sandbox, self.root, program, seen, given)
         self.jobs = Jobs()

@@ -12,7 +12,15 @@ from pathlib import Path
 import pytest
 from hypothesis import given, strategies as st
 
-from interpreters.toolbox.shell.output import Output, OutputFile, Ticker, begun_character, fitting, visible
+from interpreters.toolbox.shell.output import (
+    Output,
+    OutputFile,
+    OutputFolder,
+    Ticker,
+    begun_character,
+    fitting,
+    visible,
+)
 
 pieces = st.lists(
     st.binary(max_size=300) | st.text(max_size=200).map(lambda text: text.encode("utf-8", "surrogatepass")), max_size=30
@@ -74,7 +82,7 @@ def test_what_begins_a_character(data: bytes, waits: bytes) -> None:
 
 def test_both_ends_are_shown_and_the_rest_is_counted(tmp_path: Path) -> None:
     """The numbers add up to what came, and the file holds all of it."""
-    output = Output(100, tmp_path)
+    output = Output(100, OutputFolder(tmp_path))
     data = b"".join(b"%06d\n" % number for number in range(10_000))
     for start in range(0, len(data), 999):
         output.add(data[start : start + 999])
@@ -93,7 +101,7 @@ def test_both_ends_are_shown_and_the_rest_is_counted(tmp_path: Path) -> None:
 
 def test_a_short_output_makes_no_file_and_one_that_needs_many_escapes_does(tmp_path: Path) -> None:
     """What counts is what is shown."""
-    output = Output(100, tmp_path)
+    output = Output(100, OutputFolder(tmp_path))
     output.add(b"\x01" * 100)
     assert list(tmp_path.iterdir()) == []
 
@@ -103,7 +111,7 @@ def test_a_short_output_makes_no_file_and_one_that_needs_many_escapes_does(tmp_p
 
 
 def test_a_file_is_its_owner_s_and_stops_at_its_limit(tmp_path: Path) -> None:
-    file = OutputFile(tmp_path, 10)
+    file = OutputFile(OutputFolder(tmp_path), 10)
     file.write(b"123456")
     file.write(b"789012345")
     file.write(b"more")
@@ -116,12 +124,15 @@ def test_a_file_is_its_owner_s_and_stops_at_its_limit(tmp_path: Path) -> None:
 
 
 def test_a_file_that_can_not_be_made_or_written_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    lost = Output(100, tmp_path / "gone")
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    lost = Output(100, OutputFolder(gone))
+    gone.rmdir()
     lost.add(b"x" * 1000)
     assert "what is left out is not kept: its file can't be made: No such file or directory" in lost.take(last=True)[1]
     lost.close()
 
-    full = Output(100, tmp_path)
+    full = Output(100, OutputFolder(tmp_path))
     full.add(b"x" * 1000)
 
     def write(descriptor: int, data: bytes) -> int:
