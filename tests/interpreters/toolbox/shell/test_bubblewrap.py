@@ -61,8 +61,8 @@ def test_no_other_file_is_there_by_whatever_way(desk: Path) -> None:
 def test_nothing_else_is_written(desk: Path) -> None:
     told = said(
         desk,
-        "echo new > file; echo x > link; for f in /usr/x /etc/x /x ../x link "
-        f"do echo x > $f && echo WRITTEN $f; done; ln -s {desk.parent} link; echo x > link/x; "
+        f"echo new > file; ln -s {desk.parent} up; ln -s {desk.parent}/secret link; "
+        "for f in /usr/x /etc/x /x ../x up/x link /proc/self/root/usr/x; do echo x > $f && echo WRITTEN $f; done; "
         "echo y > /tmp/y && cat /tmp/y",
     )
 
