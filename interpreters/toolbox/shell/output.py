@@ -34,7 +34,12 @@ class OutputFolder:
         self.path = path
         flags = os.O_DIRECTORY | os.O_CLOEXEC
         self.held = os.open(path, flags | getattr(os, "O_PATH", os.O_RDONLY))
-        weakref.finalize(self, os.close, self.held)
+        self._release = weakref.finalize(self, os.close, self.held)
+
+    def close(self) -> None:
+        """No more files are made in it."""
+        self.held = -1
+        self._release()
 
 
 class OutputFile:

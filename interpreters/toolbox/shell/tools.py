@@ -176,6 +176,8 @@ class Shell:
         for running in list(self._running.values()):
             running.end("the shell was closed")
         self.jobs.close()
+        if self.folder is not None and not self._running:  # else it goes with the last of them
+            self.folder.close()
 
 
 def _end(jobs: Jobs, process: int) -> None:
