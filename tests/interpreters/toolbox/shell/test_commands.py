@@ -786,13 +786,13 @@ def test_a_forked_process_is_not_its_parent(box: Box) -> None:
     assert done.stdout.startswith("5\n[it is still running, "), done.stderr
 
 
-def test_a_folder_of_outputs_that_a_command_puts_a_link_in_the_place_of_is_still_the_one_written_to(root: Path) -> None:
+def test_a_command_that_puts_a_link_in_place_of_the_folder_of_outputs_moves_no_output(tmp_path: Path) -> None:
     """What a confined command prints would be written wherever it likes, outside of its directory."""
-    (root / "outputs").mkdir()
-    (root / "elsewhere").mkdir()
+    for name in ("outputs", "elsewhere"):
+        (tmp_path / name).mkdir()
 
-    with shell_tools(root, output_folder=root / "outputs", sandbox="off", shown=100) as tools:
+    with shell_tools(tmp_path, output_folder=tmp_path / "outputs", sandbox="off", shown=100) as tools:
         tools[0].call({"command": "mv outputs old; ln -s elsewhere outputs; seq 1000"}, ToolContext(None))
 
-    assert list((root / "elsewhere").iterdir()) == []
-    assert len(list((root / "old").iterdir())) == 1
+    assert list((tmp_path / "elsewhere").iterdir()) == []
+    assert len(list((tmp_path / "old").iterdir())) == 1
