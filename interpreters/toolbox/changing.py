@@ -122,20 +122,20 @@ class Changes:
                     os.fsync(note)
                     _force(root)
                 with ExitStack() as held:
-                    written = False
+                    written, into = False, list[int]()
                     try:
-                        into = self._write_new(steps, plan, held)
+                        self._write_new(steps, plan, held, into)
                         _say(note, WRITTEN, force)
                         written = True
                         self._take(steps, into, plan)
                         _say(note, DONE, force)
                     except BaseException:
-                        self._put_back(plan, written)
+                        self._put_back(plan, written, into)
                         _unlink(f"{OURS}{token}.note", root)
                         raise
-                with suppress(OSError):  # all is done; what can't be deleted now is left to the next one
-                    self._tidy(plan)
-                    _unlink(f"{OURS}{token}.note", root)
+                    with suppress(OSError):  # all is done; what can't be deleted now is left to the next one
+                        self._tidy(plan, into)
+                        _unlink(f"{OURS}{token}.note", root)
             for parts in folders:
                 with suppress(OSError), self._folder(parts[:-1]) as folder:
                     os.rmdir(parts[-1], dir_fd=folder)
@@ -212,16 +212,18 @@ class Changes:
 
     # ------------------------------------------------------------------------------------------------- taking steps
 
-    def _write_new(self, steps: Sequence[Step], plan: dict[str, Any], held: ExitStack) -> list[int]:
-        """Write all new contents beside their places. Gives the folder of each step, open until ``held`` is closed."""
+    def _write_new(self, steps: Sequence[Step], plan: dict[str, Any], held: ExitStack, folders: list[int]) -> None:
+        """Write all new contents beside their places. The folder of each step is entered in ``folders``, and open until
+        ``held`` is closed: what is done in it can be put back there, whatever its path leads to by then.
+        """
         for parts in plan["folders"]:
             with self._folder(parts[:-1]) as folder, suppress(FileExistsError):
                 os.mkdir(parts[-1], dir_fd=folder)
-        folders = [held.enter_context(self._folder(step.parts[:-1])) for step in steps]
+        for step in steps:
+            folders.append(held.enter_context(self._folder(step.parts[:-1])))
         for index, (step, folder) in enumerate(zip(steps, folders, strict=True)):
             if step.after is not None:
                 _write(step, step.after, folder, _names(plan["token"], index)[0])
-        return folders
 
     def _take(self, steps: Sequence[Step], folders: Sequence[int], plan: dict[str, Any]) -> None:
         order = sorted(range(len(steps)), key=lambda index: steps[index].after is not None)
@@ -235,16 +237,17 @@ class Changes:
         for folder in folders:
             _force(folder)
 
-    def _put_back(self, plan: dict[str, Any], written: bool) -> None:
+    def _put_back(self, plan: dict[str, Any], written: bool, held: Sequence[int] = ()) -> None:
         """Undo what has been done of a plan, which may be anything from nothing to all of it.
 
         Args:
             plan: what was to be done.
             written: whether all new contents were whole. Otherwise no step was taken, and a new content that is torn
                 must not be taken for an old one that was moved away.
+            held: the folders of the steps, those that are open.
         """
         for index, step in reversed(list(enumerate(plan["steps"]))):
-            with self._while_there(step["folder"]) as folder:
+            with self._while_there(step["folder"], held[index : index + 1]) as folder:
                 if folder is not None:
                     new, old = _names(plan["token"], index)
                     if written:
@@ -258,17 +261,20 @@ class Changes:
                     with suppress(OSError):  # it is not empty, so somebody uses it, or was never made
                         os.rmdir(parts[-1], dir_fd=folder)
 
-    def _tidy(self, plan: dict[str, Any]) -> None:
+    def _tidy(self, plan: dict[str, Any], held: Sequence[int] = ()) -> None:
         """Delete what was kept to be put back."""
         for index, step in enumerate(plan["steps"]):
-            with self._while_there(step["folder"]) as folder:
+            with self._while_there(step["folder"], held[index : index + 1]) as folder:
                 if folder is not None:
                     for name in _names(plan["token"], index):
                         _unlink(name, folder)
 
     @contextmanager
-    def _while_there(self, parts: Sequence[str]) -> Iterator[int | None]:
-        """A folder; None if it has gone."""
+    def _while_there(self, parts: Sequence[str], held: Sequence[int] = ()) -> Iterator[int | None]:
+        """A folder, which may be open already; None if it has gone."""
+        if held:
+            yield held[0]
+            return
         try:
             folder = open_directory("/".join([self._root, *parts]))
         except OSError as error:

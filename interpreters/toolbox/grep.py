@@ -99,8 +99,10 @@ def grep_files(files: Workspace, query: Query, context: ToolContext[Any]) -> str
         ToolError: the pattern is none, or there is nothing at the path.
     """
     pattern = query.pattern
-    if not pattern or len(pattern) > PATTERN_LIMIT:
-        raise ToolError(f"invalid pattern: {pattern[:80]}")
+    if not pattern:
+        raise ToolError("invalid pattern: it is empty; to see what is in a file, read it")
+    if len(pattern) > PATTERN_LIMIT:
+        raise ToolError(f"invalid pattern: {pattern[:80]}... (it is longer than {PATTERN_LIMIT} characters)")
     regex = _compiled(pattern, query.ignore_case)
     in_child = not (query.is_plain and not query.ignore_case) and not query.is_tame
     with _child() if in_child else nullcontext() as child:

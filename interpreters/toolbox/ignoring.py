@@ -38,6 +38,10 @@ CLASSES = {
     "xdigit": "0-9A-Fa-f",
 }
 
+SPECIAL = re.compile(r"[*?\[\\]")
+"""What ends the beginning of a pattern that git compares by itself, so that for git the pattern begins behind it:
+``a**/b`` is ``a``, and then any folders."""
+
 
 @frozen
 class Pattern:
@@ -172,7 +176,8 @@ def _regex(glob: str, anchored: bool) -> str:
             end = at
             while end < len(glob) and glob[end] == "*":
                 end += 1
-            whole = end - at > 1 and (at == 0 or glob[at - 1] == "/") and (end == len(glob) or glob[end] == "/")
+            begins = at == 0 or glob[at - 1] == "/" or not SPECIAL.search(glob, 0, at)
+            whole = end - at > 1 and begins and (end == len(glob) or glob[end] == "/")
             if whole and anchored:
                 parts.append(".*" if end == len(glob) else "(?:.*/)?")
                 at = end + 1

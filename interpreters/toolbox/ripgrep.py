@@ -30,14 +30,15 @@ HIGH = r"[\x80-\xff]+"
 
 TOKEN = re.compile(
     r"(?P<class>\[\^?(?:[^\\\[\]^&~\-\x00-\x1f\x7f-\U0010ffff]|\w-\w|\\[dDwWsStnrfv.*+?^$|()\[\]{}\\/\-\"'])+\])"
-    r"|(?P<kind>\\[dDwWsSbB]|\.)|(?P<letter>[A-Za-z])"
-    r"|[^\\\[\](){}?*+^$|.\x00-\x08\x0a-\x1f\x7f-\U0010ffff]|[\^$|()]|\(\?:|[*+?]\??|\{\d{1,3}(?:,\d{0,3})?\}\??"
+    r"|(?P<kind>\\[dDwWsSbB]|[.^])|(?P<letter>[A-Za-z])"
+    r"|[^\\\[\](){}?*+^$|.\x00-\x08\x0a-\x1f\x7f-\U0010ffff]|[$|()]|\(\?:|[*+?]\??|\{\d{1,3}(?:,\d{0,3})?\}\??"
     r"|\\[tnrfv]|\\[.*+?^$|()\[\]{}\\/\-\"'#@=:;,!%~` ]",
     re.ASCII,
 )
 """The parts of expressions that Python and ripgrep read alike, in ASCII."""
 
 WIDER = {
+    "^": r"(?:^(?-u:\xef\xbb\xbf)?)",
     r"\w": rf"(?-u:\w|{HIGH})",
     r"\d": rf"(?-u:[0-9]|{HIGH})",
     r"\s": rf"(?-u:[\s\x1c-\x1f]|{HIGH})",

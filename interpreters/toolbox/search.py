@@ -191,7 +191,7 @@ def read(root: int, path: str) -> str | None:
                 return "\0"
             if status.st_size > FILE_LIMIT:
                 return None
-            return file.read(FILE_LIMIT).decode("utf-8", "replace")
+            return file.read(FILE_LIMIT).decode("utf-8", "replace").removeprefix("\ufeff")
     except OSError:
         return "\0"
 

@@ -313,6 +313,34 @@ def test_what_is_not_what_was_read_stops_all(root: Path, interfere: Callable[[Pa
     assert tree_of(root) == theirs
 
 
+@pytest.mark.parametrize("fails", [True, False])
+def test_a_folder_that_is_moved_meanwhile_is_put_back_and_tidied_all_the_same(
+    root: Path, monkeypatch: pytest.MonkeyPatch, fails: bool
+) -> None:
+    """A link stands where it was, so that its path leads elsewhere by then."""
+    start, taken = tree_of(root), changing._taken
+
+    def take(step: Step, folder: int, new: str, old: str) -> None:
+        if step.path == "a.txt":
+            (root / "src").rename(root / "moved")
+            (root / "src").symlink_to("moved")
+            if fails:
+                raise OSError(28, "No space left on device")
+        taken(step, folder, new, old)
+
+    monkeypatch.setattr(changing, "_taken", take)
+    steps = steps_to(root, {"src/gone.txt": None, "src/b.txt": b"B", "a.txt": b"A"})
+    try:
+        Changes(str(root)).make(steps)
+    except OSError:
+        assert fails
+    (root / "src").unlink()
+    (root / "moved").rename(root / "src")
+    end = {**start, "src/b.txt": b"B", "a.txt": b"A"}
+    del end["src/gone.txt"]
+    assert tree_of(root) == (start if fails else end)
+
+
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="names are exchanged by renameat2")
 def test_in_a_race_nothing_of_theirs_is_lost_and_no_link_is_followed(tmp_path: Path) -> None:
     """A thread puts files and links in the place of the one that is changed, and counts what it finds there."""

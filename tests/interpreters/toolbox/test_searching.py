@@ -191,6 +191,16 @@ def test_files_that_are_no_text_are_skipped_and_what_has_no_line_has_no_match(tm
     assert call("Grep", pattern="^$") == "No lines match."
 
 
+def test_a_mark_before_a_text_is_no_part_of_its_first_line(tmp_path: Path) -> None:
+    (tmp_path / "marked.cs").write_bytes(b"\xef\xbb\xbfusing Milk;\n")
+    (tmp_path / "only.txt").write_bytes(b"\xef\xbb\xbf\n")
+    call = called(tmp_path)
+
+    for pattern in ("^using", "(^|;)using", "using", r"\Ausing"):
+        assert call("Grep", pattern=pattern) == "marked.cs:1: using Milk;"
+    assert call("Grep", pattern="^$", output_mode="count") == "only.txt:1"
+
+
 def test_a_search_that_ripgrep_can_not_do_is_done_without(tmp_path: Path) -> None:
     """Expressions of Python's own, and texts that are no argument of a program."""
     tree(tmp_path, a_dot_txt="aa bc\n")
@@ -253,6 +263,8 @@ def judged(root: Path) -> dict[str, bool]:
     exclude=st.sampled_from(["", "a\n", "*.b\n", "/b/\n", "!a\n"]),
 )
 @example(paths=["a/b", "b"], ignores=[(0, "a/**\n!a/b\r\n# b\n\\b")], exclude="")
+@example(paths=["a/x/b/a", "ab", "a.b/b", "b/b/ab", "b/a"], ignores=[(0, "/a**/b\n/b/a**")], exclude="")
+@example(paths=["ab/a/b", "b.txt/b"], ignores=[(0, "a?**/b\n[b]**/b\n\\b**/b")], exclude="")
 def test_what_is_ignored_is_what_git_ignores(
     paths: list[str], ignores: list[tuple[int, str]], exclude: str, scout: str
 ) -> None:

@@ -371,7 +371,8 @@ def test_many_files_are_cut_with_a_line_that_says_so(box: Box, monkeypatch: pyte
         ("nowhere to be found", None, "No lines match."),
         ("x.z", None, "No lines match."),
         ("milk", "note.txt", "Error: no such file: note.txt; did you mean notes.txt?"),
-        ("", None, "Error: invalid pattern: "),
+        ("", None, "Error: invalid pattern: it is empty; to see what is in a file, read it"),
+        ("x" * 1_001, None, f"Error: invalid pattern: {'x' * 80}... (it is longer than 1000 characters)"),
     ],
 )
 def test_grep(box: Box, pattern: str, path: str | None, expected: str) -> None:
