@@ -121,3 +121,4 @@ def read_review(line: str) -> PlanAnswer | None:
 def _show(person: Person, lines: Iterator[tuple[str, Style]]) -> None:
     write: Callable[[], object] = lambda: err().write_lines(lines, whole=True)  # noqa: E731 - typed, for the checker
     person.output.attempt(write)
+    person.forget_typed()

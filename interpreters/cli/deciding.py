@@ -35,6 +35,18 @@ s  show all, where a call or what it would do is too long
 Behind │ stands what the call would do, behind ┆ the rest of a line, behind =
 what a line is in ASCII, where it may look like something else."""
 
+WORDS = {
+    "y": ("y", "yes"),
+    "a": ("a", "always"),
+    "v": ("v", "never"),
+    "e": ("e", "edit"),
+    "s": ("s", "show"),
+    "h": ("h", "help", "?"),
+}
+"""What is typed for each letter. Nothing else means it: "you must not" is no yes."""
+
+NO_ANSWER = "that is no answer: one of the letters, or its word; to say why not, n and the reason"
+
 LONGEST_CALL = 2000
 """Characters of a call that are shown before the user asks for all of it."""
 
@@ -60,7 +72,6 @@ class Decision:
             KeyboardInterrupt, Terminated: the question waits in the recording, and the command is to end.
         """
         self._person.output.clear()
-        self._person.forget_typed()
         self._show()
         return self._person.asked(
             "the call",
@@ -78,6 +89,7 @@ class Decision:
         if self._preview is not None:
             self._is_cut = is_cut(self._preview) or call_text(self._call) != whole or self._is_cut
         self._write()
+        self._person.forget_typed()
 
     def _write(self, *, whole: bool = False) -> None:
         longest = None if whole else LONGEST_CALL
@@ -93,24 +105,26 @@ class Decision:
             self._person.output.attempt(lambda some=some: err().write_lines(some, whole=True))  # type: ignore[misc]
 
     def _read(self, line: str) -> Approval | None:
-        letter = line.casefold()[:1]
-        match letter:
+        typed = line.casefold()
+        match next((letter for letter, words in WORDS.items() if typed in words), ""):
             case "y":
                 return Approval(True, arguments=self._arguments)
-            case "n":
-                reason = line.partition(" ")[2].strip() or self._person.line(REASON)
-                return Approval(False, reason or "the user said no")
-            case "a" | "v":
+            case "a" | "v" as letter:
                 return self._from_now_on(allowed=letter == "a")
             case "e":
                 self._edit()
             case "s" if self._is_cut:
                 self._write(whole=True)
-            case "h" | "?":
+            case "h":
                 for one in HELP.splitlines():
                     self._person.tell(one, "dim")
+            case _ if typed.startswith("n"):  # "nope" and "no, the other file" too: to refuse does no harm
+                reason = line.partition(" ")[2].strip() or self._person.line(REASON)
+                return Approval(False, reason or "the user said no")
+            case _ if typed:
+                self._person.tell(NO_ANSWER, "dim")
             case _:
-                pass  # no answer
+                pass
         return None
 
     def _edit(self) -> None:

@@ -51,7 +51,7 @@ class Person:
         self.output.attempt(lambda: err().write_lines(((row, style) for row in rows), whole=True))
 
     def forget_typed(self) -> None:
-        """Throw away what was typed before a question is shown: it is no answer to what nobody has seen."""
+        """Throw away what was typed before a question stands there: it is no answer to what nobody has seen."""
         with contextlib.suppress(OSError, ValueError, AttributeError, termios.error):  # no terminal that can do it
             termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)
 

@@ -169,7 +169,16 @@ EDITED = {"command": "git diff"}
     ("typed", "expected"),
     [
         ("y\n", Approval(True)),
-        ("  YES please \n", Approval(True)),
+        ("  YES \n", Approval(True)),
+        (
+            "you must be joking\ny n\nyes, but not now\nYES please\nyy\ny\x1b[D\nｙ\nn\n\n",
+            Approval(False, "the user said no"),
+        ),
+        ("absolutely not\nvery well\nevery time\nsudo\nhey\nn\n\n", Approval(False, "the user said no")),
+        ("nope, the other file\n", Approval(False, "the other file")),
+        ("always\n1\n", Approval(True, always=True, rule="Bash(git status)")),
+        ("never\n3\n", Approval(False, NEVER, always=True)),
+        ("edit\n\nhelp\nshow\nyes\n", Approval(True)),
         ("n\n\n", Approval(False, "the user said no")),
         ("n\nuse another\n", Approval(False, "use another")),
         ("n use another\n", Approval(False, "use another")),
@@ -211,6 +220,22 @@ def test_what_an_edited_call_would_do_is_shown_before_it_runs(at: Sit) -> None:
 
     assert '? Bash(command="rm x"): your arguments\n  │ rm x\n' in there.shown
     assert there.shown.index("│ ls") < there.shown.index("│ rm x")
+
+
+def test_what_is_no_answer_is_told(at: Sit) -> None:
+    there = at("yes, but not now\n\ny\n")
+    assert there.decide(command="ls") == Approval(True)
+    assert there.shown.count("that is no answer: one of the letters, or its word") == 1
+
+
+def test_what_was_typed_before_a_question_stands_there_is_thrown_away(at: Sit, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also while a preview was worked out, and behind edited arguments: their call was not shown yet."""
+    there = at('e\n{"command": "rm x"}\nn\n\n')
+    shown = []
+    monkeypatch.setattr(there.person, "forget_typed", lambda: shown.append(there.shown))
+    there.decide(command="ls")
+
+    assert [text.splitlines()[-1] for text in shown] == ["  │ ls", "  │ rm x"]
 
 
 def test_edited_arguments_that_the_tool_would_refuse_say_so(at: Sit) -> None:

@@ -210,6 +210,25 @@ def test_a_plan_is_reviewed_and_followed_on_a_terminal(on_terminal: OnTerminal) 
     assert "The list of tasks is updated" not in screen
 
 
+@pytest.mark.parametrize("ahead", ["y", "2"])
+def test_what_was_typed_before_a_question_stands_there_is_no_answer(ahead: str, on_terminal: OnTerminal) -> None:
+    """Neither to a plan nor to a question of the model's."""
+    script = scripted("""
+        def heard(request):
+            return f"heard: {request.messages[-1].content}"
+
+        question = {"question": "How large?", "options": ["small", "large"]}
+        replies = [call("ask_user", questions=[question]), call("enter_plan_mode"), call("submit_plan", steps=["leap"])]
+        replies.append(heard)
+    """)
+    typed = [("> ", f"go\n{ahead}\n"), ("words: ", "medium\ny\n"), ("change: ", "look first\n"), ("heard", "/quit\n")]
+    command = ("chat", "--features", "plan,questions", "--no-tools")
+    screen, code = on_terminal(*command, command=script, typed=typed, NO_COLOR="1")
+
+    assert (code, "How large? medium" in screen) == (0, True), screen
+    assert "The user wants another plan: look first" in screen, screen
+
+
 def test_a_plan_that_nobody_can_review_is_refused_or_waits(here: Cogstep) -> None:
     done = here("run", "?", "--features", "plan", "--no-tools", replies=[PLANS, heard])
     assert (done.returncode, "nobody is here to review it" in done.stdout) == (0, True)
