@@ -119,7 +119,7 @@ class AgentHandle:
         self.observers: Observers = HandleObservers(full["observers"], key)
         self._host = host
         parts = full["journal"], host.files
-        self.kept = Kept(key, *parts, resumed=full["resume"], force=full["fsync"] == "record")
+        self.kept = Kept(key, *parts, resumed=full["resume"], force=full["fsync"] != "never")
         """What its tools overwrite is kept by it."""
         self._turn: TurnStream | None = None
         self._lock = threading.Lock()

@@ -38,6 +38,7 @@ class Checkpoints:
         self._journal = Path(os.path.abspath(journal))  # wherever the program stands later
         self._force = force
         self._log = Log(kept_files(self._journal), session, force=force)
+        self._directory_forced = False
         self.turn: Callable[[], int] = lambda: 0
 
     @contextmanager
@@ -73,6 +74,9 @@ class Checkpoints:
         try:
             log = held.enter_context(self._log.held())
             trees = (kept(contents, root, changes, force=self._force),)
+            if self._force:  # contents first, then their names, then the line that needs them, and only then the change
+                contents.force_names(own=not self._directory_forced)
+                self._directory_forced = True
             return log, log.add(Entry(self.turn(), trees, call_id))
         except (OSError, CogstepError) as error:
             reason = reason_about(error, contents.directory) if isinstance(error, OSError) else str(error)
@@ -86,11 +90,13 @@ def checkpoints_of(journal: Journal | None, session: str) -> Checkpoints | None:
     """What keeps the old contents of a session; None for one without a place beside which they could stand."""
     if journal is None or journal.beside is None:
         return None
-    return Checkpoints(journal.beside, session, force=journal.forces_each)
+    return Checkpoints(journal.beside, session, force=journal.forces)
 
 
 def kept(contents: Contents, root: str, changes: Sequence[FileChange], *, force: bool) -> Tree:
     """What a change does in one directory; by then, what it overwrites is kept.
+
+    With ``force`` that is on the disk, but for the names of the contents: ``Contents.force_names``.
 
     Raises:
         OSError: it can't be kept.
@@ -99,7 +105,7 @@ def kept(contents: Contents, root: str, changes: Sequence[FileChange], *, force:
     for one in changes:
         old = None
         if one.old is not None and one.about is not None:
-            name = contents.put(one.old, force=force)
+            name = contents.put(one.old, force=force, named=False)
             old = Old(name, stat.S_IMODE(one.about.st_mode), (one.about.st_uid, one.about.st_gid))
         new = None if one.new is None else sha256(one.new).hexdigest()
         files.append(FileEntry(one.parts, old, new, one.mode_too or old is None or new is None))

@@ -218,6 +218,7 @@ def _carry_out(path: Path, log: HeldLog, contents: Contents, entry: Entry, plan:
     entry = evolve(
         entry, trees=tuple(kept(contents, one.root, one.changes, force=True) for one in plan.roots if one.steps)
     )
+    contents.force_names()
     number = log.add(entry)
     done = 0
     try:

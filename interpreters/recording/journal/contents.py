@@ -68,13 +68,14 @@ class Contents:
         with closing(open_directory(self._place)) as directory:
             yield directory
 
-    def put(self, content: bytes, *, force: bool, name: str = "") -> str:
+    def put(self, content: bytes, *, force: bool, name: str = "", named: bool = True) -> str:
         """See that a content is there, and give its name.
 
         Args:
             content: it.
             force: whether it has to be on the disk before this returns.
             name: its SHA-256, where that is known.
+            named: whether its name has to be there too; else ``force_names`` sees to that, for many at once.
 
         Raises:
             OSError: it can't be written.
@@ -100,11 +101,27 @@ class Contents:
                     with contextlib.suppress(OSError):
                         os.unlink(part, dir_fd=directory)
                     raise
-            if force:
-                os.fsync(directory)
-                force_directory(self._place.parent)
+            if force and named:
+                self._force_names(directory)
         self._there.add(name)
         return name
+
+    def force_names(self, *, own: bool = True) -> None:
+        """See that the names of all that is there are on the disk.
+
+        Args:
+            own: whether the directory's own name has to be, too.
+
+        Raises:
+            OSError: it can't be done.
+        """
+        with self.opened() as directory:
+            self._force_names(directory, own=own)
+
+    def _force_names(self, directory: int, *, own: bool = True) -> None:
+        os.fsync(directory)
+        if own:
+            force_directory(self._place.parent)
 
     def get(self, name: str, longest: int) -> bytes:
         """The content of a name.

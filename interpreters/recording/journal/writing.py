@@ -197,9 +197,9 @@ class Journal:
         return beside(self._recorder)
 
     @property
-    def forces_each(self) -> bool:
-        """Whether each record is on the disk, and not only the system's, before anything of it is carried out."""
-        return self._fsync == "record"
+    def forces(self) -> bool:
+        """Whether anything is forced to the disk, and not only the system's."""
+        return self._fsync != "never"
 
     @property
     def written(self) -> int:

@@ -123,28 +123,49 @@ def test_where_it_can_not_be_kept_nothing_is_changed(place: Place, name: str, mo
 
 
 @needs_proc
-def test_where_each_record_is_forced_to_the_disk_so_is_what_a_file_held(
-    place: Place, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("fsync", ["turn", "record", "never"])
+def test_what_a_file_held_is_on_the_disk_before_the_change_which_is_itself_forced_there(
+    place: Place, monkeypatch: pytest.MonkeyPatch, fsync: str
 ) -> None:
-    _, journal = place
+    """Contents, then names, then the list, then the change: else a power failure could leave the new file alone."""
+    root, journal = place
+    (root / "b.py").write_bytes(b"y\n")
     done: list[str] = []
-    force, exchange = os.fsync, changing.exchange
+    force, replace, exchange = os.fsync, os.replace, changing.exchange
 
     def forced(descriptor: int) -> None:
         done.append(Path(os.readlink(f"/proc/self/fd/{descriptor}")).name)
         force(descriptor)
+
+    def replaced(*given: Any, **named: Any) -> None:
+        done.append("named")
+        replace(*given, **named)
 
     def exchanged(*given: Any) -> bool:
         done.append("exchange")
         return exchange(*given)
 
     monkeypatch.setattr(os, "fsync", forced)
+    monkeypatch.setattr(os, "replace", replaced)
     monkeypatch.setattr(changing, "exchange", exchanged)
-    session(place, write("a.py", "x = 2\n"), fsync="record")
+    patch = call(
+        "Patch", patch="--- a/a.py\n+++ b/a.py\n@@ -1 +1 @@\n-x = 1\n+x\n--- a/b.py\n+++ b/b.py\n@@ -1 +1 @@\n-y\n+z\n"
+    )
+    session(place, [call("Read", path="a.py"), call("Read", path="b.py"), patch], fsync=fsync)
 
-    (content,) = (path.name for path in kept_in(journal).iterdir() if path.name != CHANGES)
+    here = kept_in(journal).name
     before = done[: done.index("exchange")]
-    assert {f"{content}.part", CHANGES, kept_in(journal).name} <= set(before)
+    kept = [what for what in before if what in ("named", CHANGES, here) or what.endswith(".part")]
+    if fsync == "never":
+        assert kept == ["named", "named"]
+        return
+    beginning = kept.index(here) + 1  # the list is begun by its first line, and is there itself
+    assert ["part" if what.endswith(".part") else what for what in kept[beginning:]] == [
+        *("part", "named", "part", "named"),
+        here,
+        CHANGES,
+    ]
+    assert journal.parent.name in before
 
 
 def test_changes_of_sessions_that_were_resumed_stand_in_one_list(place: Place) -> None:
