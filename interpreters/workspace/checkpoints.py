@@ -70,6 +70,7 @@ class Checkpoints:
 
     def _kept(self, root: str, changes: Sequence[FileChange], call_id: str, held: ExitStack) -> tuple[HeldLog, int]:
         """Keep what undoes a change and note it; gives the list, which ``held`` lets go of, and the change's number."""
+        self._check_not_ours(root, changes)
         contents = kept_files(self._journal)  # a new one, which looks whether a content is still there
         try:
             log = held.enter_context(self._log.held())
@@ -84,6 +85,18 @@ class Checkpoints:
             raise ToolError(
                 f"what the files hold can't be kept for an undo in {place} ({reason}), so nothing was changed"
             ) from error
+
+    def _check_not_ours(self, root: str, changes: Sequence[FileChange]) -> None:
+        """See that no tool changes the recording, or what is kept beside it: an undo would do so in the midst of it.
+
+        Raises:
+            ToolError: it does.
+        """
+        folder = os.path.realpath(self._journal.parent)
+        for one in changes:
+            there, *_ = os.path.relpath(os.path.join(root, *one.parts), folder).split(os.sep)
+            if there in (self._journal.name, kept_files(self._journal).directory.name):
+                raise ToolError(f"no tool changes the recording of its own session: {listed('/'.join(one.parts))}")
 
 
 def checkpoints_of(journal: Journal | None, session: str) -> Checkpoints | None:

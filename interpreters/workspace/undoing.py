@@ -14,8 +14,9 @@ from pathlib import Path
 
 from attrs import evolve, frozen
 
-from cognition import CogstepError
-from interpreters.recording.journal import JournalReader
+from cognition import CogstepError, ToolReturned
+from cognition.ids import parse_effect_id
+from interpreters.recording.journal import JournalError, JournalReader
 from interpreters.recording.journal.contents import CHANGES, ContentError, Contents, kept_files
 from interpreters.recording.recorder import Where, beside, path_of
 from interpreters.toolbox.changing import ChangedError
@@ -23,9 +24,14 @@ from interpreters.workspace.checkpoints import kept
 from interpreters.workspace.log import Entry, HeldLog, Log
 from interpreters.workspace.planning import Plan, RootPlan, first_of_turn, newest_undo, planned, standing
 from runtime.checking import checked_call
+from runtime.files import reason_about
 
 EFFECT = re.compile(rb'"effect_id":"(\d{1,9})\.')
 """The turn of an effect in a line of a recording. Within a text the quotes would be escaped."""
+
+FILE_TOOLS = frozenset({"Write", "Edit", "MultiEdit", "Patch"})
+UNCHANGED = "nothing was changed."
+"""How they end what they say where a file holds already what was to be written."""
 
 NOTHING_KEPT = (
     "no old content of files was kept beside this recording, so that there is nothing to undo: its session has changed "
@@ -115,6 +121,8 @@ def undo(
             log.check_own("undone")
             if not log.entries:
                 raise UndoError(f"{path}: {NOTHING_KEPT}")
+            if turn is not None:
+                _check_kept(where, path, turn, log.entries)
             back, goal, plan = _chosen(path, log.entries, contents, turn, redo=redo, force=force)
             _check(path, plan)
             if plan and not dry_run:
@@ -127,9 +135,10 @@ def undo(
     except ContentError as error:
         raise UndoError(f"{path}: {error}; nothing was undone") from error
     except OSError as error:
-        if isinstance(error, CogstepError):
+        if isinstance(error, JournalError):
             raise
-        raise UndoError(f"{path}: {error.strerror or error}; nothing was undone") from error
+        reason = reason_about(error, contents.directory)
+        raise UndoError(f"{path}: {contents.directory} can't be used ({reason}); nothing was undone") from error
     return Restored(goal, tuple(file for one in plan.roots for file in _told(one)))
 
 
@@ -157,6 +166,42 @@ def _session(where: Where) -> tuple[str, int, int]:
             newest = max(newest, *map(int, EFFECT.findall(line)), 0)
         reader.check_own("undone")
         return reader.header.session, before, newest
+
+
+def _check_kept(where: Where, path: Path, turn: int, entries: Sequence[Entry]) -> None:
+    """See that the list tells of all that the file tools are recorded to have changed since a turn began.
+
+    It need not: a recording may have been copied without what was kept, and gone on with.
+
+    Raises:
+        UndoError: it doesn't. Put back would be a tree that never was.
+    """
+    known = {entry.call for entry in entries}
+    lost: dict[str, tuple[int, str]] = {}
+    with JournalReader(where) as reader:
+        tools = () if reader.header.config is None else reader.header.config.tools
+        names = {spec.name for spec in tools if spec.name in FILE_TOOLS and spec.kind == "mutation"}
+        called: dict[str, tuple[str, str]] = {}
+        for number, line in enumerate(reader.lines() if names else (), 1):
+            if b'"call_tool"' not in line and b'"tool_returned"' not in line:
+                continue
+            record = reader.record(line, number)
+            event = record.input
+            if isinstance(event, ToolReturned) and not event.content.endswith(UNCHANGED):
+                call, name = called.get(event.effect_id, ("", ""))
+                began, *_ = parse_effect_id(event.effect_id) or (0,)
+                if name in names and call not in known and began >= turn:
+                    lost[call] = (began, name)
+            for one in record.decisions:
+                if one["type"] == "call_tool":
+                    called[one["effect_id"]] = (one["call"]["id"], one["call"]["name"])
+    if lost:
+        newest, name = max(lost.values())
+        raise UndoError(
+            f"{path}: what {len(lost)} calls overwrote since turn {turn} began is not kept here, such as one of {name} "
+            f"in turn {newest}: the recording was without {kept_files(path).directory.name} by then. Nothing was "
+            f"undone; what is kept is undone by a turn after {newest}, if there is one"
+        )
 
 
 def _no_turn(turn: int, before: int, newest: int) -> str:

@@ -450,6 +450,87 @@ def test_a_recording_without_contents_has_nothing_to_undo(place: Place) -> None:
     assert not kept_in(journal).exists()
 
 
+@pytest.mark.parametrize("how", ["copied", "deleted", "emptied"])
+def test_a_recording_that_went_on_without_what_was_kept_is_not_said_to_be_undone(place: Place, how: str) -> None:
+    root, journal = place
+    session(place, write("a.py", "x = 2\n"), write("a.py", "x = 2\n"), write("a.py", "x = 3\n"))
+    if how == "copied":
+        journal = shutil.copy(journal, root.parent / "copy.jsonl")
+    elif how == "deleted":
+        shutil.rmtree(kept_in(journal))
+    else:
+        (kept_in(journal) / CHANGES).write_bytes(b"")
+    replies = [*write("a.py", "x = 4\n"), "ok"]
+    with Agent.resume(journal, fakes.ScriptedModel(replies), file_tools(root), approve=lambda request: True) as agent:
+        agent.run("go")
+
+    with pytest.raises(UndoError, match=r"what 2 calls overwrote since turn 1 began is not kept here, .* in turn 3"):
+        undo(journal, 1)
+    with pytest.raises(UndoError, match="what 1 calls overwrote since turn 2 began"):
+        Agent.fork(journal, fakes.ScriptedModel([]), file_tools(root), turn=1, files=True)
+    assert tree(root) == {"a.py": b"x = 4\n"}
+
+    assert undo(journal, 4).turn == 4
+    assert tree(root) == {"a.py": b"x = 3\n"}
+
+
+@pytest.mark.parametrize(
+    ("what", "how"),
+    [("list", "pipe"), ("list", "folder"), ("list", "link"), ("directory", "pipe"), ("directory", "link")],
+)
+def test_what_is_no_list_is_an_error_that_names_it_and_keeps_tools_from_changing_files(
+    place: Place, what: str, how: str
+) -> None:
+    root, journal = place
+    session(place, write("a.py", "x = 2\n"))
+    there = kept_in(journal) / CHANGES if what == "list" else kept_in(journal)
+    there.rename(root.parent / "moved")
+    if how == "pipe":
+        os.mkfifo(there)
+    elif how == "folder":
+        there.mkdir()
+    else:
+        there.symlink_to(root.parent / "moved")
+
+    with pytest.raises(UndoError, match=r"s\.jsonl\.files.* can't be used .*nothing was undone|no old content"):
+        undo(journal)
+    replies = [*write("a.py", "x = 3\n"), "ok"]
+    with Agent.resume(journal, fakes.ScriptedModel(replies), file_tools(root), approve=lambda request: True) as agent:
+        assert "nothing was changed" in agent.run("go").calls[-1].content
+    assert tree(root) == {"a.py": b"x = 2\n"}
+
+
+@pytest.mark.parametrize("path", ["s.jsonl.files/changes", "s.jsonl.files/new"])
+def test_no_tool_changes_what_is_kept_beside_its_own_recording(place: Place, path: str) -> None:
+    """An undo would put it back in the midst of itself."""
+    root, _ = place
+    journal = root / "s.jsonl"
+    tried = [*([] if path.endswith("new") else [call("Read", path=path)]), call("Write", path=path, content="{}\n")]
+    replies = [*write("a.py", "x = 2\n"), "ok", *tried, "ok"]
+    with Agent(fakes.ScriptedModel(replies), file_tools(root), approve=lambda request: True, journal=journal) as agent:
+        agent.run("go")
+        assert "no tool changes the recording of its own session" in agent.run("go").calls[-1].content
+        assert agent.undo().turn == 1
+    assert replay(journal).same
+    assert (root / "a.py").read_bytes() == b"x = 1\n"
+
+
+@pytest.mark.parametrize("path", ["s.jsonl", "s.jsonl.files/changes"])
+def test_nor_does_a_tool_of_the_program_s_own(place: Place, path: str) -> None:
+    root, _ = place
+
+    @tool
+    def build(context: ToolContext[Any]) -> str:
+        """Build it."""
+        with context.keeping(path, root=root):
+            raise AssertionError("it was let in")
+
+    link = root.parent / "link"
+    link.symlink_to(root)
+    with Agent(fakes.ScriptedModel([call("build"), "ok"]), [build], journal=link / "s.jsonl") as agent:
+        assert "no tool changes the recording" in agent.run("go").calls[0].content
+
+
 @pytest.mark.parametrize("how", ["missing", "other", "link", "short"])
 def test_a_content_that_is_not_what_it_was_is_not_put_back(place: Place, how: str) -> None:
     root, journal = place
