@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 from interpreters.toolbox.desk import Desk
-from interpreters.toolbox.texts import Line, lines_of
+from interpreters.toolbox.texts import Line, Lines
 from interpreters.tools.context import ToolContext
 from interpreters.tools.tool import Tool, ToolError, tool
 
@@ -29,14 +30,14 @@ def read_tool(desk: Desk) -> Tool[..., Any]:
         """Read a text file: its lines, each after its number and a tab."""
         file = desk.file(path)
         text = file.text
-        shown = numbered(path, lines_of(text.shown), offset, limit, column)
+        shown = numbered(path, Lines(text.shown), offset, limit, column)
         desk.remember(context, file.parts, file.content)
         return f"{shown}\n[{text.about}]" if text.about else shown
 
     return read
 
 
-def numbered(path: str, lines: list[Line], offset: int, limit: int, column: int) -> str:
+def numbered(path: str, lines: Sequence[Line], offset: int, limit: int, column: int) -> str:
     """The lines that are asked for, as many as may be shown, and how to read on.
 
     Raises:

@@ -18,6 +18,8 @@ from __future__ import annotations
 
 import codecs
 import re
+from collections.abc import Sequence
+from typing import overload
 
 from attrs import frozen
 
@@ -143,15 +145,39 @@ class Line:
     end: str
 
 
+class Lines(Sequence[Line]):
+    r"""The lines of a text. Nothing but ``\n`` ends one; a carriage return right before it belongs to the end.
+
+    Each is made when it is asked for: a file may have millions, and few of them are shown.
+    """
+
+    def __init__(self, text: str) -> None:
+        self._pieces = text.split("\n")
+        self._last_is_open = self._pieces[-1] != ""
+        if not self._last_is_open:
+            self._pieces.pop()
+
+    def __len__(self) -> int:
+        return len(self._pieces)
+
+    @overload
+    def __getitem__(self, place: int) -> Line: ...
+    @overload
+    def __getitem__(self, place: slice) -> list[Line]: ...
+    def __getitem__(self, place: int | slice) -> Line | list[Line]:
+        places = range(len(self))[place]
+        return self._line(places) if isinstance(places, int) else [self._line(one) for one in places]
+
+    def _line(self, place: int) -> Line:
+        piece = self._pieces[place]
+        if self._last_is_open and place == len(self._pieces) - 1:
+            return Line(piece, "")
+        return Line(piece[:-1], "\r\n") if piece.endswith("\r") else Line(piece, "\n")
+
+
 def lines_of(text: str) -> list[Line]:
-    r"""The lines of a text. Nothing but ``\n`` ends one; a carriage return right before it belongs to the end."""
-    found = []
-    pieces = text.split("\n")
-    for piece in pieces[:-1]:
-        found.append(Line(piece[:-1], "\r\n") if piece.endswith("\r") else Line(piece, "\n"))
-    if pieces[-1]:
-        found.append(Line(pieces[-1], ""))
-    return found
+    """All lines of a text, as ``Lines`` has them."""
+    return Lines(text)[:]
 
 
 def end_near(text: str, start: int) -> str:

@@ -11,7 +11,7 @@ from interpreters.toolbox.comparing import counted, shown_diff
 from interpreters.toolbox.desk import Desk, File
 from interpreters.toolbox.files import listed
 from interpreters.toolbox.previewing import Shown, diff_of, fingerprint
-from interpreters.toolbox.texts import NoTextError, check_writable, lines_of, read_text, usual_end, with_ends
+from interpreters.toolbox.texts import Lines, NoTextError, check_writable, read_text, usual_end, with_ends
 from interpreters.tools.context import ToolContext
 from interpreters.tools.previews import Preview
 from interpreters.tools.tool import Tool, ToolError, tool
@@ -43,7 +43,7 @@ def write_tool(desk: Desk) -> Tool[..., Any]:
                 desk.remember(context, work.file.parts, work.new)
                 return f"{work.name} holds exactly this already; nothing was changed."
             desk.change(context, work.steps, [work.file], fingerprint(path, content))
-        lines = len(lines_of(content))
+        lines = len(Lines(content))
         if work.file.content is None:
             return f"Made {work.name}: {_lines(lines)}."
         if work.before is None:

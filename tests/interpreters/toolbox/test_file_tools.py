@@ -14,7 +14,7 @@ from hypothesis import given, settings, strategies as st
 
 from cognition import ConfigError
 from interpreters import Tool, ToolContext, ToolError
-from interpreters.toolbox import comparing, desk as desk_module, file_tools, read as read_module
+from interpreters.toolbox import comparing, desk as desk_module, file_tools, read as read_module, texts
 from interpreters.toolbox.comparing import shown_diff
 from interpreters.toolbox.read import numbered
 from interpreters.toolbox.texts import lines_of
@@ -158,6 +158,36 @@ def test_who_reads_on_as_told_reads_all(text: str, limit: int, room: int) -> Non
 
 
 # ------------------------------------------------------------------------------------------------------------- Write
+
+
+def test_of_a_file_of_many_lines_few_are_made(box: Box, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file of nothing but ends of lines took a hundred times its size."""
+    made: list[str] = []
+
+    def line(text: str, end: str) -> texts.Line:
+        made.append(text)
+        return whole(text, end)
+
+    whole = texts.Line
+    monkeypatch.setattr(texts, "Line", line)
+    (box.root / "many.txt").write_text("\n" * 10_000)
+    assert box("Read", path="many.txt", offset=9_000, limit=2).endswith(
+        "9000\t\n  9001\t\n[lines 9000 to 9001 of 10000; read on with offset=9002]"
+    )
+    assert box("Write", path="more.txt", content="\n" * 10_000) == "Made more.txt: 10000 lines."
+    assert len(made) < 100
+
+
+@given(st.text("a\r\n"))
+def test_lines_are_what_a_text_is_made_of(text: str) -> None:
+    lines = texts.Lines(text)
+
+    assert "".join(line.text + line.end for line in lines) == text
+    assert len(lines) == len(lines_of(text)) == text.count("\n") + (text[-1:] not in ("", "\n"))
+    assert all(line.end in ("\n", "\r\n") for line in lines[:-1])
+    assert lines[1:] == lines_of(text)[1:] == list(lines)[1:]
+    assert not any("\n" in line.text for line in lines)
+    assert all((line.end == "\n") <= (line.text[-1:] != "\r") for line in lines)
 
 
 def test_write_makes_a_file_and_the_folders_to_it(box: Box) -> None:
