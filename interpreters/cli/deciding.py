@@ -47,6 +47,8 @@ WORDS = {
 
 NO_ANSWER = "that is no answer: one of the letters, or its word; to say why not, n and the reason"
 
+EACH = "  A narrower rule of your own, such as {name}(git:*), has to cover each command in the line."
+
 LONGEST_CALL = 2000
 """Characters of a call that are shown before the user asks for all of it."""
 
@@ -143,6 +145,8 @@ class Decision:
         rules = proposed_rules(self._call, self._tool)
         for text in rule_lines(rules, self._tool.name):
             self._person.tell(text, "plain")
+        if len(rules) == 1 and self._tool.command:
+            self._person.tell(EACH.format(name=self._tool.name), "dim")
         count = f"1 to {len(rules)}" if len(rules) > 1 else "1"
         does = "runs" if allowed else "is refused"
         while line := self._person.line(f"what {does} from now on: {count}, or a rule of your own (Enter: back): "):

@@ -50,6 +50,8 @@ class View:
     """Whether the reply under way has shown any reasoning."""
     calls: Mapping[str, str] = field(factory=dict)
     """The calls that run, as they were shown, by call id."""
+    proposed: Mapping[str, str] = field(factory=dict)
+    """The names of the tools that the newest reply calls, by call id."""
     running: Mapping[EffectId, str] = field(factory=dict)
     """The ids of the calls that run, by effect id."""
     ended: frozenset[str] = frozenset()

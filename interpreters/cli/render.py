@@ -164,6 +164,21 @@ def _reply_ended(view: View, end: ReplyEnd) -> Rendered:
     return evolve(view, asked=asked, replies=view.replies + 1, seconds=view.seconds + seconds), pieces
 
 
+def _assistant_message(view: View, message: events.AssistantMessage) -> Rendered:
+    """It was shown as it was written; what it calls may be judged."""
+    return evolve(view, proposed={call.id: call.name for call in message.calls}), ()
+
+
+def _call_judged(view: View, judged: events.CallJudged) -> Rendered:
+    """A denial, whose reason only the model would read else; and with -v what lets a call run unasked."""
+    does = {"deny": "denies", "allow": "allows" if view.whole and judged.rule else ""}.get(judged.action)
+    if not does:
+        return view, ()
+    call = shown_name(view.proposed.get(judged.call_id, "a call"))
+    rule = f" by the rule {judged.rule}" if judged.rule else "" if judged.reason else " by default"
+    return note(view, f"• policy {does} {call}{rule}{f': {judged.reason}' if judged.reason else ''}", "dim")
+
+
 def _tool_called(view: View, effect: events.CallTool) -> Rendered:
     call = effect.call
     text = call_text(call, whole=view.whole)
@@ -277,6 +292,8 @@ RENDERERS: Mapping[type, Callable[[View, Any], Rendered]] = {
     events.ModelFailed: _reply_ended,
     events.ModelInterrupted: _reply_ended,
     events.CancelEffect: _reply_ended,
+    events.AssistantMessage: _assistant_message,
+    events.CallJudged: _call_judged,
     events.CallTool: _tool_called,
     events.ToolProgress: _tool_progress,
     events.ToolReturned: _tool_returned,
@@ -291,9 +308,12 @@ RENDERERS: Mapping[type, Callable[[View, Any], Rendered]] = {
     **FEATURES,
 }
 """What is shown, by what happened. All else shows nothing: a call is shown once it is whole and allowed to run, whoever
-asks the user something puts the question, and a call that was refused shows as its result."""
+asks the user something puts the question, and a call that was refused shows as its result, behind the rule that denied
+it."""
 
 SHOWN_OF_WORKERS = (
+    events.AssistantMessage,
+    events.CallJudged,
     events.CallMalformed,
     events.CallTool,
     events.ToolProgress,

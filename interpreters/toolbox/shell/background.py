@@ -20,7 +20,9 @@ REMEMBERED = 64
 class Job:
     """A command in the background."""
 
-    def __init__(self, command: Command, limit: float | None) -> None:
+    def __init__(self, text: str, command: Command, limit: float | None) -> None:
+        self.text = text
+        """What the shell was given."""
         self.command = command
         self.ended = threading.Event()
         self._limit = limit
@@ -40,6 +42,13 @@ class Job:
             self.ended.wait(min(left, LOOK))
             if context is not None:
                 context.check()
+
+    @property
+    def stands(self) -> str:
+        """How it stands, in a few words."""
+        if self.ended.is_set():
+            return "which has ended already"
+        return f"running for {time.monotonic() - self.command.begun:.0f} s"
 
     def read(self) -> str:
         """What it has printed since the last time, and how it stands."""
@@ -64,10 +73,10 @@ class Jobs:
         if len(running) >= AT_ONCE:
             raise ToolError(f"{AT_ONCE} commands run in the background already; end one first: {', '.join(running)}")
 
-    def add(self, command: Command, limit: float | None) -> str:
-        """Let it run; gives its name."""
+    def add(self, text: str, command: Command, limit: float | None) -> str:
+        """Let it run; gives its name. ``text`` is what the shell was given."""
         name = f"shell-{next(self._numbers)}"
-        self._jobs[name] = Job(command, limit)
+        self._jobs[name] = Job(text, command, limit)
         ended = [one for one, job in list(self._jobs.items()) if job.ended.is_set()]
         for one in ended[:-REMEMBERED]:
             self._jobs.pop(one, None)

@@ -135,7 +135,7 @@ class Shell:
         """
         self.jobs.check_room()
         running = self._start(command, background=True)
-        name = self.jobs.add(running, limit)
+        name = self.jobs.add(command, running, limit)
         if self._closed:
             running.end("the shell was closed")
         whole = f" All that it prints goes to {running.output.path}." if running.output.path else ""
@@ -285,7 +285,11 @@ def shell_tools(
         job.wait(wait, context)
         return job.read()
 
-    @tool(name="KillShell")
+    def previewed_end(id: str) -> Preview:
+        job = shell.jobs.job(id)
+        return Preview(job.text, sort="command", note=f"ends {id}, in {listed(str(shell.root))}, {job.stands}")
+
+    @tool(name="KillShell", preview=previewed_end)
     def kill_shell(id: Annotated[str, "What Bash named the command, such as shell-1."]) -> str:
         """End a command in the background with all its processes."""
         return shell.jobs.kill(id)

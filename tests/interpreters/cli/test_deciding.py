@@ -214,6 +214,24 @@ def test_what_an_answer_means(typed: str, expected: Approval, at: Sit) -> None:
     assert at(typed).decide(command="git status") == expected
 
 
+@pytest.mark.parametrize(
+    ("typed", "expected"),
+    [
+        ("a\n1\n", Approval(True, always=True)),
+        ("a\nBash(git:*)\n", Approval(True, always=True, rule="Bash(git:*)")),
+        ("a\nBash(git add:*)\n\ny\n", Approval(True)),
+    ],
+)
+def test_of_several_commands_in_a_line_a_rule_has_to_cover_each(typed: str, expected: Approval, at: Sit) -> None:
+    """None is offered but the whole tool, and the question says what one of the user's own needs."""
+    there = at(typed)
+
+    assert there.decide(command="git add . && git commit -m x") == expected
+    shown = there.shown.replace("\n  ┆ ", "")
+    assert "  1  Bash, every call of this tool\n  A narrower rule of your own, such as Bash(git:*), has to" in shown
+    assert ("does not cover the call" in shown) == (expected == Approval(True))
+
+
 def test_what_an_edited_call_would_do_is_shown_before_it_runs(at: Sit) -> None:
     there = at('e\n{"command": "rm x"}\ny\n')
     there.decide(command="ls")

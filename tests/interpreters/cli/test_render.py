@@ -329,3 +329,42 @@ def test_shortened_results_stay_short(content: str) -> None:
     assert len(short.splitlines()) <= most_lines + 1
     assert len(short) <= most_characters + 3 * most_lines + 40
     assert result_text(content, whole=True).split() == (shown_text(content.rstrip(" \t\r\n")).split() or ["(nothing)"])
+
+
+# ------------------------------------------------------------------------------------------------- what policy says
+
+DENIED = events.CallJudged("c1", "deny", "Bash(curl:*)", "not from here")
+
+
+@pytest.mark.parametrize(
+    ("judged", "brief", "whole"),
+    [
+        (DENIED, "• policy denies Bash by the rule Bash(curl:*): not from here\n", True),
+        (events.CallJudged("c1", "deny", "", "the mode is plan"), "• policy denies Bash: the mode is plan\n", True),
+        (events.CallJudged("c1", "deny"), "• policy denies Bash by default\n", True),
+        (events.CallJudged("other", "deny", "Edit"), "• policy denies a call by the rule Edit\n", True),
+        (events.CallJudged("c1", "deny", "Bash(\x1b:*)"), "• policy denies Bash by the rule Bash(\\x1b:*)\n", True),
+        (events.CallJudged("c1", "ask", "Bash"), "", False),
+        (events.CallJudged("c1", "allow"), "", False),
+        (events.CallJudged("c1", "allow", "Bash(ls:*)"), "", "• policy allows Bash by the rule Bash(ls:*)\n"),
+    ],
+)  # fmt: skip
+def test_what_policy_denies_is_told_and_what_it_allows_with_v(
+    judged: events.CallJudged, brief: str, whole: bool | str
+) -> None:
+    """One dim line beside the answer, whoever calls: the session or a worker of it."""
+    says = happened(events.AssistantMessage("m1", "", calls=(ToolCall("c1", "Bash", {}),)))
+    for verbose, expected in ((False, brief), (True, whole if isinstance(whole, str) else brief if whole else "")):
+        pieces: list[Piece] = []
+        view = View(whole=verbose)
+        for event in (says, happened(judged)):
+            view, shown = render(view, event)
+            pieces += shown
+        assert [(piece.channel, piece.text, piece.style) for piece in pieces] == (
+            [("trace", expected, "dim")] if expected else []
+        )
+
+        view = View(whole=verbose, session="parent")
+        for event in (says, happened(judged)):
+            view, shown = render(view, event)
+        assert "".join(piece.text for piece in shown) == (f"  [s] {expected}" if expected else "")

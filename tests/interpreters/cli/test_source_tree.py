@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import stat
 import sys
 from pathlib import Path
@@ -121,6 +122,9 @@ def test_a_chat_edits_a_tree_through_the_whole_path(
     assert "! this is no JSON: line 1, column " in screen[command:again]
     assert ": your arguments\n  │ M src/sums.py: +1 -1 lines\n" in screen[command : again + 200]
     assert "  │ A notes.txt: +1 -0 lines\n" in screen
+    denied = "• policy denies Bash by the rule Bash(curl:*): fetching from the network by the shell is not permitted"
+    assert screen.count("• policy ") == 1
+    assert denied in screen[command:again]
     assert screen.count(QUESTION) == 6
     told = screen[screen.index("It adds now.") :]
     assert "protections, which no answer lifts:\n  deny   Bash(curl:*)" in told
@@ -162,6 +166,38 @@ def test_a_chat_edits_a_tree_through_the_whole_path(
     ]
     assert replay(tmp_path / "s.jsonl").same
     assert here("replay", "s.jsonl").returncode == 0
+
+
+def test_whoever_is_asked_whether_a_command_may_be_ended_sees_which(
+    on_terminal: OnTerminal, tree: Path, tmp_path: Path
+) -> None:
+    """Where it asks, which it does in the mode careful; what runs by a rule is told with -v."""
+    script = """
+        context = 8192
+        replies = [
+            call("Bash", command="echo up; sleep 1000", run_in_background=True),
+            call("KillShell", id="shell-1"),
+            call("KillShell", id="shell-1"),
+            "Ended.",
+        ]
+    """
+    screen, code = on_terminal(
+        "chat", "--model", "other.gguf", "--cwd", "tree", "--mode", "careful", "-v",
+        command=scripted(script), NO_COLOR="1",
+        typed=[
+            ("> ", "Go.\n"), (QUESTION, "y\n"), (QUESTION, "a\n"), ("Enter: back): ", "1\n"),
+            ("Ended.", ""), ("> ", "/quit\n"),
+        ],
+    )  # fmt: skip
+
+    assert code == 0, screen
+    screen = screen.replace("\n  ┆ ", "")
+    asked = screen[screen.index('? KillShell(id="shell-1")') :]
+    assert re.search(
+        rf"\n  ends shell-1, in {re.escape(str(tree))}, running for \d+ s\n  │ echo up; sleep 1000\n", asked
+    )
+    assert screen.count("• policy ") == 1
+    assert "• policy allows KillShell by the rule KillShell\n" in asked
 
 
 @pytest.mark.parametrize("options", [(), ("--json",)], ids=["no terminal", "json"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -320,6 +321,27 @@ def test_a_command_is_shown_with_where_and_how_it_runs(tmp_path: Path) -> None:
         assert note(command=" ") == "this call would fail: the command is empty"
         assert "timeout is in seconds" in note(command="x", timeout=-1)
     assert "the shell was closed" in note(command="x")
+
+
+def test_a_command_that_is_to_be_ended_is_shown_with_where_and_how_long_it_runs(tmp_path: Path) -> None:
+    with shell_tools(tmp_path, sandbox="off") as (bash, bash_output, kill_shell):
+        context: ToolContext[Any] = ToolContext(None)
+
+        def shown(name: str) -> Preview:
+            found = kill_shell.preview({"id": name}, context)
+            assert found is not None
+            return found
+
+        bash.call({"command": "echo up\nsleep 1000", "run_in_background": True}, context)
+        bash.call({"command": "true", "run_in_background": True}, context)
+        bash_output.call({"id": "shell-2", "wait": 60}, context)
+
+        runs, ended = shown("shell-1"), shown("shell-2")
+        assert (runs.lines, runs.sort) == (("echo up", "sleep 1000"), "command")
+        assert re.fullmatch(rf"ends shell-1, in {re.escape(str(tmp_path))}, running for \d+ s", runs.note)
+        assert (ended.lines, ended.note) == (("true",), f"ends shell-2, in {tmp_path}, which has ended already")
+        assert "this call would fail: no command runs in the background as 'shell-3'" in shown("shell-3").note
+        assert "it is still running" in bash_output.call({"id": "shell-1"}, context)
 
 
 def test_a_confined_command_is_shown_as_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
