@@ -111,14 +111,19 @@ def targets(entries: Sequence[Entry], back: int) -> dict[str, dict[Parts, Target
             for one in tree.files:
                 known = files.get(one.parts)
                 old, mode_too = (one.old, one.mode_too) if known is None else (known.old, known.mode_too | one.mode_too)
-                files[one.parts] = Target(old, _left(one, made=entry.made), mode_too)
+                left = frozenset() if known is None else known.left
+                files[one.parts] = Target(old, _left(one, left, made=entry.made), mode_too)
     return found
 
 
-def _left(one: FileEntry, *, made: bool) -> frozenset[str | None]:
-    """What a change may have left a file as: one that nobody knows to have been made also what it was before."""
-    before = None if one.old is None else one.old.content
-    return frozenset((one.new,)) if made else frozenset((one.new, before))
+def _left(one: FileEntry, before: frozenset[str | None], *, made: bool) -> frozenset[str | None]:
+    """What a change may have left a file as: one that nobody knows to have been made also what it was before.
+
+    That is what its tool had read, or what the changes before it have left: an undo may have come in between.
+    """
+    if made:
+        return frozenset((one.new,))
+    return before | {one.new, None if one.old is None else one.old.content}
 
 
 def planned(entries: Sequence[Entry], back: int, contents: Contents, *, force: bool) -> Plan:

@@ -26,6 +26,7 @@ from interpreters.recording.journal.format import line_of
 from interpreters.recording.sessions import list_sessions, prune
 from interpreters.testing.fakes import call
 from interpreters.toolbox import changing, file_tools
+from interpreters.workspace.checkpoints import Checkpoints
 
 Place = tuple[Path, Path]
 """The directory that tools work in, and the recording of their session."""
@@ -303,6 +304,32 @@ def test_a_change_that_was_kept_and_failed_is_no_change(place: Place, monkeypatc
             patch.setattr(changing, "exchange", fails)
             assert agent.run("two").calls[0].status != "ok"
         assert agent.undo().turn == 1
+
+    assert tree(root) == {"a.py": b"x = 1\n"}
+
+
+def test_a_change_that_failed_because_an_undo_was_faster_stands_in_no_later_one_s_way(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was noted with what its tool had read before: by then the file held what the undo had put there."""
+    root, journal = place
+    session(place, write("a.py", "x = 2\n"), write("a.py", "x = 3\n"))
+    keeping = Checkpoints.keeping
+
+    def late(*given: Any) -> Any:
+        undo(journal, 2)
+        return keeping(*given)
+
+    replies = [*write("a.py", "x = 4\n"), "ok"]
+    with (
+        Agent.resume(journal, fakes.ScriptedModel(replies), file_tools(root), approve=lambda request: True) as agent,
+        monkeypatch.context() as patch,
+    ):
+        patch.setattr(Checkpoints, "keeping", late)
+        assert "was changed by somebody else" in agent.run("go").calls[-1].content
+    assert tree(root) == {"a.py": b"x = 2\n"}
+
+    undo(journal, 1)
 
     assert tree(root) == {"a.py": b"x = 1\n"}
 
