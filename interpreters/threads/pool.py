@@ -23,6 +23,13 @@ Inbox = SimpleQueue[Job | None]
 """The queue of one thread with its next job; None ends the thread."""
 
 
+class PoolThread(threading.Thread):
+    """A thread of a pool."""
+
+    idle: Callable[[], bool] = staticmethod(lambda: True)
+    """Whether it waits for a job, and none is on its way."""
+
+
 class ThreadPool:
     """Runs jobs at once, each on a thread of its own; threads that are done wait for the next job for a while.
 
@@ -113,7 +120,8 @@ class ThreadPool:
             raise error
 
     def _start_thread(self, inbox: Inbox, first: list[Job], started: SimpleQueue[BaseException | None]) -> None:
-        thread = threading.Thread(target=self._work, args=(inbox, first), name="cogstep tool", daemon=True)
+        thread = PoolThread(target=self._work, args=(inbox, first), name="cogstep tool", daemon=True)
+        thread.idle = lambda: inbox in self._idle
         self._threads[thread] = inbox
         try:
             thread.start()

@@ -3,19 +3,29 @@
 from __future__ import annotations
 
 import asyncio
+import sys
+import threading
 from queue import Empty, SimpleQueue
-from typing import TypeVar
+from typing import Self, TypeVar
 
 from interpreters.loop.clock import SystemClock
+from interpreters.threads.pool import PoolThread
 
 Letter = TypeVar("Letter")
 
 ROUNDS = 10
 """The rounds of the event loop that pass before time does, so that tasks which only await each other come to an end."""
 
+STILL = 30
+"""The looks, each after ``LOOK`` seconds, at which all threads of tools have to stand where they stood: what a tool
+waits for does not come by itself then, and time may pass. Looks and not seconds, so that a busy machine gives more."""
+LOOK = 0.001
+
 
 class FakeClock:
     """A clock that stands still until somebody waits: then the time has passed at once. For both interpreters.
+
+    While a tool is at work on a thread of its own time stands still too, since none that merely runs is ever late.
 
     >>> clock = FakeClock()
     >>> clock.advance(60)
@@ -41,11 +51,15 @@ class FakeClock:
     def receive(self, mailbox: SimpleQueue[Letter], seconds: float | None) -> Letter | None:
         if seconds is None:  # no time limit: only another thread can end this wait
             return SystemClock().receive(mailbox, None)
-        try:
-            return mailbox.get_nowait()
-        except Empty:
-            self._pass(seconds)
-            return None
+        with _Watch() as watch:
+            while True:
+                try:
+                    return mailbox.get(timeout=LOOK) if watch.goes_on() else mailbox.get_nowait()
+                except Empty:
+                    if watch.is_over:
+                        break
+        self._pass(seconds)
+        return None
 
     async def wait(self, wake: asyncio.Future[None], seconds: float | None) -> None:
         if seconds is None:
@@ -55,8 +69,64 @@ class FakeClock:
             if wake.done():
                 return
             await asyncio.sleep(0)
+        with _Watch() as watch:
+            while watch.goes_on():
+                await asyncio.sleep(LOOK)
+                if wake.done():
+                    return
         self._pass(seconds)
 
     def _pass(self, seconds: float) -> None:
         self.waits.append(seconds)
         self.advance(seconds)
+
+
+WATCHING: dict[int, int] = {}
+"""The threads that watch others, such as those of workers: they wait too, however often they look."""
+
+STOOD: dict[int, tuple[int, int]] = {}
+"""Where threads stood when they were last watched to the end. One that still stands there isn't watched again: a tool
+that waits for ever, of this session or another one, would hold up each wait that follows."""
+
+
+class _Watch:
+    """Watches the threads of tools until all of them wait for something, or there is none."""
+
+    def __init__(self) -> None:
+        self._left = STILL
+        self._seen: dict[int, tuple[int, int]] = {}
+
+    def __enter__(self) -> Self:
+        WATCHING[id(self)] = threading.get_ident()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        del WATCHING[id(self)]
+
+    @property
+    def is_over(self) -> bool:
+        return self._left <= 0
+
+    def goes_on(self) -> bool:
+        """Take a look; whether there is reason to take another one."""
+        places = _places()
+        seen = {thread: place for thread, place in places.items() if STOOD.get(thread) != place}
+        self._left = 0 if not seen else STILL if seen != self._seen else self._left - 1
+        self._seen = seen
+        if not self._left:
+            STOOD.clear()
+            STOOD.update(places)
+        return self._left > 0
+
+
+def _places() -> dict[int, tuple[int, int]]:
+    """Where each thread of a tool is in its code; without those that wait for a job."""
+    watching = set(WATCHING.values())
+    busy = [
+        thread
+        for thread in threading.enumerate()
+        if isinstance(thread, PoolThread) and thread.ident not in watching and not thread.idle()
+    ]
+    frames = sys._current_frames() if busy else {}
+    found = {thread.ident or 0: frames.get(thread.ident or 0) for thread in busy}
+    return {number: (id(frame), -1 if frame is None else frame.f_lasti) for number, frame in found.items()}

@@ -4,6 +4,7 @@ import asyncio
 import itertools
 import subprocess
 import sys
+import threading
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
@@ -382,3 +383,40 @@ def test_the_fakes_need_no_hypothesis() -> None:
     assert callable(fakes.generated_models)
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         fakes.nothing  # noqa: B018 - that there is none is what is tested
+
+
+@every_way
+@pytest.mark.parametrize("calls", [1, 3])
+def test_a_tool_that_never_waits_is_never_late(talk: Way, calls: int) -> None:
+    """It runs on a thread, which has to be given the time to run while the clock's own passes at once."""
+
+    @tool(timeout=5)
+    async def quick(n: int) -> str:
+        return "ok"
+
+    @tool(timeout=5)
+    def plain(n: int) -> str:
+        return "ok"
+
+    for name in ["quick", "plain"] * 10:
+        model = ScriptedModel([[call(name, n=n) for n in range(calls)], "done"])
+        said = talk(model, "Go!", tools=[quick, plain], clock=fakes.FakeClock())
+        assert said.tool_results == [("ok", "ok")] * calls
+
+
+@every_way
+def test_a_tool_that_waits_is_late_when_its_time_has_passed(talk: Way) -> None:
+    never = threading.Event()
+
+    @tool(timeout=5)
+    def stuck() -> str:
+        never.wait(60)
+        return "too late"
+
+    def answer(request: ModelRequest) -> Reply:
+        never.set()  # from here on nobody waits for it any more
+        return Reply("done")
+
+    said = talk(ScriptedModel([call("stuck"), answer]), "Go!", tools=[stuck], clock=fakes.FakeClock())
+
+    assert said.tool_results == [("Error: stuck took longer than 5 seconds", "error")]
