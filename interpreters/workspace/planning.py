@@ -78,6 +78,12 @@ def first_of_turn(entries: Sequence[Entry], turn: int) -> int | None:
     return next((entry.number for entry in entries if entry.turn >= turn), None)
 
 
+def first_after(entries: Sequence[Entry], turn: int) -> int | None:
+    """The number of the first entry behind what tools changed until a turn had ended; None if there is none."""
+    last = max((entry.number for entry in entries if entry.back is None and entry.turn <= turn), default=0)
+    return last + 1 if last < len(entries) else None
+
+
 def newest_undo(entries: Sequence[Entry]) -> int | None:
     """The number of the newest entry of an undo; of one that was carried on after it was broken off, the first."""
     found = max((entry.number for entry in entries if entry.back is not None), default=None)

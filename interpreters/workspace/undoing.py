@@ -22,7 +22,7 @@ from interpreters.recording.recorder import Where, beside, path_of
 from interpreters.toolbox.changing import ChangedError
 from interpreters.workspace.checkpoints import kept
 from interpreters.workspace.log import Entry, HeldLog, Log
-from interpreters.workspace.planning import Plan, RootPlan, first_of_turn, newest_undo, planned, standing
+from interpreters.workspace.planning import Plan, RootPlan, first_after, first_of_turn, newest_undo, planned, standing
 from runtime.checking import checked_call
 from runtime.files import reason_about
 
@@ -105,25 +105,69 @@ def undo(
         ForeignRecordingError: nothing shows that this user wrote the recording.
         JournalError: it can't be read, or is damaged.
     """
-    where, path, place = path, path_of(path), beside(path)
     if redo and turn is not None:
         raise UndoError("a turn's beginning, or what was before the newest undo: give one of the two")
-    session, before, newest = _session(where)
+    session, before, newest = _session(path)
     if turn is not None and not before < turn <= newest:
-        raise UndoError(f"{path}: {_no_turn(turn, before, newest)}")
+        raise UndoError(f"{path_of(path)}: {_no_turn(turn, before, newest)}")
+    return _put_back(path, session, newest, turn, redo=redo, force=force, dry_run=dry_run)
+
+
+def undo_after(path: Where, turn: int, *, dry_run: bool = False) -> Restored:
+    """Put the files back to what they were when a turn had ended: what ``fork`` does with ``files``.
+
+    An undo that came after it is taken back, since the conversation until then knows nothing of it.
+
+    Args:
+        path: of the recording.
+        turn: its number.
+        dry_run: see ``undo``.
+
+    Raises:
+        CogstepError: as ``undo``.
+    """
+    session, _, newest = _session(path)
+    if turn >= newest and ((place := beside(path)) is None or not _is_kept(kept_files(place))):
+        return Restored(turn + 1, ())
+    return _put_back(path, session, newest, turn + 1, dry_run=dry_run, from_end=True)
+
+
+def _is_kept(contents: Contents) -> bool:
+    return os.path.lexists(contents.directory / CHANGES)
+
+
+def _put_back(
+    path: Where,
+    session: str,
+    newest: int,
+    turn: int | None,
+    *,
+    redo: bool = False,
+    force: bool = False,
+    dry_run: bool = False,
+    from_end: bool = False,
+) -> Restored:
+    """What ``undo`` does; with ``from_end`` to the end of the turn before, and not to where ``turn`` began."""
+    where, path, place = path, path_of(path), beside(path)
     if place is None:
         raise UndoError(f"{path}: {NO_PLACE}")
     contents = kept_files(place)
-    if not os.path.lexists(contents.directory / CHANGES):
+    if not _is_kept(contents):
         raise UndoError(f"{path}: {NOTHING_KEPT}")
     try:
         with Log(contents, session).held(begin=False) as log:
             log.check_own("undone")
             if not log.entries:
+                if from_end and turn is not None and turn > newest:
+                    return Restored(turn, ())
                 raise UndoError(f"{path}: {NOTHING_KEPT}")
             if turn is not None:
                 _check_kept(where, path, turn, log.entries)
-            back, goal, plan = _chosen(path, log.entries, contents, turn, redo=redo, force=force)
+            if from_end and turn is not None:
+                back, goal = first_after(log.entries, turn - 1) or 0, turn
+                plan = planned(log.entries, back, contents, force=force) if back else Plan()
+            else:
+                back, goal, plan = _chosen(path, log.entries, contents, turn, redo=redo, force=force)
             _check(path, plan)
             if plan and not dry_run:
                 entry = Entry(max(newest, log.entries[-1].turn), (), back=back)
@@ -140,22 +184,6 @@ def undo(
         reason = reason_about(error, contents.directory)
         raise UndoError(f"{path}: {contents.directory} can't be used ({reason}); nothing was undone") from error
     return Restored(goal, tuple(file for one in plan.roots for file in _told(one)))
-
-
-def undo_after(path: Where, turn: int, *, dry_run: bool = False) -> Restored:
-    """Put the files back to what they were when a turn had ended: what ``fork`` does with ``files``.
-
-    Args:
-        path: of the recording.
-        turn: its number.
-        dry_run: see ``undo``.
-
-    Raises:
-        CogstepError: as ``undo``.
-    """
-    if turn >= _session(path)[2]:
-        return Restored(turn, ())
-    return undo(path, turn + 1, dry_run=dry_run)
 
 
 def _session(where: Where) -> tuple[str, int, int]:

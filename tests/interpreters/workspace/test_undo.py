@@ -457,6 +457,27 @@ def test_the_tree_agrees_with_the_conversation_that_a_fork_holds(place: Place, t
             undo(other, turn)
 
 
+@pytest.mark.parametrize("more", [False, True])
+@pytest.mark.parametrize("turn", range(4))
+def test_the_tree_of_a_fork_agrees_with_its_conversation_after_an_undo_too(place: Place, turn: int, more: bool) -> None:
+    """What an undo put back after the turn had ended is there again, since nobody has told the fork of it."""
+    root, journal = place
+    contents = [b"x = 1\n", b"x = 12\n", b"x = 13\n", b"x = 14\n"]
+    session(place, *(write("a.py", content.decode()) for content in contents[1:]))
+    undo(journal, 2)
+    assert tree(root) == {"a.py": contents[1]}
+    if more:
+        with Agent.resume(journal, fakes.ScriptedModel(["ok"]), file_tools(root)) as agent:
+            agent.run("go")
+        undo(journal, 1)
+
+    with Agent.fork(journal, fakes.ScriptedModel([]), file_tools(root), turn=turn, files=True):
+        assert tree(root) == {"a.py": contents[turn]}
+    (root / "a.py").write_bytes(b"mine\n")
+    with pytest.raises(UndoError, match="was changed since"):
+        Agent.fork(journal, fakes.ScriptedModel([]), file_tools(root), turn=3, files=True)
+
+
 def writes_in(agent: Agent) -> list[Any]:
     """The calls of Write that a conversation holds."""
     replies = [message for message in agent.state.history if isinstance(message, AssistantMessage)]
