@@ -172,10 +172,11 @@ def _put_back(
             if plan and not dry_run:
                 entry = Entry(max(newest, log.entries[-1].turn), (), back=back)
                 _carry_out(path, log, contents, entry, plan)
-            elif not dry_run and log.entries[-1].back == back:  # it was broken off when all files were done
-                for one in plan.roots:
+            elif not dry_run:
+                for one in plan.roots:  # a file that was made and deleted again leaves its folders
                     one.desk.changes.make((), folders=one.folders)
-                log.note_made(len(log.entries))
+                if log.entries[-1].back == back:  # it was broken off when all files were done
+                    log.note_made(len(log.entries))
     except ContentError as error:
         raise UndoError(f"{path}: {error}; nothing was undone") from error
     except OSError as error:

@@ -334,6 +334,18 @@ def test_a_change_that_failed_because_an_undo_was_faster_stands_in_no_later_one_
     assert tree(root) == {"a.py": b"x = 1\n"}
 
 
+def test_folders_that_the_tools_made_go_where_no_file_is_left_to_put_back(place: Place) -> None:
+    root, journal = place
+    gone = call("Patch", patch="--- a/new/er/b.py\n+++ /dev/null\n@@ -1 +0,0 @@\n-x\n")
+    session(place, [call("Write", path="new/er/b.py", content="x\n"), gone])
+    assert tree(root) == {"a.py": b"x = 1\n", "new": None, "new/er": None}
+
+    assert undo(journal, dry_run=True).files == ()
+    assert "new" in tree(root)
+    assert undo(journal).files == ()
+    assert tree(root) == {"a.py": b"x = 1\n"}
+
+
 def test_a_file_that_was_deleted_and_made_again_gets_its_mode_back(place: Place) -> None:
     root, journal = place
     (root / "a.py").chmod(0o741)
