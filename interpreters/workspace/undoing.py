@@ -163,8 +163,9 @@ def _put_back(
                 raise UndoError(f"{path}: {NOTHING_KEPT}")
             if turn is not None:
                 _check_kept(where, path, turn, log.entries)
+            goal = turn
             if from_end and turn is not None:
-                back, goal = first_after(log.entries, turn - 1) or 0, turn
+                back = first_after(log.entries, turn - 1) or 0
                 plan = planned(log.entries, back, contents, force=force) if back else Plan()
             else:
                 back, goal, plan = _chosen(path, log.entries, contents, turn, redo=redo, force=force)
