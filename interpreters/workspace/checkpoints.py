@@ -12,6 +12,7 @@ from pathlib import Path
 from cognition import CogstepError
 from interpreters.recording.journal import Journal
 from interpreters.recording.journal.contents import Contents, kept_files
+from interpreters.recording.journal.payloads import directory_of
 from interpreters.toolbox.changing import digest_of
 from interpreters.toolbox.desk import Desk
 from interpreters.toolbox.files import listed
@@ -95,7 +96,8 @@ class Checkpoints:
         folder = os.path.realpath(self._journal.parent)
         for one in changes:
             there, *_ = os.path.relpath(os.path.join(root, *one.parts), folder).split(os.sep)
-            if there in (self._journal.name, kept_files(self._journal).directory.name):
+            ours = kept_files(self._journal).directory.name, directory_of(self._journal).name
+            if there in (self._journal.name, *ours):
                 raise ToolError(f"no tool changes the recording of its own session: {listed('/'.join(one.parts))}")
 
 

@@ -49,6 +49,10 @@ BY_FORCE = (
     "Save what you want to keep of them, or give --force (force=True): it overwrites them, and keeps what it "
     "overwrites for --redo (redo=True)"
 )
+FORK_FORCES_NOTHING = (
+    "Save what you want to keep of them: a fork overwrites nothing of somebody else's, but an undo with --force "
+    "(force=True) does, and keeps it for --redo (redo=True)"
+)
 
 
 class UndoError(CogstepError):
@@ -169,7 +173,7 @@ def _put_back(
                 plan = planned(log.entries, back, contents, force=force) if back else Plan()
             else:
                 back, goal, plan = _chosen(path, log.entries, contents, turn, redo=redo, force=force)
-            _check(path, plan)
+            _check(path, plan, FORK_FORCES_NOTHING if from_end else BY_FORCE)
             if plan and not dry_run:
                 entry = Entry(max(newest, log.entries[-1].turn), (), back=back)
                 _carry_out(path, log, contents, entry, plan)
@@ -279,12 +283,12 @@ def _turn_of(entries: Sequence[Entry], back: int) -> int | None:
     return entry.turn if entry.back is None else None
 
 
-def _check(path: Path, plan: Plan) -> None:
+def _check(path: Path, plan: Plan, by_force: str) -> None:
     in_the_way = [*plan.stuck, *plan.changed]
     if in_the_way:
         count = len(in_the_way)
         head = f"{path}: nothing was undone, since {'a file is' if count == 1 else f'{count} files are'} in the way"
-        todo = "Put right what can't be overwritten, then try it again" if plan.stuck else BY_FORCE
+        todo = "Put right what can't be overwritten, then try it again" if plan.stuck else by_force
         raise UndoError(f"{head}: {'; '.join(in_the_way)}. {todo}", in_the_way)
 
 
