@@ -13,7 +13,7 @@ from cognition import CogstepError
 from interpreters.recording.journal import Journal
 from interpreters.recording.journal.contents import Contents, kept_files
 from interpreters.recording.journal.payloads import directory_of
-from interpreters.toolbox.changing import digest_of
+from interpreters.toolbox.changing import ChangedError, digest_of
 from interpreters.toolbox.desk import Desk
 from interpreters.toolbox.files import listed
 from interpreters.tools.keeping import FileChange
@@ -47,7 +47,11 @@ class Checkpoints:
         """See ``Keeper.keeping``. Such changes of one session are made one after another."""
         with ExitStack() as held:
             log, number = self._kept(root, changes, call_id, held)
-            yield
+            try:
+                yield
+            except ChangedError:  # such as by an undo in another process: all is as it was
+                log.note_failed(number)
+                raise
             log.note_made(number)
 
     @contextmanager

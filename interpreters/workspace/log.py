@@ -4,6 +4,7 @@
     {"seq":1,"turn":2,"call":"call-2-1-1","trees":[{"root":"/home/ada/project","folders":[],"files":[
         {"path":["greet.py"],"old":{"content":"60303a...","mode":420,"owner":[1000,1000]},"new":"e3b0c4..."}]}], ...}
     {"made":1, ...}     and "new":[...] where only then is known what the files hold
+    {"failed":1, ...}   nothing was changed, since a file was not what its tool had read
 
 Lines end as those of a journal do, with a seal and a sum: what stands here says which file is overwritten with what, so
 that nobody's word counts but this user's. A change without its line ``made`` may have happened or not.
@@ -206,6 +207,12 @@ class HeldLog:
             self._append(data, force=False)
             self._note(data)
 
+    def note_failed(self, number: int) -> None:
+        """Note that nothing came of a change. What its tool had read may never have been there by then."""
+        with suppress(OSError):
+            self._append({"failed": number}, force=False)
+            self._void(number)
+
     def check_own(self, what: str) -> None:
         """See that this user wrote it; raises ForeignRecordingError."""
         if self.foreign:
@@ -278,16 +285,25 @@ class HeldLog:
         try:
             if "made" in data:
                 self._note(data)
+            elif "failed" in data:
+                self._void(_checked(data["failed"], int))
             else:
                 self.entries.append(_entry(data, len(self.entries) + 1))
         except (KeyError, TypeError, ValueError, IndexError) as error:
             raise self._damaged(number) from error
 
-    def _note(self, data: dict[str, Any]) -> None:
-        number = _checked(data["made"], int)
+    def _entry(self, number: int) -> Entry:
         entry = self.entries[number - 1]
         if entry.number != number:
             raise ValueError("there is no such entry")
+        return entry
+
+    def _void(self, number: int) -> None:
+        self.entries[number - 1] = evolve(self._entry(number), trees=(), made=True)
+
+    def _note(self, data: dict[str, Any]) -> None:
+        number = _checked(data["made"], int)
+        entry = self._entry(number)
         if "new" in data:
             (tree,) = entry.trees
             files = [evolve(one, new=_name(new)) for one, new in zip(tree.files, data["new"], strict=True)]

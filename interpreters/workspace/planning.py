@@ -102,7 +102,7 @@ def standing(entries: Sequence[Entry]) -> list[Entry]:
     for entry in entries:
         before.append(now)
         if entry.back is None:
-            now = (*now, entry)
+            now = (*now, entry) if entry.trees else now  # else nothing came of it
         elif entry.made:  # an undo of an undo brings back what stood before that
             now = before[entry.back - 1]
     return list(now)

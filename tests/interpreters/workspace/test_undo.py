@@ -329,7 +329,7 @@ def test_a_change_that_failed_because_an_undo_was_faster_stands_in_no_later_one_
         assert "was changed by somebody else" in agent.run("go").calls[-1].content
     assert tree(root) == {"a.py": b"x = 2\n"}
 
-    undo(journal, 1)
+    assert undo(journal).turn == 1  # that of turn 3 came to nothing, and what turn 2 did is undone
 
     assert tree(root) == {"a.py": b"x = 1\n"}
 
