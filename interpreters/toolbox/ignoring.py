@@ -167,7 +167,54 @@ class _UnfitError(Exception):
     """It matches nothing."""
 
 
+STAR, DEEP, END = "*", "**/", "**"
+"""Any characters within a name, any folders, and all that lies deeper; every other part is one character."""
+
+
 def _regex(glob: str, anchored: bool) -> str:
+    """An expression that no name keeps busy: where more of a pattern is to come that matches anything, the first place
+    at which a part fits is as good as any, and no other is tried.
+    """
+    parts = _parts(glob, anchored)
+    found: list[str] = []
+    at = 0
+    while at < len(parts):
+        if parts[at] != DEEP:
+            end = _next(parts, at + 1, (DEEP, END))
+            found.append(_within(parts[at:end]) if parts[at] != END else ".*")
+        else:
+            end = _next(parts, at + 1, (DEEP, END))
+            chunk = _within(parts[at + 1 : end])
+            found.append(f"(?>(?:[^/]*/)*?{chunk})" if end < len(parts) else f"(?:.*/)?{chunk}")
+        at = end
+    return "".join(found)
+
+
+def _within(parts: list[str]) -> str:
+    """Of parts without any that match folders."""
+    found: list[str] = []
+    at = 0
+    while at < len(parts):
+        end = _next(parts, at + 1, (STAR, "/"))
+        chunk = "".join(parts[at + 1 : end])
+        if parts[at] != STAR:
+            found.append(parts[at] + chunk)
+        elif parts[end : end + 1] == [STAR]:
+            found.append(f"(?>[^/]*?{chunk})")
+        else:
+            found.append(f"[^/]*{chunk}" if chunk else "[^/]*+")
+        at = end
+    return "".join(found)
+
+
+def _next(parts: list[str], at: int, wanted: tuple[str, ...]) -> int:
+    """Where the next of some parts stands; the end where there is none."""
+    while at < len(parts) and parts[at] not in wanted:
+        at += 1
+    return at
+
+
+def _parts(glob: str, anchored: bool) -> list[str]:
     parts: list[str] = []
     at = 0
     while at < len(glob):
@@ -179,10 +226,10 @@ def _regex(glob: str, anchored: bool) -> str:
             begins = at == 0 or glob[at - 1] == "/" or not SPECIAL.search(glob, 0, at)
             whole = end - at > 1 and begins and (end == len(glob) or glob[end] == "/")
             if whole and anchored:
-                parts.append(".*" if end == len(glob) else "(?:.*/)?")
+                parts.append(END if end == len(glob) else DEEP)
                 at = end + 1
             else:
-                parts.append("[^/]*+" if end == len(glob) else "[^/]*")
+                parts.append(STAR)
                 at = end
         elif sign == "?":
             parts.append("[^/]")
@@ -198,7 +245,7 @@ def _regex(glob: str, anchored: bool) -> str:
         else:
             parts.append(re.escape(sign))
             at += 1
-    return "".join(parts)
+    return parts
 
 
 def _bracket(glob: str, at: int) -> tuple[str, int]:

@@ -129,6 +129,24 @@ def test_lines_around_a_match_and_its_case(source: Path) -> None:
     assert call("Grep", pattern="milk", glob="{a,b}{c,d}" * 6).startswith("Error: invalid pattern: ")
 
 
+@pytest.mark.parametrize(
+    ("pattern", "name"),
+    [
+        ("*a" * 12 + "b", "a" * 250),
+        ("**/" + "*/**/a/" * 12 + "b", "a/" * 100 + "a"),
+        ("/x" + "**/a/**/" * 12 + "b", "x/" + "a/" * 100 + "a"),
+        ("a**/" + "?*[a]" * 12 + "b", "a/" + "a" * 250),
+    ],
+)
+def test_no_pattern_of_git_takes_for_ever(tmp_path: Path, pattern: str, name: str) -> None:
+    """Tried in all ways, one line in a tree of somebody else's stopped the program for longer than anybody lives."""
+    tree(tmp_path, _dot_gitignore=f"{pattern}\n")
+    (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+    (tmp_path / name).write_text("milk\n")
+
+    assert called(tmp_path)("Glob", pattern="**") == name
+
+
 def test_what_is_more_than_fits_is_read_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever goes on as told has seen all of it, once."""
     monkeypatch.setattr(files, "LISTED", 3)
