@@ -79,8 +79,12 @@ def first_of_turn(entries: Sequence[Entry], turn: int) -> int | None:
 
 
 def first_after(entries: Sequence[Entry], turn: int) -> int | None:
-    """The number of the first entry behind what tools changed until a turn had ended; None if there is none."""
-    last = max((entry.number for entry in entries if entry.back is None and entry.turn <= turn), default=0)
+    """The number of the first entry behind what happened until a turn had ended; None if there is none.
+
+    An undo that is noted in that turn came when it had ended; one of an earlier turn is part of what this turn found.
+    """
+    until = (entry.number for entry in entries if entry.turn < turn + (entry.back is None))
+    last = max(until, default=0)
     return last + 1 if last < len(entries) else None
 
 

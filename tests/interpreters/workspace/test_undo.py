@@ -442,6 +442,22 @@ def test_a_fork_with_files_begins_with_the_tree_as_it_was_then(place: Place) -> 
         assert tree(root) == {"a.py": b"x = 4\n"}
 
 
+def test_a_fork_with_files_keeps_an_undo_that_came_before_its_turn(place: Place) -> None:
+    """What that turn found is what the conversation knows, whether it changed something itself or not."""
+    root, journal = place
+    session(place, write("a.py", "x = 2\n"))
+    undo(journal)
+    with Agent.resume(journal, fakes.ScriptedModel(["Nothing to do.", "Nor now."]), file_tools(root)) as agent:
+        agent.run("Look!")
+        agent.run("And now?")
+
+    for turn in (2, 3):
+        with Agent.fork(journal, fakes.ScriptedModel([]), file_tools(root), turn=turn, files=True):
+            assert tree(root) == {"a.py": b"x = 1\n"}
+    with Agent.fork(journal, fakes.ScriptedModel([]), file_tools(root), turn=1, files=True):
+        assert tree(root) == {"a.py": b"x = 2\n"}
+
+
 @pytest.mark.parametrize("turn", range(4))
 def test_the_tree_agrees_with_the_conversation_that_a_fork_holds(place: Place, turn: int) -> None:
     """Of forks of forks too: what turn N changed stays, as what was said in it does, and what came after it goes."""
