@@ -220,6 +220,7 @@ def test_a_dataclass_is_written_by_its_own_class_and_nothing_else_is_written_as_
         ("ab", list, "expected an array, got str"),
         ([["a", 1]], dict[str, int], "expected an object"),
         ([{"type": "user", "id": "m1", "text": 5}], list[Message], r"expected str, got int @ \$\[0\].text"),
+        ({"name": "x", "approval": "yes"}, ToolSpec, "expected bool or an array of texts, got str"),
     ],
 )
 def test_data_of_another_shape_is_no_value(data: Any, kind: Any, told: str) -> None:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given, strategies as st
 
 from cognition import History, UserMessage
-from cognition.history import CHUNK
+from cognition.history import CHUNK, Chunk
 
 
 def messages(count: int, start: int = 0) -> list[UserMessage]:
@@ -141,3 +141,24 @@ def test_a_history_does_not_continue_one_that_went_another_way(start: int, one: 
 def test_histories_of_equal_messages_that_were_made_apart_are_told_by_their_last_chunk_only() -> None:
     assert History(messages(CHUNK - 1)).continues(History(messages(CHUNK - 1)))
     assert not History(messages(CHUNK + 1)).continues(History(messages(CHUNK)))
+
+
+@given(SIZES, st.integers(0), st.integers(0, 3 * CHUNK), st.integers(0, 3 * CHUNK))
+@example(2 * CHUNK + 5, CHUNK + 1, 0, CHUNK)
+@example(2 * CHUNK + 5, 3, CHUNK, 2 * CHUNK)
+def test_messages_are_changed_by_chunks_whatever_was_dropped_before(
+    count: int, drop: int, one: int, other: int
+) -> None:
+    """Those between two places are handed over with their places, and the rest stays if it is given back."""
+    cut = drop % (count + 1)
+    before = History(messages(count)).drop(cut)
+    first, end = sorted((one, other))
+
+    def change(chunk: Chunk, start: int) -> Chunk:
+        return tuple(
+            UserMessage("changed", message.id) if first <= place < end else message
+            for place, message in enumerate(chunk, start)
+        )
+
+    expected = [UserMessage("changed", m.id) if first <= place < end else m for place, m in enumerate(before)]
+    assert expected == list(before.by_chunks(first, end, change))

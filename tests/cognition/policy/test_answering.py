@@ -121,6 +121,7 @@ def test_of_several_paths_the_directory_that_all_are_in_is_offered() -> None:
         return proposed_rules(ToolCall("1", "move", {"source": source, "target": target}), move)
 
     assert offered("src/a/x", "src/b/y") == ("move(src/**)", "move")
+    assert offered("src/x", "src/b/y") == ("move(src/**)", "move")
     assert offered("src/x", "lib/y") == ("move",)
     assert offered("x", "y") == ("move",)
 
