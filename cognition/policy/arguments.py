@@ -4,16 +4,21 @@ from __future__ import annotations
 
 from cognition.errors import ConfigError
 from cognition.policy.carrying import ASSIGNMENT
-from cognition.policy.commands import words_of
-from cognition.policy.patterns import Pattern
-from cognition.policy.shell import read_words
+from cognition.policy.commands import Commanded, CommandPattern, words_of
+from cognition.policy.patterns import NO, Pattern
+from cognition.policy.programs import GRAMMAR, SKIPPED
+from cognition.policy.shell import REDIRECTION, read_commands, read_words
+
+DIRECTIONS = (">", "<")
+"""What a redirection is read as: a command of this name, with the file as its word."""
 
 
 def check_command(pattern: Pattern) -> None:
     """See that an argument for a tool of command lines is the words of one command.
 
     Raises:
-        ConfigError: it is not, or begins with a variable.
+        ConfigError: it is not, begins with a variable, with another sign of a redirection or with a word of the
+            shell's grammar, or is no such command as it is spelt itself.
     """
     words = read_words(pattern.argument)
     if not words:
@@ -27,4 +32,23 @@ def check_command(pattern: Pattern) -> None:
         raise ConfigError(
             f"rule pattern with the argument {pattern.argument!r}: a variable is no part of the command "
             f"that it is set for; write '{pattern.name}({' '.join(named)}:*)'"
+        )
+    if REDIRECTION.fullmatch(words[0]) and words[0] not in DIRECTIONS:
+        sign = DIRECTIONS["<" in words[0]]
+        argument = " ".join((sign, *words[1:]))
+        raise ConfigError(
+            f"rule pattern with the argument {pattern.argument!r}: however a file is written or read, its sign is "
+            f"'>' or '<' here; write '{pattern.name}({argument}{':*' if pattern.prefix else ''})'"
+        )
+    if words[0] in SKIPPED or words[0] in GRAMMAR:
+        raise ConfigError(
+            f"rule pattern with the argument {pattern.argument!r}: {words[0]!r} is a word of the shell's grammar and "
+            "no command; write a rule for the command behind it"
+        )
+    itself, commands = CommandPattern.of(pattern), read_commands(pattern.argument)
+    if commands and all(itself.prohibits(Commanded(command)) == NO for command in commands):
+        read = " ".join(word or "*" for word in commands[0].words)
+        raise ConfigError(
+            f"rule pattern with the argument {pattern.argument!r}: it would never match, since such a line is read as "
+            f"the command {read!r}; write '{pattern.name}({read}{':*' if pattern.prefix else ''})'"
         )

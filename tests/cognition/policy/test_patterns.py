@@ -332,3 +332,25 @@ def test_a_rule_that_begins_with_a_variable_is_refused_for_it_would_never_match(
         policy.check([ToolSpec("Bash", command="command")])
     assert str(caught.value).endswith(f"; write '{right}'")
     policy.check([ToolSpec("look")])
+
+
+@pytest.mark.parametrize(
+    ("pattern", "right"),
+    [
+        ("Bash(>> ~/.bashrc)", "write 'Bash(> ~/.bashrc)'"),
+        ("Bash(2> x)", "write 'Bash(> x)'"),
+        ("Bash(>>:*)", "write 'Bash(>:*)'"),
+        ("Bash(0<& x)", "write 'Bash(< x)'"),
+        ("Bash(ls # x)", "write 'Bash(ls)'"),
+        ("Bash(ls # x:*)", "write 'Bash(ls:*)'"),
+        ("Bash(! ls)", "behind it"),
+        ("Bash(if:*)", "behind it"),
+        ("Bash(for x)", "behind it"),
+    ],
+)
+def test_a_rule_that_its_own_words_would_not_meet_is_refused(pattern: str, right: str) -> None:
+    for policy in (Policy((Rule("deny", pattern),)), Policy(allow_only=(pattern,))):
+        with pytest.raises(ConfigError) as caught:
+            policy.check([ToolSpec("Bash", command="command")])
+        assert right in str(caught.value)
+        policy.check([ToolSpec("look")])
