@@ -91,8 +91,9 @@ def test_what_the_engine_does_within_the_conversation_asks_nobody() -> None:
     assert [TasksChanged, AskApproval] == [type(decision) for decision in session.decisions]
 
 
-def test_a_call_that_ran_ends_a_row_of_refusals() -> None:
-    config = {"limits": Limits(refusals=2), "policy": Policy((Rule("deny", "delete"),))}
+@pytest.mark.parametrize("allowed", [(), (Rule("allow", "write"),)])
+def test_a_call_that_ran_ends_a_row_of_refusals(allowed: tuple[Rule, ...]) -> None:
+    config = {"limits": Limits(refusals=2), "policy": Policy((Rule("deny", "delete"), *allowed))}
 
     session = calling(config, ProposedCall("delete"), ProposedCall("write"), ProposedCall("delete", {"n": 2}))
     (again, *_) = session(ToolReturned(FIRST, "ok"))[-1:]

@@ -442,7 +442,10 @@ def test_without_a_plan_the_policys_word_stands_as_before() -> None:
 @pytest.mark.parametrize(
     ("said", "wrong"),
     [
-        ({"retries": (1.0,)}, "has retries, and running it twice may do more than once"),
+        (
+            {"retries": (1.0,)},
+            "may do more than once; say read_only=True or idempotent=True if that is so, or leave retries out",
+        ),
         ({"read_only": True, "retries": (-1.0,)}, r"retries are seconds from 0 on, not \(-1.0,\)"),
         ({"read_only": True, "retries": (float("inf"),)}, "retries are seconds from 0 on"),
         ({"read_only": True, "retries": (float("nan"),)}, "retries are seconds from 0 on"),
@@ -462,6 +465,7 @@ def test_retries_of_nothing_are_at_once_and_either_word_will_do() -> None:
     assert ToolSpec("x", read_only=True, retries=(0.0,)).repeatable
     assert ToolSpec("x", idempotent=True, retries=(0.0,)).repeatable
     assert not ToolSpec("x").repeatable
+    assert ToolSpec("x", output_limit=1).output_limit == 1
 
 
 @pytest.mark.parametrize(

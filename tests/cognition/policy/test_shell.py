@@ -47,6 +47,8 @@ PIECES = (
         ("python --version", [("python", "--version")]),
         ("awk '{print $1}' f", [("awk", "{print $1}", "f")]),
         ("sed -n 's/a/b/p' f", [("sed", "-n", "s/a/b/p", "f")]),
+        ("git clone --quiet url", [("git", "clone", "--quiet", "url")]),
+        ("echo é\nls", [("echo", "é"), ("ls",)]),
         ("sed p ecurl", [("sed", "p", "ecurl")]),
         ("sed p - ecurl", [("sed", "p", "-", "ecurl")]),
         ("sed -n p ecurl", [("sed", "-n", "p", "ecurl")]),
