@@ -68,30 +68,33 @@ def _by_level(dangers: tuple[Danger, ...]) -> tuple[tuple[Table, tuple[Danger, .
     return tuple([(Table(Rule("deny", danger.pattern) for danger in named), named) for named in levels if named])
 
 
+SHELL: tuple[tuple[str, Level, str], ...] = (
+    ("mkfs*:*", "block", "it makes a new file system over what a disk holds"),
+    ("wipefs:*", "block", "it erases what a disk holds"),
+    ("> /dev/sd*", "block", "it writes over a disk"),
+    ("> /dev/nvme*", "block", "it writes over a disk"),
+    ("rm -rf /", "block", "it deletes everything"),
+    ("rm -rf ~", "block", "it deletes all that the user has"),
+    ("dd:*", "destructive", "it may write over a disk"),
+    ("rm -rf:*", "destructive", "it deletes folders with all that is in them"),
+    ("sudo:*", "destructive", "it runs a command with all rights"),
+    ("doas:*", "destructive", "it runs a command with all rights"),
+    ("chmod 777:*", "destructive", "everybody may change these files then"),
+    ("chmod -R 777:*", "destructive", "everybody may change these files then"),
+    ("git push --force:*", "destructive", "it throws away what others have pushed"),
+    ("git reset --hard:*", "destructive", "it throws away changes that are in no commit"),
+    ("git clean -f:*", "destructive", "it deletes files that are in no commit"),
+    ("shutdown:*", "destructive", "it stops the machine"),
+    ("reboot:*", "destructive", "it stops the machine"),
+    ("npm publish:*", "destructive", "what is published stays so"),
+    ("git push:*", "confirm", "others see it"),
+    ("npm install:*", "confirm", "it runs programs of the packages"),
+    ("pip install:*", "confirm", "it runs programs of the packages"),
+    ("docker rm:*", "confirm", "it deletes containers"),
+)
+"""Arguments of patterns for command lines, with their levels and reasons."""
+
+
 def shell_dangers(tool: str = "Bash") -> tuple[Danger, ...]:
     """What every shell can do, for a tool that takes command lines."""
-    rows: tuple[tuple[str, Level, str], ...] = (
-        ("mkfs*:*", "block", "it makes a new file system over what a disk holds"),
-        ("wipefs:*", "block", "it erases what a disk holds"),
-        ("> /dev/sd*", "block", "it writes over a disk"),
-        ("> /dev/nvme*", "block", "it writes over a disk"),
-        ("rm -rf /", "block", "it deletes everything"),
-        ("rm -rf ~", "block", "it deletes all that the user has"),
-        ("dd:*", "destructive", "it may write over a disk"),
-        ("rm -rf:*", "destructive", "it deletes folders with all that is in them"),
-        ("sudo:*", "destructive", "it runs a command with all rights"),
-        ("doas:*", "destructive", "it runs a command with all rights"),
-        ("chmod 777:*", "destructive", "everybody may change these files then"),
-        ("chmod -R 777:*", "destructive", "everybody may change these files then"),
-        ("git push --force:*", "destructive", "it throws away what others have pushed"),
-        ("git reset --hard:*", "destructive", "it throws away changes that are in no commit"),
-        ("git clean -f:*", "destructive", "it deletes files that are in no commit"),
-        ("shutdown:*", "destructive", "it stops the machine"),
-        ("reboot:*", "destructive", "it stops the machine"),
-        ("npm publish:*", "destructive", "what is published stays so"),
-        ("git push:*", "confirm", "others see it"),
-        ("npm install:*", "confirm", "it runs programs of the packages"),
-        ("pip install:*", "confirm", "it runs programs of the packages"),
-        ("docker rm:*", "confirm", "it deletes containers"),
-    )
-    return tuple([Danger(f"{tool}({argument})", level, reason) for argument, level, reason in rows])
+    return tuple([Danger(f"{tool}({argument})", level, reason) for argument, level, reason in SHELL])
