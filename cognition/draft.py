@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
-from operator import is_not
 from typing import Literal, get_args
 
 from attrs import evolve
@@ -278,7 +277,7 @@ class Draft:
         shortened = 0
         if self.cuts:
             messages = shown(self.history, self.window())
-            shortened = sum(map(is_not, messages, whole))
+            shortened = sum(one is not other and one != other for one, other in zip(messages, whole, strict=True))
         request = setup.request(messages, attempt.purpose, called=self.called, returns=self.returns, system=self.system)
         self.decisions.append(ContextAssembled(len(messages), self.first, int(tokens), setup.budget, shortened))
         self.decisions.append(

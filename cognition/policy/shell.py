@@ -370,7 +370,7 @@ class Reader:
             script, place = script_of(words)
             if script is not None:
                 self.within(script)
-            elif place < len(words):  # a file, which a rule may name; what allows `sh x` allows `sh x`
+            else:  # a file, which a rule may name; what allows `sh x` allows `sh x`
                 self.found.append(Command(words[place:], program_of(words[place]), assigned, carries=True))
         elif name == "eval":
             line = [known(word) for word in words[1:]]

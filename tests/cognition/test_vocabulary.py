@@ -13,6 +13,7 @@ from cognition import (
     AgentConfig,
     AskApproval,
     AskUser,
+    CallJudged,
     CallModel,
     CallTool,
     ConfigError,
@@ -318,6 +319,8 @@ def _told(decision: Decision) -> Any:
         return decision.effect_id, decision.call.id, OWN.get(decision.call.name, decision.call.name)
     if isinstance(decision, SpawnWorker):
         return evolve(decision, remembered=_rules(decision.remembered))
+    if isinstance(decision, CallJudged):
+        return evolve(decision, rule=OWN.get(decision.rule, decision.rule))
     return decision
 
 

@@ -23,7 +23,7 @@ from cognition import (
 )
 from cognition.config import Limits
 from cognition.context import CUT, OLD_RESULT, fit, message_size, shortened, shown
-from cognition.decisions import TurnFinished
+from cognition.decisions import ContextAssembled, TurnFinished
 from cognition.messages import AssistantMessage, Message, ToolCall, ToolMessage, UserMessage
 from cognition.outcomes import Completed, Failed, Failure, Outcome
 from cognition.phases import Idle
@@ -338,3 +338,17 @@ def test_many_results_are_shortened_however_few_characters_are_left_of_each() ->
     history = History(ToolMessage(f"r{place}", f"c{place}", "read", text(400)) for place in range(300))
     messages = shown(history, Window(cuts=((300, 100),)))
     assert {len(m.content) for m in messages if isinstance(m, ToolMessage)} == {100}
+
+
+def test_what_is_shortened_is_counted_alike_by_a_session_that_was_stored() -> None:
+    """Requests share what they show, with those of equal sessions in the same process too: that counts for nothing."""
+    engine = engine_with(READ, context_tokens=200_000)
+    history = conversation([(10, [[1000, 50]] * 70, True)])
+    state = AgentState(history, window=evolve(whole(history), cuts=((100, 100),)))
+    again = from_data(to_data(state), AgentState)
+
+    first, second = (engine.step(one, UserSpoke("Go on.")).decisions for one in (state, again))
+
+    assert first == second
+    assert isinstance(first[0], ContextAssembled)
+    assert 30 < first[0].shortened < 70

@@ -69,7 +69,8 @@ def test_texts_are_looked_at_as_they_are_decoded(arguments: dict[str, Any], met:
     call = ToolCall("1", "pay", arguments)
 
     assert met == (danger_of(dangers, call, PAY) is not None)
-    assert ("deny" if met else "allow") == Policy(danger_rules(dangers)).judge(call, PAY).action
+    verdict = Policy(danger_rules(dangers)).judge(call, PAY)
+    assert (verdict.action, verdict.reason) == (("deny", "they are known for it") if met else ("allow", ""))
 
 
 def test_the_worst_is_told_wherever_it_stands_and_of_equals_the_first() -> None:

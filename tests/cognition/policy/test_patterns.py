@@ -7,6 +7,7 @@ from hypothesis import given, strategies as st
 
 from cognition import AgentConfig, ConfigError, Layer, Policy, Rule, ToolCall, ToolSpec
 from cognition.policy.patterns import Pattern, PatternError, read_pattern
+from cognition.policy.rules import Action
 
 
 @pytest.mark.parametrize(
@@ -279,6 +280,7 @@ def test_paths_are_matched_widely_where_forbidden_and_narrowly_where_allowed(
         ("Bash(npm publish:*)", "npm --silent publish", "deny", False),
         ("Bash(npm publish:*)", "npm --registry=x y publish", "allow", False),
         ("Bash(npm publish:*)", "npm x publish", "allow", False),
+        ("Bash(npm publish:*)", "npm --registry x $Y", "ask", False),
         ("Bash(make publish:*)", "make -j 4 publish", "ask", False),
         ("Bash(make publish)", "make publish -j 4", "allow", False),
         ("Bash(make publish)", "make -j 4 publish", "allow", False),
@@ -333,6 +335,14 @@ def test_a_rule_that_begins_with_a_variable_is_refused_for_it_would_never_match(
         policy.check([ToolSpec("Bash", command="command")])
     assert str(caught.value).endswith(f"; write '{right}'")
     policy.check([ToolSpec("look")])
+
+
+@pytest.mark.parametrize("action", ["deny", "ask"])
+@pytest.mark.parametrize("whole", ["pay", "p*", "*"])
+def test_a_rule_for_all_calls_holds_beside_one_for_an_argument(action: Action, whole: str) -> None:
+    """Also where rules of that name have arguments only."""
+    policy = Policy((Rule("deny", "pay(Eve)"), Rule(action, whole), Rule("deny", "p*(Mallory)")))
+    assert policy.judge(ToolCall("1", "pay", {"to": "Bob"}), ToolSpec("pay")).action == action
 
 
 @pytest.mark.parametrize(
