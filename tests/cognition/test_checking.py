@@ -353,3 +353,14 @@ def test_a_whole_number_where_others_may_stand_is_the_same_number(value: int) ->
 def test_what_is_no_such_number_is_refused(value: int, told: str) -> None:
     with pytest.raises(ConfigError, match=told):
         Limits(seconds=value)
+
+
+def test_a_whole_number_for_a_float_alone_is_one_too() -> None:
+    @checked
+    @frozen
+    class Wait:
+        seconds: float
+
+    assert type(Wait(2).seconds) is float
+    with pytest.raises(ConfigError, match="must be a number that a float has room for, not 1000"):
+        Wait(10**400)

@@ -115,5 +115,6 @@ def test_what_is_no_danger_is_refused(make: Any, told: str) -> None:
 
 def test_dangers_are_data() -> None:
     assert [from_data(to_data(danger), Danger) for danger in KNOWN] == list(KNOWN)
+    assert shell_dangers() == KNOWN
     assert {danger.level for danger in KNOWN} == {"confirm", "destructive", "block"}
     assert all(danger.reason and danger.pattern.startswith("run(") for danger in shell_dangers("run"))
