@@ -5,7 +5,10 @@ from __future__ import annotations
 import asyncio
 import sys
 import threading
+from itertools import count
+from pathlib import Path
 from queue import Empty, SimpleQueue
+from types import FrameType
 from typing import Self, TypeVar
 
 from interpreters.loop.clock import SystemClock
@@ -65,20 +68,30 @@ class FakeClock:
         if seconds is None:
             await wake
             return
-        for _ in range(ROUNDS):
-            if wake.done():
-                return
-            await asyncio.sleep(0)
+        rests = 0
         with _Watch() as watch:
-            while watch.goes_on():
-                await asyncio.sleep(LOOK)
-                if wake.done():
+            # A thread hands over its result before it rests, so what a look misses is in the loop by then. Twice, since
+            # what was handed over may have set others to work.
+            while rests < 2:
+                rests = 0 if watch.goes_on() else rests + 1
+                if not rests:
+                    await asyncio.sleep(LOOK)
+                if await _comes_by_itself(wake):
                     return
         self._pass(seconds)
 
     def _pass(self, seconds: float) -> None:
         self.waits.append(seconds)
         self.advance(seconds)
+
+
+async def _comes_by_itself(wake: asyncio.Future[None]) -> bool:
+    """Whether what is waited for comes by what the event loop has to do at this time."""
+    for _ in range(ROUNDS):
+        if wake.done():
+            return True
+        await asyncio.sleep(0)
+    return wake.done()
 
 
 WATCHING: dict[int, int] = {}
@@ -128,5 +141,26 @@ def _places() -> dict[int, tuple[int, int]]:
         if isinstance(thread, PoolThread) and thread.ident not in watching and not thread.idle()
     ]
     frames = sys._current_frames() if busy else {}
-    found = {thread.ident or 0: frames.get(thread.ident or 0) for thread in busy}
-    return {number: (id(frame), -1 if frame is None else frame.f_lasti) for number, frame in found.items()}
+    found = {thread.ident or 0: (thread, frames.get(thread.ident or 0)) for thread in busy}
+    return {number: _place(thread, frame) for number, (thread, frame) in found.items()}
+
+
+def _place(thread: PoolThread, frame: FrameType | None) -> tuple[int, int]:
+    if _is_running(thread):
+        return id(frame), -next(MOVES)  # it has not come to rest, so this is no place that it stands at
+    return id(frame), 0 if frame is None else frame.f_lasti
+
+
+MOVES = count(1)
+
+
+def _is_running(thread: PoolThread) -> bool:
+    """Whether the system says that a thread computes, or would if the machine had time for it, or waits for a disk.
+
+    Where no such file is, as on macOS, the looks alone have to do.
+    """
+    try:
+        status = Path(f"/proc/self/task/{thread.native_id}/stat").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return False
+    return status.rpartition(")")[2].split()[0] in {"R", "D"}

@@ -7,10 +7,12 @@ import sys
 import threading
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Any
 
 import pytest
 
+import interpreters.testing.fakes.clock
 from cognition import (
     Cancelled,
     Completed,
@@ -27,6 +29,7 @@ from cognition.parsing import ReasoningDelta
 from interpreters import Agent, AsyncAgent, PlanAnswer, events, fakes, tool
 from interpreters.observing.events import Event
 from interpreters.testing.fakes import FakeClock, FunctionModel, Reply, ScriptedModel, ScriptedTool, ScriptError, call
+from interpreters.threads.pool import PoolThread, ThreadPool
 from interpreters.tools.tool import ToolError
 from runtime import Runtime
 from runtime.awaiting import AsyncRuntime
@@ -402,6 +405,46 @@ def test_a_tool_that_never_waits_is_never_late(talk: Way, calls: int) -> None:
         model = ScriptedModel([[call(name, n=n) for n in range(calls)], "done"])
         said = talk(model, "Go!", tools=[quick, plain], clock=fakes.FakeClock())
         assert said.tool_results == [("ok", "ok")] * calls
+
+
+def test_a_result_that_is_handed_over_while_a_clock_looks_is_not_late(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The thread rests by then, and the event loop has yet to hear of it."""
+
+    async def wait() -> fakes.FakeClock:
+        clock, loop = fakes.FakeClock(), asyncio.get_running_loop()
+        wake: asyncio.Future[None] = loop.create_future()
+
+        def look() -> dict[int, tuple[int, int]]:
+            if not wake.done():
+                loop.call_soon_threadsafe(wake.set_result, None)
+            return {}
+
+        monkeypatch.setattr(interpreters.testing.fakes.clock, "_places", look)
+        await clock.wait(wake, 5)
+        return clock
+
+    clock = asyncio.run(wait())
+
+    assert (clock.waits, clock.time()) == ([], 0.0)
+
+
+def test_a_clock_waits_for_a_thread_that_the_machine_has_no_time_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that has to compute stands where it stood for as long as others are served."""
+    looks = itertools.count()
+    done: SimpleQueue[str] = SimpleQueue()
+    pool, mailbox, clock = ThreadPool(), SimpleQueue[str](), fakes.FakeClock()
+
+    def is_running(thread: PoolThread) -> bool:
+        if next(looks) == 100:
+            done.put("result")
+        return True
+
+    monkeypatch.setattr(interpreters.testing.fakes.clock, "_is_running", is_running)
+    pool.start(lambda: mailbox.put(done.get()))  # the place where it would stand without the machine's time
+    got = clock.receive(mailbox, 5)
+    pool.close(10)
+
+    assert (got, clock.waits) == ("result", [])
 
 
 @every_way
