@@ -167,7 +167,8 @@ class Draft:
         "workers",
     )
 
-    def __init__(self, setup: Setup, state: AgentState) -> None:
+    def __init__(self, setup: Setup, state: AgentState, spent: Spent | None = None) -> None:
+        """``spent``: what the turn has used, where that is not what the state says."""
         self.setup = setup
         self.now = 0.0
         """The time of the input, where a call may begin; else the beginning of all time."""
@@ -184,8 +185,9 @@ class Draft:
         self._turn, self._step = counters.turn, counters.step
         self._index, self._messages = counters.index, counters.messages
         window = state.window
-        self.first, self.size, self.scale, self.cuts = window.first, window.size, window.scale, window.cuts
-        self._take_over(state.spent)
+        self.first, self.size = window.first, window.size
+        self.scale, self.cuts = window.scale, window.cuts
+        self._take_over(state.spent if spent is None else spent)
 
     def _take_over(self, spent: Spent) -> None:
         self._spent = spent
@@ -203,8 +205,8 @@ class Draft:
         self.decisions.append(decision)
 
     def begin_turn(self, now: float) -> None:
+        """Begin the next turn; the draft has to be one of ``UNSPENT``."""
         self._turn, self._step, self._index = self._turn + 1, 0, 0
-        self._take_over(UNSPENT)
         self.started_at = now
 
     def change_system(self, system: str) -> None:

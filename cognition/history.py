@@ -18,6 +18,7 @@ CHUNK = 64
 
 Chunk = tuple[Message, ...]
 
+_new = object.__new__
 _set = object.__setattr__
 """Gives a new history its parts, since its own ``__setattr__`` refuses to."""
 
@@ -42,20 +43,12 @@ class History(Sequence[Message]):
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"a History can't be changed; {name!r} was to be set")
 
-    @classmethod
-    def _of(cls, chunks: tuple[Chunk, ...], tail: Chunk, first: int) -> History:
-        new = cls.__new__(cls)
-        _set(new, "_chunks", chunks)
-        _set(new, "_tail", tail)
-        _set(new, "_first", first)
-        return new
-
     def append(self, *messages: Message) -> History:
         """A new history with these messages at its end; this one is unchanged."""
         chunks, tail = self._chunks, self._tail + messages
         while len(tail) >= CHUNK:
             chunks, tail = (*chunks, tail[:CHUNK]), tail[CHUNK:]
-        return self._of(chunks, tail, self._first)
+        return _history(chunks, tail, self._first)
 
     def drop(self, count: int) -> History:
         """The history without its first ``count`` messages (0 <= count <= len), sharing this one's storage."""
@@ -63,7 +56,7 @@ class History(Sequence[Message]):
             return self
         if not 0 <= count <= len(self):
             raise ValueError(f"can't drop {count} of {len(self)} messages")
-        return self._of(self._chunks, self._tail, self._first + count)
+        return _history(self._chunks, self._tail, self._first + count)
 
     def by_chunks(self, first: int, end: int, change: Callable[[Chunk, int], Chunk]) -> History:
         """The history with its messages from ``first`` to before ``end`` changed, by at most ``CHUNK`` at a time.
@@ -75,7 +68,7 @@ class History(Sequence[Message]):
         for place in range(min((first + self._first) // CHUNK, whole), min(-(-(end + self._first) // CHUNK), whole)):
             chunks[place] = change(chunks[place], place * CHUNK - self._first)
         tail = whole * CHUNK - self._first
-        return self._of(tuple(chunks), change(self._tail, tail) if tail < end else self._tail, self._first)
+        return _history(tuple(chunks), change(self._tail, tail) if tail < end else self._tail, self._first)
 
     def continues(self, before: History) -> bool:
         """Whether this is ``before`` with none or more messages at its end, as far as shared storage tells.
@@ -138,3 +131,12 @@ class History(Sequence[Message]):
 
     def __repr__(self) -> str:
         return f"History({list(self)!r})"
+
+
+def _history(chunks: tuple[Chunk, ...], tail: Chunk, first: int) -> History:
+    """One of these parts: no method, since a call of one takes longer, and a step makes a history or two."""
+    new = _new(History)
+    _set(new, "_chunks", chunks)
+    _set(new, "_tail", tail)
+    _set(new, "_first", first)
+    return new

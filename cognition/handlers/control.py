@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cognition.decisions import CancelEffect, PlanChanged, RulesForgotten, SessionClosed, TasksChanged
-from cognition.draft import Draft, Setup
+from cognition.draft import UNSPENT, Draft, Setup
 from cognition.handlers.engine_calls import set_mode
 from cognition.handlers.hooks import open_turn
 from cognition.inputs import ApprovalsForgotten, CancelAsked, ModeChanged, SessionReset, ShutdownAsked, UserSpoke
@@ -41,7 +41,7 @@ NOTHING_KNOWN = CancelAsked()
 
 
 def on_user_spoke(setup: Setup, state: AgentState, event: UserSpoke) -> Transition:
-    draft = Draft(setup, state)
+    draft = Draft(setup, state, UNSPENT)
     draft.begin_turn(event.at)
     if event.system is not None:
         draft.change_system(event.system)

@@ -46,7 +46,7 @@ def on_model_replied(setup: Setup, state: AgentState, event: ModelReplied) -> Tr
         event = evolve(event, calls=(), malformed=())
     native = setup.config.protocol == "native"
     reply = event if native else _as_calls(draft, event)
-    calls, malformed = _readable(draft, reply)
+    calls, malformed = _readable(draft, reply) if reply.calls else ((), reply.malformed)
     if calls:
         draft.repairs = 0
         asked = tuple([call for call, _, _ in calls])
