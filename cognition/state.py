@@ -11,7 +11,7 @@ from cognition.phases import IDLE, Phase
 from cognition.policy import Rule
 
 
-@frozen
+@frozen(weakref_slot=False)  # one in each state that is kept
 class Counters:
     """Sources of ids. They only grow."""
 
@@ -22,7 +22,7 @@ class Counters:
     messages: int = 0
 
 
-@frozen
+@frozen(weakref_slot=False)  # one in each state that is kept
 class Spent:
     """What the current turn has used of its budgets, and the memory of its guards."""
 
@@ -47,7 +47,7 @@ class Spent:
     """How often an answer that is not of the type asked for was sent back."""
 
 
-@frozen
+@frozen(weakref_slot=False)  # one in each state that is kept
 class Window:
     """Which part of history a request shows, and how large it is.
 
