@@ -11,7 +11,6 @@ import contextlib
 import threading
 import time
 from _thread import start_new_thread
-from collections import deque
 from collections.abc import Callable
 from queue import Empty, SimpleQueue
 
@@ -44,8 +43,8 @@ class ThreadPool:
         self._threads: dict[threading.Thread, Inbox] = {}
         self._idle: list[Inbox] = []
         """The queues of threads that wait for a job. Whoever takes one out of here has to put something into it."""
-        self._waiting: deque[Job] = deque()
-        """Jobs for which there is no thread."""
+        self._waiting: list[Job] = []
+        """Jobs for which there is no thread; a list, since each session has one, and a deque takes 700 bytes."""
         self._closed = False
 
     def start(self, job: Job) -> None:
@@ -98,7 +97,7 @@ class ThreadPool:
             if inbox is None and self._is_full():
                 return
             try:
-                job = self._waiting.popleft()
+                job = self._waiting.pop(0)
             except IndexError:
                 job = _nothing
             if inbox is None:
@@ -167,7 +166,7 @@ class ThreadPool:
         job = None if inbox.empty() else inbox.get_nowait()
         if job is None:
             try:
-                job = self._waiting.popleft()
+                job = self._waiting.pop(0)
             except IndexError:
                 return None
         self._threads[thread] = inbox
