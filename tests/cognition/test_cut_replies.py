@@ -5,16 +5,21 @@ from __future__ import annotations
 import pytest
 
 from cognition import (
+    ApprovalGiven,
     AssistantMessage,
     CallModel,
     CallTool,
     Completed,
     GenerationOptions,
+    HookReturned,
+    Input,
     LimitHit,
     LimitReached,
     Limits,
     MalformedToolCall,
     ProposedCall,
+    TimerFired,
+    ToolFailed,
     ToolReturned,
     ToolSpec,
     TurnFinished,
@@ -22,8 +27,9 @@ from cognition import (
     UserMessage,
     UserSpoke,
 )
+from cognition.features import HookPoint
 from cognition.outcomes import LimitKind
-from tests.cognition.session import WRITE, Session, effect, engine_with, replied
+from tests.cognition.session import DELETE, WRITE, Session, effect, engine_with, replied
 
 LOOK = ToolSpec("look", read_only=True)
 CUT_CALL = MalformedToolCall('{"name": "write", "argum', "the reply reached the token limit inside the call")
@@ -122,6 +128,34 @@ def test_whole_calls_before_the_cut_run_and_then_the_turn_ends(malformed: tuple[
     assert len(notes) == len(malformed)
     (again,) = session(UserSpoke("Go on"))
     assert isinstance(again, CallModel)
+
+
+@pytest.mark.parametrize(
+    ("tool", "hooks", "between"),
+    [
+        (DELETE, (), [ApprovalGiven(effect("1.1.1"))]),
+        (WRITE, ("before_tool",), [HookReturned(effect("1.1.1"))]),
+        (
+            ToolSpec("write", idempotent=True, retries=(2.0,)),
+            (),
+            [ToolFailed(effect("1.1.1"), "busy", transient=True), TimerFired(effect("1.1.2"))],
+        ),
+    ],
+)
+def test_what_a_call_waits_for_does_not_make_a_cut_reply_whole(
+    tool: ToolSpec, hooks: tuple[HookPoint, ...], between: list[Input]
+) -> None:
+    session = Session(engine_with(tool, hooks=hooks))
+    session(UserSpoke("Go"))
+    session(replied("1.1.0", "I wro", ProposedCall(tool.name), finish_reason="length"))
+
+    for event in between:
+        *_, run = session(event)
+    assert isinstance(run, CallTool)
+    hit, end = session(ToolReturned(run.effect_id, "ok"))
+
+    assert isinstance(hit, LimitHit)
+    assert end == TurnFinished(LimitReached("max_tokens", "I wro"), Usage())
 
 
 def test_a_final_answer_that_was_cut_is_named_by_the_limit_that_cut_it() -> None:

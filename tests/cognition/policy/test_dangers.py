@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
+import cognition.policy
 from cognition import CogstepError, Policy, Rule, ToolCall, ToolSpec, from_data, to_data
-from cognition.policy import SEVERITY, Action, Danger, Layer, danger_of, danger_rules, shell_dangers
+from cognition.policy import DANGERS, SEVERITY, Action, Danger, Layer, danger_of, danger_rules, shell_dangers
 from cognition.policy.dangers import LEVELS, Level
 
 BASH = ToolSpec("Bash", command="command")
@@ -118,3 +119,16 @@ def test_dangers_are_data() -> None:
     assert shell_dangers() == KNOWN
     assert {danger.level for danger in KNOWN} == {"confirm", "destructive", "block"}
     assert all(danger.reason and danger.pattern.startswith("run(") for danger in shell_dangers("run"))
+
+
+def test_dangers_are_loaded_when_they_are_asked_for() -> None:
+    """A policy without any needs none of it."""
+    assert [cognition.policy.__getattr__(name) for name in sorted(DANGERS)] == [
+        Danger,
+        Level,
+        danger_of,
+        danger_rules,
+        shell_dangers,
+    ]
+    with pytest.raises(AttributeError, match="has no attribute 'Dangers'"):
+        cognition.policy.__getattr__("Dangers")
