@@ -22,6 +22,7 @@ from cognition import (
 )
 from cognition.checking import nearest
 from cognition.vocabulary import engine_tools
+from interpreters.agents.alike import config_of, engine_of
 from interpreters.agents.answers import StructuredResult, answer_schema
 from interpreters.agents.options import AgentOptions, ProgramOptions, configured, filled
 from interpreters.agents.protocols import chosen_by_itself, left_out
@@ -109,7 +110,7 @@ def assemble(
     if given["protocol"] is None:
         any_tools = bool(tools or engine_tools(fields["features"]))
         fields["protocol"], warning = chosen_by_itself(model, any_tools, fields["options"])
-    config = AgentConfig(system, tuple(tool.spec for tool in tools), hooks=tuple(given["hooks"]), **fields)
+    config = config_of(system, tuple([tool.spec for tool in tools]), tuple(given["hooks"]), fields)
     for tool in tools:  # what can't be checked or sampled is better known now than at a call
         tool.prepare()
     weakened = weakened_in(config, model)
@@ -128,7 +129,7 @@ def assemble(
         if kept is not None:  # a placeholder in it is a text like any other: nobody gets a secret by writing one
             kept = veil.hide(kept)[0]
         program = evolve(program, reveal=veil.reveal)
-    engine = program.engine(config)
+    engine = engine_of(program, config)
     start = kept if start is None else start
     journal = None
     if path is not None:
