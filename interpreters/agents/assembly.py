@@ -165,9 +165,10 @@ def make_program(
     system: Prompting | None = None,
 ) -> Program:
     """What the embedding program brings, as one value; ``full`` are all of its options, defaults included."""
-    brought: dict[str, Any] = {name: value for name, value in full.items() if name in BROUGHT}
+    brought: dict[str, Any] = {name: full[name] for name in BROUGHT if name in full}  # type: ignore[literal-required]  # names of options
     named = {tool.spec.name: tool for tool in tools}
-    return Program(**brought | {"model": model, "tools": named, "session": session, "system": system})
+    brought.update(model=model, tools=named, session=session, system=system)
+    return Program(**brought)
 
 
 def make_parts(
@@ -201,13 +202,15 @@ def weakened_in(config: AgentConfig, model: Runtime) -> Mapping[str, tuple[Weake
     Raises:
         SchemaError: the parameters of a tool are no JSON Schema of an object.
     """
-    return weakened_tools(config.offered, model.describe().format) if config.options.constrain else {}
+    offered = config.offered
+    return weakened_tools(offered, model.describe().format) if offered and config.options.constrain else {}
 
 
 def _idle_rules(config: AgentConfig) -> Iterator[str]:
     """The rules that judge no tool, as a misspelt one does."""
-    names = [tool.name for tool in config.offered]
-    for rule in config.policy.rules:
+    rules = config.policy.rules
+    names = [tool.name for tool in config.offered] if rules else []
+    for rule in rules:
         if rule.pattern.name and not any(map(rule.matches, names)):
             near = nearest(rule.pattern.name, names)
             yield f"a rule of the policy is for {rule.tool!r}, and no tool has such a name{near}"
