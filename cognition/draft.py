@@ -9,7 +9,7 @@ from typing import Literal, get_args
 from attrs import evolve
 
 from cognition.config import AgentConfig, GenerationOptions
-from cognition.context import (
+from cognition.context.window import (
     changed_size,
     fit,
     fixed_size,

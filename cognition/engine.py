@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Protocol, runtime_checkable
 
 from cognition.config import AgentConfig
-from cognition.context import fit, shown
+from cognition.context.window import fit, shown
 from cognition.decisions import (
     AskApproval,
     AskUser,

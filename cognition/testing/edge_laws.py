@@ -12,7 +12,7 @@ from typing import Any
 from attrs import evolve
 
 from cognition.codec import from_data, to_data
-from cognition.context import changed_size, message_size
+from cognition.context.window import changed_size, message_size
 from cognition.decisions import (
     EFFECT_TYPES,
     CallModel,

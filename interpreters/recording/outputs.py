@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 from cognition import AgentConfig, SessionReset, ToolFailed, ToolReturned, WorkerFinished
-from cognition.context import result_limit
+from cognition.context.window import result_limit
 from interpreters.recording.journal import JournalError, JournalReader
 from interpreters.recording.recorder import Where
 from interpreters.tools.context import ToolContext

@@ -1,0 +1,25 @@
+"""What a request shows of a conversation: sizes, what is shortened or left out, and in which order it stands.
+
+``window`` says which messages are shown, and how large they are.
+"""
+
+from cognition.context.window import (
+    CHARS_PER_TOKEN as CHARS_PER_TOKEN,
+    CUT as CUT,
+    IMAGE_TOKENS as IMAGE_TOKENS,
+    MESSAGE_TOKENS as MESSAGE_TOKENS,
+    OLD_RESULT as OLD_RESULT,
+    changed_size as changed_size,
+    fit as fit,
+    fixed_size as fixed_size,
+    message_size as message_size,
+    next_turn as next_turn,
+    prompt_budget as prompt_budget,
+    result_limit as result_limit,
+    scale_measured as scale_measured,
+    scale_overflowed as scale_overflowed,
+    scale_trusted as scale_trusted,
+    shorten as shorten,
+    shortened as shortened,
+    shown as shown,
+)
