@@ -15,6 +15,7 @@ from cognition.context.window import (
     fixed_size,
     message_size,
     prompt_budget,
+    reading_again,
     result_limit,
     scale_trusted,
     shorten,
@@ -55,6 +56,7 @@ class Setup:
         "fixed",
         "offered",
         "prompt",
+        "reader",
         "result_limit",
         "result_limits",
         "told",
@@ -80,6 +82,8 @@ class Setup:
         self.budget = prompt_budget(config)
         self.result_limit = result_limit(config)
         self.result_limits = {tool.name: tool.output_limit for tool in config.tools if tool.output_limit is not None}
+        self.reader = next((tool.name for tool in config.tools if tool.rereads), "")
+        """The tool that reads again what is left out of a result; empty without one."""
         self.budgets = tuple([name for name in BUDGETS if getattr(config.limits, name) is not None])
 
     def request(
@@ -248,10 +252,10 @@ class Draft:
     def record_result(self, call: ToolCall, result: ToolResult, note: str = "") -> None:
         """Write a result into history, with the program's note, which the tool's own limit leaves whole."""
         setup, content = self.setup, result.content
-        own = setup.result_limits.get(call.name)
+        own, again = setup.result_limits.get(call.name), reading_again(setup.reader, call.id)
         if own is not None:
-            content = shorten(content, own)
-        content = shorten(f"{content}\n{note}" if note else content, setup.result_limit)
+            content = shorten(content, own, again)
+        content = shorten(f"{content}\n{note}" if note else content, setup.result_limit, again)
         self.append(ToolMessage(self.new_message_id(), call.id, call.name, content, result.status))
 
     def ask_model(self, attempt: ModelAttempt, now: float, *, new_step: bool) -> None:
@@ -259,7 +263,7 @@ class Draft:
         setup = self.setup
         tokens = (self.fixed + self.size) * self.scale
         if tokens > setup.budget:  # otherwise the window stays where it is
-            window = fit(self.history, self.window(), self.fixed, setup.budget)
+            window = fit(self.history, self.window(), self.fixed, setup.budget, setup.reader)
             if window is None:
                 self.finish(
                     Failed(
@@ -278,7 +282,7 @@ class Draft:
         whole = messages = self.history.drop(self.first)
         shortened = 0
         if self.cuts:
-            messages = shown(self.history, self.window())
+            messages = shown(self.history, self.window(), setup.reader)
             shortened = sum(one is not other and one != other for one, other in zip(messages, whole, strict=True))
         request = setup.request(messages, attempt.purpose, called=self.called, returns=self.returns, system=self.system)
         self.decisions.append(ContextAssembled(len(messages), self.first, int(tokens), setup.budget, shortened))

@@ -105,10 +105,9 @@ class LLMEngine:
         setup, phase = self._setup, state.phase
         purpose = phase.attempt.purpose if isinstance(phase, Thinking | Waiting) else "answer"
         fixed, called = setup.fixed_with(state.system), state.spent.called
-        window = fit(state.history, state.window, fixed, setup.budget) or state.window
-        return setup.request(
-            shown(state.history, window), purpose, called=called, returns=state.returns, system=state.system
-        )
+        window = fit(state.history, state.window, fixed, setup.budget, setup.reader) or state.window
+        messages = shown(state.history, window, setup.reader)
+        return setup.request(messages, purpose, called=called, returns=state.returns, system=state.system)
 
     def requires_approval(self, call: ToolCall, state: AgentState | None = None) -> bool:
         """Whether the user would be asked before this call runs.

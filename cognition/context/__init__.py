@@ -15,6 +15,7 @@ from cognition.context.window import (
     message_size as message_size,
     next_turn as next_turn,
     prompt_budget as prompt_budget,
+    reading_again as reading_again,
     result_limit as result_limit,
     scale_measured as scale_measured,
     scale_overflowed as scale_overflowed,
