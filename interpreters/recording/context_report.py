@@ -288,18 +288,19 @@ def _length(message: Message) -> int:
 
 
 def _begins(message: Message) -> str:
-    match message:
-        case ToolMessage(name=name, content=content):
-            text = f"{name}: {content[: 2 * BEGINS]}"
-        case AssistantMessage(text=text, calls=calls) if calls:
-            called = ", ".join(f"{call.name}({call.arguments_json[:BEGINS]})" for call in calls)
-            text = f"{text[:BEGINS]} calls {called}" if text.strip() else f"calls {called}"
-        case UserMessage(text=said, parts=parts):
-            text = shown_parts(said, parts)
-        case AssistantMessage(text=said):
-            text = said
-    line = " ".join(text[: 4 * BEGINS].split())
+    line = " ".join(_beginning(message)[: 4 * BEGINS].split())
     return line if len(line) <= BEGINS else f"{line[: BEGINS - 1]}…"
+
+
+def _beginning(message: Message) -> str:
+    if isinstance(message, ToolMessage):
+        return f"{message.name}: {message.content[: 2 * BEGINS]}"
+    if isinstance(message, UserMessage):
+        return shown_parts(message.text, message.parts)
+    if not message.calls:
+        return message.text
+    called = ", ".join(f"{call.name}({call.arguments_json[:BEGINS]})" for call in message.calls)
+    return f"{message.text[:BEGINS]} calls {called}".lstrip()
 
 
 # ----------------------------------------------------------------------------------------------- between two requests
