@@ -1,6 +1,9 @@
 """What a request shows of a conversation: sizes, what is shortened or left out, and in which order it stands.
 
-``window`` says which messages are shown, and how large they are.
+``window`` says which messages are shown, and how large they are. ``assembling`` chooses what stands in sections beside
+them: ``relevance`` compares ``words`` by their ``stems``, ``dealing`` divides the budget, ``escaping`` writes texts of
+strangers between tags. ``briefing`` puts the sections into requests. What judges texts is imported when the first
+message brings candidates.
 """
 
 from cognition.context.window import (
