@@ -13,6 +13,7 @@ from cognition.context.window import (
     scale_trusted,
     shorten,
     shown,
+    system_size,
 )
 from cognition.decisions import CallModel, ContextAssembled, Decision, LimitHit, RunHook, TurnFinished
 from cognition.history import History
@@ -20,6 +21,7 @@ from cognition.ids import EffectId, effect_id
 from cognition.messages import AssistantMessage, Message, ToolCall, ToolMessage, ToolResult, UserMessage
 from cognition.outcomes import Completed, Failed, LimitKind, LimitReached, Outcome
 from cognition.phases import IDLE, Compacting, Hooked, ModelAttempt, Phase, Thinking
+from cognition.requests import ModelRequest
 from cognition.setup import Setup as Setup
 from cognition.state import NO_SUMMARY, AgentState, Counters, Spent, Window
 from cognition.transition import Transition
@@ -238,22 +240,24 @@ class Draft:
         """Ask the model for a summary, as ``Compacting`` says; False, with nothing done, where the question finds no
         room.
         """
-        setup, message = self.setup, self.summary_message(until)
-        if message is None:
+        asking = self.summary_request(until)
+        if asking is None:
             return False
         if number == 1:
             self._step, self._index = self._step + 1, 0
         effect_id = self.new_effect()
-        request = setup.summary_request(message, self.system, self.briefing)
-        self.decisions.append(CallModel(effect_id, "summary", request, seconds))
+        self.decisions.append(CallModel(effect_id, "summary", asking[0], seconds))
         self.phase = Compacting(effect_id, attempt, until, number)
         return True
 
-    def summary_message(self, until: int) -> UserMessage | None:
-        """What the model is asked for a summary of the messages before ``until``; None where it finds no room."""
+    def summary_request(self, until: int) -> tuple[ModelRequest, float] | None:
+        """The request for a summary of the messages before ``until``, with its unscaled size; None for want of room."""
         setup, scale = self.setup, self.scale
-        room = setup.summary_room / scale - self.fixed
-        return summary_request(self.history, self.window(), until, room, setup.budget / scale)
+        prompt = setup.system_with(self.system, self.briefing)
+        fixed = system_size(prompt)
+        room = setup.summary_room / scale - fixed
+        message = summary_request(self.history, self.window(), until, room, setup.budget / scale)
+        return None if message is None else (setup.summary_request(message, prompt), fixed + message_size(message))
 
     def window(self) -> Window:
         return Window(self.first, self.size, self.scale, self.cuts, self.summary)

@@ -104,8 +104,8 @@ class LLMEngine:
     def build_prompt(self, state: AgentState) -> ModelRequest:
         """The request that this state makes, or would make if the model were called now."""
         setup, phase = self._setup, state.phase
-        if isinstance(phase, Compacting) and (message := Draft(setup, state).summary_message(phase.until)):
-            return setup.summary_request(message, state.system, state.briefing)
+        if isinstance(phase, Compacting) and (asking := Draft(setup, state).summary_request(phase.until)):
+            return asking[0]
         purpose = phase.attempt.purpose if isinstance(phase, Thinking | Waiting) else "answer"
         fixed = setup.fixed_with(state.system) + briefing_size(state.briefing)
         window = fit(state.history, state.window, fixed, setup.budget, setup.reader) or state.window

@@ -107,10 +107,13 @@ class Setup:
             prompt, messages = with_standing(prompt, briefing), briefed(messages, briefing)
         return ModelRequest(prompt, messages, tools, options, config.protocol)
 
-    def summary_request(self, message: Message, system: str | None, briefing: Briefing | None) -> ModelRequest:
-        """The request for a summary: one message, without tools; ``system`` and ``briefing`` as in ``request``."""
-        prompt = with_standing(self.prompt if system is None else instructed(system, self.told), briefing)
+    def summary_request(self, message: Message, prompt: str) -> ModelRequest:
+        """The request for a summary: one message, without tools."""
         return ModelRequest(prompt, History((message,)), (), self.summary_options, self.config.protocol)
+
+    def system_with(self, system: str | None, briefing: Briefing | None) -> str:
+        """The system prompt of a request, with ``system`` and ``briefing`` as there."""
+        return with_standing(self.prompt if system is None else instructed(system, self.told), briefing)
 
     def fixed_with(self, system: str | None) -> float:
         """Estimated tokens of what stands before the messages, with ``system`` as in ``request``."""

@@ -79,6 +79,11 @@ def fixed_size(config: AgentConfig) -> float:
     return characters / CHARS_PER_TOKEN + 2 * MESSAGE_TOKENS
 
 
+def system_size(prompt: str) -> float:
+    """Estimated tokens of a system prompt alone, as where no tools are offered."""
+    return len(prompt) / CHARS_PER_TOKEN + 2 * MESSAGE_TOKENS
+
+
 def changed_size(fixed: float, config: AgentConfig, system: str | None) -> float:
     """``fixed_size`` with the system prompt that the state has in place of the configuration's, if it has one."""
     return fixed if system is None else fixed + (len(system) - len(config.system)) / CHARS_PER_TOKEN

@@ -10,7 +10,7 @@ from __future__ import annotations
 from attrs import evolve
 
 from cognition.context.summaries import with_summary
-from cognition.context.window import message_size, scale_overflowed
+from cognition.context.window import scale_overflowed
 from cognition.decisions import Compacted, NotCompacted
 from cognition.draft import Draft, Setup
 from cognition.handlers.model import ANOTHER_CALL, ANOTHER_TIMER, wait_before
@@ -68,9 +68,8 @@ def on_summary_failed(setup: Setup, state: AgentState, event: ModelFailed) -> Tr
         effect_id = wait_before(draft, number, kind, event, _seconds_left(draft, phase, event.at))
         draft.phase = evolve(phase, effect_id=effect_id, number=number, waiting=True)
         return draft.seal()
-    if kind == "context_overflow" and (message := draft.summary_message(phase.until)) is not None:
-        estimate = draft.fixed + message_size(message)
-        draft.scale = scale_overflowed(draft.scale, estimate, setup.budget, event.failure)
+    if kind == "context_overflow" and (asking := draft.summary_request(phase.until)) is not None:
+        draft.scale = scale_overflowed(draft.scale, asking[1], setup.budget, event.failure)
     _tell_not(draft, f"the model call for the summary failed: {event.failure.message}")
     _go_on(draft, phase, event.at)
     return draft.seal()

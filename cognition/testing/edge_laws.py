@@ -13,7 +13,7 @@ from attrs import evolve
 
 from cognition.codec import from_data, to_data
 from cognition.context.briefing import briefed, briefing_size, with_standing
-from cognition.context.window import SUMMARY_ID, SUMMARY_NOTE, changed_size, end_of_asking, message_size
+from cognition.context.window import SUMMARY_ID, SUMMARY_NOTE, changed_size, end_of_asking, message_size, system_size
 from cognition.decisions import (
     EFFECT_TYPES,
     CallModel,
@@ -315,8 +315,11 @@ def fitting(subject: Subject, edge: Edge) -> Found:
     state = edge.transition.next_state
     for decision in edge.transition.decisions:
         if isinstance(decision, CallModel):
-            misfit = _too_large if decision.purpose == "summary" else _misfit
-            problem = misfit(subject, decision.request, state)
+            request = decision.request
+            if decision.purpose == "summary":
+                problem = _too_large(subject, request, state, system_size(request.system))
+            else:
+                problem = _misfit(subject, request, state)
             if problem is not None:
                 return Problem(f"the request of {decision.effect_id} {problem}")
     return None
@@ -358,15 +361,17 @@ def _misfit(subject: Subject, request: ModelRequest, state: AgentState) -> str |
     return _too_large(subject, request, state)
 
 
-def _too_large(subject: Subject, request: ModelRequest, state: AgentState) -> str | None:
+def _too_large(subject: Subject, request: ModelRequest, state: AgentState, fixed: float | None = None) -> str | None:
+    """``fixed``: estimated tokens of what stands before the messages, where no tools are offered."""
     if subject.config is None or not isinstance(state, AgentState):
         return None
     briefing = state.briefing
     if request.system != with_standing(subject.config.prompt_with(state.system), briefing):
         return f"has another system prompt than the configuration and the newest message: {request.system!r}"
-    fixed = changed_size(subject.fixed, subject.config, state.system)
-    if briefing is not None:  # what stands in front of the newest message counts with it
-        fixed += briefing_size(evolve(briefing, passing=""))
+    if fixed is None:
+        fixed = changed_size(subject.fixed, subject.config, state.system)
+        if briefing is not None:  # what stands in front of the newest message counts with it
+            fixed += briefing_size(evolve(briefing, passing=""))
     size = (fixed + sum(map(message_size, request.messages))) * state.window.scale
     if int(size) > subject.budget:
         return f"has about {int(size)} tokens, and {subject.budget} fit"
