@@ -31,6 +31,7 @@ FATES: Mapping[Fate, str] = {
     "whole": "whole",
     "cut": "cut",
     "shortened": "shortened",
+    "extended": "extended",
     "left_out": "left out",
     "added": "added",
 }

@@ -27,10 +27,10 @@ from cognition.context import CHARS_PER_TOKEN, MESSAGE_TOKENS, changed_size, fix
 from cognition.requests import Purpose
 from interpreters.recording.requests import OPEN, Ending, RecordedRequest, kept_of
 
-Fate = Literal["whole", "cut", "shortened", "left_out", "added"]
+Fate = Literal["whole", "cut", "shortened", "extended", "left_out", "added"]
 """What became of a message in a request. ``cut``: a tool's result that was too long for history, which is shown as
-history has it; ``shortened``: this request shows less of it than history has; ``added``: it stands in the request and
-not in history.
+history has it; ``shortened``: this request shows less of it than history has; ``extended``: it shows more, with the
+message; ``added``: it stands in the request and not in history.
 """
 Role = Literal["user", "engine", "assistant", "tool"]
 """Who speaks; ``engine``: a note of the engine's in the user's role."""
@@ -42,6 +42,7 @@ OLDEST_GO = "whole turns go, oldest first, where the prompt would be longer than
 ANSWERED = "the model has answered this result, and the prompt needed room"
 NEWEST_SHARE = "the turn is too long even so: the newest results share the room that is left"
 TOO_LONG = "a result is cut as it comes in, to its tool's limit or a quarter of the prompt"
+EXTENDED = "the engine has put something into it for this request"
 NOT_IN_HISTORY = "the engine puts it into requests only"
 
 
@@ -175,7 +176,8 @@ def report(
     if config is None:
         tools = sum(sizes.text(len(tool.name) + len(tool.description)) for tool in request.tools)
     else:
-        tools = round(changed_size(fixed_size(config), config, state.system) * sizes.scale) - system
+        fixed = changed_size(fixed_size(config), config, state.system)
+        tools = round(fixed * sizes.scale) - sizes.text(len(config.prompt_with(state.system)))
     return ContextReport(
         number,
         record,
@@ -210,6 +212,8 @@ def _messages(
         one = shown.get(message.id)
         if one is None:
             yield _report(message, turns[index], "left_out", OLDEST_GO, sizes, came_without + _length(message))
+        elif len(_text(one)) > len(_text(message)):
+            yield _report(one, turns[index], "extended", EXTENDED, sizes, 0)
         elif one != message:
             without = came_without + len(_text(message)) - kept_of(_text(message), _text(one))
             why = ANSWERED if index < answered else NEWEST_SHARE
