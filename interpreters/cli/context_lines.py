@@ -184,9 +184,9 @@ def _facts(report: ContextReport) -> Iterator[tuple[str, str]]:
         )
     else:
         yield "measured", f"not counted; {ended}"
-    names = f": {', '.join(report.tools)}" if report.tools else ""
-    tools = f"{len(report.tools)} tool{'' if len(report.tools) == 1 else 's'}{names}"
-    yield "before", f"about {report.system_tokens:,} tokens of system prompt, {report.tools_tokens:,} of {tools}"
+    count = len(report.tools)
+    tools = f"{count} tool{'' if count == 1 else 's'}: {', '.join(report.tools)}" if count else "tools (none)"
+    yield "before", f"about {report.system_tokens:,} tokens for the system prompt, {report.tools_tokens:,} for {tools}"
     shown, left_out = report.shown, report.left_out
     yield (
         "messages",

@@ -66,7 +66,7 @@ def test_one_request_is_shown_message_by_message(here: Cogstep, recorded: Path) 
         "request 3 of 8: step 1.3, answer, record 5",
         "budget    1,536 tokens for the prompt, of a context of 2,048",
         "1,234 tokens, 1,000 of them reused; 5 written; replied",
-        "of 1 tool: look",
+        "for 1 tool: look",
         "m3       1     tool          308  whole  look: yyyyy",
         'calls look({"size": 900})',
     ):
