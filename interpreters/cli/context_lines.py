@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
+from cognition.candidates import Choice
 from interpreters.cli.columns import columns
 from interpreters.cli.pieces import Style
 from interpreters.recording.context_report import ContextChanges, ContextReport, Fate, MessageReport
@@ -120,11 +121,25 @@ def report_data(report: ContextReport) -> dict[str, Any]:
         "scale": report.scale,
         "system_tokens": report.system_tokens,
         "tools_tokens": report.tools_tokens,
+        "sections_tokens": report.sections_tokens,
         "tools": list(report.tools),
         "shown": len(report.shown),
         "shortened": sum(one.fate == "shortened" for one in report.messages),
         "left_out": len(report.left_out),
         **_ending_data(report.ending),
+        "sections": [{"name": one.name, "budget": one.budget, "tokens": one.tokens} for one in report.sections],
+        "candidates": [
+            {
+                "section": one.section,
+                "source": one.source,
+                "score": round(one.score, 4),
+                "tokens": one.tokens,
+                "shown_tokens": one.shown,
+                "shown": one.fate,
+                "why": one.why,
+            }
+            for one in report.candidates
+        ],
         "messages": [message_data(one) for one in report.messages],
     }
 
@@ -153,6 +168,11 @@ def request_lines(report: ContextReport, count: int = 0) -> Iterator[Line]:
         yield f"  {name:9} {text}", "plain"
     if not report.same:
         yield "  ! this is not the request that was sent: the recording's digest is another one", "warning"
+    if report.candidates:
+        yield "", "plain"
+        rows = [("section", "source", "score", "tokens", "shown", "why"), *map(_candidate_cells, report.candidates)]
+        for number, line in enumerate(columns(rows, right=(2, 3))):
+            yield f"  {line}", "plain" if number else "dim"
     yield "", "plain"
     rows = [("message", "turn", "role", "tokens", "shown", ""), *_message_rows(report.messages)]
     for number, line in enumerate(columns(rows, right=(3,))):
@@ -162,6 +182,11 @@ def request_lines(report: ContextReport, count: int = 0) -> Iterator[Line]:
         yield "", "plain"
     for what, why in reasons:
         yield f"  {what}: {why}", "dim"
+
+
+def _candidate_cells(one: Choice) -> tuple[str, ...]:
+    size = f"{one.shown:,} of {one.tokens:,}" if one.fate == "trimmed" else _count(one.tokens)
+    return one.section, one.source, f"{one.score:.2f}", size, one.fate.replace("_", " "), one.why
 
 
 def _facts(report: ContextReport) -> Iterator[tuple[str, str]]:
@@ -186,7 +211,10 @@ def _facts(report: ContextReport) -> Iterator[tuple[str, str]]:
         yield "measured", f"not counted; {ended}"
     count = len(report.tools)
     tools = f"{count} tool{'' if count == 1 else 's'}: {', '.join(report.tools)}" if count else "tools (none)"
-    yield "before", f"about {report.system_tokens:,} tokens for the system prompt, {report.tools_tokens:,} for {tools}"
+    system = f"about {report.system_tokens:,} tokens for the system prompt, {report.tools_tokens:,} for {tools}"
+    yield "before", f"{system}{f', {report.sections_tokens:,} for sections' if report.sections_tokens else ''}"
+    if report.sections:
+        yield "sections", ", ".join(f"{one.name} {one.tokens:,} of {one.budget:,}" for one in report.sections)
     shown, left_out = report.shown, report.left_out
     yield (
         "messages",

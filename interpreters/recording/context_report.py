@@ -16,14 +16,17 @@ from cognition import (
     AgentState,
     AssistantMessage,
     ContextAssembled,
+    ContextChosen,
     History,
     Message,
     ModelRequest,
     ToolMessage,
     UserMessage,
 )
+from cognition.candidates import Choice, SectionUse
 from cognition.content import shown_parts
 from cognition.context import CHARS_PER_TOKEN, MESSAGE_TOKENS, changed_size, fixed_size, message_size, prompt_budget
+from cognition.context.briefing import BETWEEN, with_standing
 from cognition.requests import Purpose
 from interpreters.recording.requests import OPEN, Ending, RecordedRequest, kept_of
 
@@ -42,7 +45,7 @@ OLDEST_GO = "whole turns go, oldest first, where the prompt would be longer than
 ANSWERED = "the model has answered this result, and the prompt needed room"
 NEWEST_SHARE = "the turn is too long even so: the newest results share the room that is left"
 TOO_LONG = "a result is cut as it comes in, to its tool's limit or a quarter of the prompt"
-EXTENDED = "the engine has put something into it for this request"
+EXTENDED = "sections of the turn stand in front of it, which are counted apart"
 NOT_IN_HISTORY = "the engine puts it into requests only"
 
 
@@ -87,7 +90,8 @@ class ContextReport:
     """What the prompt has, as the engine estimated it."""
     system_tokens: int
     tools_tokens: int
-    """With both, what stands before the messages."""
+    sections_tokens: int
+    """Of the turn's sections, behind the system prompt and in front of the user's message."""
     tools: tuple[str, ...]
     """The names of those that were offered."""
     scale: float
@@ -96,12 +100,21 @@ class ContextReport:
     """All of history and of the request, in order."""
     same: bool
     """Whether this is the request that was sent, by the recording's digest; True where there is none."""
+    sections: tuple[SectionUse, ...] = ()
+    """What each section of the turn had and used; none where the turn has no candidates."""
+    candidates: tuple[Choice, ...] = ()
+    """What became of each candidate for them, and why."""
     ending: Ending = OPEN
 
     @property
     def remaining(self) -> int | None:
         """What the prompt leaves of its budget."""
         return None if self.budget is None or self.used is None else self.budget - self.used
+
+    @property
+    def fixed_tokens(self) -> int:
+        """What is no message: system prompt, tools and sections."""
+        return self.system_tokens + self.tools_tokens + self.sections_tokens
 
     @property
     def shown(self) -> tuple[MessageReport, ...]:
@@ -126,6 +139,9 @@ class _Sizes:
     def message(self, message: Message) -> int:
         return round(message_size(message) * self.scale)
 
+    def sections(self, standing: str, passing: str) -> int:
+        return round((len(standing) + len(passing)) / CHARS_PER_TOKEN * self.scale)
+
 
 def report_of(
     request: RecordedRequest, config: AgentConfig | None, hidden: Mapping[str, int] | None = None
@@ -141,6 +157,7 @@ def report_of(
         effect_id=str(request.call.effect_id),
         purpose=request.call.purpose,
         assembled=request.assembled,
+        chosen=request.chosen,
         same=request.same,
         ending=request.ending,
         hidden=hidden,
@@ -158,6 +175,7 @@ def report(
     record: int = 0,
     at: float = 0.0,
     assembled: ContextAssembled | None = None,
+    chosen: ContextChosen | None = None,
     same: bool = True,
     ending: Ending = OPEN,
     hidden: Mapping[str, int] | None = None,
@@ -168,11 +186,12 @@ def report(
         state, request: both of one model call.
         config: what the engine was made of, if it was made of one.
         number, effect_id, purpose, record, at, same, ending: as in the report.
-        assembled: the engine's own account of the request.
+        assembled, chosen: the engine's own account of the request, and of the turn's candidates.
         hidden: by the id of a call, the characters of its result that were left out as it came into history.
     """
     sizes = _Sizes(state.window.scale)
-    system = sizes.text(len(request.system))
+    standing, passing = _sections(state, request)
+    system = sizes.text(len(request.system) - len(standing))
     if config is None:
         tools = sum(sizes.text(len(tool.name) + len(tool.description)) for tool in request.tools)
     else:
@@ -189,12 +208,24 @@ def report(
         None if assembled is None else assembled.tokens,
         system,
         tools,
+        sizes.sections(standing, passing),
         tuple(tool.name for tool in request.tools),
         sizes.scale,
         tuple(_messages(state, request, sizes, hidden or {})),
         same,
+        () if chosen is None else chosen.sections,
+        () if chosen is None else chosen.choices,
         ending,
     )
+
+
+def _sections(state: AgentState, request: ModelRequest) -> tuple[str, str]:
+    """What of the turn's sections stands in a request behind the system prompt and in front of the user's message."""
+    if state.briefing is None:
+        return "", ""
+    behind = with_standing(".", state.briefing)[1:] if request.system != state.briefing.standing else request.system
+    passing = f"{state.briefing.passing}{BETWEEN}" if state.briefing.passing else ""
+    return behind if request.system.endswith(behind) else "", passing
 
 
 def _messages(
@@ -213,7 +244,7 @@ def _messages(
         if one is None:
             yield _report(message, turns[index], "left_out", OLDEST_GO, sizes, came_without + _length(message))
         elif len(_text(one)) > len(_text(message)):
-            yield _report(one, turns[index], "extended", EXTENDED, sizes, 0)
+            yield _report(message, turns[index], "extended", EXTENDED, sizes, 0)
         elif one != message:
             without = came_without + len(_text(message)) - kept_of(_text(message), _text(one))
             why = ANSWERED if index < answered else NEWEST_SHARE
@@ -337,7 +368,7 @@ class ContextChanges:
 
 
 def _tokens(report: ContextReport) -> int:
-    return report.system_tokens + report.tools_tokens + sum(one.tokens for one in report.shown)
+    return report.fixed_tokens + sum(one.tokens for one in report.shown)
 
 
 def changes_between(
@@ -357,7 +388,7 @@ def changes_between(
     sizes = _Sizes(second.scale)
     kept = kept_tokens = 0
     if "system" not in parts and "tools" not in parts:
-        kept_tokens = second.system_tokens + second.tools_tokens
+        kept_tokens = second.system_tokens + second.tools_tokens + sizes.sections(_sections(after.state, right)[0], "")
         for one, other in zip(left.messages, right.messages, strict=False):
             if one is not other and one != other:
                 break
