@@ -11,18 +11,20 @@ from attrs import evolve
 from cognition.candidates import Briefing
 from cognition.config import AgentConfig, GenerationOptions
 from cognition.context.briefing import briefed, briefing_size, with_standing
+from cognition.context.counting import counted, fixed_counted
+from cognition.context.notes import CutNote
+from cognition.context.results import kept_result
 from cognition.context.window import (
     changed_size,
     fit,
     fixed_size,
     message_size,
     prompt_budget,
-    reading_again,
     result_limit,
     scale_trusted,
-    shorten,
     shown,
 )
+from cognition.counts import TemplateCosts, Tokens
 from cognition.decisions import CallModel, ContextAssembled, Decision, LimitHit, RunHook, TurnFinished
 from cognition.engine_tools import SPAWN_WORKER
 from cognition.history import History
@@ -56,9 +58,9 @@ class Setup:
         "config",
         "engine_tools",
         "fixed",
+        "note",
         "offered",
         "prompt",
-        "reader",
         "result_limit",
         "result_limits",
         "told",
@@ -84,8 +86,8 @@ class Setup:
         self.budget = prompt_budget(config)
         self.result_limit = result_limit(config)
         self.result_limits = {tool.name: tool.output_limit for tool in config.tools if tool.output_limit is not None}
-        self.reader = next((tool.name for tool in config.tools if tool.rereads), "")
-        """The tool that reads again what is left out of a result; empty without one."""
+        reader = next((tool.name for tool in config.tools if tool.rereads), "")
+        self.note = CutNote(reader, frozenset(self.engine_tools) if reader else frozenset())
         self.budgets = tuple([name for name in BUDGETS if getattr(config.limits, name) is not None])
 
     def request(
@@ -119,9 +121,16 @@ class Setup:
             prompt, messages = with_standing(prompt, briefing), briefed(messages, briefing)
         return ModelRequest(prompt, messages, tools, options, config.protocol)
 
-    def fixed_with(self, system: str | None) -> float:
-        """Estimated tokens of what stands before the messages, with ``system`` as in ``request``."""
-        return changed_size(self.fixed, self.config, system)
+    def fixed_with(self, system: str | None, costs: TemplateCosts | None) -> float:
+        """Tokens of what stands before the messages, with ``system`` as in ``request``: at most by these costs, else
+        estimated.
+        """
+        estimate = changed_size(self.fixed, self.config, system)
+        return estimate if costs is None else fixed_counted(costs, estimate)
+
+    def note_with(self, costs: TemplateCosts | None) -> CutNote:
+        """What tells the model what is left out of a result."""
+        return self.note if costs is None else evolve(self.note, tokens=costs.cut)
 
 
 @lru_cache(maxsize=64)
@@ -148,6 +157,7 @@ class Draft:
         "briefing",
         "called",
         "corrections",
+        "costs",
         "cuts",
         "decisions",
         "first",
@@ -168,12 +178,14 @@ class Draft:
         "scale",
         "setup",
         "size",
+        "slack",
         "started_at",
         "steps",
         "system",
         "tasks",
         "tool_calls",
         "total",
+        "turns",
         "usage",
         "workers",
     )
@@ -189,9 +201,9 @@ class Draft:
         self.total = state.total
         self.mode, self.resume_mode = state.mode, state.resume_mode
         self.tasks, self.plan, self.returns = state.tasks, state.plan, state.returns
-        self.system = state.system
-        self.fixed = setup.fixed if state.system is None else setup.fixed_with(state.system)
-        self.briefing = state.briefing
+        self.system, self.costs, self.briefing = state.system, state.costs, state.briefing
+        plain = state.system is None and state.costs is None
+        self.fixed = setup.fixed if plain else setup.fixed_with(state.system, state.costs)
         if state.briefing is not None:
             self.fixed += briefing_size(state.briefing)
         self.decisions: list[Decision] = []
@@ -201,6 +213,7 @@ class Draft:
         window = state.window
         self.first, self.size = window.first, window.size
         self.scale, self.cuts = window.scale, window.cuts
+        self.turns, self.slack = window.turns, window.slack
         self._take_over(state.spent if spent is None else spent)
 
     def _take_over(self, spent: Spent) -> None:
@@ -225,17 +238,28 @@ class Draft:
 
     def change_system(self, system: str) -> None:
         """Go on with another system prompt."""
-        self.system, self.fixed = system, self.setup.fixed_with(system) + briefing_size(self.briefing)
+        self.system = system
+        self._fixed_changed()
 
     def change_briefing(self, briefing: Briefing | None) -> None:
         """Go on with other sections."""
-        self.briefing, self.fixed = briefing, self.setup.fixed_with(self.system) + briefing_size(briefing)
+        if briefing is not self.briefing:
+            self.briefing = briefing
+            self._fixed_changed()
+
+    def change_costs(self, costs: TemplateCosts) -> None:
+        """Go on with other costs of what has no message."""
+        self.costs = costs
+        self._fixed_changed()
+
+    def _fixed_changed(self) -> None:
+        self.fixed, self.slack = self.setup.fixed_with(self.system, self.costs) + briefing_size(self.briefing), 0.0
 
     def empty(self) -> None:
         """Forget the conversation and what its last turn used; ids go on counting."""
         self.history, self.first, self.size, self.scale, self.cuts = History(), 0, 0.0, 1.0, ()
-        self.system, self.briefing = None, None  # they came with messages that are forgotten too
-        self.fixed = self.setup.fixed
+        self.system = self.briefing = self.costs = None  # they came with messages that are forgotten too
+        self.fixed, self.turns, self.slack = self.setup.fixed, 0, 0.0
         self._take_over(UNSPENT)
 
     def new_effect(self) -> EffectId:
@@ -252,12 +276,16 @@ class Draft:
         return f"m{self._messages}"
 
     def append(self, message: Message) -> None:
+        if self.costs is not None:
+            message = counted(message, self.costs)
+        elif message.tokens:  # counted by nobody whose costs are known
+            message = evolve(message, tokens=())
         self.history = self.history.append(message)
         self.size += message_size(message)
 
-    def note(self, text: str) -> None:
-        """Tell the model something in the user's role."""
-        self.append(UserMessage(self.new_message_id(), text, "engine"))
+    def note(self, text: str, tokens: Tokens = ()) -> None:
+        """Tell the model something in the user's role; ``tokens`` as in ``UserMessage``."""
+        self.append(UserMessage(self.new_message_id(), text, "engine", tokens=tokens))
 
     def keep_partial(self, text: str) -> None:
         """Keep in history what had arrived of a reply that was cut, if anything had."""
@@ -266,19 +294,17 @@ class Draft:
 
     def record_result(self, call: ToolCall, result: ToolResult, note: str = "") -> None:
         """Write a result into history, with the program's note, which the tool's own limit leaves whole."""
-        setup, content = self.setup, result.content
-        own, again = setup.result_limits.get(call.name), reading_again(setup.reader, call.id)
-        if own is not None:
-            content = shorten(content, own, again)
-        content = shorten(f"{content}\n{note}" if note else content, setup.result_limit, again)
-        self.append(ToolMessage(self.new_message_id(), call.id, call.name, content, result.status))
+        setup = self.setup
+        own, again = setup.result_limits.get(call.name), setup.note.again(call.name, call.id)
+        content, tokens = kept_result(result, self.costs, own, setup.result_limit, note, again)
+        self.append(ToolMessage(self.new_message_id(), call.id, call.name, content, result.status, tokens))
 
     def ask_model(self, attempt: ModelAttempt, now: float, *, new_step: bool) -> None:
         """Call the model, or fail the turn if what must be shown doesn't fit."""
         setup = self.setup
-        tokens = (self.fixed + self.size) * self.scale
+        tokens = (self.fixed + self.size - self.slack) * self.scale
         if tokens > setup.budget:  # otherwise the window stays where it is
-            window = fit(self.history, self.window(), self.fixed, setup.budget, setup.reader)
+            window = fit(self.history, self.window(), self.fixed, setup.budget, setup.note_with(self.costs))
             if window is None:
                 self.finish(
                     Failed(
@@ -290,14 +316,15 @@ class Draft:
                 self.trust_estimates()
                 return
             self.first, self.size, self.cuts = window.first, window.size, window.cuts
-            tokens = (self.fixed + self.size) * self.scale
+            self.turns, self.slack = window.turns, window.slack
+            tokens = (self.fixed + self.size - self.slack) * self.scale
         if new_step:
             self._step, self._index = self._step + 1, 0
         effect_id = self.new_effect()
         whole = messages = self.history.drop(self.first)
         shortened = 0
         if self.cuts:
-            messages = shown(self.history, self.window(), setup.reader)
+            messages = shown(self.history, self.window(), setup.note_with(self.costs))
             shortened = sum(one is not other and one != other for one, other in zip(messages, whole, strict=True))
         request = setup.request(
             messages,
@@ -307,14 +334,15 @@ class Draft:
             system=self.system,
             briefing=self.briefing,
         )
-        self.decisions.append(ContextAssembled(len(messages), self.first, int(tokens), setup.budget, shortened))
+        report = (len(messages), self.first, int(tokens), setup.budget, shortened, self.turns)
+        self.decisions.append(ContextAssembled(*report, counted=self.costs is not None))
         self.decisions.append(
             CallModel(effect_id, attempt.purpose, request, self.seconds_left(now) if setup.budgets else None)
         )
         self.phase = Thinking(effect_id, attempt)
 
     def window(self) -> Window:
-        return Window(self.first, self.size, self.scale, self.cuts)
+        return Window(self.first, self.size, self.scale, self.cuts, self.turns, self.slack)
 
     def trust_estimates(self) -> None:
         """Correct the scale after a turn of which no prompt got through."""
@@ -322,7 +350,7 @@ class Draft:
 
     def prompt_tokens(self) -> int:
         """Estimated tokens of a prompt that shows the whole window."""
-        return int((self.fixed + self.size) * self.scale)
+        return int((self.fixed + self.size - self.slack) * self.scale)
 
     def next_model_call(self, now: float, attempt: ModelAttempt, limit: LimitKind | None = None) -> None:
         """Make the next model call of this turn, unless a budget ends the turn.
@@ -400,7 +428,7 @@ class Draft:
             self.phase,
             counters,
             self._sealed_spent(),
-            Window(self.first, self.size, self.scale, self.cuts),
+            self.window(),
             self.remembered,
             self.total,
             self.mode,
@@ -410,6 +438,7 @@ class Draft:
             self.returns,
             self.system,
             self.briefing,
+            self.costs,
         )
         return Transition(state, tuple(self.decisions))
 

@@ -105,10 +105,11 @@ class LLMEngine:
         """The request that this state makes, or would make if the model were called now."""
         setup, phase = self._setup, state.phase
         purpose = phase.attempt.purpose if isinstance(phase, Thinking | Waiting) else "answer"
-        fixed = setup.fixed_with(state.system) + briefing_size(state.briefing)
-        window = fit(state.history, state.window, fixed, setup.budget, setup.reader) or state.window
+        fixed = setup.fixed_with(state.system, state.costs) + briefing_size(state.briefing)
+        note = setup.note_with(state.costs)
+        window = fit(state.history, state.window, fixed, setup.budget, note) or state.window
         return setup.request(
-            shown(state.history, window, setup.reader),
+            shown(state.history, window, note),
             purpose,
             called=state.spent.called,
             returns=state.returns,

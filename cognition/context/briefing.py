@@ -16,11 +16,16 @@ BETWEEN = "\n\n"
 
 
 def briefing_size(briefing: Briefing | None) -> float:
-    """Estimated tokens of what a briefing adds to a prompt, unscaled."""
-    if briefing is None:
-        return 0.0
-    characters = sum([len(text) + 2 * len(BETWEEN) for text in (briefing.standing, briefing.passing) if text])
-    return characters / CHARS_PER_TOKEN  # twice: of a message in parts, the texts are set apart too
+    """Tokens of what a briefing adds to a prompt: at most where they are counted, else estimated and unscaled."""
+    if briefing is None or briefing.tokens:
+        return 0.0 if briefing is None else briefing.tokens
+    return briefing_length(briefing) / CHARS_PER_TOKEN
+
+
+def briefing_length(briefing: Briefing) -> int:
+    """Characters of what a briefing adds to a prompt."""
+    texts = (briefing.standing, briefing.passing)
+    return sum([len(text) + 2 * len(BETWEEN) for text in texts if text])  # twice: those of parts are set apart too
 
 
 def with_standing(prompt: str, briefing: Briefing | None) -> str:

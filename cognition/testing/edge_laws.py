@@ -13,6 +13,7 @@ from attrs import evolve
 
 from cognition.codec import from_data, to_data
 from cognition.context.briefing import briefed, briefing_size, with_standing
+from cognition.context.counting import fixed_counted
 from cognition.context.window import changed_size, message_size
 from cognition.decisions import (
     EFFECT_TYPES,
@@ -305,7 +306,8 @@ def _is_shown(message: Message, whole: Message) -> bool:
     head, _, rest = message.content.partition("\n[... ")
     tail = rest.rpartition(" ...]\n")[2]
     both_ends = whole.content.startswith(head) and whole.content.endswith(tail)
-    return both_ends and len(message.content) < len(whole.content) and evolve(message, content=whole.content) == whole
+    same = evolve(message, content=whole.content, tokens=whole.tokens) == whole
+    return both_ends and len(message.content) < len(whole.content) and same
 
 
 def fitting(subject: Subject, edge: Edge) -> Found:
@@ -344,9 +346,11 @@ def _misfit(subject: Subject, request: ModelRequest, state: AgentState) -> str |
     if request.system != with_standing(subject.config.prompt_with(state.system), briefing):
         return f"has another system prompt than the configuration and the newest message: {request.system!r}"
     fixed = changed_size(subject.fixed, subject.config, state.system)
-    if briefing is not None:  # what stands in front of the newest message counts with it
+    if state.costs is not None:
+        fixed = fixed_counted(state.costs, fixed) + briefing_size(briefing)
+    elif briefing is not None:  # what stands in front of the newest message counts with it
         fixed += briefing_size(evolve(briefing, passing=""))
-    size = (fixed + sum(map(message_size, shown))) * state.window.scale
+    size = (fixed + sum(map(message_size, shown)) - state.window.slack) * state.window.scale
     if int(size) > subject.budget:
         return f"has about {int(size)} tokens, and {subject.budget} fit"
     return None

@@ -25,9 +25,12 @@ from cognition import (
     ToolMessage,
     ToolSpec,
     Transition,
+    UserMessage,
     UserSpoke,
 )
 from cognition.context import fixed_size, message_size, prompt_budget, shown
+from cognition.context.briefing import briefing_size
+from cognition.draft import Setup
 
 MULTIPLY = ToolSpec("multiply", read_only=True)
 WRITE = ToolSpec("write")
@@ -71,6 +74,10 @@ def has_type(value: Any, kind: Any) -> bool:
     return type(value) in (float, int) if kind is float else type(value) is (origin or kind)
 
 
+def _is_users(message: Message) -> bool:
+    return isinstance(message, UserMessage) and message.origin == "user"
+
+
 def check(config: AgentConfig, transition: Transition) -> None:
     """What holds after every step of an ``LLMEngine``, whatever was decided."""
     state, decisions = transition.next_state, transition.decisions
@@ -78,17 +85,20 @@ def check(config: AgentConfig, transition: Transition) -> None:
     assert all(has_type(decision, Decision) for decision in decisions)
     ids, newest = [message.id for message in state.history], state.counters.messages
     assert ids == [f"m{number}" for number in range(newest - len(ids) + 1, newest + 1)]
-    reader = next((tool.name for tool in config.tools if tool.rereads), "")
-    messages = shown(state.history, state.window, reader)
+    setup, costs = Setup(config), state.costs
+    messages = shown(state.history, state.window, setup.note_with(costs))
     assert sum(message_size(message) for message in messages) == pytest.approx(state.window.size)
     reports = [decision for decision in decisions if isinstance(decision, ContextAssembled)]
     requests = [decision.request for decision in decisions if isinstance(decision, CallModel)]
-    tokens = (fixed_size(config) + state.window.size) * state.window.scale
+    fixed = fixed_size(config) if costs is None else setup.fixed_with(state.system, costs)
+    fixed += briefing_size(state.briefing)
+    tokens = (fixed + state.window.size - state.window.slack) * state.window.scale
     for report, request in zip(reports, requests, strict=True):
         shown_messages, budget = len(request.messages), prompt_budget(config)
         dropped = len(state.history) - shown_messages
+        turns = sum(_is_users(message) for message in state.history[:dropped])
         short = sum(one != whole for one, whole in zip(request.messages, state.history[dropped:], strict=True))
-        assert report == ContextAssembled(shown_messages, dropped, int(tokens), budget, short)
+        assert report == ContextAssembled(shown_messages, dropped, int(tokens), budget, short, turns, costs is not None)
 
 
 class Session:
