@@ -203,8 +203,13 @@ USUAL = AgentConfig()
 
 def configured(full: Any) -> dict[str, Any]:
     """The fields of an ``AgentConfig`` that options set, given all options with their defaults."""
-    fields = {name: getattr(USUAL, name) if full[name] is None else full[name] for name in CONFIGURED}
-    return {**fields, "features": tuple(full["features"])}
+    fields = {name: usual if full[name] is None else full[name] for name, usual in _USUAL_FIELDS}
+    fields["features"] = tuple(full["features"])
+    return fields
+
+
+_USUAL_FIELDS: tuple[tuple[str, Any], ...] = tuple([(name, getattr(USUAL, name)) for name in CONFIGURED])
+"""Looked up once, since each session begins with them."""
 
 
 def declared(kind: type) -> dict[str, Option]:
