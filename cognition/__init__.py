@@ -11,6 +11,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from cognition.candidates import (
+        DEFAULT_SECTIONS as DEFAULT_SECTIONS,
+        Candidate as Candidate,
+        Section as Section,
+    )
     from cognition.codec import PROTOCOL_VERSION as PROTOCOL_VERSION, from_data as from_data, to_data as to_data
     from cognition.config import (
         AgentConfig as AgentConfig,
@@ -27,6 +32,7 @@ if TYPE_CHECKING:
         CallTool as CallTool,
         CancelEffect as CancelEffect,
         ContextAssembled as ContextAssembled,
+        ContextChosen as ContextChosen,
         Decision as Decision,
         Effect as Effect,
         LimitHit as LimitHit,
@@ -123,12 +129,13 @@ if TYPE_CHECKING:
     from cognition.transition import Transition as Transition
 
 HOMES: dict[str, str] = {
+    "candidates": "Candidate DEFAULT_SECTIONS Section",
     "codec": "PROTOCOL_VERSION from_data to_data",
     "config": "AgentConfig GenerationOptions Limits RetryPolicy",
     "content": "Image Part TextPart",
     "decisions": (
-        "AskApproval AskUser CallJudged CallModel CallTool CancelEffect ContextAssembled Decision Effect LimitHit "
-        "ModeSet Notice PlanChanged Recall Rejected Remember RetryPlanned ReviewPlan RulesForgotten RunHook "
+        "AskApproval AskUser CallJudged CallModel CallTool CancelEffect ContextAssembled ContextChosen Decision Effect "
+        "LimitHit ModeSet Notice PlanChanged Recall Rejected Remember RetryPlanned ReviewPlan RulesForgotten RunHook "
         "SessionClosed SpawnWorker StartTimer TasksChanged TurnFinished"
     ),
     "echo": "EchoEngine",

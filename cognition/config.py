@@ -7,6 +7,7 @@ from typing import Any
 
 from attrs import Attribute, field, frozen
 
+from cognition.candidates import DEFAULT_SECTIONS, Section, check_sections
 from cognition.checking import checked
 from cognition.errors import ConfigError
 from cognition.features import Feature, HookPoint, Vocabulary
@@ -178,6 +179,9 @@ class AgentConfig:
     """Where the program wants to be asked."""
     recall_first: bool = False
     """Whether the memory is searched for each user message before the model is called."""
+    sections: tuple[Section, ...] = DEFAULT_SECTIONS
+    """The parts of a prompt that candidates are chosen for (``UserSpoke.context``), in the order in which they
+    stand."""
 
     @property
     def offered(self) -> tuple[ToolSpec, ...]:
@@ -194,6 +198,8 @@ class AgentConfig:
         return instructions(self.protocol, self.system if system is None else system, self.offered)
 
     def __attrs_post_init__(self) -> None:
+        if self.sections is not DEFAULT_SECTIONS:
+            check_sections(self.sections)
         names = [tool.name for tool in self.offered]
         if len(set(names)) < len(names):
             twice = next(name for name in names if names.count(name) > 1)

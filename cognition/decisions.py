@@ -7,6 +7,7 @@ from typing import ClassVar, Literal, get_args
 
 from attrs import frozen
 
+from cognition.candidates import Choice, SectionUse
 from cognition.config import Limits
 from cognition.features import HookPoint, Mode, Plan, Question, Task, WorkerSpec
 from cognition.ids import EffectId
@@ -146,6 +147,17 @@ class ContextAssembled:
 
 
 @frozen
+class ContextChosen:
+    """What became of the candidates for this turn's prompts."""
+
+    tag: ClassVar[str] = "context_chosen"
+    choices: tuple[Choice, ...]
+    """One for each candidate, in the order in which they were given."""
+    sections: tuple[SectionUse, ...]
+    """What each section was dealt, and what it uses, in the order in which they stand."""
+
+
+@frozen
 class RetryPlanned:
     """A model call, or a call of a tool that may be run again, has failed and will be made again."""
 
@@ -260,6 +272,7 @@ class Rejected:
 Notice = (
     CancelEffect
     | ContextAssembled
+    | ContextChosen
     | RetryPlanned
     | LimitHit
     | Remember

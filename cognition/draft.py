@@ -8,13 +8,16 @@ from typing import Literal, get_args
 
 from attrs import evolve
 
+from cognition.candidates import Briefing
 from cognition.config import AgentConfig, GenerationOptions
-from cognition.context import (
+from cognition.context.briefing import briefed, briefing_size, with_standing
+from cognition.context.window import (
     changed_size,
     fit,
     fixed_size,
     message_size,
     prompt_budget,
+    reading_again,
     result_limit,
     scale_trusted,
     shorten,
@@ -55,6 +58,7 @@ class Setup:
         "fixed",
         "offered",
         "prompt",
+        "reader",
         "result_limit",
         "result_limits",
         "told",
@@ -80,6 +84,8 @@ class Setup:
         self.budget = prompt_budget(config)
         self.result_limit = result_limit(config)
         self.result_limits = {tool.name: tool.output_limit for tool in config.tools if tool.output_limit is not None}
+        self.reader = next((tool.name for tool in config.tools if tool.rereads), "")
+        """The tool that reads again what is left out of a result; empty without one."""
         self.budgets = tuple([name for name in BUDGETS if getattr(config.limits, name) is not None])
 
     def request(
@@ -90,11 +96,13 @@ class Setup:
         called: bool = False,
         returns: str = "",
         system: str | None = None,
+        briefing: Briefing | None = None,
     ) -> ModelRequest:
         """The request for one model call, with these messages; without tools for a final answer.
 
         ``called``: the turn has made calls already, so that ``tool_choice`` forces none any more. ``returns``: the
-        schema of the turn's answer, and ``system`` the prompt in place of the configuration's, as in ``AgentState``.
+        schema of the turn's answer, and ``system`` the prompt in place of the configuration's, as in ``AgentState``;
+        ``briefing`` has the turn's sections.
         """
         config = self.config
         options, final = config.options, purpose == "final_answer"
@@ -107,6 +115,8 @@ class Setup:
             options = _options(options, choice, returns if own else "")
         tools = () if final or config.protocol != "native" else self.offered
         prompt = self.prompt if system is None else instructed(system, self.told)
+        if briefing is not None:
+            prompt, messages = with_standing(prompt, briefing), briefed(messages, briefing)
         return ModelRequest(prompt, messages, tools, options, config.protocol)
 
     def fixed_with(self, system: str | None) -> float:
@@ -135,6 +145,7 @@ class Draft:
         "_spent",
         "_step",
         "_turn",
+        "briefing",
         "called",
         "corrections",
         "cuts",
@@ -180,6 +191,9 @@ class Draft:
         self.tasks, self.plan, self.returns = state.tasks, state.plan, state.returns
         self.system = state.system
         self.fixed = setup.fixed if state.system is None else setup.fixed_with(state.system)
+        self.briefing = state.briefing
+        if state.briefing is not None:
+            self.fixed += briefing_size(state.briefing)
         self.decisions: list[Decision] = []
         counters = state.counters
         self._turn, self._step = counters.turn, counters.step
@@ -211,12 +225,17 @@ class Draft:
 
     def change_system(self, system: str) -> None:
         """Go on with another system prompt."""
-        self.system, self.fixed = system, self.setup.fixed_with(system)
+        self.system, self.fixed = system, self.setup.fixed_with(system) + briefing_size(self.briefing)
+
+    def change_briefing(self, briefing: Briefing | None) -> None:
+        """Go on with other sections."""
+        self.briefing, self.fixed = briefing, self.setup.fixed_with(self.system) + briefing_size(briefing)
 
     def empty(self) -> None:
         """Forget the conversation and what its last turn used; ids go on counting."""
         self.history, self.first, self.size, self.scale, self.cuts = History(), 0, 0.0, 1.0, ()
-        self.system, self.fixed = None, self.setup.fixed  # it came with a message that is forgotten too
+        self.system, self.briefing = None, None  # they came with messages that are forgotten too
+        self.fixed = self.setup.fixed
         self._take_over(UNSPENT)
 
     def new_effect(self) -> EffectId:
@@ -248,10 +267,10 @@ class Draft:
     def record_result(self, call: ToolCall, result: ToolResult, note: str = "") -> None:
         """Write a result into history, with the program's note, which the tool's own limit leaves whole."""
         setup, content = self.setup, result.content
-        own = setup.result_limits.get(call.name)
+        own, again = setup.result_limits.get(call.name), reading_again(setup.reader, call.id)
         if own is not None:
-            content = shorten(content, own)
-        content = shorten(f"{content}\n{note}" if note else content, setup.result_limit)
+            content = shorten(content, own, again)
+        content = shorten(f"{content}\n{note}" if note else content, setup.result_limit, again)
         self.append(ToolMessage(self.new_message_id(), call.id, call.name, content, result.status))
 
     def ask_model(self, attempt: ModelAttempt, now: float, *, new_step: bool) -> None:
@@ -259,7 +278,7 @@ class Draft:
         setup = self.setup
         tokens = (self.fixed + self.size) * self.scale
         if tokens > setup.budget:  # otherwise the window stays where it is
-            window = fit(self.history, self.window(), self.fixed, setup.budget)
+            window = fit(self.history, self.window(), self.fixed, setup.budget, setup.reader)
             if window is None:
                 self.finish(
                     Failed(
@@ -278,9 +297,16 @@ class Draft:
         whole = messages = self.history.drop(self.first)
         shortened = 0
         if self.cuts:
-            messages = shown(self.history, self.window())
+            messages = shown(self.history, self.window(), setup.reader)
             shortened = sum(one is not other and one != other for one, other in zip(messages, whole, strict=True))
-        request = setup.request(messages, attempt.purpose, called=self.called, returns=self.returns, system=self.system)
+        request = setup.request(
+            messages,
+            attempt.purpose,
+            called=self.called,
+            returns=self.returns,
+            system=self.system,
+            briefing=self.briefing,
+        )
         self.decisions.append(ContextAssembled(len(messages), self.first, int(tokens), setup.budget, shortened))
         self.decisions.append(
             CallModel(effect_id, attempt.purpose, request, self.seconds_left(now) if setup.budgets else None)
@@ -383,6 +409,7 @@ class Draft:
             self.plan,
             self.returns,
             self.system,
+            self.briefing,
         )
         return Transition(state, tuple(self.decisions))
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 from typing import Protocol, runtime_checkable
 
 from cognition.config import AgentConfig
-from cognition.context import fit, shown
+from cognition.context.briefing import briefing_size
+from cognition.context.window import fit, shown
 from cognition.decisions import (
     AskApproval,
     AskUser,
@@ -104,10 +105,15 @@ class LLMEngine:
         """The request that this state makes, or would make if the model were called now."""
         setup, phase = self._setup, state.phase
         purpose = phase.attempt.purpose if isinstance(phase, Thinking | Waiting) else "answer"
-        fixed, called = setup.fixed_with(state.system), state.spent.called
-        window = fit(state.history, state.window, fixed, setup.budget) or state.window
+        fixed = setup.fixed_with(state.system) + briefing_size(state.briefing)
+        window = fit(state.history, state.window, fixed, setup.budget, setup.reader) or state.window
         return setup.request(
-            shown(state.history, window), purpose, called=called, returns=state.returns, system=state.system
+            shown(state.history, window, setup.reader),
+            purpose,
+            called=state.spent.called,
+            returns=state.returns,
+            system=state.system,
+            briefing=state.briefing,
         )
 
     def requires_approval(self, call: ToolCall, state: AgentState | None = None) -> bool:

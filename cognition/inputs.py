@@ -11,6 +11,7 @@ from typing import ClassVar, Literal, get_args
 
 from attrs import field, frozen
 
+from cognition.candidates import Candidate
 from cognition.content import Part, check_parts, text_of
 from cognition.features import Mode
 from cognition.ids import EffectId
@@ -32,6 +33,9 @@ class UserSpoke:
     """Texts and pictures in their order; empty for a message of nothing but text."""
     system: str | None = None
     """The system prompt from here on, where the program makes it anew; None where it stays as it is."""
+    context: tuple[Candidate, ...] = ()
+    """What may stand in this turn's prompts beside the conversation; the engine chooses. Nothing stays of what came
+    with earlier messages."""
     at: float = field(default=0.0, kw_only=True)
 
     def __attrs_post_init__(self) -> None:

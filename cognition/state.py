@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from attrs import frozen
 
+from cognition.candidates import Briefing
 from cognition.features import Mode, Plan, Task
 from cognition.history import History
 from cognition.messages import Usage
@@ -86,3 +87,5 @@ class AgentState:
     """The JSON Schema that the answer of this turn has to follow, as text; empty for free text."""
     system: str | None = None
     """The system prompt that came with the newest message that had one; None for the configuration's."""
+    briefing: Briefing | None = None
+    """The sections that stand in this turn's requests; None where the newest message brought no candidates."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from cognition.decisions import CancelEffect, PlanChanged, RulesForgotten, SessionClosed, TasksChanged
 from cognition.draft import UNSPENT, Draft, Setup
+from cognition.handlers.choosing import choose_context
 from cognition.handlers.engine_calls import set_mode
 from cognition.handlers.hooks import open_turn
 from cognition.inputs import ApprovalsForgotten, CancelAsked, ModeChanged, SessionReset, ShutdownAsked, UserSpoke
@@ -49,6 +50,8 @@ def on_user_spoke(setup: Setup, state: AgentState, event: UserSpoke) -> Transiti
     draft.returns = event.returns or setup.config.options.response_format
     if draft.returns:
         draft.note(RETURNS_NOTE.format(schema=draft.returns))
+    if (event.context or draft.briefing is not None) and not choose_context(draft, event):
+        return draft.seal()
     open_turn(draft, event.text, event.at)
     return draft.seal()
 

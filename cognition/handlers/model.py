@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from attrs import evolve
 
-from cognition.context import scale_measured, scale_overflowed
+from cognition.context.window import scale_measured, scale_overflowed
 from cognition.decisions import Remember, RetryPlanned, StartTimer
 from cognition.draft import Draft, Setup
 from cognition.guards import fingerprint

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from attrs import evolve
 
-from cognition.context import shorten
+from cognition.context.window import shorten
 from cognition.draft import Draft, Setup
 from cognition.errors import ConfigError
 from cognition.handlers.batch import (

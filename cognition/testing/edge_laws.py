@@ -12,7 +12,8 @@ from typing import Any
 from attrs import evolve
 
 from cognition.codec import from_data, to_data
-from cognition.context import changed_size, message_size
+from cognition.context.briefing import briefed, briefing_size, with_standing
+from cognition.context.window import changed_size, message_size
 from cognition.decisions import (
     EFFECT_TYPES,
     CallModel,
@@ -320,6 +321,9 @@ def fitting(subject: Subject, edge: Edge) -> Found:
 
 def _misfit(subject: Subject, request: ModelRequest, state: AgentState) -> str | None:
     shown, history = tuple(request.messages), history_of(state)
+    briefing = getattr(state, "briefing", None)
+    if briefing is not None:
+        history = briefed(history, briefing)
     newest = next((m for m in reversed(history) if isinstance(m, UserMessage) and m.origin == "user"), None)
     if newest is not None and newest not in shown:
         return f"lacks the newest user message or a part of it: {newest}"
@@ -337,9 +341,11 @@ def _misfit(subject: Subject, request: ModelRequest, state: AgentState) -> str |
         return "shortens results that the model has not answered, and shows an older turn"
     if subject.config is None:
         return None
-    if request.system != subject.config.prompt_with(state.system):
+    if request.system != with_standing(subject.config.prompt_with(state.system), briefing):
         return f"has another system prompt than the configuration and the newest message: {request.system!r}"
     fixed = changed_size(subject.fixed, subject.config, state.system)
+    if briefing is not None:  # what stands in front of the newest message counts with it
+        fixed += briefing_size(evolve(briefing, passing=""))
     size = (fixed + sum(map(message_size, shown))) * state.window.scale
     if int(size) > subject.budget:
         return f"has about {int(size)} tokens, and {subject.budget} fit"

@@ -13,6 +13,7 @@ from attrs import evolve
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
 
+from cognition.candidates import Candidate
 from cognition.config import AgentConfig, GenerationOptions, Limits, RetryPolicy
 from cognition.content import Image, TextPart
 from cognition.decisions import ANSWERS, AskUser, Effect
@@ -329,12 +330,22 @@ RARELY = st.integers(0, 9).map(lambda number: number == 9)
 A_DOT = Image.of(b"GIF89a\x01\x00\x01\x00\x00\x00\x00;")
 """The smallest of pictures."""
 RETURNS = st.sampled_from(("", "", '{"type": "integer"}'))
+CANDIDATES: SearchStrategy[Candidate] = st.builds(
+    Candidate,
+    st.sampled_from(("identity", "memory", "memory", "skills", "history", "nowhere")),
+    texts | st.sampled_from(("Hello, Done.", "</memory>", "Hello " * 300)),
+    st.sampled_from(("", "notes.md", '"></source>')),
+    RARELY,
+    st.none() | st.sampled_from((0.0, -1.0, 1e300)),
+)
+"""What may stand in a prompt: good texts, and ones that no section takes, have no room, or look like a tag."""
 MESSAGES: SearchStrategy[UserSpoke] = st.builds(UserSpoke, texts, RETURNS) | st.builds(
     UserSpoke,
     texts,
     RETURNS,
     st.lists(st.builds(TextPart, texts) | st.just(A_DOT), max_size=3).map(tuple),
     st.none() | st.sampled_from(("", "Be kind.")),  # as of configurations: a longer one may leave no room for a message
+    st.lists(CANDIDATES, max_size=3).map(tuple),
 )
 OTHERS: SearchStrategy[Input] = st.sampled_from(
     [letter for kind, some in LETTERS.items() if kind not in {*ANSWERING, UserSpoke, CancelAsked} for letter in some]

@@ -283,3 +283,10 @@ def add_output_options(group: Any) -> None:
     group.add_argument(
         "-v", "--verbose", action="store_true", help="whole tool results, thinking, usage and time, terminal or not"
     )
+
+
+def add_engine_option(command: Any) -> None:
+    """Of commands that fold a recording to show what was said in it."""
+    command.add_argument(
+        "--engine", metavar="MODULE:NAME", help="for sessions of an engine that only its program knows; makes it"
+    )

@@ -35,6 +35,7 @@ HELP = """\
 /help          this page
 /tools         the tools that the model may call
 /tasks, /plan  the model's tasks, and the plan that it carries out
+/context       what the model was shown last: how much of its budget that took, what was shortened or left out, and why
 /mode [NAME]   how much may happen without asking: default, careful, auto, plan, acceptEdits, bypassPermissions
 /policy        the rules that calls are judged by; /policy forget N, or all, takes back what you said from now on
 /answer ID ... answer what the turn waits for; /cancel gives the turn up. To a call: yes, no REASON, always RULE,
@@ -134,6 +135,11 @@ def _show_plan(session: Session, _: str) -> None:
     notes(session.output, ["no plan"] if plan is None else plan_lines(plan))
 
 
+def _show_context(session: Session, _: str) -> None:
+    for line, style in session.last_request.lines():
+        session.output.note(line, style)
+
+
 def _reset(session: Session, _: str) -> None:
     session.agent.reset()
     session.output.note("the conversation is forgotten", "dim")
@@ -194,6 +200,7 @@ COMMANDS: Mapping[str, Callable[[Session, str], None]] = {
     "/tools": lambda session, _: notes(session.output, tool_lines(session.agent)),
     "/tasks": _show_tasks,
     "/plan": _show_plan,
+    "/context": _show_context,
     "/mode": _show_mode,
     "/policy": _policy,
     "/undo": _undo,

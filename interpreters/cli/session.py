@@ -22,6 +22,7 @@ from interpreters.cli.answers import waiting_lines
 from interpreters.cli.approving import approver, refused_lines
 from interpreters.cli.arguments import FEATURES
 from interpreters.cli.asking import questioner, reviewer
+from interpreters.cli.context_chat import LastRequest
 from interpreters.cli.errors import ANSWERED, INTERRUPTED, UNANSWERED, CommandError, Terminated, reason_of
 from interpreters.cli.interrupts import Interrupts
 from interpreters.cli.model_options import load_options
@@ -42,8 +43,9 @@ from runtime import LoadProgress, MemoryFolder, Notes, Runtime, load_model
 class Session:
     """An agent with its output and its signals."""
 
-    def __init__(self, agent: Agent, person: Person, interrupts: Interrupts) -> None:
-        self.agent = agent
+    def __init__(self, agent: Agent, person: Person, interrupts: Interrupts, last_request: LastRequest) -> None:
+        self.agent = last_request.agent = agent
+        self.last_request = last_request
         self.person = person
         self.output = output = person.output
         self.before = ""
@@ -106,7 +108,8 @@ def open_session(options: argparse.Namespace, begin: Begin | None = None) -> Ite
         given |= brought(options)  # type: ignore[typeddict-item]  # each name of it is one of these
         if options.approve is not None:
             given["approve"] = approver(options.approve, person)
-        given["observers"] = [Inline(output)]
+        last_request = LastRequest()
+        given["observers"] = [Inline(output), Inline(last_request)]
         given["owns_model"] = True  # nobody else has it
         if options.keep_secrets:
             given["redact"] = None
@@ -117,7 +120,7 @@ def open_session(options: argparse.Namespace, begin: Begin | None = None) -> Ite
             hide = None if redact is None else partial(hide_secrets, redact=redact)
             given["memory"] = memory = at_the_end.enter_context(MemoryFolder(options.memory, hide=hide))
             writer = EpisodeWriter(memory, on_problem=lambda problem: output.note(f"! {problem}", "warning"))
-            given["observers"] = [Inline(output), writer]
+            given["observers"] = [*given["observers"], writer]
         model = _load(options, output)
         try:
             for warning in model.describe().warnings:
@@ -129,7 +132,7 @@ def open_session(options: argparse.Namespace, begin: Begin | None = None) -> Ite
         with agent:
             if options.mode is not None:
                 agent.set_mode(options.mode)
-            yield Session(agent, person, interrupts)
+            yield Session(agent, person, interrupts, last_request)
 
 
 def new_agent(options: argparse.Namespace) -> Begin:

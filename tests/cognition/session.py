@@ -78,7 +78,8 @@ def check(config: AgentConfig, transition: Transition) -> None:
     assert all(has_type(decision, Decision) for decision in decisions)
     ids, newest = [message.id for message in state.history], state.counters.messages
     assert ids == [f"m{number}" for number in range(newest - len(ids) + 1, newest + 1)]
-    messages = shown(state.history, state.window)
+    reader = next((tool.name for tool in config.tools if tool.rereads), "")
+    messages = shown(state.history, state.window, reader)
     assert sum(message_size(message) for message in messages) == pytest.approx(state.window.size)
     reports = [decision for decision in decisions if isinstance(decision, ContextAssembled)]
     requests = [decision.request for decision in decisions if isinstance(decision, CallModel)]

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from attrs import define, evolve, field, frozen
 
 from cognition import (
-    AgentConfig,
     AgentState,
     ApprovalGiven,
     ApprovalRefused,
@@ -17,7 +16,6 @@ from cognition import (
     AssistantMessage,
     CallJudged,
     Cancelled,
-    CognitiveEngine,
     Completed,
     Decision,
     EffectId,
@@ -49,11 +47,9 @@ from interpreters.observing.events import Told
 from interpreters.observing.telling import told
 from interpreters.recording.journal import Header, JournalReader
 from interpreters.recording.recorder import Where
-from interpreters.recording.replaying import logic_of
+from interpreters.recording.replaying import EngineGiven, logic_of
 
 NEW_PROMPT = "The program made a new system prompt."
-
-EngineGiven = CognitiveEngine | Callable[[AgentConfig], CognitiveEngine] | None
 
 
 @frozen

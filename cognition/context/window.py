@@ -36,7 +36,8 @@ OLD_RESULT = 100
 """The same in a turn that is too long even so: hardly more than that something is left out."""
 LEAST_RESULT = 200
 """No result is shown with fewer characters than this (or than it has); a turn that needs that doesn't fit."""
-CUT = "\n[... {} characters of this result are left out here for want of room ...]\n"
+CUT = "\n[... {} characters of this result are left out here for want of room{} ...]\n"
+"""How many, and how to read them again, as ``reading_again`` words it."""
 RESULT_SHARE = 0.25
 """No single tool result takes more than this share of the prompt budget."""
 SCALE_RANGE = (0.2, 5.0)
@@ -90,13 +91,26 @@ def result_limit(config: AgentConfig) -> int:
     return max(200, int(prompt_budget(config) * RESULT_SHARE * CHARS_PER_TOKEN))
 
 
-def shorten(content: str, limit: int) -> str:
-    """The text, or its first three quarters and last quarter of ``limit`` characters with a note between them."""
+def shorten(content: str, limit: int, again: str = "") -> str:
+    """The text, or its first three quarters and last quarter of ``limit`` characters with a note between them.
+
+    Where the note takes as much as it saves, the text stays as it is: what comes out is never longer than what was put
+    in. ``again`` says how to read the rest, as ``reading_again`` words it.
+    """
     if len(content) <= limit:
         return content
     head, tail = limit * 3 // 4, limit // 4
     left_out = len(content) - head - tail
-    return f"{content[:head]}\n[... {left_out} characters left out ...]\n{content[head + left_out :]}"
+    note = f"\n[... {left_out} characters left out{again} ...]\n"
+    return f"{content[:head]}{note}{content[head + left_out :]}" if len(note) < left_out else content
+
+
+def reading_again(reader: str, call_id: str) -> str:
+    """How to read the whole result of a call, to be put into a note on what is left out; empty without a reader.
+
+    ``reader`` is the name of a tool with ``ToolSpec.rereads``.
+    """
+    return f'; {reader}(call="{call_id}") reads them' if reader else ""
 
 
 def next_turn(history: History, first: int) -> int | None:
@@ -135,14 +149,17 @@ def scale_trusted(scale: float) -> float:
     return min(scale, 1.0)
 
 
-def shortened(message: Message, limit: int | None) -> Message:
-    """The message as it is shown where results have ``limit`` characters: never a longer one than it is."""
+def shortened(message: Message, limit: int | None, reader: str = "") -> Message:
+    """The message as it is shown where results have ``limit`` characters: never a longer one than it is.
+
+    ``reader`` is the tool that reads the rest again, as in ``reading_again``.
+    """
     if limit is None or not isinstance(message, ToolMessage) or len(message.content) <= limit:
         return message
-    content = message.content
-    most = max(limit - len(CUT.format(len(content))), 0)
+    content, again = message.content, reading_again(reader, message.call_id)
+    most = max(limit - len(CUT.format(len(content), again)), 0)
     head, tail = most - most // 4, most // 4
-    left_out = CUT.format(len(content) - most)
+    left_out = CUT.format(len(content) - most, again)
     short = f"{content[:head]}{left_out}{content[len(content) - tail :]}"
     return evolve(message, content=short) if len(short) < len(content) else message
 
@@ -155,20 +172,20 @@ def limit_at(cuts: Cuts, index: int) -> int | None:
     return None
 
 
-def shown(history: History, window: Window) -> History:
-    """The messages that a request shows."""
+def shown(history: History, window: Window, reader: str = "") -> History:
+    """The messages that a request shows; ``reader`` as in ``shortened``."""
     first, cuts = window.first, window.cuts
     if not cuts:
         return history.drop(first)
 
     def cut(chunk: Chunk, start: int) -> Chunk:
-        return (_cut_whole if len(chunk) == CHUNK else _cut)(chunk, start, cuts)
+        return (_cut_whole if len(chunk) == CHUNK else _cut)(chunk, start, cuts, reader)
 
     return history.by_chunks(first, cuts[-1][0], cut).drop(first)
 
 
-def _cut(chunk: Chunk, start: int, cuts: Cuts) -> Chunk:
-    cut = tuple([shortened(message, limit_at(cuts, start + place)) for place, message in enumerate(chunk)])
+def _cut(chunk: Chunk, start: int, cuts: Cuts, reader: str) -> Chunk:
+    cut = tuple([shortened(message, limit_at(cuts, start + place), reader) for place, message in enumerate(chunk)])
     return chunk if all(map(is_, cut, chunk)) else cut
 
 
@@ -176,25 +193,25 @@ _cut_whole = lru_cache(maxsize=64)(_cut)
 """Cached, so that requests share what they show, as histories do."""
 
 
-def fit(history: History, window: Window, fixed: float, budget: int) -> Window | None:
+def fit(history: History, window: Window, fixed: float, budget: int, reader: str = "") -> Window | None:
     """The window that fits the budget; None if what must be shown is too long.
 
     First the results that the model has answered are shortened, oldest first; then whole turns are left out, but for
     the last one. Where that turn alone is too long, the results in it are shortened further, and at last the newest
-    ones share the room that is left.
+    ones share the room that is left. ``reader`` as in ``shortened``.
     """
     if (fixed + window.size) * window.scale <= budget:
         return window
     room = budget * TRIM_TO / window.scale - fixed
-    window = _drop_turns(history, _shorten_stale(history, window, room, STALE_RESULT), room)
-    window = _shorten_stale(history, window, room, OLD_RESULT)
+    window = _drop_turns(history, _shorten_stale(history, window, room, STALE_RESULT, reader), room, reader)
+    window = _shorten_stale(history, window, room, OLD_RESULT, reader)
     if (fixed + window.size) * window.scale > budget:
-        window = _shorten_newest(history, window, budget / window.scale - fixed)
+        window = _shorten_newest(history, window, budget / window.scale - fixed, reader)
     return window if (fixed + window.size) * window.scale <= budget else None
 
 
-def _shown_size(history: History, window: Window, index: int) -> float:
-    return message_size(shortened(history[index], limit_at(window.cuts, index)))
+def _shown_size(history: History, window: Window, index: int, reader: str) -> float:
+    return message_size(shortened(history[index], limit_at(window.cuts, index), reader))
 
 
 def _newest_step(history: History, first: int) -> int:
@@ -205,7 +222,7 @@ def _newest_step(history: History, first: int) -> int:
     return first
 
 
-def _shorten_stale(history: History, window: Window, room: float, most: int) -> Window:
+def _shorten_stale(history: History, window: Window, room: float, most: int, reader: str) -> Window:
     """The window with as many results shortened to ``most`` as it takes, of those that the model has answered."""
     first, size, end = window.first, window.size, 0
     if size <= room:
@@ -218,7 +235,7 @@ def _shorten_stale(history: History, window: Window, room: float, most: int) -> 
         limit = limit_at(window.cuts, index)
         if limit is not None and limit <= most:
             continue
-        saved = message_size(shortened(message, limit)) - message_size(shortened(message, most))
+        saved = message_size(shortened(message, limit, reader)) - message_size(shortened(message, most, reader))
         size, end = size - saved, index + 1
     if not end:
         return window
@@ -232,7 +249,7 @@ def _joined(cuts: Cuts) -> Cuts:
     return tuple([row for row, after in zip_longest(cuts, cuts[1:]) if after is None or row[1] != after[1]])
 
 
-def _drop_turns(history: History, window: Window, room: float) -> Window:
+def _drop_turns(history: History, window: Window, room: float, reader: str) -> Window:
     """The window without as many whole turns as it takes, but with the last one."""
     first, size, cuts = window.first, window.size, window.cuts
     while size > room:
@@ -240,27 +257,27 @@ def _drop_turns(history: History, window: Window, room: float) -> Window:
         if following is None:
             break
         if cuts:
-            size -= sum(_shown_size(history, window, index) for index in range(first, following))
+            size -= sum(_shown_size(history, window, index, reader) for index in range(first, following))
         else:
             size -= sum(map(message_size, history[first:following]))
         first = following
     return evolve(window, first=first, size=size, cuts=tuple([cut for cut in cuts if cut[0] > first]))
 
 
-def _shorten_newest(history: History, window: Window, room: float) -> Window:
+def _shorten_newest(history: History, window: Window, room: float, reader: str) -> Window:
     """The window with the results that the model has not answered shortened alike, as far as the room demands it.
 
     All older ones have been shortened to ``OLD_RESULT`` before.
     """
     begin, end = _newest_step(history, window.first) + 1, len(history)
     results = {i: message for i in range(begin, end) if isinstance(message := history[i], ToolMessage)}
-    others = window.size - sum(_shown_size(history, window, index) for index in results)
+    others = window.size - sum(_shown_size(history, window, index, reader) for index in results)
     characters = (room - others - MESSAGE_TOKENS * len(results)) * CHARS_PER_TOKEN
     limit = _share(sorted(len(message.content) for message in results.values()), characters)
     if limit is None:
         return window
     cut = evolve(window, cuts=_joined(((begin, OLD_RESULT), (end, limit))))
-    return evolve(cut, size=others + sum(_shown_size(history, cut, index) for index in results))
+    return evolve(cut, size=others + sum(_shown_size(history, cut, index, reader) for index in results))
 
 
 def _share(lengths: list[int], characters: float) -> int | None:
