@@ -31,12 +31,14 @@ if TYPE_CHECKING:
         CallModel as CallModel,
         CallTool as CallTool,
         CancelEffect as CancelEffect,
+        Compacted as Compacted,
         ContextAssembled as ContextAssembled,
         ContextChosen as ContextChosen,
         Decision as Decision,
         Effect as Effect,
         LimitHit as LimitHit,
         ModeSet as ModeSet,
+        NotCompacted as NotCompacted,
         Notice as Notice,
         PlanChanged as PlanChanged,
         Recall as Recall,
@@ -64,6 +66,7 @@ if TYPE_CHECKING:
         ApprovalRefused as ApprovalRefused,
         ApprovalsForgotten as ApprovalsForgotten,
         CancelAsked as CancelAsked,
+        CompactionAsked as CompactionAsked,
         HookReturned as HookReturned,
         Input as Input,
         MemoryRecalled as MemoryRecalled,
@@ -106,6 +109,7 @@ if TYPE_CHECKING:
     from cognition.phases import (
         Acting as Acting,
         Closed as Closed,
+        Compacting as Compacting,
         Hooked as Hooked,
         Idle as Idle,
         Phase as Phase,
@@ -134,9 +138,9 @@ HOMES: dict[str, str] = {
     "config": "AgentConfig GenerationOptions Limits RetryPolicy",
     "content": "Image Part TextPart",
     "decisions": (
-        "AskApproval AskUser CallJudged CallModel CallTool CancelEffect ContextAssembled ContextChosen Decision Effect "
-        "LimitHit ModeSet Notice PlanChanged Recall Rejected Remember RetryPlanned ReviewPlan RulesForgotten RunHook "
-        "SessionClosed SpawnWorker StartTimer TasksChanged TurnFinished"
+        "AskApproval AskUser CallJudged CallModel CallTool CancelEffect Compacted ContextAssembled ContextChosen "
+        "Decision Effect LimitHit ModeSet NotCompacted Notice PlanChanged Recall Rejected Remember RetryPlanned "
+        "ReviewPlan RulesForgotten RunHook SessionClosed SpawnWorker StartTimer TasksChanged TurnFinished"
     ),
     "echo": "EchoEngine",
     "engine": "CognitiveEngine LLMEngine",
@@ -146,15 +150,16 @@ HOMES: dict[str, str] = {
     "history": "History",
     "ids": "EffectId",
     "inputs": (
-        "ApprovalGiven ApprovalRefused ApprovalsForgotten CancelAsked HookReturned Input MemoryRecalled ModeChanged "
-        "ModelFailed ModelInterrupted ModelReplied PlanReviewed QuestionAnswered SessionReset ShutdownAsked TimerFired "
-        "ToolFailed ToolReturned UserSpoke WorkerFailed WorkerFinished WorkerStalled"
+        "ApprovalGiven ApprovalRefused ApprovalsForgotten CancelAsked CompactionAsked HookReturned Input "
+        "MemoryRecalled ModeChanged ModelFailed ModelInterrupted ModelReplied PlanReviewed QuestionAnswered "
+        "SessionReset ShutdownAsked TimerFired ToolFailed ToolReturned UserSpoke WorkerFailed WorkerFinished "
+        "WorkerStalled"
     ),
     "messages": (
         "AssistantMessage MalformedToolCall Message ProposedCall ToolCall ToolMessage ToolResult Usage UserMessage"
     ),
     "outcomes": "Cancelled Completed Failed Failure FinishReason LimitReached Outcome",
-    "phases": "Acting Closed Hooked Idle Phase Recalling Thinking Waiting in_flight",
+    "phases": "Acting Closed Compacting Hooked Idle Phase Recalling Thinking Waiting in_flight",
     "policy": "SHELL_PROTECTIONS Layer Policy Rule Verdict shell_protections",
     "requests": "ModelRequest",
     "schema": "json_schema",

@@ -182,6 +182,9 @@ class AgentConfig:
     sections: tuple[Section, ...] = DEFAULT_SECTIONS
     """The parts of a prompt that candidates are chosen for (``UserSpoke.context``), in the order in which they
     stand."""
+    compact_at: float | None = field(default=None, validator=_between(0, 1, above=True))
+    """The share of the prompt's budget, above 0 and at most 1, beyond which a model call summarises older messages;
+    None: never, unless somebody asks for it. What finds no room is left out either way."""
 
     @property
     def offered(self) -> tuple[ToolSpec, ...]:

@@ -158,6 +158,27 @@ class ContextChosen:
 
 
 @frozen
+class Compacted:
+    """From now on requests show a summary in place of older messages, which stay in history."""
+
+    tag: ClassVar[str] = "compacted"
+    messages: int
+    """How many messages, which requests have shown until now, the summary takes the place of."""
+    before: int
+    """Estimated size of a prompt in tokens until now."""
+    after: int
+    """The same with the summary, which is always less."""
+
+
+@frozen
+class NotCompacted:
+    """A summary was asked for and nothing came of it: requests show what they did."""
+
+    tag: ClassVar[str] = "not_compacted"
+    reason: str
+
+
+@frozen
 class RetryPlanned:
     """A model call, or a call of a tool that may be run again, has failed and will be made again."""
 
@@ -273,6 +294,8 @@ Notice = (
     CancelEffect
     | ContextAssembled
     | ContextChosen
+    | Compacted
+    | NotCompacted
     | RetryPlanned
     | LimitHit
     | Remember

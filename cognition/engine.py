@@ -23,12 +23,12 @@ from cognition.decisions import (
     SpawnWorker,
     StartTimer,
 )
-from cognition.draft import Setup
+from cognition.draft import Draft, Setup
 from cognition.errors import CogstepError
 from cognition.handlers.rejection import reject
 from cognition.inputs import Input
 from cognition.messages import ToolCall
-from cognition.phases import PHASE_TYPES, Closed, Thinking, Waiting
+from cognition.phases import PHASE_TYPES, Closed, Compacting, Thinking, Waiting
 from cognition.requests import ModelRequest
 from cognition.state import AgentState
 from cognition.table import CLOSED, HANDLERS, TABLE
@@ -104,6 +104,8 @@ class LLMEngine:
     def build_prompt(self, state: AgentState) -> ModelRequest:
         """The request that this state makes, or would make if the model were called now."""
         setup, phase = self._setup, state.phase
+        if isinstance(phase, Compacting) and (asking := Draft(setup, state).summary_request(phase.until)):
+            return asking[0]
         purpose = phase.attempt.purpose if isinstance(phase, Thinking | Waiting) else "answer"
         fixed = setup.fixed_with(state.system) + briefing_size(state.briefing)
         window = fit(state.history, state.window, fixed, setup.budget, setup.reader) or state.window

@@ -286,6 +286,14 @@ class ApprovalsForgotten:
 
 
 @frozen
+class CompactionAsked:
+    """Somebody wants the conversation so far summarised, so that requests show the summary in its place."""
+
+    tag: ClassVar[str] = "compaction_asked"
+    at: float = field(default=0.0, kw_only=True)
+
+
+@frozen
 class SessionReset:
     """The conversation starts anew; ids go on counting."""
 
@@ -320,7 +328,16 @@ EffectAnswer = (
 )
 """Inputs that answer an effect."""
 
-Input = UserSpoke | EffectAnswer | CancelAsked | ModeChanged | ApprovalsForgotten | SessionReset | ShutdownAsked
+Input = (
+    UserSpoke
+    | EffectAnswer
+    | CancelAsked
+    | ModeChanged
+    | ApprovalsForgotten
+    | CompactionAsked
+    | SessionReset
+    | ShutdownAsked
+)
 
 INPUT_TYPES: tuple[type[Input], ...] = get_args(Input)
 """Every input there is; the transition table has a column for each."""

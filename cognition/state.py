@@ -48,6 +48,24 @@ class Spent:
     """How often an answer that is not of the type asked for was sent back."""
 
 
+@frozen(weakref_slot=False)
+class Summary:
+    """What a request shows before the window, in place of messages that the model has summarised."""
+
+    text: str = ""
+    """What the model wrote; empty where there is no summary, or no room for it."""
+    messages: int = 0
+    """How many messages of history it stands for, the first ones; those that had been left out before among them."""
+    asked: int | None = None
+    """Index of the user's message where the window begins in the middle of its turn: it is shown before the window,
+    with the engine's notes that stand right behind it. None where the window begins with a turn."""
+    tried: int | None = None
+    """How many messages history had when a summary was last asked for, whatever came of it; None for never."""
+
+
+NO_SUMMARY = Summary()
+
+
 @frozen(weakref_slot=False)  # one in each state that is kept
 class Window:
     """Which part of history a request shows, and how large it is.
@@ -56,13 +74,16 @@ class Window:
     """
 
     first: int = 0
-    """Index of the first message that is shown; always the start of a turn."""
+    """Index of the first message that is shown: the start of a turn, or, behind a summary, the reply that begins a step
+    of the turn."""
     size: float = 0.0
-    """Unscaled token estimate of all messages from ``first`` on, as they are shown."""
+    """Unscaled token estimate of all messages that are shown, as they are shown."""
     scale: float = 1.0
     cuts: tuple[tuple[int, int], ...] = ()
     """Where tool results are shown shortened: up to which message of history, itself not included, and to how many
     characters. For a message the first row that goes beyond it holds."""
+    summary: Summary = NO_SUMMARY
+    """What is shown before the message ``first``."""
 
 
 @frozen

@@ -1,4 +1,4 @@
-"""What fits into a request: size estimates, shortened tool results, and trimming history by whole turns.
+"""What fits into a request: size estimates, shortened tool results, trimming history by whole turns, and the summary.
 
 Sizes are counted in tokens, estimated from characters and corrected by what the runtime last measured. Where they
 exceed the budget, tool results that the model has answered are shortened, then whole old turns are left out, and at
@@ -20,7 +20,7 @@ from cognition.content import images_of
 from cognition.history import CHUNK, Chunk, History
 from cognition.messages import AssistantMessage, Message, ToolMessage, UserMessage
 from cognition.outcomes import Failure
-from cognition.state import Window
+from cognition.state import NO_SUMMARY, Window
 
 CHARS_PER_TOKEN = 3.0
 """English has about 4 characters a token in common vocabularies, code and small vocabularies about 3."""
@@ -38,6 +38,10 @@ LEAST_RESULT = 200
 """No result is shown with fewer characters than this (or than it has); a turn that needs that doesn't fit."""
 CUT = "\n[... {} characters of this result are left out here for want of room{} ...]\n"
 """How many, and how to read them again, as ``reading_again`` words it."""
+SUMMARY_NOTE = "What was said and done before, summarised, in place of the messages themselves:\n{text}"
+"""How a summary is shown to the model."""
+SUMMARY_ID = "summary"
+"""The id of that message, which stands in requests alone."""
 RESULT_SHARE = 0.25
 """No single tool result takes more than this share of the prompt budget."""
 SCALE_RANGE = (0.2, 5.0)
@@ -73,6 +77,11 @@ def fixed_size(config: AgentConfig) -> float:
     for tool in config.offered if config.protocol == "native" else ():
         characters += len(tool.name) + len(tool.description) + len(json.dumps(tool.parameters)) + 80
     return characters / CHARS_PER_TOKEN + 2 * MESSAGE_TOKENS
+
+
+def system_size(prompt: str) -> float:
+    """Estimated tokens of a system prompt alone, as where no tools are offered."""
+    return len(prompt) / CHARS_PER_TOKEN + 2 * MESSAGE_TOKENS
 
 
 def changed_size(fixed: float, config: AgentConfig, system: str | None) -> float:
@@ -172,16 +181,54 @@ def limit_at(cuts: Cuts, index: int) -> int | None:
     return None
 
 
+def before_window(history: History, window: Window) -> tuple[Message, ...]:
+    """What a request shows before the messages from ``window.first`` on: the summary, and, in the middle of a turn, the
+    user's message that began it with the engine's notes right behind it.
+    """
+    text, asked = window.summary.text, window.summary.asked
+    note = (UserMessage(SUMMARY_ID, SUMMARY_NOTE.format(text=text), "engine"),) if text else ()
+    return note if asked is None else note + history[asked : end_of_asking(history, asked)]
+
+
+def end_of_asking(history: History, asked: int) -> int:
+    """Index of the first message that is none of the user's, nor a note of the engine's, from ``asked`` on."""
+    while asked < len(history) and isinstance(history[asked], UserMessage):
+        asked += 1
+    return asked
+
+
 def shown(history: History, window: Window, reader: str = "") -> History:
-    """The messages that a request shows; ``reader`` as in ``shortened``."""
+    """The messages that a request shows; ``reader`` as in ``shortened``.
+
+    What stands before the window takes the places of as many messages before it, so that the others stay shared.
+    """
     first, cuts = window.first, window.cuts
-    if not cuts:
-        return history.drop(first)
+    front = () if window.summary is NO_SUMMARY else before_window(history, window)
+    begin = first - len(front)
+
+    def lay(chunk: Chunk, start: int) -> Chunk:
+        return (_laid_whole if len(chunk) == CHUNK else _laid)(chunk, start, begin, front)
 
     def cut(chunk: Chunk, start: int) -> Chunk:
         return (_cut_whole if len(chunk) == CHUNK else _cut)(chunk, start, cuts, reader)
 
-    return history.by_chunks(first, cuts[-1][0], cut).drop(first)
+    if front:
+        history = history.by_chunks(begin, first, lay)
+    if cuts:
+        history = history.by_chunks(first, cuts[-1][0], cut)
+    return history.drop(begin)
+
+
+def _laid(chunk: Chunk, start: int, begin: int, front: Chunk) -> Chunk:
+    """The messages with those of ``front`` in the places from ``begin`` on."""
+    low, high = max(begin - start, 0), min(begin + len(front) - start, len(chunk))
+    if low >= high:
+        return chunk
+    return (*chunk[:low], *front[low + start - begin : high + start - begin], *chunk[high:])
+
+
+_laid_whole = lru_cache(maxsize=64)(_laid)
+"""Cached, so that requests share what they show, as histories do."""
 
 
 def _cut(chunk: Chunk, start: int, cuts: Cuts, reader: str) -> Chunk:
@@ -190,7 +237,7 @@ def _cut(chunk: Chunk, start: int, cuts: Cuts, reader: str) -> Chunk:
 
 
 _cut_whole = lru_cache(maxsize=64)(_cut)
-"""Cached, so that requests share what they show, as histories do."""
+"""Cached, as ``_laid_whole``."""
 
 
 def fit(history: History, window: Window, fixed: float, budget: int, reader: str = "") -> Window | None:
@@ -198,7 +245,7 @@ def fit(history: History, window: Window, fixed: float, budget: int, reader: str
 
     First the results that the model has answered are shortened, oldest first; then whole turns are left out, but for
     the last one. Where that turn alone is too long, the results in it are shortened further, and at last the newest
-    ones share the room that is left. ``reader`` as in ``shortened``.
+    ones share the room that is left. Where nothing else helps, the summary goes. ``reader`` as in ``shortened``.
     """
     if (fixed + window.size) * window.scale <= budget:
         return window
@@ -207,10 +254,18 @@ def fit(history: History, window: Window, fixed: float, budget: int, reader: str
     window = _shorten_stale(history, window, room, OLD_RESULT, reader)
     if (fixed + window.size) * window.scale > budget:
         window = _shorten_newest(history, window, budget / window.scale - fixed, reader)
-    return window if (fixed + window.size) * window.scale <= budget else None
+    if (fixed + window.size) * window.scale <= budget:
+        return window
+    return fit(history, _without_summary(history, window), fixed, budget, reader) if window.summary.text else None
 
 
-def _shown_size(history: History, window: Window, index: int, reader: str) -> float:
+def _without_summary(history: History, window: Window) -> Window:
+    size = message_size(before_window(history, window)[0])
+    return evolve(window, size=window.size - size, summary=evolve(window.summary, text=""))
+
+
+def shown_size(history: History, window: Window, index: int, reader: str = "") -> float:
+    """Estimated tokens, unscaled, of the message at this place in history, as the window shows it."""
     return message_size(shortened(history[index], limit_at(window.cuts, index), reader))
 
 
@@ -251,17 +306,20 @@ def _joined(cuts: Cuts) -> Cuts:
 
 def _drop_turns(history: History, window: Window, room: float, reader: str) -> Window:
     """The window without as many whole turns as it takes, but with the last one."""
-    first, size, cuts = window.first, window.size, window.cuts
+    first, size, cuts, summary = window.first, window.size, window.cuts, window.summary
     while size > room:
         following = next_turn(history, first)
         if following is None:
             break
         if cuts:
-            size -= sum(_shown_size(history, window, index, reader) for index in range(first, following))
+            size -= sum(shown_size(history, window, index, reader) for index in range(first, following))
         else:
             size -= sum(map(message_size, history[first:following]))
+        if summary.asked is not None:
+            size -= sum(map(message_size, history[summary.asked : end_of_asking(history, summary.asked)]))
+            summary = evolve(summary, asked=None)
         first = following
-    return evolve(window, first=first, size=size, cuts=tuple([cut for cut in cuts if cut[0] > first]))
+    return evolve(window, first=first, size=size, cuts=tuple([cut for cut in cuts if cut[0] > first]), summary=summary)
 
 
 def _shorten_newest(history: History, window: Window, room: float, reader: str) -> Window:
@@ -271,13 +329,13 @@ def _shorten_newest(history: History, window: Window, room: float, reader: str) 
     """
     begin, end = _newest_step(history, window.first) + 1, len(history)
     results = {i: message for i in range(begin, end) if isinstance(message := history[i], ToolMessage)}
-    others = window.size - sum(_shown_size(history, window, index, reader) for index in results)
+    others = window.size - sum(shown_size(history, window, index, reader) for index in results)
     characters = (room - others - MESSAGE_TOKENS * len(results)) * CHARS_PER_TOKEN
     limit = _share(sorted(len(message.content) for message in results.values()), characters)
     if limit is None:
         return window
     cut = evolve(window, cuts=_joined(((begin, OLD_RESULT), (end, limit))))
-    return evolve(cut, size=others + sum(_shown_size(history, cut, index, reader) for index in results))
+    return evolve(cut, size=others + sum(shown_size(history, cut, index, reader) for index in results))
 
 
 def _share(lengths: list[int], characters: float) -> int | None:

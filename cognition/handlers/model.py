@@ -10,6 +10,7 @@ from cognition.draft import Draft, Setup
 from cognition.guards import fingerprint
 from cognition.handlers.batch import ReadCall, begin_calls, tell_malformed
 from cognition.handlers.rejection import reject
+from cognition.ids import EffectId
 from cognition.inputs import ModelFailed, ModelInterrupted, ModelReplied, TimerFired
 from cognition.messages import AssistantMessage, MalformedToolCall, ToolCall, Usage, read_arguments
 from cognition.outcomes import Cancelled, Completed, ErrorKind, Failed, LimitReached
@@ -25,13 +26,15 @@ NUDGES = 2
 REPAIRS = 2
 """How often in a row unreadable output is sent back before the turn fails."""
 CORRECTION_NOTE = "Your answer is not what was asked for: {objection}. Give the whole answer again, with that mended."
+ANOTHER_CALL = "another model call is in flight"
+ANOTHER_TIMER = "another timer is running"
 NUDGE_NOTE = "Your reply was empty. Answer in text, or call a tool."
 
 
 def on_model_replied(setup: Setup, state: AgentState, event: ModelReplied) -> Transition:
     phase = state.phase
     if not isinstance(phase, Thinking) or phase.effect_id != event.effect_id:
-        return reject(state, event, "another model call is in flight")
+        return reject(state, event, ANOTHER_CALL)
     draft = Draft(setup, state)
     attempt, cut = phase.attempt, event.finish_reason == "length"
     _count_reply(draft, event.usage, calibrate=attempt.purpose != "final_answer")
@@ -73,7 +76,7 @@ def on_model_replied(setup: Setup, state: AgentState, event: ModelReplied) -> Tr
 def on_model_failed(setup: Setup, state: AgentState, event: ModelFailed) -> Transition:
     phase = state.phase
     if not isinstance(phase, Thinking) or phase.effect_id != event.effect_id:
-        return reject(state, event, "another model call is in flight")
+        return reject(state, event, ANOTHER_CALL)
     draft = Draft(setup, state)
     draft.usage += event.usage
     kind = classify(event.failure)
@@ -94,7 +97,7 @@ def on_model_failed(setup: Setup, state: AgentState, event: ModelFailed) -> Tran
 def on_model_interrupted(setup: Setup, state: AgentState, event: ModelInterrupted) -> Transition:
     phase = state.phase
     if not isinstance(phase, Thinking) or phase.effect_id != event.effect_id:
-        return reject(state, event, "another model call is in flight")
+        return reject(state, event, ANOTHER_CALL)
     draft = Draft(setup, state)
     draft.usage += event.usage
     draft.keep_partial(event.partial_text)
@@ -108,7 +111,7 @@ def on_model_interrupted(setup: Setup, state: AgentState, event: ModelInterrupte
 def on_timer_fired(setup: Setup, state: AgentState, event: TimerFired) -> Transition:
     phase = state.phase
     if not isinstance(phase, Waiting) or phase.effect_id != event.effect_id:
-        return reject(state, event, "another timer is running")
+        return reject(state, event, ANOTHER_TIMER)
     draft = Draft(setup, state)
     exhausted = draft.exhausted(event.at)
     if exhausted is not None:
@@ -222,11 +225,16 @@ def _trim_and_retry(draft: Draft, attempt: ModelAttempt, event: ModelFailed) -> 
 
 def _plan_retry(draft: Draft, attempt: ModelAttempt, kind: ErrorKind, event: ModelFailed) -> None:
     number = attempt.number + 1
+    effect_id = wait_before(draft, number, kind, event, draft.seconds_left(event.at))
+    draft.phase = Waiting(effect_id, evolve(attempt, number=number))
+
+
+def wait_before(draft: Draft, number: int, kind: ErrorKind, event: ModelFailed, left: float | None) -> EffectId:
+    """Start the timer before attempt ``number`` at a model call that failed. ``left``: seconds that it may take."""
     seconds = delay(draft.setup.config.retry, kind, number, draft.turn, event.failure.retry_after)
-    left = draft.seconds_left(event.at)
     if left is not None:
         seconds = min(seconds, left)  # when it has passed, the turn's time has too
     draft.decide(RetryPlanned(kind, event.failure.message, number, seconds))
     effect_id = draft.new_effect()
     draft.decide(StartTimer(effect_id, seconds))
-    draft.phase = Waiting(effect_id, evolve(attempt, number=number))
+    return effect_id

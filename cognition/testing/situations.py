@@ -13,7 +13,7 @@ from attrs import evolve
 from cognition.codec import to_data
 from cognition.config import AgentConfig
 from cognition.decisions import CallModel, Effect
-from cognition.inputs import HookReturned, Input, ModeChanged, ModelReplied
+from cognition.inputs import CompactionAsked, HookReturned, Input, ModeChanged, ModelReplied, UserSpoke
 from cognition.messages import ProposedCall, ToolCall, Usage
 from cognition.state import AgentState
 from cognition.testing.letters import ANY, LETTERS, REPLIES
@@ -30,7 +30,7 @@ def default_alphabet(config: AgentConfig | None = None) -> tuple[Input, ...]:
     unreadable call; failures that are waited out, trimmed for, given up on or cut short; results good and bad;
     approvals given and refused, once and for all, with other arguments, and forgotten; timers; cancel, reset and
     shutdown. In a text protocol, calls stand in the text: one that asks for a confirmation, and one beside an answer,
-    too.
+    too. Where older messages are summarised, a long message of the user's, and somebody who asks for a summary.
     """
     tools = config.tools if config is not None else ()
     calls = [ProposedCall(tool.name) for tool in tools]
@@ -57,7 +57,15 @@ def default_alphabet(config: AgentConfig | None = None) -> tuple[Input, ...]:
         del letters[HookReturned]
     if config is None or "plan" not in config.features:
         del letters[ModeChanged]
+    if config is None or config.compact_at is None:
+        del letters[CompactionAsked]
+    else:
+        letters[UserSpoke] = (*LETTERS[UserSpoke], LONG)
     return tuple(letter for some in letters.values() for letter in some)
+
+
+LONG = UserSpoke("long " * 60)
+"""Some 100 tokens: a few of them fill the contexts that explorations have."""
 
 
 def _in_text(reply: ModelReplied, protocol: TextProtocol) -> ModelReplied:
@@ -159,4 +167,4 @@ def _account(world: World) -> list[Any]:
     usage = turn.usage
     used = [usage.input_tokens, usage.output_tokens, usage.reused_tokens, usage.cost]
     counts = (turn.started_at, turn.replies, turn.calls, turn.refusals, turn.workers, turn.continued, turn.asked_at)
-    return [granted, counts, used, ran]
+    return [granted, counts, used, ran, turn.summarised]

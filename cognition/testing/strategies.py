@@ -181,6 +181,7 @@ def configs() -> SearchStrategy[AgentConfig]:
         names=st.sampled_from(get_args(Vocabulary)),
         hooks=_some_of(("session_start", "user_message", "before_tool", "after_tool", "worker_stop", "stop")),
         recall_first=st.booleans(),
+        compact_at=st.none() | st.sampled_from((0.1, 0.5, 0.75, 1.0)),
     )
 
 

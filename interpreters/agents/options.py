@@ -123,6 +123,14 @@ class Configuring(TypedDict, total=False):
     recall_first: Annotated[
         bool, Option(False, "Whether the notes are searched for each message of the user before the model is asked.")
     ]
+    compact_at: Annotated[
+        float | None,
+        Option(
+            0.75,
+            "The share of the prompt's budget beyond which the model summarises older messages (`docs/context.md`). "
+            "None: never.",
+        ),
+    ]
 
 
 class Recording(Configuring, total=False):

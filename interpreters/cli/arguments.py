@@ -143,6 +143,12 @@ def add_session_options(command: Parser) -> None:
     agent = command.add_argument_group("agent")
     agent.add_argument("--system", metavar="TEXT", help="a system prompt (default: none)")
     agent.add_argument("--max-steps", type=COUNT, metavar="N", help="model replies in one turn (default: 12)")
+    agent.add_argument(
+        "--compact-at",
+        type=SHARE,
+        metavar="SHARE",
+        help="how full a prompt may be before older messages are summarised; 0: never (default: 0.75)",
+    )
     add_tool_options(agent, f"default: all, and standard for {SMALL} and with --agent")
     usual = f"none; in a chat where all is offered: {', '.join(FEATURES[:3])}"
     add_feature_options(agent, usual, f"{VOCABULARIES[0]}; {VOCABULARIES[1]} where all is offered")

@@ -40,6 +40,7 @@ HELP = """\
 /policy        the rules that calls are judged by; /policy forget N, or all, takes back what you said from now on
 /answer ID ... answer what the turn waits for; /cancel gives the turn up. To a call: yes, no REASON, always RULE,
                never RULE, edit JSON; to a question an option or your own words; to a plan yes, no or what is to change
+/compact       have the model summarise the conversation, which it is shown in its place from then on
 /undo [N]      put the files back that the model's tools have changed since turn N began; /redo takes it back
 /reset         forget the conversation
 /quit          leave (so does the end of input, Ctrl-D)
@@ -145,6 +146,15 @@ def _reset(session: Session, _: str) -> None:
     session.output.note("the conversation is forgotten", "dim")
 
 
+def _compact(session: Session, _: str) -> None:
+    from cognition import CogstepError
+
+    try:
+        session.guarded(session.agent.compact)
+    except CogstepError as error:
+        session.output.note(f"! {error}", "warning")
+
+
 def _undo(session: Session, text: str) -> None:
     """``/undo`` of the newest turn that changed files, or ``/undo N``."""
     if text and not text.isdecimal():
@@ -203,6 +213,7 @@ COMMANDS: Mapping[str, Callable[[Session, str], None]] = {
     "/context": _show_context,
     "/mode": _show_mode,
     "/policy": _policy,
+    "/compact": _compact,
     "/undo": _undo,
     "/redo": lambda session, _: _put_back(session, {"redo": True}),
     "/reset": _reset,

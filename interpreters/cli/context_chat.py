@@ -54,6 +54,8 @@ class LastRequest:
                 self._assembled = assembled
             case ModelCalled() as called:
                 self._called, self._state, self._ending = called, agent.state, OPEN
+                if called.purpose == "summary":  # of which there is no account
+                    self._assembled = None
                 self._count += 1
             case ModelReplied() | ModelFailed() | ModelInterrupted() | CancelEffect() as answer:
                 if self._called is not None:

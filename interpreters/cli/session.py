@@ -9,7 +9,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from attrs import evolve
 
@@ -39,6 +39,8 @@ from interpreters.recording.remembering import EpisodeWriter, hide_secrets
 from interpreters.tools.tool import Tool
 from runtime import LoadProgress, MemoryFolder, Notes, Runtime, load_model
 
+Result = TypeVar("Result")
+
 
 class Session:
     """An agent with its output and its signals."""
@@ -59,7 +61,15 @@ class Session:
         return self.turn(lambda: self.agent.run(f"{before}\n\n{text}" if before else text))
 
     def turn(self, run: Callable[[], RunResult]) -> RunResult:
-        """One turn. Ctrl-C and SIGTERM cancel it.
+        """One turn; see ``guarded``."""
+        result = self.guarded(run)
+        waiting = waiting_lines(result.pending, self.person, self.agent.config.offered)
+        for line in (*refused_lines(self.person), *waiting):
+            self.output.note(line, "warning")
+        return result
+
+    def guarded(self, run: Callable[[], Result]) -> Result:
+        """What the agent does at once, such as a turn. Ctrl-C and SIGTERM cancel it.
 
         Raises:
             OSError: the output can't be written; the turn was cancelled for it.
@@ -75,9 +85,6 @@ class Session:
             raise self.output.failure
         if self._interrupts.terminated:
             raise Terminated
-        waiting = waiting_lines(result.pending, self.person, self.agent.config.offered)
-        for line in (*refused_lines(self.person), *waiting):
-            self.output.note(line, "warning")
         return result
 
 
@@ -190,6 +197,9 @@ def configured(options: argparse.Namespace, recorded: AgentConfig | None = None)
         given["options"] = evolve(usual.options, **chosen)
     if options.max_steps is not None:
         given["limits"] = evolve(usual.limits, steps=options.max_steps)
+    compact_at = getattr(options, "compact_at", None)  # a replay keeps to the recorded one
+    if compact_at is not None:
+        given["compact_at"] = compact_at or None  # 0: never
     if options.protocol is not None:
         given["protocol"] = options.protocol
     if options.names is not None:

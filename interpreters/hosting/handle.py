@@ -21,8 +21,10 @@ from cognition import (
     CallTool,
     CancelAsked,
     CogstepError,
+    Compacted,
     ConfigError,
     EffectId,
+    NotCompacted,
     ReviewPlan,
     Rule,
 )
@@ -40,6 +42,7 @@ from interpreters.hosting.keeping import Kept
 from interpreters.hosting.messages import ProtocolError
 from interpreters.hosting.turns import TurnStream
 from interpreters.loop.errors import AgentClosedError, BusyError
+from interpreters.observing.events import Event
 from interpreters.observing.observers import Observers
 from interpreters.program.content import Content
 from interpreters.program.later import Postponable, waiting_under
@@ -208,6 +211,12 @@ class AgentHandle:
         """Cancel the turn under way, give up what is pending, and forget the conversation."""
         self._host.request(lambda identity: say.Reset(identity, self.key), self.answer_wait)
         self.stands(False, ())
+
+    def compact(self) -> Compacted | NotCompacted:
+        """Have the model summarise the conversation so far, as ``Agent.compact``; raises as that and ``run``."""
+        with self._begin(lambda number: say.Compact(self.key, number)) as events:
+            told = [event.value for event in events if isinstance(event, Event) and event.session == self.key]
+        return [value for value in told if isinstance(value, Compacted | NotCompacted)][-1]
 
     def set_mode(self, mode: Mode) -> None:
         """Let more or less happen without being asked, in the turn under way too."""

@@ -149,6 +149,15 @@ class GoOn:
 
 
 @frozen
+class Compact:
+    """Summarise the conversation; what comes of it is an event."""
+
+    tag: ClassVar = "compact"
+    session: str
+    turn: int
+
+
+@frozen
 class GiveAnswer:
     """Hand in what the session waits for, and go on with its turn. ``cancel_asked`` gives all of it up."""
 
@@ -288,6 +297,7 @@ Request = (
     | Fork
     | RunTurn
     | GoOn
+    | Compact
     | GiveAnswer
     | Performed
     | Postponed
@@ -441,9 +451,7 @@ KNOWN = frozenset(TAGS.values())
 
 LONGEST = 1 << 26
 """Bytes of a line, either way: a turn's end holds all messages that it added."""
-
 LONGEST_CONTEXT = 2**31
-
 MOST_PENDING = 1000
 """Effects that a session waits for."""
 

@@ -42,7 +42,7 @@ from cognition import (
     Usage,
     UserSpoke,
 )
-from cognition.decisions import Effect
+from cognition.decisions import Compacted, Effect, NotCompacted
 from interpreters.driver import NO_EFFECTS, Driver, Handlers, Writer
 from interpreters.loop.clock import SYSTEM_CLOCK, Clock
 from interpreters.loop.crew import Crew, run_errand
@@ -72,9 +72,7 @@ from interpreters.tools.tool import Tool, too_late
 
 ASKS_THE_USER = frozenset((AskApproval, AskUser, ReviewPlan))
 """Effects that a person answers. Before they begin, observers have seen what led to the question."""
-
 RESTING = (Idle, Closed)  # phases in which no turn is open
-
 NOT_FOR_WORKERS = "this tool is run outside, and its result may come late; a worker can't wait for it"
 BUSY = "a turn is under way; wait for its end or call cancel()"
 
@@ -109,6 +107,8 @@ class Interpreter(ABC):
         self.observers = Observers((), program.session) if observers is None else observers
         self.finished: TurnFinished | None = None
         """How the latest turn ended."""
+        self.compacted: Compacted | NotCompacted | None = None
+        """What came of this run's latest summary; None: none was asked for."""
         self.began = 0
         """The number of messages in history before the latest turn."""
         self._clock = clock or SYSTEM_CLOCK
@@ -174,7 +174,7 @@ class Interpreter(ABC):
         Without an ``event`` of its own, it asks again for what is pending.
         """
         self._turn, self._reply = turn, None
-        self.finished = None
+        self.finished = self.compacted = None
         self.driver.left = False
         if event is None or self._goes_on(event):
             if event is None:
@@ -324,8 +324,8 @@ class Interpreter(ABC):
             self._stop(effect_id)
         self._crew.stop_all()
 
-    def _note_end(self, decision: TurnFinished) -> None:
-        self.finished = decision
+    def _note_end(self, decision: TurnFinished | Compacted | NotCompacted) -> None:
+        setattr(self, "finished" if isinstance(decision, TurnFinished) else "compacted", decision)
 
     def _tell_workers(self, decision: ModeSet | RulesForgotten) -> None:
         self._crew.tell(decision)
@@ -493,6 +493,6 @@ class Interpreter(ABC):
         CancelEffect: _cancel_effect,
         ModeSet: _tell_workers,
         RulesForgotten: _tell_workers,
-        TurnFinished: _note_end,
+        **dict.fromkeys((TurnFinished, Compacted, NotCompacted), _note_end),
     }
     """How decisions are begun. A subclass adds those in which interpreters differ."""

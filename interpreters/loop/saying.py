@@ -12,6 +12,7 @@ from attrs import evolve
 
 from cognition import Image, Input, Message, UserMessage, UserSpoke
 from cognition.content import images_of
+from cognition.context.window import before_window
 from interpreters.driver import Driver
 from interpreters.program.program import Program
 from runtime.errors import MediaError
@@ -44,7 +45,7 @@ class Saying:
         info = self._program.model.describe()
         self._look(images, info.name, info.media, "this message has", "describe the picture in words")
         state = self._driver.state
-        for message in state.history[state.window.first :]:
+        for message in (*before_window(state.history, state.window), *state.history[state.window.first :]):
             how = "begin anew with reset(), or fork the session from an earlier turn"
             self._look(_images(message), info.name, info.media, "the conversation has", how)
         self._pictured = True

@@ -40,6 +40,8 @@ BEGINS = 60
 
 OLDEST_GO = "whole turns go, oldest first, where the prompt would be longer than its budget"
 ANSWERED = "the model has answered this result, and the prompt needed room"
+SUMMARISED = "a summary stands in its place"
+TOLD_IN_IT = "the request for a summary tells the conversation as text, in a message of its own"
 NEWEST_SHARE = "the turn is too long even so: the newest results share the room that is left"
 TOO_LONG = "a result is cut as it comes in, to its tool's limit or a quarter of the prompt"
 NOT_IN_HISTORY = "the engine puts it into requests only"
@@ -189,14 +191,14 @@ def report(
         tools,
         tuple(tool.name for tool in request.tools),
         sizes.scale,
-        tuple(_messages(state, request, sizes, hidden or {})),
+        tuple(_messages(state, request, sizes, hidden or {}, purpose)),
         same,
         ending,
     )
 
 
 def _messages(
-    state: AgentState, request: ModelRequest, sizes: _Sizes, hidden: Mapping[str, int]
+    state: AgentState, request: ModelRequest, sizes: _Sizes, hidden: Mapping[str, int], purpose: Purpose
 ) -> Iterator[MessageReport]:
     history, shown = state.history, {message.id: message for message in request.messages}
     turn = state.counters.turn
@@ -209,7 +211,10 @@ def _messages(
         came_without = hidden.get(message.call_id, 0) if isinstance(message, ToolMessage) else 0
         one = shown.get(message.id)
         if one is None:
-            yield _report(message, turns[index], "left_out", OLDEST_GO, sizes, came_without + _length(message))
+            summary = state.window.summary
+            why = SUMMARISED if summary.text and index < summary.messages else OLDEST_GO
+            why = TOLD_IN_IT if purpose == "summary" else why
+            yield _report(message, turns[index], "left_out", why, sizes, came_without + _length(message))
         elif one != message:
             without = came_without + len(_text(message)) - kept_of(_text(message), _text(one))
             why = ANSWERED if index < answered else NEWEST_SHARE

@@ -27,7 +27,7 @@ from cognition import (
     Transition,
     UserSpoke,
 )
-from cognition.context import fixed_size, message_size, prompt_budget, shown
+from cognition.context import before_window, changed_size, fixed_size, message_size, prompt_budget, shown
 
 MULTIPLY = ToolSpec("multiply", read_only=True)
 WRITE = ToolSpec("write")
@@ -82,12 +82,15 @@ def check(config: AgentConfig, transition: Transition) -> None:
     messages = shown(state.history, state.window, reader)
     assert sum(message_size(message) for message in messages) == pytest.approx(state.window.size)
     reports = [decision for decision in decisions if isinstance(decision, ContextAssembled)]
-    requests = [decision.request for decision in decisions if isinstance(decision, CallModel)]
-    tokens = (fixed_size(config) + state.window.size) * state.window.scale
+    asked = [decision for decision in decisions if isinstance(decision, CallModel)]
+    requests = [decision.request for decision in asked if decision.purpose != "summary"]
+    tokens = (changed_size(fixed_size(config), config, state.system) + state.window.size) * state.window.scale
     for report, request in zip(reports, requests, strict=True):
-        shown_messages, budget = len(request.messages), prompt_budget(config)
-        dropped = len(state.history) - shown_messages
-        short = sum(one != whole for one, whole in zip(request.messages, state.history[dropped:], strict=True))
+        shown_messages, budget, first = len(request.messages), prompt_budget(config), state.window.first
+        front = len(before_window(state.history, state.window))
+        assert state.briefing is not None or request.messages == messages
+        dropped = len(state.history) - (shown_messages - bool(state.window.summary.text))
+        short = sum(one != whole for one, whole in zip(request.messages[front:], state.history[first:], strict=True))
         assert report == ContextAssembled(shown_messages, dropped, int(tokens), budget, short)
 
 

@@ -19,7 +19,9 @@ from cognition import (
     AgentConfig,
     AgentState,
     CognitiveEngine,
+    Compacted,
     Input,
+    NotCompacted,
     Transition,
     TurnFinished,
     UserSpoke,
@@ -220,7 +222,7 @@ class Journal:
         if self._fsync != "turn":
             return self._fsync == "record"
         decisions = transition.decisions
-        return bool(decisions) and isinstance(decisions[-1], TurnFinished)
+        return bool(decisions) and isinstance(decisions[-1], TurnFinished | Compacted | NotCompacted)
 
     def write(self, event: Input, transition: Transition, redacted: Sequence[Redacted] = ()) -> None:
         """Append an input with its decisions, and with what a veil has hidden in it.

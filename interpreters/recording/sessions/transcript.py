@@ -16,6 +16,7 @@ from cognition import (
     AssistantMessage,
     CallJudged,
     Cancelled,
+    Compacted,
     Completed,
     Decision,
     EffectId,
@@ -27,6 +28,7 @@ from cognition import (
     Message,
     ModeChanged,
     ModelReplied,
+    NotCompacted,
     Outcome,
     PlanReviewed,
     Rejected,
@@ -229,6 +231,10 @@ def _notes(value: Told, asked: Mapping[EffectId, Decision], calls: Mapping[str, 
             when = f"after {seconds:g} s" if seconds else "at once"
             whose = f"The call {call_id}" if call_id else "The model"
             yield f"{whose} failed ({kind.replace('_', ' ')}: {message}); attempt {attempt} {when}."
+        case Compacted(messages=count, before=before, after=after):
+            yield f"{count} messages were summarised: a prompt of about {before} tokens has {after} now."
+        case NotCompacted(reason=reason):
+            yield f"No summary was made: {reason}."
         case LimitHit(limit=limit, detail=detail):
             yield f"The limit of {limit.replace('_', ' ')} was reached{f': {detail}' if detail else ''}."
         case _:
