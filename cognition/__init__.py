@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         RetryPolicy as RetryPolicy,
     )
     from cognition.content import Image as Image, Part as Part, TextPart as TextPart
+    from cognition.counts import TemplateCosts as TemplateCosts
     from cognition.decisions import (
         AskApproval as AskApproval,
         AskUser as AskUser,
@@ -137,6 +138,7 @@ HOMES: dict[str, str] = {
     "codec": "PROTOCOL_VERSION from_data to_data",
     "config": "AgentConfig GenerationOptions Limits RetryPolicy",
     "content": "Image Part TextPart",
+    "counts": "TemplateCosts",
     "decisions": (
         "AskApproval AskUser CallJudged CallModel CallTool CancelEffect Compacted ContextAssembled ContextChosen "
         "Decision Effect LimitHit ModeSet NotCompacted Notice PlanChanged Recall Rejected Remember RetryPlanned "

@@ -148,3 +148,5 @@ class Briefing:
     """What changes seldom: it stands behind the system prompt."""
     passing: str = ""
     """What changes often: it stands in front of the newest message of the user, and goes with it."""
+    tokens: int = 0
+    """The most tokens that both have, where tokens are counted; 0 where they are estimated."""

@@ -139,11 +139,20 @@ class ContextAssembled:
     dropped: int
     """Messages of history that are not in it, oldest first."""
     tokens: int
-    """Estimated size of the prompt in tokens."""
+    """The size of the prompt in tokens: at most, where they are ``counted``, else estimated."""
     budget: int
     """How many tokens the prompt may have."""
     shortened: int = 0
     """How many tool results in it are shown shortened, for want of room."""
+    turns: int = 0
+    """How many whole turns are ``dropped``."""
+    counted: bool = False
+    """Whether sizes are added up from counts of the model's own tokenizer; else they are estimated."""
+
+    @property
+    def remaining(self) -> int:
+        """Tokens of the budget that are left."""
+        return self.budget - self.tokens
 
 
 @frozen

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from cognition.candidates import Briefing
 from cognition.context.briefing import briefing_size
+from cognition.context.counting import counted
+from cognition.context.results import kept_result
 from cognition.context.summaries import cutting_point, is_due, summary_request
 from cognition.context.window import (
     before_window,
     fit,
     message_size,
-    reading_again,
     scale_trusted,
-    shorten,
     shown,
     system_size,
 )
+from cognition.counts import TemplateCosts, Tokens
 from cognition.decisions import CallModel, ContextAssembled, Decision, LimitHit, RunHook, TurnFinished
 from cognition.history import History
 from cognition.ids import EffectId, effect_id
@@ -46,6 +47,7 @@ class Draft:
         "briefing",
         "called",
         "corrections",
+        "costs",
         "cuts",
         "decisions",
         "first",
@@ -66,6 +68,7 @@ class Draft:
         "scale",
         "setup",
         "size",
+        "slack",
         "started_at",
         "steps",
         "summary",
@@ -73,6 +76,7 @@ class Draft:
         "tasks",
         "tool_calls",
         "total",
+        "turns",
         "usage",
         "workers",
     )
@@ -88,9 +92,9 @@ class Draft:
         self.total = state.total
         self.mode, self.resume_mode = state.mode, state.resume_mode
         self.tasks, self.plan, self.returns = state.tasks, state.plan, state.returns
-        self.system = state.system
-        self.fixed = setup.fixed if state.system is None else setup.fixed_with(state.system)
-        self.briefing = state.briefing
+        self.system, self.costs, self.briefing = state.system, state.costs, state.briefing
+        plain = state.system is None and state.costs is None
+        self.fixed = setup.fixed if plain else setup.fixed_with(state.system, state.costs)
         if state.briefing is not None:
             self.fixed += briefing_size(state.briefing)
         self.decisions: list[Decision] = []
@@ -100,6 +104,7 @@ class Draft:
         window = state.window
         self.first, self.size = window.first, window.size
         self.scale, self.cuts, self.summary = window.scale, window.cuts, window.summary
+        self.turns, self.slack = window.turns, window.slack
         self._take_over(state.spent if spent is None else spent)
 
     def _take_over(self, spent: Spent) -> None:
@@ -124,16 +129,28 @@ class Draft:
 
     def change_system(self, system: str) -> None:
         """Go on with another system prompt."""
-        self.system, self.fixed = system, self.setup.fixed_with(system) + briefing_size(self.briefing)
+        self.system = system
+        self._fixed_changed()
 
     def change_briefing(self, briefing: Briefing | None) -> None:
         """Go on with other sections."""
-        self.briefing, self.fixed = briefing, self.setup.fixed_with(self.system) + briefing_size(briefing)
+        if briefing is not self.briefing:
+            self.briefing = briefing
+            self._fixed_changed()
+
+    def change_costs(self, costs: TemplateCosts) -> None:
+        """Go on with other costs of what has no message."""
+        self.costs = costs
+        self._fixed_changed()
+
+    def _fixed_changed(self) -> None:
+        self.fixed, self.slack = self.setup.fixed_with(self.system, self.costs) + briefing_size(self.briefing), 0.0
 
     def empty(self) -> None:
         """Forget the conversation and what its last turn used; ids go on counting."""
         self.history, self.first, self.size, self.scale, self.cuts = History(), 0, 0.0, 1.0, ()
-        self.summary, self.system, self.briefing = NO_SUMMARY, None, None  # they came with messages that are forgotten
+        self.summary, self.turns, self.slack = NO_SUMMARY, 0, 0.0
+        self.system = self.briefing = self.costs = None  # they came with messages that are forgotten too
         self.fixed = self.setup.fixed
         self._take_over(UNSPENT)
 
@@ -151,12 +168,16 @@ class Draft:
         return f"m{self._messages}"
 
     def append(self, message: Message) -> None:
+        if self.costs is not None:
+            message = counted(message, self.costs)
+        elif message.tokens:  # counted by nobody whose costs are known
+            message = evolve(message, tokens=())
         self.history = self.history.append(message)
         self.size += message_size(message)
 
-    def note(self, text: str) -> None:
-        """Tell the model something in the user's role."""
-        self.append(UserMessage(self.new_message_id(), text, "engine"))
+    def note(self, text: str, tokens: Tokens = ()) -> None:
+        """Tell the model something in the user's role; ``tokens`` as in ``UserMessage``."""
+        self.append(UserMessage(self.new_message_id(), text, "engine", tokens=tokens))
 
     def keep_partial(self, text: str) -> None:
         """Keep in history what had arrived of a reply that was cut, if anything had."""
@@ -165,21 +186,19 @@ class Draft:
 
     def record_result(self, call: ToolCall, result: ToolResult, note: str = "") -> None:
         """Write a result into history, with the program's note, which the tool's own limit leaves whole."""
-        setup, content = self.setup, result.content
-        own, again = setup.result_limits.get(call.name), reading_again(setup.reader, call.id)
-        if own is not None:
-            content = shorten(content, own, again)
-        content = shorten(f"{content}\n{note}" if note else content, setup.result_limit, again)
-        self.append(ToolMessage(self.new_message_id(), call.id, call.name, content, result.status))
+        setup = self.setup
+        own, again = setup.result_limits.get(call.name), setup.note.again(call.name, call.id)
+        content, tokens = kept_result(result, self.costs, own, setup.result_limit, note, again)
+        self.append(ToolMessage(self.new_message_id(), call.id, call.name, content, result.status, tokens))
 
     def ask_model(self, attempt: ModelAttempt, now: float, *, new_step: bool) -> None:
         """Call the model, or fail the turn if what must be shown doesn't fit."""
         setup = self.setup
-        tokens = (self.fixed + self.size) * self.scale
+        tokens = (self.fixed + self.size - self.slack) * self.scale
         if tokens > setup.full:  # otherwise the window stays where it is
             if self._begin_summary(attempt, now) or not self._make_room():
                 return
-            tokens = (self.fixed + self.size) * self.scale
+            tokens = (self.fixed + self.size - self.slack) * self.scale
         if new_step:
             self._step, self._index = self._step + 1, 0
         effect_id = self.new_effect()
@@ -187,7 +206,7 @@ class Draft:
         dropped, shortened = self.first, 0
         if self.cuts or self.summary is not NO_SUMMARY:
             window = self.window()
-            messages, front = shown(self.history, window, setup.reader), before_window(self.history, window)
+            messages, front = shown(self.history, window, setup.note_with(self.costs)), before_window(self.history, window)
             dropped -= len(front) - bool(self.summary.text)
             behind = messages.drop(len(front))
             shortened = sum(one is not other and one != other for one, other in zip(behind, whole, strict=True))
@@ -199,7 +218,8 @@ class Draft:
             system=self.system,
             briefing=self.briefing,
         )
-        self.decisions.append(ContextAssembled(len(messages), dropped, int(tokens), setup.budget, shortened))
+        report = (len(messages), dropped, int(tokens), setup.budget, shortened, self.turns)
+        self.decisions.append(ContextAssembled(*report, counted=self.costs is not None))
         self.decisions.append(
             CallModel(effect_id, attempt.purpose, request, self.seconds_left(now) if setup.budgets else None)
         )
@@ -208,7 +228,7 @@ class Draft:
     def _make_room(self) -> bool:
         """Move the window so that what is shown fits the budget; where nothing does, end the turn."""
         budget = self.setup.budget
-        window = fit(self.history, self.window(), self.fixed, budget, self.setup.reader)
+        window = fit(self.history, self.window(), self.fixed, budget, self.setup.note_with(self.costs))
         if window is not None:
             self.move(window)
             return True
@@ -233,7 +253,7 @@ class Draft:
             return False
         if self.steps + 1 >= config.limits.steps or not is_due(self.history, tried):
             return False
-        until = cutting_point(self.history, self.window(), setup.budget / self.scale, setup.reader)
+        until = cutting_point(self.history, self.window(), setup.budget / self.scale, setup.note_with(self.costs))
         return until is not None and self.ask_summary(attempt, until, self.seconds_left(now))
 
     def ask_summary(self, attempt: ModelAttempt | None, until: int, seconds: float | None, number: int = 1) -> bool:
@@ -253,18 +273,19 @@ class Draft:
     def summary_request(self, until: int) -> tuple[ModelRequest, float] | None:
         """The request for a summary of the messages before ``until``, with its unscaled size; None for want of room."""
         setup, scale = self.setup, self.scale
-        prompt = setup.system_with(self.system, self.briefing)
-        fixed = system_size(prompt)
+        prompt, costs = setup.system_with(self.system, self.briefing), self.costs
+        fixed = system_size(prompt) if costs is None else self.fixed - costs.fixed + costs.bare
         room = setup.summary_room / scale - fixed
-        message = summary_request(self.history, self.window(), until, room, setup.budget / scale)
+        message = summary_request(self.history, self.window(), until, room, setup.budget / scale, costs)
         return None if message is None else (setup.summary_request(message, prompt), fixed + message_size(message))
 
     def window(self) -> Window:
-        return Window(self.first, self.size, self.scale, self.cuts, self.summary)
+        return Window(self.first, self.size, self.scale, self.cuts, self.summary, self.turns, self.slack)
 
     def move(self, window: Window) -> None:
         """Show this part of history from now on."""
         self.first, self.size, self.cuts, self.summary = window.first, window.size, window.cuts, window.summary
+        self.turns, self.slack = window.turns, window.slack
 
     def trust_estimates(self) -> None:
         """Correct the scale after a turn of which no prompt got through."""
@@ -272,7 +293,7 @@ class Draft:
 
     def prompt_tokens(self) -> int:
         """Estimated tokens of a prompt that shows the whole window."""
-        return int((self.fixed + self.size) * self.scale)
+        return int((self.fixed + self.size - self.slack) * self.scale)
 
     def next_model_call(self, now: float, attempt: ModelAttempt, limit: LimitKind | None = None) -> None:
         """Make the next model call of this turn, unless a budget ends the turn.
@@ -350,7 +371,7 @@ class Draft:
             self.phase,
             counters,
             self._sealed_spent(),
-            Window(self.first, self.size, self.scale, self.cuts, self.summary),
+            self.window(),
             self.remembered,
             self.total,
             self.mode,
@@ -360,6 +381,7 @@ class Draft:
             self.returns,
             self.system,
             self.briefing,
+            self.costs,
         )
         return Transition(state, tuple(self.decisions))
 

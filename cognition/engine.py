@@ -107,10 +107,11 @@ class LLMEngine:
         if isinstance(phase, Compacting) and (asking := Draft(setup, state).summary_request(phase.until)):
             return asking[0]
         purpose = phase.attempt.purpose if isinstance(phase, Thinking | Waiting) else "answer"
-        fixed = setup.fixed_with(state.system) + briefing_size(state.briefing)
-        window = fit(state.history, state.window, fixed, setup.budget, setup.reader) or state.window
+        fixed = setup.fixed_with(state.system, state.costs) + briefing_size(state.briefing)
+        note = setup.note_with(state.costs)
+        window = fit(state.history, state.window, fixed, setup.budget, note) or state.window
         return setup.request(
-            shown(state.history, window, setup.reader),
+            shown(state.history, window, note),
             purpose,
             called=state.spent.called,
             returns=state.returns,

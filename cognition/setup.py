@@ -11,8 +11,11 @@ from attrs import evolve
 from cognition.candidates import Briefing
 from cognition.config import AgentConfig, GenerationOptions
 from cognition.context.briefing import briefed, with_standing
+from cognition.context.counting import fixed_counted
+from cognition.context.notes import CutNote
 from cognition.context.summaries import summary_budget, summary_options
 from cognition.context.window import changed_size, fixed_size, prompt_budget, result_limit
+from cognition.counts import TemplateCosts
 from cognition.engine_tools import SPAWN_WORKER
 from cognition.history import History
 from cognition.messages import Message, ToolCall
@@ -39,9 +42,9 @@ class Setup:
         "engine_tools",
         "fixed",
         "full",
+        "note",
         "offered",
         "prompt",
-        "reader",
         "result_limit",
         "result_limits",
         "summary_options",
@@ -72,8 +75,8 @@ class Setup:
         self.summary_options, self.summary_room = summary_options(config), summary_budget(config)
         self.result_limit = result_limit(config)
         self.result_limits = {tool.name: tool.output_limit for tool in config.tools if tool.output_limit is not None}
-        self.reader = next((tool.name for tool in config.tools if tool.rereads), "")
-        """The tool that reads again what is left out of a result; empty without one."""
+        reader = next((tool.name for tool in config.tools if tool.rereads), "")
+        self.note = CutNote(reader, frozenset(self.engine_tools) if reader else frozenset())
         self.budgets = tuple([name for name in BUDGETS if getattr(config.limits, name) is not None])
 
     def request(
@@ -115,9 +118,16 @@ class Setup:
         """The system prompt of a request, with ``system`` and ``briefing`` as there."""
         return with_standing(self.prompt if system is None else instructed(system, self.told), briefing)
 
-    def fixed_with(self, system: str | None) -> float:
-        """Estimated tokens of what stands before the messages, with ``system`` as in ``request``."""
-        return changed_size(self.fixed, self.config, system)
+    def fixed_with(self, system: str | None, costs: TemplateCosts | None) -> float:
+        """Tokens of what stands before the messages, with ``system`` as in ``request``: at most by these costs, else
+        estimated.
+        """
+        estimate = changed_size(self.fixed, self.config, system)
+        return estimate if costs is None else fixed_counted(costs, estimate)
+
+    def note_with(self, costs: TemplateCosts | None) -> CutNote:
+        """What tells the model what is left out of a result."""
+        return self.note if costs is None else evolve(self.note, tokens=costs.cut)
 
 
 @lru_cache(maxsize=64)

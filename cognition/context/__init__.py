@@ -1,12 +1,13 @@
 """What a request shows of a conversation: sizes, what is shortened or left out, and in which order it stands.
 
-``window`` says which messages are shown, and how large they are; ``summaries``, when and how older ones are summarised.
-``assembling`` chooses what stands in sections beside
-them: ``relevance`` compares ``words`` by their ``stems``, ``dealing`` divides the budget, ``escaping`` writes texts of
-strangers between tags. ``briefing`` puts the sections into requests. What judges texts is imported when the first
-message brings candidates.
+``window`` says which messages are shown, and how large they are; ``counting`` and ``results`` how large where tokens
+are counted, and ``notes`` what stands in the place of what is left out. ``summaries`` says when and how older messages
+are summarised. ``assembling`` chooses what stands in sections beside them: ``relevance`` compares ``words`` by their
+``stems``, ``dealing`` divides the budget, ``escaping`` writes texts of strangers between tags. ``briefing`` puts the
+sections into requests. What judges texts is imported when the first message brings candidates.
 """
 
+from cognition.context.notes import CUT as CUT, CutNote as CutNote
 from cognition.context.summaries import (
     COMPACT_EVERY as COMPACT_EVERY,
     cutting_point as cutting_point,
@@ -18,8 +19,6 @@ from cognition.context.summaries import (
 )
 from cognition.context.window import (
     CHARS_PER_TOKEN as CHARS_PER_TOKEN,
-    CUT as CUT,
-    IMAGE_TOKENS as IMAGE_TOKENS,
     MESSAGE_TOKENS as MESSAGE_TOKENS,
     OLD_RESULT as OLD_RESULT,
     before_window as before_window,
@@ -30,7 +29,6 @@ from cognition.context.window import (
     message_size as message_size,
     next_turn as next_turn,
     prompt_budget as prompt_budget,
-    reading_again as reading_again,
     result_limit as result_limit,
     scale_measured as scale_measured,
     scale_overflowed as scale_overflowed,
@@ -39,3 +37,4 @@ from cognition.context.window import (
     shortened as shortened,
     shown as shown,
 )
+from cognition.counts import IMAGE_TOKENS as IMAGE_TOKENS

@@ -8,7 +8,7 @@ from attrs import evolve
 
 from cognition.candidates import Briefing
 from cognition.content import TextPart
-from cognition.context.window import CHARS_PER_TOKEN
+from cognition.context.window import CHARS_PER_TOKEN, is_asking
 from cognition.history import CHUNK, Chunk, History
 from cognition.messages import UserMessage
 
@@ -16,11 +16,16 @@ BETWEEN = "\n\n"
 
 
 def briefing_size(briefing: Briefing | None) -> float:
-    """Estimated tokens of what a briefing adds to a prompt, unscaled."""
-    if briefing is None:
-        return 0.0
-    characters = sum([len(text) + 2 * len(BETWEEN) for text in (briefing.standing, briefing.passing) if text])
-    return characters / CHARS_PER_TOKEN  # twice: of a message in parts, the texts are set apart too
+    """Tokens of what a briefing adds to a prompt: at most where they are counted, else estimated and unscaled."""
+    if briefing is None or briefing.tokens:
+        return 0.0 if briefing is None else briefing.tokens
+    return briefing_length(briefing) / CHARS_PER_TOKEN
+
+
+def briefing_length(briefing: Briefing) -> int:
+    """Characters of what a briefing adds to a prompt."""
+    texts = (briefing.standing, briefing.passing)
+    return sum([len(text) + 2 * len(BETWEEN) for text in texts if text])  # twice: those of parts are set apart too
 
 
 def with_standing(prompt: str, briefing: Briefing | None) -> str:
@@ -43,7 +48,7 @@ def briefed(messages: History, briefing: Briefing | None) -> History:
         return messages
     passing = briefing.passing
     place = len(messages) - 1
-    while place >= 0 and not _is_users(messages[place]):
+    while place >= 0 and not is_asking(messages[place]):
         place -= 1
     if place < 0:
         return messages
@@ -52,10 +57,6 @@ def briefed(messages: History, briefing: Briefing | None) -> History:
         return (_brief_whole if len(chunk) == CHUNK else _brief)(chunk, place - start, passing)
 
     return messages.by_chunks(place, place + 1, brief)
-
-
-def _is_users(message: object) -> bool:
-    return isinstance(message, UserMessage) and message.origin == "user"
 
 
 def _brief(chunk: Chunk, inside: int, passing: str) -> Chunk:

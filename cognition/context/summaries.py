@@ -13,15 +13,21 @@ from attrs import evolve, frozen
 
 from cognition.config import AgentConfig, GenerationOptions
 from cognition.content import images_of
+from cognition.context.counting import counted, summary_tokens
+from cognition.context.notes import PLAIN, CutNote
 from cognition.context.window import (
     CHARS_PER_TOKEN,
     before_window,
     end_of_asking,
+    ends_of,
+    is_asking,
     message_size,
     prompt_budget,
     shorten,
     shown_size,
+    summary_message,
 )
+from cognition.counts import EDGE, TemplateCosts, Tokens, most_in, most_tokens, stretch
 from cognition.history import History
 from cognition.messages import AssistantMessage, Message, UserMessage
 from cognition.state import Summary, Window
@@ -38,6 +44,10 @@ LEAST_SHOWN = 100
 """Characters of a text that the request for a summary still shows where room is needed."""
 NOTE_OF_CUT = 50
 """Characters that the note in a shortened text may have."""
+MOST_DIGITS = 12
+"""Of a number of messages."""
+MOST_WORDS = 9_999
+"""Of a summary."""
 REQUEST_ID = "summary-request"
 """The id of the message that asks for a summary, which stands in that request alone."""
 
@@ -66,6 +76,10 @@ class Entry:
     text: str
     result: bool = False
     """Whether it is the result of a tool, which is shortened first."""
+    tokens: Tokens = ()
+    """Of a result, whole, where they are counted: as in ``ToolMessage``."""
+    most: int = 0
+    """The most tokens that ``text`` has, where they are counted."""
 
     def __str__(self) -> str:
         return f"## {self.title}\n{self.text}\n"
@@ -96,12 +110,12 @@ def is_due(history: History, tried: int | None) -> bool:
     return False
 
 
-def cutting_point(history: History, window: Window, budget: float, reader: str = "") -> int | None:
+def cutting_point(history: History, window: Window, budget: float, note: CutNote = PLAIN) -> int | None:
     """Index of the first message that stays as it is when those before it are summarised; None if too little would go.
 
     The newest turn's message, and what the model has not answered, stay in any case; what stands before that stays as
     long as it takes at most ``KEPT_SHARE`` of the budget, in unscaled tokens. Turns stay whole, and of the newest one
-    whole steps: a reply with its results. ``reader`` as in ``shortened``.
+    whole steps: a reply with its results. ``note`` as in ``shortened``.
     """
     first, asked = window.first, _newest_asking(history, window)
     if asked is None:
@@ -109,7 +123,7 @@ def cutting_point(history: History, window: Window, budget: float, reader: str =
     begun, heading, kept, best = end_of_asking(history, asked), _heading_size(history, asked), 0.0, None
     for index in range(len(history) - 1, first, -1):
         message = history[index]
-        kept += shown_size(history, window, index, reader)
+        kept += shown_size(history, window, index, note)
         if index > begun:
             rest = kept + heading if isinstance(message, AssistantMessage) else None
         else:
@@ -135,49 +149,85 @@ def _heading_size(history: History, asked: int) -> float:
     return sum(map(message_size, history[asked : end_of_asking(history, asked)]))
 
 
-def with_summary(history: History, window: Window, until: int, text: str, reader: str = "") -> Window:
-    """The window with a summary in place of all that it shows before the message ``until``; ``reader`` as above."""
+def with_summary(
+    history: History, window: Window, until: int, summary: Summary, costs: TemplateCosts | None, note: CutNote = PLAIN
+) -> Window:
+    """The window with a summary in place of all that it shows before the message ``until``.
+
+    ``summary`` has the text, and the tokens of the reply that it stood in. ``note`` as above.
+    """
     asked = None
     if until < len(history) and not isinstance(history[until], UserMessage):
         asked = _newest_asking(history, window)
+    summary = evolve(summary, messages=until, asked=asked, tried=len(history))
+    before = window.summary.asked is not None  # a turn of which something was shown
+    tokens = summary_tokens(costs, summary_message(summary), summary.text, summary.tokens)
     moved = Window(
         until,
         0.0,
         window.scale,
         tuple([cut for cut in window.cuts if cut[0] > until]),
-        Summary(text, until, asked, len(history)),
+        evolve(summary, tokens=tokens),
+        window.turns + sum(map(is_asking, history[window.first : until])) + (before - (asked is not None)),
     )
     size = sum(map(message_size, before_window(history, moved)))
-    size += sum(shown_size(history, moved, index, reader) for index in range(until, len(history)))
+    size += sum(shown_size(history, moved, index, note) for index in range(until, len(history)))
     return evolve(moved, size=size)
 
 
-def summary_request(history: History, window: Window, until: int, room: float, budget: float) -> UserMessage | None:
+def summary_request(
+    history: History, window: Window, until: int, room: float, budget: float, costs: TemplateCosts | None = None
+) -> UserMessage | None:
     """The message that asks for a summary of what the window shows before the message ``until``.
 
     ``room``: the unscaled tokens that it may have; None if there are too few for anything. ``budget``: those that a
-    prompt may have, of which the summary is to take a share.
+    prompt may have, of which the summary is to take a share. ``costs``: by which tokens are counted.
     """
-    words = max(50, int(budget * SUMMARY_SHARE * 0.5))
-    front = before_window(history, window)
-    entries = [_entry(message) for message in (*front, *history[window.first : until])]
-    instruction = INSTRUCTION.format(words=words)
-    characters = (room - message_size(UserMessage("", instruction))) * CHARS_PER_TOKEN
-    fitting = _fitting(entries, characters, bool(window.summary.text))
-    if fitting is None:
-        return None
-    return UserMessage(REQUEST_ID, instruction + "\n".join(map(str, fitting)), "engine")
+    instruction = INSTRUCTION.format(words=min(max(50, int(budget * SUMMARY_SHARE * 0.5)), MOST_WORDS))
+    asking = UserMessage(REQUEST_ID, instruction, "engine")
+    front, summarised = before_window(history, window), bool(window.summary.text)
+    entries = [_entry(message, costs) for message in (*front, *history[window.first : until])]
+    if costs is None:
+        fitting = _fitting(entries, (room - message_size(asking)) * CHARS_PER_TOKEN, summarised)
+        return None if fitting is None else evolve(asking, text=instruction + _joined(fitting))
+    besides = costs.user + costs.asking
+    left, characters = room - besides, (room - besides) * CHARS_PER_TOKEN
+    while (fitting := _fitting(entries, characters, summarised)) is not None:
+        most = sum(map(_most, fitting))
+        if most <= left:
+            return evolve(asking, text=instruction + _joined(fitting), tokens=(besides + most,))
+        characters *= min(left / most, 0.9)
+    return None
 
 
-def _entry(message: Message) -> Entry:
+def _joined(entries: list[Entry]) -> str:
+    return "\n".join(map(str, entries))
+
+
+def _most(entry: Entry) -> int:
+    """The most tokens that an entry has, in the request for a summary."""
+    return most_tokens(str(evolve(entry, text=""))) + 1 + entry.most
+
+
+def _entry(message: Message, costs: TemplateCosts | None) -> Entry:
+    entry, markup = _told(message)
+    if costs is None:
+        return entry
+    tokens, most = counted(message, costs).tokens, most_tokens(entry.text)
+    return evolve(entry, tokens=tokens, most=min(most, sum(tokens) + markup + EDGE))
+
+
+def _told(message: Message) -> tuple[Entry, int]:
+    """A message as text, and how many of its bytes are words of ours."""
     if isinstance(message, UserMessage):
         pictures = "".join(f"\n[{image}]" for image in images_of(message.parts))
-        return Entry("user" if message.origin == "user" else "note", message.text + pictures)
+        return Entry("user" if message.origin == "user" else "note", message.text + pictures), most_tokens(pictures)
     if isinstance(message, AssistantMessage):
         calls = [f"calls {call.name}({call.arguments_json})" for call in message.calls]
-        return Entry("assistant", "\n".join(part for part in (message.text, *calls) if part))
+        text = "\n".join(part for part in (message.text, *calls) if part)
+        return Entry("assistant", text), len("calls ()\n") * len(calls)
     status = "" if message.status == "ok" else f" ({message.status})"
-    return Entry(f"result of {message.name[:64]}{status}", message.content, result=True)
+    return Entry(f"result of {message.name[:64]}{status}", message.content, result=True), 0
 
 
 def _fitting(entries: list[Entry], characters: float, summarised: bool) -> list[Entry] | None:
@@ -187,7 +237,7 @@ def _fitting(entries: list[Entry], characters: float, summarised: bool) -> list[
     """
     first, rest, gone = entries[: int(summarised)], entries[int(summarised) :], 0
     while rest:
-        left_out = [Entry("note", LEFT_OUT.format(gone))] if gone else []
+        left_out = [Entry("note", LEFT_OUT.format(gone), most=len(LEFT_OUT) + MOST_DIGITS)] if gone else []
         fitting = _shortened([*first, *left_out, *rest], characters)
         if fitting is not None:
             return fitting
@@ -207,7 +257,7 @@ def _shortened(entries: list[Entry], characters: float) -> list[Entry] | None:
         of_others = _even(others, characters - sum(min(length, LEAST_SHOWN) for length in results))
         if of_others < LEAST_SHOWN:
             return None
-    return [evolve(entry, text=_cut(entry.text, of_results if entry.result else of_others)) for entry in entries]
+    return [_cut(entry, of_results if entry.result else of_others) for entry in entries]
 
 
 def _even(lengths: Iterable[int], characters: float) -> float:
@@ -221,5 +271,17 @@ def _even(lengths: Iterable[int], characters: float) -> float:
     return inf if characters >= 0 else -inf
 
 
-def _cut(text: str, limit: float) -> str:
-    return text if len(text) <= limit else shorten(text, int(limit) - NOTE_OF_CUT)
+def _cut(entry: Entry, limit: float) -> Entry:
+    text, tokens = entry.text, entry.tokens
+    if len(text) <= limit:
+        return entry
+    characters = int(limit) - NOTE_OF_CUT
+    short = shorten(text, characters)
+    if short == text or not tokens:
+        return evolve(entry, text=short)
+    most = most_tokens(short)
+    if entry.result:
+        head, tail = ends_of(characters)
+        shown = [*stretch(tokens, len(text), 0, head), *stretch(tokens, len(text), len(text) - tail, len(text))]
+        most = min(most, most_in(shown) + most_tokens(short[head : len(short) - tail]) + 2 * EDGE)
+    return evolve(entry, text=short, most=min(most, entry.most + NOTE_OF_CUT + 2 * EDGE))

@@ -1,14 +1,16 @@
-"""What fits into a request: size estimates, shortened tool results, trimming history by whole turns, and the summary.
+"""What fits into a request: sizes, shortened tool results, trimming history by whole turns, and the summary.
 
-Sizes are counted in tokens, estimated from characters and corrected by what the runtime last measured. Where they
-exceed the budget, tool results that the model has answered are shortened, then whole old turns are left out, and at
-last the newest results are shortened too. That is done in large steps (to ``TRIM_TO`` of the budget), so that the
-prompt's beginning stays the same for many calls and a runtime can reuse what it holds of it.
+Sizes are tokens: those that were counted, or estimated from characters and corrected by what the runtime last measured
+(``docs/context-sizes.md``). Where they exceed the budget, tool results that the model has answered are shortened, then
+whole old turns are left out, and at last the newest results are shortened too. That is done in large steps (to
+``TRIM_TO`` of the budget), so that the prompt's beginning stays the same for many calls and a runtime can reuse what it
+holds of it.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from functools import lru_cache
 from itertools import zip_longest
 from operator import is_
@@ -17,17 +19,20 @@ from attrs import evolve
 
 from cognition.config import AgentConfig
 from cognition.content import images_of
+from cognition.context.counting import shown_tokens
+from cognition.context.notes import PLAIN, CutNote
+from cognition.counts import IMAGE_TOKENS, MOST_TOKENS
 from cognition.history import CHUNK, Chunk, History
 from cognition.messages import AssistantMessage, Message, ToolMessage, UserMessage
 from cognition.outcomes import Failure
-from cognition.state import NO_SUMMARY, Window
+from cognition.requests import ModelRequest
+from cognition.state import NO_SUMMARY, Summary, Window
+from cognition.tools import ToolSpec
 
 CHARS_PER_TOKEN = 3.0
 """English has about 4 characters a token in common vocabularies, code and small vocabularies about 3."""
 MESSAGE_TOKENS = 8
 """Role markers and line breaks around a message."""
-IMAGE_TOKENS = 600
-"""A picture: models make some 250 to 1,500 tokens of one, whatever its bytes."""
 TRIM_TO = 0.75
 """Room is made until at most this share of the budget is in use."""
 STALE_RESULT = 400
@@ -36,8 +41,6 @@ OLD_RESULT = 100
 """The same in a turn that is too long even so: hardly more than that something is left out."""
 LEAST_RESULT = 200
 """No result is shown with fewer characters than this (or than it has); a turn that needs that doesn't fit."""
-CUT = "\n[... {} characters of this result are left out here for want of room{} ...]\n"
-"""How many, and how to read them again, as ``reading_again`` words it."""
 SUMMARY_NOTE = "What was said and done before, summarised, in place of the messages themselves:\n{text}"
 """How a summary is shown to the model."""
 SUMMARY_ID = "summary"
@@ -48,8 +51,6 @@ SCALE_RANGE = (0.2, 5.0)
 """A measured size that is not within these multiples of the estimate is a reporting error, not a strange tokenizer."""
 OVERFLOW_GUESS = 1.5
 """A prompt that was too long is taken to have this many times the budget, where nobody says how long it was."""
-MOST_TOKENS = 10**12
-"""No prompt has more: a greater number is a reporting error, and may be too large to compute with."""
 
 
 Cuts = tuple[tuple[int, int], ...]
@@ -57,7 +58,9 @@ Cuts = tuple[tuple[int, int], ...]
 
 
 def message_size(message: Message) -> float:
-    """Estimated tokens of a message, unscaled."""
+    """The tokens of a message: those that were counted, else estimated and unscaled."""
+    if message.tokens:
+        return sum(message.tokens)
     if isinstance(message, AssistantMessage):
         characters = len(message.text) + len(message.reasoning)
         for call in message.calls:
@@ -73,8 +76,17 @@ def message_size(message: Message) -> float:
 
 def fixed_size(config: AgentConfig) -> float:
     """Estimated tokens of what stands before the messages: system prompt and tools."""
-    characters = len(config.prompt)
-    for tool in config.offered if config.protocol == "native" else ():
+    return _before(config.prompt, config.offered if config.protocol == "native" else ())
+
+
+def request_size(request: ModelRequest) -> float:
+    """``fixed_size`` of what a request has before its messages."""
+    return _before(request.system, request.tools)
+
+
+def _before(prompt: str, tools: Sequence[ToolSpec]) -> float:
+    characters = len(prompt)
+    for tool in tools:
         characters += len(tool.name) + len(tool.description) + len(json.dumps(tool.parameters)) + 80
     return characters / CHARS_PER_TOKEN + 2 * MESSAGE_TOKENS
 
@@ -104,29 +116,30 @@ def shorten(content: str, limit: int, again: str = "") -> str:
     """The text, or its first three quarters and last quarter of ``limit`` characters with a note between them.
 
     Where the note takes as much as it saves, the text stays as it is: what comes out is never longer than what was put
-    in. ``again`` says how to read the rest, as ``reading_again`` words it.
+    in. ``again`` says how to read the rest, as ``CutNote.again`` words it.
     """
     if len(content) <= limit:
         return content
-    head, tail = limit * 3 // 4, limit // 4
+    head, tail = ends_of(limit)
     left_out = len(content) - head - tail
     note = f"\n[... {left_out} characters left out{again} ...]\n"
     return f"{content[:head]}{note}{content[head + left_out :]}" if len(note) < left_out else content
 
 
-def reading_again(reader: str, call_id: str) -> str:
-    """How to read the whole result of a call, to be put into a note on what is left out; empty without a reader.
+def ends_of(limit: int) -> tuple[int, int]:
+    """How many characters ``shorten`` leaves of a text at its beginning and at its end."""
+    return limit * 3 // 4, limit // 4
 
-    ``reader`` is the name of a tool with ``ToolSpec.rereads``.
-    """
-    return f'; {reader}(call="{call_id}") reads them' if reader else ""
+
+def is_asking(message: Message) -> bool:
+    """Whether a message is one of the user's, which begins a turn, and no note of the engine's."""
+    return isinstance(message, UserMessage) and message.origin == "user"
 
 
 def next_turn(history: History, first: int) -> int | None:
     """Index of the first message of the turn after the one that begins at ``first``; None if that is the last turn."""
     for index in range(first + 1, len(history)):
-        message = history[index]
-        if isinstance(message, UserMessage) and message.origin == "user":
+        if is_asking(history[index]):
             return index
     return None
 
@@ -158,19 +171,23 @@ def scale_trusted(scale: float) -> float:
     return min(scale, 1.0)
 
 
-def shortened(message: Message, limit: int | None, reader: str = "") -> Message:
+def shortened(message: Message, limit: int | None, note: CutNote = PLAIN) -> Message:
     """The message as it is shown where results have ``limit`` characters: never a longer one than it is.
 
-    ``reader`` is the tool that reads the rest again, as in ``reading_again``.
+    ``note`` tells the model what is left out.
     """
     if limit is None or not isinstance(message, ToolMessage) or len(message.content) <= limit:
         return message
-    content, again = message.content, reading_again(reader, message.call_id)
-    most = max(limit - len(CUT.format(len(content), again)), 0)
+    content = message.content
+    most = max(limit - len(note.of(message, len(content))), 0)
     head, tail = most - most // 4, most // 4
-    left_out = CUT.format(len(content) - most, again)
-    short = f"{content[:head]}{left_out}{content[len(content) - tail :]}"
-    return evolve(message, content=short) if len(short) < len(content) else message
+    short = f"{content[:head]}{note.of(message, len(content) - most)}{content[len(content) - tail :]}"
+    if len(short) >= len(content):
+        return message
+    if not message.tokens:
+        return evolve(message, content=short)
+    tokens = shown_tokens(message, short, head, tail, note)
+    return evolve(message, content=short, tokens=tokens) if sum(tokens) < sum(message.tokens) else message
 
 
 def limit_at(cuts: Cuts, index: int) -> int | None:
@@ -185,9 +202,15 @@ def before_window(history: History, window: Window) -> tuple[Message, ...]:
     """What a request shows before the messages from ``window.first`` on: the summary, and, in the middle of a turn, the
     user's message that began it with the engine's notes right behind it.
     """
-    text, asked = window.summary.text, window.summary.asked
-    note = (UserMessage(SUMMARY_ID, SUMMARY_NOTE.format(text=text), "engine"),) if text else ()
+    asked = window.summary.asked
+    note = (summary_message(window.summary),) if window.summary.text else ()
     return note if asked is None else note + history[asked : end_of_asking(history, asked)]
+
+
+def summary_message(summary: Summary) -> UserMessage:
+    """How a summary is shown."""
+    text = SUMMARY_NOTE.format(text=summary.text)
+    return UserMessage(SUMMARY_ID, text, "engine", tokens=summary.tokens)
 
 
 def end_of_asking(history: History, asked: int) -> int:
@@ -197,8 +220,8 @@ def end_of_asking(history: History, asked: int) -> int:
     return asked
 
 
-def shown(history: History, window: Window, reader: str = "") -> History:
-    """The messages that a request shows; ``reader`` as in ``shortened``.
+def shown(history: History, window: Window, note: CutNote = PLAIN) -> History:
+    """The messages that a request shows; ``note`` as in ``shortened``.
 
     What stands before the window takes the places of as many messages before it, so that the others stay shared.
     """
@@ -210,7 +233,7 @@ def shown(history: History, window: Window, reader: str = "") -> History:
         return (_laid_whole if len(chunk) == CHUNK else _laid)(chunk, start, begin, front)
 
     def cut(chunk: Chunk, start: int) -> Chunk:
-        return (_cut_whole if len(chunk) == CHUNK else _cut)(chunk, start, cuts, reader)
+        return (_cut_whole if len(chunk) == CHUNK else _cut)(chunk, start, cuts, note)
 
     if front:
         history = history.by_chunks(begin, first, lay)
@@ -231,8 +254,8 @@ _laid_whole = lru_cache(maxsize=64)(_laid)
 """Cached, so that requests share what they show, as histories do."""
 
 
-def _cut(chunk: Chunk, start: int, cuts: Cuts, reader: str) -> Chunk:
-    cut = tuple([shortened(message, limit_at(cuts, start + place), reader) for place, message in enumerate(chunk)])
+def _cut(chunk: Chunk, start: int, cuts: Cuts, note: CutNote) -> Chunk:
+    cut = tuple([shortened(message, limit_at(cuts, start + place), note) for place, message in enumerate(chunk)])
     return chunk if all(map(is_, cut, chunk)) else cut
 
 
@@ -240,23 +263,25 @@ _cut_whole = lru_cache(maxsize=64)(_cut)
 """Cached, as ``_laid_whole``."""
 
 
-def fit(history: History, window: Window, fixed: float, budget: int, reader: str = "") -> Window | None:
+def fit(history: History, window: Window, fixed: float, budget: int, note: CutNote = PLAIN) -> Window | None:
     """The window that fits the budget; None if what must be shown is too long.
 
     First the results that the model has answered are shortened, oldest first; then whole turns are left out, but for
     the last one. Where that turn alone is too long, the results in it are shortened further, and at last the newest
-    ones share the room that is left. Where nothing else helps, the summary goes. ``reader`` as in ``shortened``.
+    ones share the room that is left. Where nothing else helps, the summary goes. ``note`` as in ``shortened``.
     """
-    if (fixed + window.size) * window.scale <= budget:
+    if (fixed + window.size - window.slack) * window.scale <= budget:
         return window
+    if window.slack:
+        window = evolve(window, slack=0.0)  # it is not known of which messages it was
     room = budget * TRIM_TO / window.scale - fixed
-    window = _drop_turns(history, _shorten_stale(history, window, room, STALE_RESULT, reader), room, reader)
-    window = _shorten_stale(history, window, room, OLD_RESULT, reader)
+    window = _drop_turns(history, _shorten_stale(history, window, room, STALE_RESULT, note), room, note)
+    window = _shorten_stale(history, window, room, OLD_RESULT, note)
     if (fixed + window.size) * window.scale > budget:
-        window = _shorten_newest(history, window, budget / window.scale - fixed, reader)
+        window = _shorten_newest(history, window, budget / window.scale - fixed, note)
     if (fixed + window.size) * window.scale <= budget:
         return window
-    return fit(history, _without_summary(history, window), fixed, budget, reader) if window.summary.text else None
+    return fit(history, _without_summary(history, window), fixed, budget, note) if window.summary.text else None
 
 
 def _without_summary(history: History, window: Window) -> Window:
@@ -264,9 +289,9 @@ def _without_summary(history: History, window: Window) -> Window:
     return evolve(window, size=window.size - size, summary=evolve(window.summary, text=""))
 
 
-def shown_size(history: History, window: Window, index: int, reader: str = "") -> float:
+def shown_size(history: History, window: Window, index: int, note: CutNote = PLAIN) -> float:
     """Estimated tokens, unscaled, of the message at this place in history, as the window shows it."""
-    return message_size(shortened(history[index], limit_at(window.cuts, index), reader))
+    return message_size(shortened(history[index], limit_at(window.cuts, index), note))
 
 
 def _newest_step(history: History, first: int) -> int:
@@ -277,7 +302,7 @@ def _newest_step(history: History, first: int) -> int:
     return first
 
 
-def _shorten_stale(history: History, window: Window, room: float, most: int, reader: str) -> Window:
+def _shorten_stale(history: History, window: Window, room: float, most: int, note: CutNote) -> Window:
     """The window with as many results shortened to ``most`` as it takes, of those that the model has answered."""
     first, size, end = window.first, window.size, 0
     if size <= room:
@@ -290,7 +315,7 @@ def _shorten_stale(history: History, window: Window, room: float, most: int, rea
         limit = limit_at(window.cuts, index)
         if limit is not None and limit <= most:
             continue
-        saved = message_size(shortened(message, limit, reader)) - message_size(shortened(message, most, reader))
+        saved = message_size(shortened(message, limit, note)) - message_size(shortened(message, most, note))
         size, end = size - saved, index + 1
     if not end:
         return window
@@ -304,38 +329,39 @@ def _joined(cuts: Cuts) -> Cuts:
     return tuple([row for row, after in zip_longest(cuts, cuts[1:]) if after is None or row[1] != after[1]])
 
 
-def _drop_turns(history: History, window: Window, room: float, reader: str) -> Window:
+def _drop_turns(history: History, window: Window, room: float, note: CutNote) -> Window:
     """The window without as many whole turns as it takes, but with the last one."""
-    first, size, cuts, summary = window.first, window.size, window.cuts, window.summary
+    first, size, cuts, turns, summary = window.first, window.size, window.cuts, window.turns, window.summary
     while size > room:
         following = next_turn(history, first)
         if following is None:
             break
         if cuts:
-            size -= sum(shown_size(history, window, index, reader) for index in range(first, following))
+            size -= sum(shown_size(history, window, index, note) for index in range(first, following))
         else:
             size -= sum(map(message_size, history[first:following]))
         if summary.asked is not None:
             size -= sum(map(message_size, history[summary.asked : end_of_asking(history, summary.asked)]))
             summary = evolve(summary, asked=None)
-        first = following
-    return evolve(window, first=first, size=size, cuts=tuple([cut for cut in cuts if cut[0] > first]), summary=summary)
+        first, turns = following, turns + 1
+    cuts = tuple([cut for cut in cuts if cut[0] > first])
+    return evolve(window, first=first, size=size, cuts=cuts, summary=summary, turns=turns)
 
 
-def _shorten_newest(history: History, window: Window, room: float, reader: str) -> Window:
+def _shorten_newest(history: History, window: Window, room: float, note: CutNote) -> Window:
     """The window with the results that the model has not answered shortened alike, as far as the room demands it.
 
     All older ones have been shortened to ``OLD_RESULT`` before.
     """
     begin, end = _newest_step(history, window.first) + 1, len(history)
     results = {i: message for i in range(begin, end) if isinstance(message := history[i], ToolMessage)}
-    others = window.size - sum(shown_size(history, window, index, reader) for index in results)
+    others = window.size - sum(shown_size(history, window, index, note) for index in results)
     characters = (room - others - MESSAGE_TOKENS * len(results)) * CHARS_PER_TOKEN
     limit = _share(sorted(len(message.content) for message in results.values()), characters)
     if limit is None:
         return window
     cut = evolve(window, cuts=_joined(((begin, OLD_RESULT), (end, limit))))
-    return evolve(cut, size=others + sum(shown_size(history, cut, index, reader) for index in results))
+    return evolve(cut, size=others + sum(shown_size(history, cut, index, note) for index in results))
 
 
 def _share(lengths: list[int], characters: float) -> int | None:

@@ -20,7 +20,7 @@ from cognition.messages import Usage
 from cognition.outcomes import Cancelled
 from cognition.phases import IDLE, Compacting
 from cognition.retry import RETRIED, classify
-from cognition.state import AgentState
+from cognition.state import AgentState, Summary
 from cognition.text_protocol import answer_so_far
 from cognition.transition import Transition
 
@@ -130,7 +130,8 @@ def _take(draft: Draft, phase: Compacting, event: ModelReplied) -> str:
     text = answer_so_far(draft.setup.config.protocol, event.text, draft.setup.tools).strip()
     if not text:
         return WAS_EMPTY
-    window = with_summary(draft.history, draft.window(), phase.until, text, draft.setup.reader)
+    summary, note = Summary(text, tokens=event.tokens), draft.setup.note_with(draft.costs)
+    window = with_summary(draft.history, draft.window(), phase.until, summary, draft.costs, note)
     now, then = draft.window(), draft.prompt_tokens()
     draft.move(window)
     if draft.prompt_tokens() >= then:

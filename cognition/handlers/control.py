@@ -6,6 +6,7 @@ from cognition.decisions import CancelEffect, PlanChanged, RulesForgotten, Sessi
 from cognition.draft import UNSPENT, Draft, Setup
 from cognition.handlers.choosing import choose_context
 from cognition.handlers.compaction import end_without, use
+from cognition.handlers.counting import count_by
 from cognition.handlers.engine_calls import set_mode
 from cognition.handlers.hooks import open_turn
 from cognition.inputs import ApprovalsForgotten, CancelAsked, ModeChanged, SessionReset, ShutdownAsked, UserSpoke
@@ -58,7 +59,9 @@ def on_user_spoke(setup: Setup, state: AgentState, event: UserSpoke) -> Transiti
     draft.begin_turn(event.at)
     if event.system is not None:
         draft.change_system(event.system)
-    draft.append(UserMessage(draft.new_message_id(), event.text, "user", event.parts))
+    if event.costs is not None:
+        count_by(draft, event.costs, event.earlier)
+    draft.append(UserMessage(draft.new_message_id(), event.text, "user", event.parts, event.tokens))
     draft.returns = event.returns or setup.config.options.response_format
     if draft.returns:
         draft.note(RETURNS_NOTE.format(schema=draft.returns))

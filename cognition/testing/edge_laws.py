@@ -13,7 +13,8 @@ from attrs import evolve
 
 from cognition.codec import from_data, to_data
 from cognition.context.briefing import briefed, briefing_size, with_standing
-from cognition.context.window import SUMMARY_ID, SUMMARY_NOTE, changed_size, end_of_asking, message_size, system_size
+from cognition.context.counting import bare_counted, fixed_counted
+from cognition.context.window import changed_size, end_of_asking, message_size, summary_message, system_size
 from cognition.decisions import (
     EFFECT_TYPES,
     CallModel,
@@ -305,7 +306,8 @@ def _is_shown(message: Message, whole: Message) -> bool:
     head, _, rest = message.content.partition("\n[... ")
     tail = rest.rpartition(" ...]\n")[2]
     both_ends = whole.content.startswith(head) and whole.content.endswith(tail)
-    return both_ends and len(message.content) < len(whole.content) and evolve(message, content=whole.content) == whole
+    same = evolve(message, content=whole.content, tokens=whole.tokens) == whole
+    return both_ends and len(message.content) < len(whole.content) and same
 
 
 def fitting(subject: Subject, edge: Edge) -> Found:
@@ -317,7 +319,7 @@ def fitting(subject: Subject, edge: Edge) -> Found:
         if isinstance(decision, CallModel):
             request = decision.request
             if decision.purpose == "summary":
-                problem = _too_large(subject, request, state, system_size(request.system))
+                problem = _too_large(subject, request, state, bare=True)
             else:
                 problem = _misfit(subject, request, state)
             if problem is not None:
@@ -336,8 +338,7 @@ def _misfit(subject: Subject, request: ModelRequest, state: AgentState) -> str |
     of: object = state
     window = of.window if isinstance(of, AgentState) else Window()
     if window.summary.text:
-        note = UserMessage(SUMMARY_ID, SUMMARY_NOTE.format(text=window.summary.text), "engine")
-        if shown[:1] != (note,):
+        if shown[:1] != (summary_message(window.summary),):
             return f"does not begin with the summary of what it leaves out, but with {shown[:1]}"
         shown = shown[1:]
     first = shown[0] if shown else None
@@ -361,18 +362,22 @@ def _misfit(subject: Subject, request: ModelRequest, state: AgentState) -> str |
     return _too_large(subject, request, state)
 
 
-def _too_large(subject: Subject, request: ModelRequest, state: AgentState, fixed: float | None = None) -> str | None:
-    """``fixed``: estimated tokens of what stands before the messages, where no tools are offered."""
+def _too_large(subject: Subject, request: ModelRequest, state: AgentState, *, bare: bool = False) -> str | None:
+    """``bare``: it is a request for a summary, where no tools are offered."""
     if subject.config is None or not isinstance(state, AgentState):
         return None
     briefing = state.briefing
     if request.system != with_standing(subject.config.prompt_with(state.system), briefing):
         return f"has another system prompt than the configuration and the newest message: {request.system!r}"
-    if fixed is None:
-        fixed = changed_size(subject.fixed, subject.config, state.system)
-        if briefing is not None:  # what stands in front of the newest message counts with it
-            fixed += briefing_size(evolve(briefing, passing=""))
-    size = (fixed + sum(map(message_size, request.messages))) * state.window.scale
+    costs, fixed = state.costs, changed_size(subject.fixed, subject.config, state.system)
+    slack = 0.0 if bare else state.window.slack
+    if costs is not None:
+        fixed = (bare_counted if bare else fixed_counted)(costs, fixed) + briefing_size(briefing)
+    elif bare:
+        fixed = system_size(request.system)
+    elif briefing is not None:  # what stands in front of the newest message counts with it
+        fixed += briefing_size(evolve(briefing, passing=""))
+    size = (fixed + sum(map(message_size, request.messages)) - slack) * state.window.scale
     if int(size) > subject.budget:
         return f"has about {int(size)} tokens, and {subject.budget} fit"
     return None

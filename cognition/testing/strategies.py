@@ -16,6 +16,7 @@ from hypothesis.strategies import DrawFn, SearchStrategy
 from cognition.candidates import Candidate
 from cognition.config import AgentConfig, GenerationOptions, Limits, RetryPolicy
 from cognition.content import Image, TextPart
+from cognition.counts import TemplateCosts, Tokens
 from cognition.decisions import ANSWERS, AskUser, Effect
 from cognition.features import Vocabulary
 from cognition.ids import EffectId
@@ -77,6 +78,13 @@ usages: SearchStrategy[Usage] = st.just(Usage()) | st.builds(
     Usage, tokens, tokens, tokens, st.sampled_from((0.0, 0.001, 5.0))
 )
 """What model calls used."""
+
+
+COUNTED: SearchStrategy[Tokens] = st.just(()) | st.lists(tokens, max_size=3).map(tuple)
+"""Tokens of a message: none, those that an interpreter has counted, and what nobody can have."""
+COSTS: SearchStrategy[TemplateCosts] = st.builds(
+    TemplateCosts, st.sampled_from((0, 20)), *[st.sampled_from((0, 4))] * 5, st.sampled_from((0.0, 16.0))
+)
 
 
 def failures() -> SearchStrategy[Failure]:
@@ -221,6 +229,7 @@ def _replies(names: tuple[str, ...]) -> SearchStrategy[ModelReplied]:
         finish_reason=st.sampled_from(("stop", "tool_calls", "length", "cancelled", "error")),
         usage=usages,
         objection=st.sampled_from(("", "it is no JSON")),
+        tokens=COUNTED,
     )
     return st.one_of(answering, calling, calling, anything)  # the first is what counter-examples shrink to
 
@@ -247,15 +256,15 @@ def _drawn(names: tuple[str, ...]) -> dict[type[Input], SearchStrategy[Any]]:
         ModelReplied: st.one_of(replied, replied, replied),  # most model calls end with a reply
         ModelFailed: st.builds(ModelFailed, nobody, failures(), st.just("") | texts, usages),
         ModelInterrupted: st.builds(ModelInterrupted, nobody, texts, usages, st.booleans()),
-        ToolReturned: st.builds(ToolReturned, nobody, texts),
-        ToolFailed: st.builds(ToolFailed, nobody, texts, st.booleans()),
+        ToolReturned: st.builds(ToolReturned, nobody, texts, COUNTED),
+        ToolFailed: st.builds(ToolFailed, nobody, texts, st.booleans(), COUNTED),
         ApprovalGiven: st.builds(ApprovalGiven, nobody, st.booleans(), _patterns(names), st.none() | arguments),
         ApprovalRefused: st.builds(
             ApprovalRefused, nobody, st.sampled_from(("", "no")), st.booleans(), _patterns(names)
         ),
         PlanReviewed: st.builds(PlanReviewed, nobody, st.booleans(), texts),
-        MemoryRecalled: st.builds(MemoryRecalled, nobody, st.lists(texts, max_size=2).map(tuple)),
-        WorkerFinished: st.builds(WorkerFinished, nobody, texts, usages),
+        MemoryRecalled: st.builds(MemoryRecalled, nobody, st.lists(texts, max_size=2).map(tuple), COUNTED),
+        WorkerFinished: st.builds(WorkerFinished, nobody, texts, usages, COUNTED),
         WorkerFailed: st.builds(WorkerFailed, nobody, texts, usages),
         WorkerStalled: st.builds(WorkerStalled, nobody, texts, usages),
         HookReturned: st.builds(
@@ -347,6 +356,10 @@ MESSAGES: SearchStrategy[UserSpoke] = st.builds(UserSpoke, texts, RETURNS) | st.
     st.lists(st.builds(TextPart, texts) | st.just(A_DOT), max_size=3).map(tuple),
     st.none() | st.sampled_from(("", "Be kind.")),  # as of configurations: a longer one may leave no room for a message
     st.lists(CANDIDATES, max_size=3).map(tuple),
+    st.sampled_from((0, 30, 10**400)),
+    COUNTED,
+    st.none() | COSTS,
+    st.lists(COUNTED, max_size=3).map(tuple),
 )
 OTHERS: SearchStrategy[Input] = st.sampled_from(
     [letter for kind, some in LETTERS.items() if kind not in {*ANSWERING, UserSpoke, CancelAsked} for letter in some]

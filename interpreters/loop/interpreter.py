@@ -45,6 +45,7 @@ from cognition import (
 from cognition.decisions import Compacted, Effect, NotCompacted
 from interpreters.driver import NO_EFFECTS, Driver, Handlers, Writer
 from interpreters.loop.clock import SYSTEM_CLOCK, Clock
+from interpreters.loop.counting import counter_for
 from interpreters.loop.crew import Crew, run_errand
 from interpreters.loop.errors import PendingError
 from interpreters.loop.letters import (
@@ -138,6 +139,7 @@ class Interpreter(ABC):
             recorder=recorder,
             watcher=self.observers.transition,
         )
+        self.driver.counter = counter_for(self.driver, program, self.observers.warn)
 
     # ------------------------------------------------------------------------------------ what a subclass has to say
 

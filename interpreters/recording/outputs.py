@@ -13,6 +13,7 @@ from attrs import evolve
 
 from cognition import AgentConfig, SessionReset, ToolFailed, ToolReturned, WorkerFinished
 from cognition.context.window import result_limit
+from cognition.inputs import error_text
 from interpreters.recording.journal import JournalError, JournalReader
 from interpreters.recording.recorder import Where
 from interpreters.tools.context import ToolContext
@@ -105,6 +106,6 @@ def _text(event: ToolReturned | ToolFailed | WorkerFinished) -> str:
         case ToolReturned():
             return event.content
         case ToolFailed():
-            return f"Error: {event.message}"
+            return error_text(event.message)
         case WorkerFinished():
             return event.text

@@ -26,6 +26,7 @@ from cognition import (
     ProposedCall,
     RetryPolicy,
     Rule,
+    TemplateCosts,
     TextPart,
     ToolCall,
     ToolSpec,
@@ -54,6 +55,7 @@ def some(kind: Any) -> st.SearchStrategy[Any]:
     return st.from_type(kind)
 
 
+TOKENS = st.integers(0, 10**12)
 ACTIONS = st.sampled_from(("allow", "ask", "deny"))
 WORDS = st.sampled_from(("*", "a", "a.*", "a(b:*)", "*(src/**)"))
 PATTERNS = st.lists(WORDS, max_size=2).map(tuple)
@@ -73,6 +75,9 @@ def registered() -> dict[Any, st.SearchStrategy[Any]]:
     return {
         float: FINITE,
         History: st.lists(messages, max_size=3).map(History),
+        TemplateCosts: st.builds(
+            TemplateCosts, *[st.integers(0, 10**12)] * 6, st.floats(0, 10**12), st.text(max_size=5)
+        ),
         Question: st.builds(Question, st.text(max_size=5), options, st.booleans()),
         Rule: RULES,
         ToolSpec: st.builds(

@@ -18,12 +18,12 @@ from cognition import (
     UserMessage,
 )
 from cognition.context import (
+    CutNote,
     fit,
     fixed_size,
     message_size,
     next_turn,
     prompt_budget,
-    reading_again,
     result_limit,
     shorten,
 )
@@ -114,7 +114,7 @@ def test_a_text_that_is_a_little_too_long_stays_whole_where_the_note_would_be_lo
 
     assert (shorten(text, 400) != text) is shorter
     assert len(shorten(text, 400)) <= length
-    assert shorten("x" * 900, 400, reading_again("Read", "c1")).count('; Read(call="c1") reads them ...]') == 1
+    assert shorten("x" * 900, 400, CutNote("Read").again("x", "c1")).count('; Read(call="c1") reads them ...]') == 1
 
 
 TURNS = st.lists(st.lists(st.integers(0, 40), min_size=1, max_size=4), min_size=1, max_size=6)
@@ -165,4 +165,6 @@ def test_the_window_moves_by_turns_until_a_quarter_of_the_budget_is_free(
 
     fitted = fit(history, Window(starts[0], sizes[starts[0]], scale), fixed, budget)
 
-    assert (Window(expected, sizes[expected], scale) if needed(expected) <= budget else None) == fitted
+    moves = starts.index(expected)
+    window = Window(expected, sizes[expected], scale, turns=moves)
+    assert (window if needed(expected) <= budget else None) == fitted

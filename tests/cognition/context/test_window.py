@@ -23,7 +23,7 @@ from cognition import (
     to_data,
 )
 from cognition.config import Limits
-from cognition.context import CUT, OLD_RESULT, fit, message_size, shortened, shown
+from cognition.context import CUT, OLD_RESULT, CutNote, fit, message_size, shortened, shown
 from cognition.decisions import ContextAssembled, TurnFinished
 from cognition.messages import AssistantMessage, Message, ToolCall, ToolMessage, UserMessage
 from cognition.outcomes import Completed, Failed, Failure, Outcome
@@ -347,7 +347,7 @@ def test_a_shortened_result_names_the_tool_and_the_call_that_read_it_again(
 ) -> None:
     message = ToolMessage("m1", "call-1-2-1", "read", text(length))
 
-    short = shortened(message, limit, reader)
+    short = shortened(message, limit, CutNote(reader))
 
     assert isinstance(short, ToolMessage)
     if short != message:
