@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from cognition.context.stems import stem_of
-from cognition.context.words import asked_in, words_of
+from cognition.context.words import asked_in, distinct_words
 
 LONGEST_LOOKED_AT = 20_000
 """Characters of a text that are looked at. A longer one had better be several."""
@@ -48,7 +48,7 @@ def stems_in(text: str) -> frozenset[str]:
         until = min(begin + PIECE, end)
         if until < end:  # between two words, where there is such a place
             until = text.rfind(" ", begin, until) + 1 or until
-        stems.update(map(stem_of, set(words_of(text[begin:until]))))
+        stems.update(map(stem_of, distinct_words(text[begin:until])))
         begin = until
     return frozenset(stems)
 

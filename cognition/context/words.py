@@ -30,6 +30,7 @@ UNSPACED = (
 )
 
 ASCII_WORD = re.compile(r"(?<![a-z0-9])[a-z](?:\+\+|#)(?![a-z0-9])|[a-z0-9]+")
+PLAIN_WORD = re.compile("[a-z0-9]+")
 ANY_WORD = re.compile(rf"(?<!\S)[a-z](?:\+\+|#)(?!\S)|[{UNSPACED}]+|[^\s+#{UNSPACED}]+")
 RUN = re.compile(rf"[{UNSPACED}]")
 ACCENTS = re.compile("[\u0300-\u036f]")
@@ -71,6 +72,13 @@ def words_of(text: str) -> list[str]:
         else:
             found.append(word[:LONGEST_WORD])
     return found
+
+
+def distinct_words(text: str) -> set[str]:
+    """The different words of a text."""
+    if text.isascii() and "+" not in text and "#" not in text:  # most texts, in a third of the time
+        return {word[:LONGEST_WORD] for word in PLAIN_WORD.findall(text.lower())}
+    return set(words_of(text))
 
 
 def asked_in(text: str) -> list[str]:

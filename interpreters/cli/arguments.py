@@ -228,6 +228,12 @@ def add_notes_option(group: Any) -> None:
         "happened is written down; see cogstep memory",
     )
     notes.add_argument("--notes", metavar="FILE", help="the same with one SQLite file, for notes alone")
+    group.add_argument(
+        "--workspace",
+        metavar="DIR",
+        help="a directory of which BOOTSTRAP.md, AGENTS.md, MEMORY.md and daily notes (memory/2026-11-25.md) are read "
+        "anew for each message: what the model is told beside the conversation",
+    )
 
 
 def add_mode_option(group: Any, usual: str) -> None:

@@ -34,6 +34,7 @@ from interpreters.cli.screen import JsonLines, Output, Screen
 from interpreters.cli.terminal import bar, err, out
 from interpreters.cli.tools import choose_tools
 from interpreters.observing.events import Inline
+from interpreters.program.workspace_files import WorkspaceFiles
 from interpreters.recording.redaction import Redaction
 from interpreters.recording.remembering import EpisodeWriter, hide_secrets
 from interpreters.tools.tool import Tool
@@ -122,6 +123,8 @@ def open_session(options: argparse.Namespace, begin: Begin | None = None) -> Ite
             given["redact"] = None
         if options.notes is not None:
             given["memory"] = at_the_end.enter_context(Notes(options.notes))
+        if options.workspace is not None:
+            given["context"] = [*given.get("context", ()), WorkspaceFiles(options.workspace)]
         if options.memory is not None:
             redact = given.get("redact", Redaction())
             hide = None if redact is None else partial(hide_secrets, redact=redact)

@@ -153,7 +153,7 @@ class Host:
             case say.Fork():
                 self._fork(request)
             case say.RunTurn(turn=turn):
-                said: Any = UserSpoke(request.text, parts=request.parts, system=request.system)
+                said: Any = UserSpoke(request.text, parts=request.parts, system=request.system, context=request.context)
                 self._turn(request.session, turn, lambda agent: agent.run(said))
             case say.GoOn(turn=turn):
                 self._turn(request.session, turn, lambda agent: agent.go_on())

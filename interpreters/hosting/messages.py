@@ -54,6 +54,7 @@ from cognition import (
     Usage,
     from_data,
 )
+from cognition.candidates import Candidate
 from cognition.features import Mode
 from interpreters.agents.results import Suspended
 from interpreters.hosting.settings import ModelChoice as ModelChoice, Secrets as Secrets, Settings as Settings
@@ -137,6 +138,8 @@ class RunTurn:
     """As of ``UserSpoke``: texts and pictures in their order."""
     system: str | None = None
     """The system prompt from here on, where a function of the handle's side makes it."""
+    context: tuple[Candidate, ...] = ()
+    """As of ``UserSpoke``: what functions of the handle's side give."""
 
 
 @frozen

@@ -466,7 +466,7 @@ class Interpreter(ABC):
     def _context(self, effect: CallTool, deliver: Callable[[Letter], object]) -> ToolContext[Any]:
         """What the call is given beside its arguments; its progress goes to ``deliver``."""
         call, turn = effect.call, self._at_work_for()
-        context = self._contexts[effect.effect_id] = self.program.context(
+        context = self._contexts[effect.effect_id] = self.program.tool_context(
             call,
             self.program.session,
             lambda text: deliver(Progress(turn, ToolProgress(effect.effect_id, call, text))),
@@ -481,7 +481,7 @@ class Interpreter(ABC):
         effect_id, turn = effect.effect_id, self._turn
         if turn is None:
             raise ConfigError("a worker can be started in a run only")
-        worker = make_worker(effect, self.driver.engine, self.program, getattr(self.driver.state, "system", None))
+        worker = make_worker(effect, self.driver.engine, self.program, self.driver.state)
         tell = Observers(
             [Inline(lambda event: self._post(WorkerEvent(turn, effect_id, event)))],
             worker.program.session,

@@ -215,7 +215,9 @@ class Journal:
         if self._forces(transition) or any(len(getattr(event, name, "")) >= LARGE for name in ("content", "text")):
             return True
         return isinstance(event, UserSpoke) and (
-            len(event.system or "") >= LARGE or any(len(image.data) >= LARGE for image in images_of(event.parts))
+            len(event.system or "") >= LARGE
+            or any(len(image.data) >= LARGE for image in images_of(event.parts))
+            or any(len(one.text) >= LARGE for one in event.context)
         )
 
     def _forces(self, transition: Transition) -> bool:

@@ -2,7 +2,7 @@
 
 from hypothesis import given, strategies as st
 
-from cognition.context.words import LONGEST_WORD, MOST_WORDS, STOP_WORDS, asked_in, words_of
+from cognition.context.words import LONGEST_WORD, MOST_WORDS, STOP_WORDS, asked_in, distinct_words, words_of
 
 TEXTS = st.text(max_size=200) | st.text('aäBç 17+#一二三ก้ข가나\u0301_"*()-:', max_size=80)
 
@@ -58,3 +58,8 @@ def test_a_long_query_is_cut(count: int) -> None:
 @given(TEXTS)
 def test_a_word_is_short_and_never_empty(text: str) -> None:
     assert all(0 < len(word) <= LONGEST_WORD for word in words_of(text))
+
+
+@given(TEXTS | st.text("aB3+# c,", max_size=40))
+def test_different_words_are_the_words_once_each(text: str) -> None:
+    assert distinct_words(text) == set(words_of(text))
