@@ -3,11 +3,14 @@
 No model, nothing to install. Sessions are driven by hand through ``LLMEngine``: each model call is answered at once,
 each tool gives a text of ``--result`` characters.
 
+- **Assembling**: milliseconds of the step in which a message of the user's brings 100 candidates for sections, in a
+  conversation of 1,000 messages; beside it the same step without candidates.
 - **A long session**: microseconds of one step at the beginning and at the end of a session of 3,000 turns in 4,096
   tokens, each with a tool loop. The window moves all the time, so that this is where a price that grows would show.
 - **Reuse**: a tool loop of 20 and of 40 steps in the same context. Each prompt is rendered by the shipped model's chat
-  template and compared with those before it: ``could`` is what an unchanged beginning would have in common with the
-  prompt before, ``kept`` is what it has, in characters. A runtime that holds those prompts computes the rest again.
+  template and compared with the one before it. What both have ``in common`` could be reused wherever it stood at the
+  same place; what both begin with is what a runtime can reuse. Both are counted in characters. Prompts that ask for a
+  summary are told apart: nothing of them but the system prompt stands in others.
 """
 
 from __future__ import annotations
@@ -24,14 +27,16 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # for `python b
 
 from attrs import frozen
 
-from benchmarks.sessions import SCHEMA
 from benchmarks.table import Progress, digits, machine, table
 from cognition import (
     AgentConfig,
     AgentState,
     CallModel,
     CallTool,
+    Candidate,
     ContextAssembled,
+    ContextChosen,
+    Decision,
     Input,
     Limits,
     LLMEngine,
@@ -39,15 +44,17 @@ from cognition import (
     ModelRequest,
     ProposedCall,
     ToolReturned,
-    ToolSpec,
     TurnFinished,
     UserSpoke,
 )
+from cognition.context import fixed_size, message_size
 from cognition.outcomes import Completed
+from interpreters.toolbox import standard_tools
 
 CONTEXT = 4096
 """Tokens, prompt and reply together: the smallest context that people run agents in."""
-TOOL = ToolSpec("look", "Look something up.", SCHEMA, read_only=True)
+TOOLS = tuple(tool.spec for tool in standard_tools("."))
+"""What a session on the command line is offered, so that the prompt's beginning has its usual size."""
 SYSTEM = "You look things up and answer with what you have found. " * 4
 SUMMARY = "Task: look everything up. Progress: half of it is found. Remaining: the rest. " * 4
 """What is said where a summary is asked for: about 80 tokens, as a good one has."""
@@ -67,7 +74,7 @@ class Step:
 def engine(steps: int, **options: object) -> LLMEngine:
     """An agent for turns of up to ``steps`` model calls in a small context."""
     limits = Limits(steps=2 * steps + 2, tool_calls=None)
-    return LLMEngine(AgentConfig(SYSTEM, (TOOL,), limits=limits, context_tokens=CONTEXT, **options))  # type: ignore[arg-type]
+    return LLMEngine(AgentConfig(SYSTEM, TOOLS, limits=limits, context_tokens=CONTEXT, **options))  # type: ignore[arg-type]
 
 
 def turn(logic: LLMEngine, state: AgentState, text: str, calls: int, result: str) -> Iterator[Step]:
@@ -85,7 +92,7 @@ def turn(logic: LLMEngine, state: AgentState, text: str, calls: int, result: str
             match decision:
                 case CallModel(effect_id=effect_id, purpose="answer") if made < calls:
                     made += 1  # never the same arguments, which would look like a loop
-                    waiting.append(ModelReplied(effect_id, calls=(ProposedCall("look", {"a": made, "b": 23}),)))
+                    waiting.append(ModelReplied(effect_id, calls=(ProposedCall("Read", {"path": f"part{made}.txt"}),)))
                 case CallModel(effect_id=effect_id, purpose=purpose):
                     waiting.append(ModelReplied(effect_id, "Found." if purpose == "answer" else SUMMARY))
                 case CallTool(effect_id=effect_id, call=call):
@@ -98,6 +105,52 @@ def turn(logic: LLMEngine, state: AgentState, text: str, calls: int, result: str
                     pass
         asked = tuple(one for one in transition.decisions if isinstance(one, CallModel))
         yield Step(event, taken, state, asked, report)
+
+
+WORDS = (
+    "river bridge winter market garden letter window silver harbour engine paper mountain signal copper forest village "
+    "teacher journey blanket lantern orchard compass meadow thunder ribbon castle feather island pepper velvet anchor "
+    "bakery cellar dragon ember falcon glacier hollow ivory jasmine kettle lemon marble needle opal parcel quarry raven"
+).split()
+
+
+def candidates(count: int, length: int) -> tuple[Candidate, ...]:
+    """Texts for the usual sections, most of them for memory and skills, each of other words."""
+    found = [Candidate("identity", "You help in a bakery.", "IDENTITY.md"), Candidate("instructions", "Be brief.")]
+    for number in range(count - len(found)):
+        words = [WORDS[(number * 7 + place * (number % 11 + 1)) % len(WORDS)] for place in range(length // 7)]
+        section = "memory" if number % 3 else "skills"
+        found.append(Candidate(section, f"{' '.join(words)}.", f"notes/{number}.md", at=float(number)))
+    return tuple(found)
+
+
+def assembling(count: int, messages: int, length: int, rounds: int) -> str:
+    """Milliseconds of a step that assembles a prompt, and of one that has nothing to assemble."""
+    logic = LLMEngine(AgentConfig(SYSTEM, TOOLS, context_tokens=32_768))
+    state = AgentState()
+    for number in range(messages // 4):
+        for step in turn(logic, state, f"Question {number}: where is the {WORDS[number % len(WORDS)]}?", 1, "Here."):
+            state = step.state
+    given = candidates(count, length)
+    text = "Which lantern did the teacher leave in the bakery last winter, and where is the copper compass?"
+    times: dict[str, list[float]] = {"with": [], "without": []}
+    decisions: tuple[Decision, ...] = ()
+    for number in range(rounds):
+        for name, context in (("with", given), ("without", ())):
+            event = UserSpoke(f"{text} ({number})", context=context, at=1e9)  # no message is one that was seen before
+            began = perf_counter()
+            transition = logic.step(state, event)
+            times[name].append(1e3 * (perf_counter() - began))
+            decisions = transition.decisions if context else decisions
+    (chosen,) = (one for one in decisions if isinstance(one, ContextChosen))
+    fates = ", ".join(
+        f"{sum(choice.fate == fate for choice in chosen.choices)} {fate.replace('_', ' ')}"
+        for fate in ("included", "trimmed", "left_out")
+    )
+    lines = [["milliseconds a message", "median", "best", "goal"]]
+    for name, what in (("with", f"{count} candidates, {len(state.history)} messages"), ("without", "no candidates")):
+        lines.append([what, digits(median(times[name])), digits(min(times[name])), "<= 2" if name == "with" else ""])
+    return f"{table(lines)}\n\nOf the candidates, of {length} characters each, {fates}."
 
 
 def long_session(turns: int, calls: int, result: str, say: Progress) -> str:
@@ -135,23 +188,40 @@ def _mean(values: Sequence[float]) -> float:
 
 
 def reuse(steps: Sequence[int], result: str, say: Progress) -> str:
-    """How much of what it has in common with the prompt before each prompt of a tool loop keeps."""
+    """How much of what it has in common with the prompt before each prompt of a tool loop can be reused."""
     render = renderer()
-    lines = [["a tool loop", "prompts", "characters", "could", "kept", "share", "goal"]]
+    lines = [["a tool loop", "prompts", "characters", "in common", "reusable", "share", "goal", "for summaries"]]
     for name, options, goal in WAYS:
         for count in steps:
             say(f"{name}, {count} steps")
             logic = engine(count, **options)
             turns = turn(logic, AgentState(), "Look it all up.", count, result)
-            texts = [render(call.request) for step in turns for call in step.requests]
-            could = sum(min(len(before), len(after)) for before, after in pairwise(texts))
-            kept = sum(max(_alike(after, one) for one in texts[:place]) for place, after in enumerate(texts) if place)
-            figures = (len(texts), sum(map(len, texts)), could, kept)
-            lines.append([f"{name}, {count} steps", *(f"{one:,}" for one in figures), f"{kept / could:.1%}", goal])
+            calls: list[tuple[str, ModelRequest, str]] = [
+                (call.purpose, call.request, render(call.request)) for step in turns for call in step.requests
+            ]
+            asked = [(request, text) for purpose, request, text in calls if purpose != "summary"]
+            common = reusable = 0
+            for (before, earlier), (after, text) in pairwise(asked):
+                common += round(len(text) * in_common(before, after, logic))
+                reusable += _alike(earlier, text)
+            apart = sum(len(text) for purpose, _, text in calls if purpose == "summary")
+            figures = (f"{one:,}" for one in (len(asked), sum(len(text) for _, text in asked), common, reusable))
+            lines.append([f"{name}, {count} steps", *figures, f"{reusable / common:.1%}", goal, f"{apart:,}"])
     return table(lines)
 
 
-WAYS: tuple[tuple[str, dict[str, object], str], ...] = (("window", {}, ""),)
+def in_common(before: ModelRequest, after: ModelRequest, logic: LLMEngine) -> float:
+    """The part of a request, from 0 to 1, that the one before has too, wherever it stands there."""
+    fixed = fixed_size(logic.config)
+    known = {message.id: message for message in before.messages}
+    sizes = [(message_size(one), known.get(one.id) == one) for one in after.messages]
+    return (fixed + sum(size for size, same in sizes if same)) / (fixed + sum(size for size, _ in sizes))
+
+
+WAYS: tuple[tuple[str, dict[str, object], str], ...] = (
+    ("window", {}, ""),
+    ("compaction", {"compact_at": 0.75}, ">= 95 %"),
+)
 """How room is made: a name, the options of the configuration, and the goal."""
 
 
@@ -182,11 +252,19 @@ def main() -> int:
     parser.add_argument("--turns", type=int, default=3000, help="of the long session (default: %(default)s)")
     parser.add_argument("--calls", type=int, default=4, help="in each of its turns (default: %(default)s)")
     parser.add_argument("--result", type=int, default=1000, help="characters of a tool's result (default: %(default)s)")
+    parser.add_argument("--candidates", type=int, default=100, help="that are chosen among (default: %(default)s)")
+    parser.add_argument("--length", type=int, default=400, help="characters of a candidate (default: %(default)s)")
+    parser.add_argument("--messages", type=int, default=1000, help="that are there then (default: %(default)s)")
+    parser.add_argument("--rounds", type=int, default=50, help="of assembling (default: %(default)s)")
     parser.add_argument("--steps", default="20,40", help="of the tool loops (default: %(default)s)")
     options = parser.parse_args()
     say, before = Progress(), machine()
     result = ("The quick brown fox jumps over the lazy dog. " * (options.result // 45 + 1))[: options.result]
     parts: list[tuple[str, Callable[[], str]]] = [
+        (
+            "assembling",
+            lambda: assembling(options.candidates, options.messages, options.length, options.rounds),
+        ),
         ("a long session", lambda: long_session(options.turns, options.calls, result, say)),
         ("reuse", lambda: reuse([int(one) for one in options.steps.split(",")], result, say)),
     ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cognition import AgentState, CallTool, CancelEffect, ContextAssembled, LLMEngine
+from cognition import AgentState, CallTool, CancelEffect, ContextAssembled, ContextChosen, LLMEngine
 from cognition.ids import EffectId
 from cognition.messages import ToolCall
 from interpreters.agents.agent import Agent
@@ -36,6 +36,9 @@ class LastRequest:
         self._called: ModelCalled | None = None
         self._state: AgentState | None = None
         self._assembled: ContextAssembled | None = None
+        """Of the request that is about to be made."""
+        self._shown: ContextAssembled | None = None
+        self._chosen: ContextChosen | None = None
         self._ending = OPEN
         self._count = 0
         self._running: dict[EffectId, ToolCall] = {}
@@ -50,12 +53,14 @@ class LastRequest:
         match event.value:
             case UserSpoke():
                 self._running.clear()
+                self._chosen = None
+            case ContextChosen() as chosen:
+                self._chosen = chosen
             case ContextAssembled() as assembled:
                 self._assembled = assembled
             case ModelCalled() as called:
                 self._called, self._state, self._ending = called, agent.state, OPEN
-                if called.purpose == "summary":  # of which there is no account
-                    self._assembled = None
+                self._shown, self._assembled = self._assembled, None
                 self._count += 1
             case ModelReplied() | ModelFailed() | ModelInterrupted() | CancelEffect() as answer:
                 if self._called is not None:
@@ -81,7 +86,8 @@ class LastRequest:
             number=self._count,
             effect_id=str(called.effect_id),
             purpose=called.purpose,
-            assembled=self._assembled,
+            assembled=self._shown,
+            chosen=self._chosen,
             ending=self._ending,
             hidden={} if self._long is None else self._long.hidden,
         )

@@ -100,7 +100,8 @@ def _all(requests: RecordedRequests, options: argparse.Namespace) -> int:
     rows: list[Any] = []  # a few words of each, which is little beside the conversation itself
     newest: RecordedRequest | None = None
     for request in requests:
-        rows.append(row_data(request) if options.json else row_cells(request, newest))
+        config = requests.config
+        rows.append(row_data(request, config) if options.json else row_cells(request, config, newest))
         newest = request
     if options.json:
         for row in rows:

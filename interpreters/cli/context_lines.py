@@ -6,9 +6,18 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
+from cognition import AgentConfig
+from cognition.candidates import Choice
 from interpreters.cli.columns import columns
 from interpreters.cli.pieces import Style
-from interpreters.recording.context_report import ContextChanges, ContextReport, Fate, MessageReport
+from interpreters.recording.context_report import (
+    NOT_SHOWN,
+    ContextChanges,
+    ContextReport,
+    Fate,
+    MessageReport,
+    room_of,
+)
 from interpreters.recording.requests import Ending, RecordedRequest
 
 HEADS = (
@@ -20,6 +29,7 @@ HEADS = (
     "budget",
     "share",
     "shortened",
+    "summarised",
     "left out",
     "measured",
     "reused",
@@ -31,6 +41,9 @@ FATES: Mapping[Fate, str] = {
     "whole": "whole",
     "cut": "cut",
     "shortened": "shortened",
+    "extended": "extended",
+    "as_text": "as text",
+    "summarised": "summarised",
     "left_out": "left out",
     "added": "added",
 }
@@ -41,9 +54,11 @@ Line = tuple[str, Style]
 # --------------------------------------------------------------------------------------------------- all requests
 
 
-def row_cells(request: RecordedRequest, before: RecordedRequest | None) -> tuple[str, ...]:
+def row_cells(
+    request: RecordedRequest, config: AgentConfig | None, before: RecordedRequest | None
+) -> tuple[str, ...]:
     """A request as a row of the table; ``before`` is the one before it, of which it may be another attempt."""
-    data = row_data(request)
+    data = row_data(request, config)
     again = before is not None and before.step == request.step
     return (
         str(request.number),
@@ -51,7 +66,7 @@ def row_cells(request: RecordedRequest, before: RecordedRequest | None) -> tuple
         request.call.purpose,
         *(_count(data[name]) for name in ("shown", "used", "budget")),
         _share(data["share"]),
-        *(_count(data[name]) for name in ("shortened", "left_out")),
+        *(_count(data[name]) for name in ("shortened", "summarised", "left_out")),
         _count(data["input_tokens"] or None),
         _count(data["reused_tokens"] if data["input_tokens"] else None),
     )
@@ -62,9 +77,12 @@ def table_lines(rows: Sequence[Sequence[str]]) -> Iterator[str]:
     yield from columns([HEADS, *rows], NUMBERS)
 
 
-def row_data(request: RecordedRequest) -> dict[str, Any]:
+def row_data(request: RecordedRequest, config: AgentConfig | None) -> dict[str, Any]:
     """A request in a few words, at a price that does not grow with the conversation."""
-    made = request.assembled
+    made, summary, call = request.assembled, request.state.window.summary, request.call
+    budget, used = room_of(request.state, call.request, config, call.purpose, made)
+    # Of those that a summary stands for, one may be shown beside it: the message that began the turn.
+    summarised = min(summary.messages, made.dropped) if made is not None and summary.text else 0
     return {
         "request": request.number,
         "step": request.step,
@@ -73,12 +91,13 @@ def row_data(request: RecordedRequest) -> dict[str, Any]:
         "at": request.at,
         "purpose": request.call.purpose,
         "same": request.same,
-        "budget": None if made is None else made.budget,
-        "used": None if made is None else made.tokens,
-        "share": None if made is None else _ratio(made.tokens, made.budget),
+        "budget": budget,
+        "used": used,
+        "share": None if used is None or budget is None else _ratio(used, budget),
         "shown": len(request.call.request.messages),
         "shortened": None if made is None else made.shortened,
-        "left_out": None if made is None else made.dropped,
+        "summarised": None if made is None else summarised,
+        "left_out": None if made is None else made.dropped - summarised,
         **_ending_data(request.ending),
     }
 
@@ -119,11 +138,26 @@ def report_data(report: ContextReport) -> dict[str, Any]:
         "scale": report.scale,
         "system_tokens": report.system_tokens,
         "tools_tokens": report.tools_tokens,
+        "sections_tokens": report.sections_tokens,
         "tools": list(report.tools),
         "shown": len(report.shown),
-        "shortened": sum(one.fate == "shortened" for one in report.messages),
+        "shortened": len(report.of("shortened")),
+        "summarised": len(report.of("summarised")),
         "left_out": len(report.left_out),
         **_ending_data(report.ending),
+        "sections": [{"name": one.name, "budget": one.budget, "tokens": one.tokens} for one in report.sections],
+        "candidates": [
+            {
+                "section": one.section,
+                "source": one.source,
+                "score": round(one.score, 4),
+                "tokens": one.tokens,
+                "shown_tokens": one.shown,
+                "shown": one.fate,
+                "why": one.why,
+            }
+            for one in report.candidates
+        ],
         "messages": [message_data(one) for one in report.messages],
     }
 
@@ -152,6 +186,11 @@ def request_lines(report: ContextReport, count: int = 0) -> Iterator[Line]:
         yield f"  {name:9} {text}", "plain"
     if not report.same:
         yield "  ! this is not the request that was sent: the recording's digest is another one", "warning"
+    if report.candidates:
+        yield "", "plain"
+        rows = [("section", "source", "score", "tokens", "shown", "why"), *map(_candidate_cells, report.candidates)]
+        for number, line in enumerate(columns(rows, right=(2, 3))):
+            yield f"  {line}", "plain" if number else "dim"
     yield "", "plain"
     rows = [("message", "turn", "role", "tokens", "shown", ""), *_message_rows(report.messages)]
     for number, line in enumerate(columns(rows, right=(3,))):
@@ -161,6 +200,11 @@ def request_lines(report: ContextReport, count: int = 0) -> Iterator[Line]:
         yield "", "plain"
     for what, why in reasons:
         yield f"  {what}: {why}", "dim"
+
+
+def _candidate_cells(one: Choice) -> tuple[str, ...]:
+    size = f"{one.shown:,} of {one.tokens:,}" if one.fate == "trimmed" else _count(one.tokens)
+    return one.section, one.source, f"{one.score:.2f}", size, one.fate.replace("_", " "), one.why
 
 
 def _facts(report: ContextReport) -> Iterator[tuple[str, str]]:
@@ -183,29 +227,32 @@ def _facts(report: ContextReport) -> Iterator[tuple[str, str]]:
         )
     else:
         yield "measured", f"not counted; {ended}"
-    names = f": {', '.join(report.tools)}" if report.tools else ""
-    tools = f"{len(report.tools)} tool{'' if len(report.tools) == 1 else 's'}{names}"
-    yield "before", f"about {report.system_tokens:,} tokens of system prompt, {report.tools_tokens:,} of {tools}"
-    shown, left_out = report.shown, report.left_out
-    yield (
-        "messages",
-        f"{len(shown):,} of about {sum(one.tokens for one in shown):,} tokens"
-        + (
-            f"; {len(left_out):,} of about {sum(one.tokens for one in left_out):,} are left out ({_turns(left_out)})"
-            if left_out
-            else ""
-        ),
-    )
+    count = len(report.tools)
+    tools = f"{count} tool{'' if count == 1 else 's'}: {', '.join(report.tools)}" if count else "tools (none)"
+    system = f"about {report.system_tokens:,} tokens for the system prompt, {report.tools_tokens:,} for {tools}"
+    yield "before", f"{system}{f', {report.sections_tokens:,} for sections' if report.sections_tokens else ''}"
+    if report.sections:
+        yield "sections", ", ".join(f"{one.name} {one.tokens:,} of {one.budget:,}" for one in report.sections)
+    text = _sum(report.shown)
+    for fate in NOT_SHOWN:
+        found = report.of(fate)
+        if found:
+            text += f"; {FATES[fate]}: {_sum(found)} ({_turns(found)})"
+    yield "messages", text
+
+
+def _sum(messages: Sequence[MessageReport]) -> str:
+    return f"{len(messages):,} of about {sum(one.tokens for one in messages):,} tokens"
 
 
 def _message_rows(messages: Iterable[MessageReport]) -> Iterator[tuple[str, ...]]:
-    """A row for each message; those that are left out together share one."""
-    for left_out, group in groupby(messages, lambda one: one.fate == "left_out"):
+    """A row for each message; those that are not shown, and stand together, share one."""
+    for fate, group in groupby(messages, lambda one: one.fate):
         found = list(group)
-        if left_out and len(found) > 1:
+        if fate in NOT_SHOWN and len(found) > 1:
             ids = f"{found[0].id} to {found[-1].id}"
             size = _count(sum(one.tokens for one in found))
-            yield ids, _turn_range(found), f"{len(found):,} messages", size, FATES["left_out"], ""
+            yield ids, _turn_range(found), f"{len(found):,} messages", size, FATES[fate], ""
             continue
         for one in found:
             hidden = f" by {one.hidden:,} characters" if one.fate in ("cut", "shortened") else ""

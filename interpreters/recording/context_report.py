@@ -16,22 +16,30 @@ from cognition import (
     AgentState,
     AssistantMessage,
     ContextAssembled,
+    ContextChosen,
     History,
     Message,
     ModelRequest,
     ToolMessage,
     UserMessage,
 )
+from cognition.candidates import Choice, SectionUse
 from cognition.content import shown_parts
 from cognition.context import CHARS_PER_TOKEN, MESSAGE_TOKENS, changed_size, fixed_size, message_size, prompt_budget
+from cognition.context.briefing import BETWEEN, with_standing
+from cognition.context.summaries import REQUEST_ID
+from cognition.context.window import SUMMARY_ID
+from cognition.phases import Compacting
 from cognition.requests import Purpose
 from interpreters.recording.requests import OPEN, Ending, RecordedRequest, kept_of
 
-Fate = Literal["whole", "cut", "shortened", "left_out", "added"]
+Fate = Literal["whole", "cut", "shortened", "extended", "as_text", "summarised", "left_out", "added"]
 """What became of a message in a request. ``cut``: a tool's result that was too long for history, which is shown as
-history has it; ``shortened``: this request shows less of it than history has; ``added``: it stands in the request and
-not in history.
+history has it; ``shortened``: this request shows less of it than history has; ``extended``: it shows more, with the
+message; ``as_text``: a request for a summary holds it as text; ``summarised``: a summary stands for it; ``left_out``:
+nothing does; ``added``: it stands in the request and not in history.
 """
+NOT_SHOWN: tuple[Fate, ...] = ("as_text", "summarised", "left_out")
 Role = Literal["user", "engine", "assistant", "tool"]
 """Who speaks; ``engine``: a note of the engine's in the user's role."""
 
@@ -40,10 +48,14 @@ BEGINS = 60
 
 OLDEST_GO = "whole turns go, oldest first, where the prompt would be longer than its budget"
 ANSWERED = "the model has answered this result, and the prompt needed room"
-SUMMARISED = "a summary stands in its place"
-TOLD_IN_IT = "the request for a summary tells the conversation as text, in a message of its own"
 NEWEST_SHARE = "the turn is too long even so: the newest results share the room that is left"
 TOO_LONG = "a result is cut as it comes in, to its tool's limit or a quarter of the prompt"
+AS_TEXT = "the summary to be written will stand for it; what is long of it is shortened in the request"
+SUMMARISED = "a summary stands for it, in front of what is shown"
+STAYS = "the summary is of what stands before it"
+ASKS = "it asks for the summary"
+IS_SUMMARY = "the summary that the model has written stands for {} messages of history, the first ones"
+EXTENDED = "sections of the turn stand in front of it, which are counted apart"
 NOT_IN_HISTORY = "the engine puts it into requests only"
 
 
@@ -88,7 +100,8 @@ class ContextReport:
     """What the prompt has, as the engine estimated it."""
     system_tokens: int
     tools_tokens: int
-    """With both, what stands before the messages."""
+    sections_tokens: int
+    """Of the turn's sections, behind the system prompt and in front of the user's message."""
     tools: tuple[str, ...]
     """The names of those that were offered."""
     scale: float
@@ -97,6 +110,10 @@ class ContextReport:
     """All of history and of the request, in order."""
     same: bool
     """Whether this is the request that was sent, by the recording's digest; True where there is none."""
+    sections: tuple[SectionUse, ...] = ()
+    """What each section of the turn had and used; none where the turn has no candidates."""
+    candidates: tuple[Choice, ...] = ()
+    """What became of each candidate for them, and why."""
     ending: Ending = OPEN
 
     @property
@@ -105,14 +122,23 @@ class ContextReport:
         return None if self.budget is None or self.used is None else self.budget - self.used
 
     @property
+    def fixed_tokens(self) -> int:
+        """What is no message: system prompt, tools and sections."""
+        return self.system_tokens + self.tools_tokens + self.sections_tokens
+
+    @property
     def shown(self) -> tuple[MessageReport, ...]:
         """The messages that the request shows."""
-        return tuple(one for one in self.messages if one.fate != "left_out")
+        return tuple(one for one in self.messages if one.fate not in NOT_SHOWN)
 
     @property
     def left_out(self) -> tuple[MessageReport, ...]:
-        """The messages of history that it does not show."""
-        return tuple(one for one in self.messages if one.fate == "left_out")
+        """The messages of history that it does not show, and for which nothing stands."""
+        return self.of("left_out")
+
+    def of(self, fate: Fate) -> tuple[MessageReport, ...]:
+        """The messages of which this became."""
+        return tuple(one for one in self.messages if one.fate == fate)
 
 
 @frozen
@@ -126,6 +152,9 @@ class _Sizes:
 
     def message(self, message: Message) -> int:
         return round(message_size(message) * self.scale)
+
+    def sections(self, standing: str, passing: str) -> int:
+        return round((len(standing) + len(passing)) / CHARS_PER_TOKEN * self.scale)
 
 
 def report_of(
@@ -142,6 +171,7 @@ def report_of(
         effect_id=str(request.call.effect_id),
         purpose=request.call.purpose,
         assembled=request.assembled,
+        chosen=request.chosen,
         same=request.same,
         ending=request.ending,
         hidden=hidden,
@@ -159,6 +189,7 @@ def report(
     record: int = 0,
     at: float = 0.0,
     assembled: ContextAssembled | None = None,
+    chosen: ContextChosen | None = None,
     same: bool = True,
     ending: Ending = OPEN,
     hidden: Mapping[str, int] | None = None,
@@ -169,15 +200,18 @@ def report(
         state, request: both of one model call.
         config: what the engine was made of, if it was made of one.
         number, effect_id, purpose, record, at, same, ending: as in the report.
-        assembled: the engine's own account of the request.
+        assembled, chosen: the engine's own account of the request, and of the turn's candidates.
         hidden: by the id of a call, the characters of its result that were left out as it came into history.
     """
     sizes = _Sizes(state.window.scale)
-    system = sizes.text(len(request.system))
-    if config is None:
+    standing, passing = _sections(state, request)
+    system = sizes.text(len(request.system) - len(standing))
+    if config is None or purpose == "summary":
         tools = sum(sizes.text(len(tool.name) + len(tool.description)) for tool in request.tools)
     else:
-        tools = round(changed_size(fixed_size(config), config, state.system) * sizes.scale) - system
+        fixed = changed_size(fixed_size(config), config, state.system)
+        tools = round(fixed * sizes.scale) - sizes.text(len(config.prompt_with(state.system)))
+    budget, used = room_of(state, request, config, purpose, assembled)
     return ContextReport(
         number,
         record,
@@ -185,20 +219,49 @@ def report(
         effect_id,
         purpose,
         None if config is None else config.context_tokens,
-        assembled.budget if assembled else None if config is None else prompt_budget(config),
-        None if assembled is None else assembled.tokens,
+        budget,
+        used,
         system,
         tools,
+        sizes.sections(standing, passing),
         tuple(tool.name for tool in request.tools),
         sizes.scale,
-        tuple(_messages(state, request, sizes, hidden or {}, purpose)),
+        tuple(_messages(state, request, sizes, hidden or {})),
         same,
+        () if chosen is None else chosen.sections,
+        () if chosen is None else chosen.choices,
         ending,
     )
 
 
+def _sections(state: AgentState, request: ModelRequest) -> tuple[str, str]:
+    """What of the turn's sections stands in a request behind the system prompt and in front of the user's message."""
+    if state.briefing is None or isinstance(state.phase, Compacting):  # a summary is asked for without them
+        return "", ""
+    behind = with_standing(".", state.briefing)[1:] if request.system != state.briefing.standing else request.system
+    passing = f"{state.briefing.passing}{BETWEEN}" if state.briefing.passing else ""
+    return behind if request.system.endswith(behind) else "", passing
+
+
+def room_of(
+    state: AgentState,
+    request: ModelRequest,
+    config: AgentConfig | None,
+    purpose: Purpose,
+    assembled: ContextAssembled | None,
+) -> tuple[int | None, int | None]:
+    """The tokens that a prompt may have and those that it has; None for what the engine doesn't say."""
+    if assembled is not None:
+        return assembled.budget, assembled.tokens
+    budget, used = None if config is None else prompt_budget(config), None
+    if purpose == "summary":  # one message, of which the engine gives no account
+        sizes = _Sizes(state.window.scale)
+        used = sizes.text(len(request.system)) + sum(map(sizes.message, request.messages))
+    return budget, used
+
+
 def _messages(
-    state: AgentState, request: ModelRequest, sizes: _Sizes, hidden: Mapping[str, int], purpose: Purpose
+    state: AgentState, request: ModelRequest, sizes: _Sizes, hidden: Mapping[str, int]
 ) -> Iterator[MessageReport]:
     history, shown = state.history, {message.id: message for message in request.messages}
     turn = state.counters.turn
@@ -207,14 +270,14 @@ def _messages(
     before, last = _added(request.messages, known)
     for index, message in enumerate(history):
         for other in before.get(message.id, ()):
-            yield _report(other, turn, "added", NOT_IN_HISTORY, sizes, 0)
+            yield _report(other, turn, "added", _why_added(other, state), sizes, 0)
         came_without = hidden.get(message.call_id, 0) if isinstance(message, ToolMessage) else 0
         one = shown.get(message.id)
         if one is None:
-            summary = state.window.summary
-            why = SUMMARISED if summary.text and index < summary.messages else OLDEST_GO
-            why = TOLD_IN_IT if purpose == "summary" else why
-            yield _report(message, turns[index], "left_out", why, sizes, came_without + _length(message))
+            fate, why = _absent(index, state)
+            yield _report(message, turns[index], fate, why, sizes, came_without + _length(message))
+        elif len(_text(one)) > len(_text(message)):
+            yield _report(message, turns[index], "extended", EXTENDED, sizes, 0)
         elif one != message:
             without = came_without + len(_text(message)) - kept_of(_text(message), _text(one))
             why = ANSWERED if index < answered else NEWEST_SHARE
@@ -224,7 +287,23 @@ def _messages(
         else:
             yield _report(one, turns[index], "whole", "", sizes, 0)
     for other in last:
-        yield _report(other, turn, "added", NOT_IN_HISTORY, sizes, 0)
+        yield _report(other, turn, "added", _why_added(other, state), sizes, 0)
+
+
+def _absent(index: int, state: AgentState) -> tuple[Fate, str]:
+    """What became of the message at this place in history, which is not among those of the request, and why."""
+    summary, phase = state.window.summary, state.phase
+    if summary.text and index < summary.messages:
+        return "summarised", SUMMARISED
+    if isinstance(phase, Compacting) and index >= state.window.first:
+        return ("as_text", AS_TEXT) if index < phase.until else ("left_out", STAYS)
+    return "left_out", OLDEST_GO
+
+
+def _why_added(message: Message, state: AgentState) -> str:
+    if message.id == SUMMARY_ID:
+        return IS_SUMMARY.format(state.window.summary.messages)
+    return ASKS if message.id == REQUEST_ID else NOT_IN_HISTORY
 
 
 def _added(messages: Sequence[Message], known: set[str]) -> tuple[Mapping[str, list[Message]], list[Message]]:
@@ -338,7 +417,7 @@ class ContextChanges:
 
 
 def _tokens(report: ContextReport) -> int:
-    return report.system_tokens + report.tools_tokens + sum(one.tokens for one in report.shown)
+    return report.fixed_tokens + sum(one.tokens for one in report.shown)
 
 
 def changes_between(
@@ -358,7 +437,7 @@ def changes_between(
     sizes = _Sizes(second.scale)
     kept = kept_tokens = 0
     if "system" not in parts and "tools" not in parts:
-        kept_tokens = second.system_tokens + second.tools_tokens
+        kept_tokens = second.system_tokens + second.tools_tokens + sizes.sections(_sections(after.state, right)[0], "")
         for one, other in zip(left.messages, right.messages, strict=False):
             if one is not other and one != other:
                 break

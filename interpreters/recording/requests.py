@@ -20,6 +20,7 @@ from cognition import (
     CancelEffect,
     CogstepError,
     ContextAssembled,
+    ContextChosen,
     Decision,
     Input,
     Message,
@@ -32,6 +33,7 @@ from cognition import (
     ToolMessage,
     ToolReturned,
     Usage,
+    UserSpoke,
 )
 from cognition.context import result_limit
 from cognition.ids import EffectId
@@ -74,6 +76,8 @@ class RecordedRequest:
     """The state that the call was decided in: its history and window are those that the request shows."""
     assembled: ContextAssembled | None
     """The engine's own account; None of an engine that gives none."""
+    chosen: ContextChosen | None
+    """What became of the candidates for this turn's sections; None where there were none."""
     same: bool
     """Whether it is the request that was sent, by its digest."""
     ending: Ending = OPEN
@@ -185,7 +189,7 @@ class RecordedRequests:
         Raises:
             JournalDamagedError, UnknownTagError: at the line in question.
         """
-        under_way = list[RecordedRequest]()
+        under_way, chosen = list[RecordedRequest](), None
         for record in self._reader:
             self.records = record.seq
             event, before = record.input, len(self._driver.state.history)
@@ -197,6 +201,8 @@ class RecordedRequests:
             self.long_results.appended(transition.next_state.history, before)
             decisions = transition.decisions
             refused = bool(decisions) and isinstance(decisions[0], Rejected)
+            if isinstance(event, UserSpoke) and not refused:
+                chosen = next((one for one in decisions if isinstance(one, ContextChosen)), None)
             for request in tuple(under_way):
                 ending = OPEN
                 for value in () if refused else (event, *decisions):
@@ -215,7 +221,7 @@ class RecordedRequests:
                     self._diverge(record, same=same)
                     state = transition.next_state
                     under_way.append(
-                        RecordedRequest(self.count, record.seq, record.input.at, decision, state, assembled, same)
+                        RecordedRequest(self.count, record.seq, event.at, decision, state, assembled, chosen, same)
                     )
                     assembled = None
             self._diverge(record, same=calls == sum(map(_asks_the_model, record.decisions)))

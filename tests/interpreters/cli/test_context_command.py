@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from cognition import Usage
+from cognition import Candidate, Usage, UserSpoke
 from interpreters import Agent, tool
 from interpreters.testing.fakes import Reply, ScriptedModel, call
 from tests.interpreters.cli.processes import Cogstep
@@ -48,12 +48,12 @@ def test_all_requests_are_a_table_and_the_last_one_is_shown(here: Cogstep, recor
     assert (done.returncode, done.stderr) == (0, "")
     assert heads.split() == [
         *("request", "step", "purpose", "messages", "tokens", "budget", "share"),
-        *("shortened", "left", "out", "measured", "reused"),
+        *("shortened", "summarised", "left", "out", "measured", "reused"),
     ]
     assert [row.split()[1] for row in rows] == ["1.1", "1.2", "1.3", "2.1", "2.2", "2.3", "3.1", "3.2"]
     assert [row.split()[-2:] for row in rows[1:3]] == [["-", "-"], ["1,234", "1,000"]]
     assert "request 8 of 8: step 3.2, answer, record 15" in done.stdout
-    assert "are left out (turn" in done.stdout
+    assert "; left out: " in done.stdout
     assert "left out: whole turns go, oldest first" in done.stdout
 
 
@@ -66,7 +66,7 @@ def test_one_request_is_shown_message_by_message(here: Cogstep, recorded: Path) 
         "request 3 of 8: step 1.3, answer, record 5",
         "budget    1,536 tokens for the prompt, of a context of 2,048",
         "1,234 tokens, 1,000 of them reused; 5 written; replied",
-        "of 1 tool: look",
+        "for 1 tool: look",
         "m3       1     tool          308  whole  look: yyyyy",
         'calls look({"size": 900})',
     ):
@@ -102,6 +102,31 @@ def test_a_prompt_is_the_text_of_a_template_or_a_plain_form_that_says_so(here: C
     assert prompt["text"].startswith("system=Be brief.;user=One?;20")
     gone = here("context", "s.jsonl", "--prompt", "--model", "nowhere")
     assert (2, "there is no file or directory nowhere" in gone.stderr) == (gone.returncode, True)
+
+
+def test_sections_are_shown_with_what_became_of_each_candidate(here: Cogstep, tmp_path: Path) -> None:
+    """Its relevance, its size, and why it is in or not."""
+    context = (
+        Candidate("identity", "You are a baker.", "IDENTITY.md"),
+        Candidate("memory", "Ada likes plums.", "notes/2.md"),
+        Candidate("skills", "How to find a lantern. " * 500, "skills/find.md"),
+    )
+    with Agent(ScriptedModel(["In the cellar."]), journal=tmp_path / "s.jsonl") as agent:
+        agent.run(UserSpoke("Where is the lantern?", context=context))
+    lines = here("context", "s.jsonl", "--step", "1").stdout.splitlines()
+
+    assert [line.split()[:3] for line in lines if ".md" in line][:3] == [
+        ["identity", "IDENTITY.md", "1.00"],
+        ["memory", "notes/2.md", "0.00"],
+        ["skills", "skills/find.md", "1.00"],
+    ]
+    assert any("left out  it has no word of the message" in line for line in lines)
+    assert any("of 3,833  trimmed" in line for line in lines)
+    assert any("extended: sections of the turn stand in front of it" in line for line in lines)
+    data = json.loads(here("context", "s.jsonl", "--step", "1", "--json").stdout)
+    assert [one["shown"] for one in data["candidates"]] == ["included", "left_out", "trimmed"]
+    assert [one["name"] for one in data["sections"]] == ["identity", "instructions", "memory", "skills", "history"]
+    assert data["sections_tokens"] > 0
 
 
 def test_a_difference_says_what_came_went_and_was_kept(here: Cogstep, recorded: Path) -> None:

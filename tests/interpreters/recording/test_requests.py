@@ -14,6 +14,7 @@ from hypothesis import given, settings, strategies as st
 from cognition import (
     AgentConfig,
     AgentState,
+    Candidate,
     CogstepError,
     EchoEngine,
     Failure,
@@ -21,6 +22,7 @@ from cognition import (
     ModelRequest,
     RetryPolicy,
     Usage,
+    UserSpoke,
 )
 from interpreters import Agent, tool
 from interpreters.recording.context_report import ContextReport, changes_between, report_of
@@ -82,8 +84,8 @@ def test_a_recording_gives_the_requests_that_its_model_was_given(
         assert request.assembled is not None
         assert request.assembled.dropped == len(report.left_out)
         assert request.assembled.shortened == sum(one.fate == "shortened" for one in report.messages)
-        parts = [report.system_tokens, report.tools_tokens, *(one.tokens for one in report.shown)]
-        assert report.used == pytest.approx(sum(parts), abs=1 + len(parts) / 2)  # each is rounded
+        parts = [report.fixed_tokens, *(one.tokens for one in report.shown)]
+        assert report.used == pytest.approx(sum(parts), abs=2 + len(parts) / 2)  # each is rounded
         assert report.used is not None
         assert report.budget is not None
         assert 0 <= (report.remaining or 0) == report.budget - report.used
@@ -251,6 +253,68 @@ def test_a_prompt_that_changed_keeps_nothing(tmp_path: Path) -> None:
     changes = changes_between(found[0], found[1], requests.config)
 
     assert (changes.parts, changes.kept_messages, changes.kept_tokens, changes.share) == (("system",), 0, 0, 0.0)
+
+
+CANDIDATES = (
+    Candidate("identity", "You are a baker.", "IDENTITY.md"),
+    Candidate("memory", "The lantern is in the cellar.", "notes/1.md"),
+    Candidate("memory", "Ada likes plums."),
+    Candidate("skills", "How to find a lantern. " * 500, "skills/find.md"),
+)
+
+
+def test_a_report_says_what_became_of_candidates(tmp_path: Path) -> None:
+    """Of those of its own turn: what stands behind the system prompt, and what in front of the user's message."""
+    with Agent(ScriptedModel(["In the cellar.", "Ok."]), system="Help.", journal=tmp_path / "s.jsonl") as agent:
+        agent.run(UserSpoke("Where is the lantern?", context=CANDIDATES))
+        agent.run("Thanks.")
+    found, (first, second), requests = read(tmp_path / "s.jsonl")
+
+    assert [(one.section, one.source, one.fate) for one in first.candidates] == [
+        ("identity", "IDENTITY.md", "included"),
+        ("memory", "notes/1.md", "included"),
+        ("memory", "", "left_out"),
+        ("skills", "skills/find.md", "trimmed"),
+    ]
+    assert [one.name for one in first.sections] == ["identity", "instructions", "memory", "skills", "history"]
+    (message,) = first.messages
+    assert (message.fate, message.hidden, message.begins) == ("extended", 0, "Where is the lantern?")
+    assert first.used is not None
+    assert first.sections_tokens > 2000
+    assert first.used == pytest.approx(first.fixed_tokens + message.tokens, abs=5)
+    assert (second.candidates, second.sections, second.sections_tokens) == ((), (), 0)
+    assert [one.fate for one in second.messages] == ["whole"] * 3
+    changes = changes_between(found[0], found[1], requests.config)
+    assert (changes.parts, [one.id for one, _ in changes.changed]) == (("system",), ["m1"])
+
+
+def summarise(request: ModelRequest) -> str:
+    """What a model says that is asked for a summary; any other message it answers with the same words."""
+    return "TASK: look. NEXT STEP: look on." if request.messages[-1].id == "summary-request" else "Done."
+
+
+def test_a_summary_stands_for_what_it_summarises(tmp_path: Path) -> None:
+    """The request for it holds them as text; the requests behind it show it in front, and nobody has left them out."""
+    path = tmp_path / "s.jsonl"
+    model = ScriptedModel(iter(lambda: summarise, None), context_tokens=2048)
+    with Agent(model, journal=path, compact_at=0.5) as agent:
+        for number in range(4):
+            agent.run(f"{number}: " + "word " * 200)
+        asked = list(model.requests)
+    found, reports, requests = read(path)
+    place = next(index for index, one in enumerate(found) if one.call.purpose == "summary")
+    before, after = reports[place], reports[place + 1]
+
+    assert asked == [one.call.request for one in found]
+    assert requests.diverged == 0
+    text = [one.id for one in before.of("as_text")]
+    assert text == [one.id for one in after.of("summarised")] != []
+    assert [one.fate for one in before.messages if one.id not in text] == ["left_out"] + ["added"]
+    assert before.tools_tokens == before.sections_tokens == 0
+    assert before.used == before.fixed_tokens + before.shown[0].tokens
+    assert (after.left_out, after.shown[0].id, after.shown[0].role) == ((), "summary", "engine")
+    assert f"stands for {len(text)} messages" in after.shown[0].why
+    assert [one.id for one in after.shown[1:]] == [one.id for one in found[place + 1].call.request.messages[1:]]
 
 
 def test_the_configuration_is_that_of_the_recording(tmp_path: Path) -> None:
