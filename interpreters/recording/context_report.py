@@ -26,7 +26,8 @@ from cognition import (
 from cognition.candidates import Choice, SectionUse
 from cognition.content import shown_parts
 from cognition.context import CHARS_PER_TOKEN, MESSAGE_TOKENS, changed_size, fixed_size, message_size, prompt_budget
-from cognition.context.briefing import BETWEEN, with_standing
+from cognition.context.briefing import BETWEEN, briefing_size, with_standing
+from cognition.context.counting import bare_counted, fixed_counted
 from cognition.context.summaries import REQUEST_ID
 from cognition.context.window import SUMMARY_ID
 from cognition.phases import Compacting
@@ -71,7 +72,7 @@ class MessageReport:
     why: str
     """Empty for a message that is whole."""
     tokens: int
-    """Estimated size as it is shown; of a message that is left out, as it would be shown whole."""
+    """Its size as it is shown; of a message that is left out, as it would be shown whole."""
     characters: int
     """As it is shown; of one that is left out, as history holds it."""
     hidden: int
@@ -82,7 +83,7 @@ class MessageReport:
 
 @frozen
 class ContextReport:
-    """What one request shows. Sizes are in tokens, estimated as the engine estimates them."""
+    """What one request shows. Sizes are in tokens: at most, where they are ``counted``, else as the engine estimates."""
 
     number: int
     """Counts the model calls of the recording from 1."""
@@ -97,7 +98,7 @@ class ContextReport:
     budget: int | None
     """What the prompt may have of it."""
     used: int | None
-    """What the prompt has, as the engine estimated it."""
+    """What the prompt has, as the engine added it up."""
     system_tokens: int
     tools_tokens: int
     sections_tokens: int
@@ -105,7 +106,9 @@ class ContextReport:
     tools: tuple[str, ...]
     """The names of those that were offered."""
     scale: float
-    """What estimates from characters are multiplied by, by what the runtime last measured."""
+    """What sizes are multiplied by, by what the runtime last measured."""
+    counted: bool
+    """Whether sizes are added up from counts of the model's own tokenizer; else they are estimated."""
     messages: tuple[MessageReport, ...]
     """All of history and of the request, in order."""
     same: bool
@@ -153,7 +156,9 @@ class _Sizes:
     def message(self, message: Message) -> int:
         return round(message_size(message) * self.scale)
 
-    def sections(self, standing: str, passing: str) -> int:
+    def sections(self, state: AgentState, standing: str, passing: str) -> int:
+        if state.costs is not None:
+            return round(briefing_size(state.briefing) * self.scale) if standing or passing else 0
         return round((len(standing) + len(passing)) / CHARS_PER_TOKEN * self.scale)
 
 
@@ -205,12 +210,7 @@ def report(
     """
     sizes = _Sizes(state.window.scale)
     standing, passing = _sections(state, request)
-    system = sizes.text(len(request.system) - len(standing))
-    if config is None or purpose == "summary":
-        tools = sum(sizes.text(len(tool.name) + len(tool.description)) for tool in request.tools)
-    else:
-        fixed = changed_size(fixed_size(config), config, state.system)
-        tools = round(fixed * sizes.scale) - sizes.text(len(config.prompt_with(state.system)))
+    system, tools = _before(state, request, config, purpose, len(request.system) - len(standing))
     budget, used = room_of(state, request, config, purpose, assembled)
     return ContextReport(
         number,
@@ -223,15 +223,32 @@ def report(
         used,
         system,
         tools,
-        sizes.sections(standing, passing),
+        sizes.sections(state, standing, passing),
         tuple(tool.name for tool in request.tools),
         sizes.scale,
+        state.costs is not None,
         tuple(_messages(state, request, sizes, hidden or {})),
         same,
         () if chosen is None else chosen.sections,
         () if chosen is None else chosen.choices,
         ending,
     )
+
+
+def _before(
+    state: AgentState, request: ModelRequest, config: AgentConfig | None, purpose: Purpose, characters: int
+) -> tuple[int, int]:
+    """The tokens of the system prompt, which has so many characters, and of the tools that are offered."""
+    sizes, costs = _Sizes(state.window.scale), state.costs
+    if config is not None:
+        fixed = changed_size(fixed_size(config), config, state.system)
+        if costs is not None:
+            bare = round(bare_counted(costs, fixed) * sizes.scale)
+            return bare, 0 if purpose == "summary" else round(fixed_counted(costs, fixed) * sizes.scale) - bare
+        if purpose != "summary":
+            system = sizes.text(characters)
+            return system, round(fixed * sizes.scale) - sizes.text(len(config.prompt_with(state.system)))
+    return sizes.text(characters), sum(sizes.text(len(tool.name) + len(tool.description)) for tool in request.tools)
 
 
 def _sections(state: AgentState, request: ModelRequest) -> tuple[str, str]:
@@ -256,7 +273,8 @@ def room_of(
     budget, used = None if config is None else prompt_budget(config), None
     if purpose == "summary":  # one message, of which the engine gives no account
         sizes = _Sizes(state.window.scale)
-        used = sizes.text(len(request.system)) + sum(map(sizes.message, request.messages))
+        used = sum(_before(state, request, config, purpose, len(request.system)))
+        used += sum(map(sizes.message, request.messages))
     return budget, used
 
 
