@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from attrs import evolve
+
 from cognition.candidates import Briefing
 from cognition.context.briefing import briefing_size
 from cognition.context.counting import counted
@@ -206,7 +208,10 @@ class Draft:
         dropped, shortened = self.first, 0
         if self.cuts or self.summary is not NO_SUMMARY:
             window = self.window()
-            messages, front = shown(self.history, window, setup.note_with(self.costs)), before_window(self.history, window)
+            messages, front = (
+                shown(self.history, window, setup.note_with(self.costs)),
+                before_window(self.history, window),
+            )
             dropped -= len(front) - bool(self.summary.text)
             behind = messages.drop(len(front))
             shortened = sum(one is not other and one != other for one, other in zip(behind, whole, strict=True))

@@ -54,9 +54,7 @@ Line = tuple[str, Style]
 # --------------------------------------------------------------------------------------------------- all requests
 
 
-def row_cells(
-    request: RecordedRequest, config: AgentConfig | None, before: RecordedRequest | None
-) -> tuple[str, ...]:
+def row_cells(request: RecordedRequest, config: AgentConfig | None, before: RecordedRequest | None) -> tuple[str, ...]:
     """A request as a row of the table; ``before`` is the one before it, of which it may be another attempt."""
     data = row_data(request, config)
     again = before is not None and before.step == request.step
@@ -230,7 +228,9 @@ def _facts(report: ContextReport) -> Iterator[tuple[str, str]]:
         yield "measured", f"not counted; {ended}"
     count = len(report.tools)
     tools = f"{count} tool{'' if count == 1 else 's'}: {', '.join(report.tools)}" if count else "tools (none)"
-    system = f"{_about(report)} {report.system_tokens:,} tokens for the system prompt, {report.tools_tokens:,} for {tools}"
+    system = (
+        f"{_about(report)} {report.system_tokens:,} tokens for the system prompt, {report.tools_tokens:,} for {tools}"
+    )
     yield "before", f"{system}{f', {report.sections_tokens:,} for sections' if report.sections_tokens else ''}"
     if report.sections:
         yield "sections", ", ".join(f"{one.name} {one.tokens:,} of {one.budget:,}" for one in report.sections)

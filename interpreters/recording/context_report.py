@@ -26,7 +26,7 @@ from cognition import (
 from cognition.candidates import Choice, SectionUse
 from cognition.content import shown_parts
 from cognition.context import CHARS_PER_TOKEN, MESSAGE_TOKENS, changed_size, fixed_size, message_size, prompt_budget
-from cognition.context.briefing import BETWEEN, briefing_size, with_standing
+from cognition.context.briefing import BETWEEN, briefing_length, with_standing
 from cognition.context.counting import bare_counted, fixed_counted
 from cognition.context.summaries import REQUEST_ID
 from cognition.context.window import SUMMARY_ID
@@ -83,7 +83,7 @@ class MessageReport:
 
 @frozen
 class ContextReport:
-    """What one request shows. Sizes are in tokens: at most, where they are ``counted``, else as the engine estimates."""
+    """What one request shows. Sizes are in tokens: at most where they are ``counted``, else as the engine estimates."""
 
     number: int
     """Counts the model calls of the recording from 1."""
@@ -157,9 +157,10 @@ class _Sizes:
         return round(message_size(message) * self.scale)
 
     def sections(self, state: AgentState, standing: str, passing: str) -> int:
-        if state.costs is not None:
-            return round(briefing_size(state.briefing) * self.scale) if standing or passing else 0
-        return round((len(standing) + len(passing)) / CHARS_PER_TOKEN * self.scale)
+        characters, briefing = len(standing) + len(passing), state.briefing
+        if briefing is None or not briefing.tokens:
+            return round(characters / CHARS_PER_TOKEN * self.scale)
+        return round(briefing.tokens * min(characters / briefing_length(briefing), 1.0) * self.scale)
 
 
 def report_of(
@@ -455,7 +456,11 @@ def changes_between(
     sizes = _Sizes(second.scale)
     kept = kept_tokens = 0
     if "system" not in parts and "tools" not in parts:
-        kept_tokens = second.system_tokens + second.tools_tokens + sizes.sections(_sections(after.state, right)[0], "")
+        kept_tokens = (
+            second.system_tokens
+            + second.tools_tokens
+            + sizes.sections(after.state, _sections(after.state, right)[0], "")
+        )
         for one, other in zip(left.messages, right.messages, strict=False):
             if one is not other and one != other:
                 break

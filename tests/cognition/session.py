@@ -28,7 +28,7 @@ from cognition import (
     UserMessage,
     UserSpoke,
 )
-from cognition.context import before_window, fixed_size, message_size, prompt_budget, shown
+from cognition.context import before_window, message_size, prompt_budget, shown
 from cognition.context.briefing import briefing_size
 from cognition.setup import Setup
 

@@ -309,7 +309,7 @@ def test_a_summary_stands_for_what_it_summarises(tmp_path: Path) -> None:
     assert requests.diverged == 0
     text = [one.id for one in before.of("as_text")]
     assert text == [one.id for one in after.of("summarised")] != []
-    assert [one.fate for one in before.messages if one.id not in text] == ["left_out"] + ["added"]
+    assert [one.fate for one in before.messages if one.id not in text] == ["left_out", "added"]
     assert before.tools_tokens == before.sections_tokens == 0
     assert before.used == before.fixed_tokens + before.shown[0].tokens
     assert (after.left_out, after.shown[0].id, after.shown[0].role) == ((), "summary", "engine")
