@@ -212,7 +212,7 @@ class Draft:
                 shown(self.history, window, setup.note_with(self.costs)),
                 before_window(self.history, window),
             )
-            dropped -= len(front) - bool(self.summary.text)
+            dropped -= len(front) - bool(self.summary.text) - bool(self.summary.skipped)
             behind = messages.drop(len(front))
             shortened = sum(one is not other and one != other for one, other in zip(behind, whole, strict=True))
         request = setup.request(

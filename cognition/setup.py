@@ -127,7 +127,7 @@ class Setup:
 
     def note_with(self, costs: TemplateCosts | None) -> CutNote:
         """What tells the model what is left out of a result."""
-        return self.note if costs is None else evolve(self.note, tokens=costs.cut)
+        return self.note if costs is None else evolve(self.note, tokens=costs.cut, user=costs.user)
 
 
 @lru_cache(maxsize=64)

@@ -64,6 +64,11 @@ class Summary:
     """How many messages history had when a summary was last asked for, whatever came of it; None for never."""
     tokens: Tokens = ()
     """Of the message that shows ``text``, as in ``UserMessage``."""
+    skipped: int = 0
+    """How many messages of the turn, behind what stands with ``asked``, are left out with nothing in their place but a
+    note that says so."""
+    skipped_tokens: Tokens = ()
+    """Of that note."""
 
 
 NO_SUMMARY = Summary()

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from attrs import frozen
 
+from cognition.counts import Tokens, most_tokens
 from cognition.messages import ToolMessage
 
+SKIPPED = "[... {} messages of this turn, its earlier steps, are left out here for want of room ...]"
+"""In the place of steps that are left out: how many messages."""
 CUT = "\n[... {} characters of this result are left out here for want of room{} ...]\n"
 """How many, and how to read them again, as ``CutNote.again`` words it."""
 LONGEST_CALL = "call-99999-999-99"
@@ -22,6 +25,8 @@ class CutNote:
     """Tools whose results it doesn't read: those that the engine carries out itself."""
     tokens: int = 0
     """The most tokens that a note has, where they are counted; 0: they are not."""
+    user: int = 0
+    """Those that stand around a note which is a message of its own."""
 
     def again(self, name: str, call_id: str) -> str:
         """How to read the whole result of a call of the tool ``name``, to be put into a note."""
@@ -30,6 +35,10 @@ class CutNote:
     def of(self, result: ToolMessage, left_out: int) -> str:
         """The note in a result that a request shows shortened."""
         return CUT.format(left_out, self.again(result.name, result.call_id))
+
+    def skipping(self, messages: int) -> Tokens:
+        """The tokens of the note on so many messages that are left out, as in ``UserMessage``."""
+        return (self.user + most_tokens(SKIPPED.format(messages)),) if self.tokens else ()
 
     @property
     def longest(self) -> str:

@@ -20,7 +20,7 @@ from attrs import evolve
 from cognition.config import AgentConfig
 from cognition.content import images_of
 from cognition.context.counting import shown_tokens
-from cognition.context.notes import PLAIN, CutNote
+from cognition.context.notes import PLAIN, SKIPPED, CutNote
 from cognition.counts import IMAGE_TOKENS, MOST_TOKENS
 from cognition.history import CHUNK, Chunk, History
 from cognition.messages import AssistantMessage, Message, ToolMessage, UserMessage
@@ -45,6 +45,8 @@ SUMMARY_NOTE = "What was said and done before, summarised, in place of the messa
 """How a summary is shown to the model."""
 SUMMARY_ID = "summary"
 """The id of that message, which stands in requests alone."""
+SKIPPED_ID = "skipped"
+"""The same of the note on steps that are left out."""
 RESULT_SHARE = 0.25
 """No single tool result takes more than this share of the prompt budget."""
 SCALE_RANGE = (0.2, 5.0)
@@ -200,17 +202,25 @@ def limit_at(cuts: Cuts, index: int) -> int | None:
 
 def before_window(history: History, window: Window) -> tuple[Message, ...]:
     """What a request shows before the messages from ``window.first`` on: the summary, and, in the middle of a turn, the
-    user's message that began it with the engine's notes right behind it.
+    user's message that began it with the engine's notes right behind it, and a note on steps that are left out.
     """
-    asked = window.summary.asked
-    note = (summary_message(window.summary),) if window.summary.text else ()
-    return note if asked is None else note + history[asked : end_of_asking(history, asked)]
+    summary = window.summary
+    told: tuple[Message, ...] = (summary_message(summary),) if summary.text else ()
+    if summary.asked is None:
+        return told
+    told += history[summary.asked : end_of_asking(history, summary.asked)]
+    return (*told, skipped_message(summary)) if summary.skipped else told
 
 
 def summary_message(summary: Summary) -> UserMessage:
     """How a summary is shown."""
     text = SUMMARY_NOTE.format(text=summary.text)
     return UserMessage(SUMMARY_ID, text, "engine", tokens=summary.tokens)
+
+
+def skipped_message(summary: Summary) -> UserMessage:
+    """What stands in the place of steps that are left out."""
+    return UserMessage(SKIPPED_ID, SKIPPED.format(summary.skipped), "engine", tokens=summary.skipped_tokens)
 
 
 def end_of_asking(history: History, asked: int) -> int:
@@ -267,8 +277,9 @@ def fit(history: History, window: Window, fixed: float, budget: int, note: CutNo
     """The window that fits the budget; None if what must be shown is too long.
 
     First the results that the model has answered are shortened, oldest first; then whole turns are left out, but for
-    the last one. Where that turn alone is too long, the results in it are shortened further, and at last the newest
-    ones share the room that is left. Where nothing else helps, the summary goes. ``note`` as in ``shortened``.
+    the last one. Where that turn alone is too long, the results in it are shortened further, its oldest steps go, and
+    at last the newest results share the room that is left. Where nothing else helps, the summary goes. ``note`` as in
+    ``shortened``.
     """
     if (fixed + window.size - window.slack) * window.scale <= budget:
         return window
@@ -277,6 +288,8 @@ def fit(history: History, window: Window, fixed: float, budget: int, note: CutNo
     room = budget * TRIM_TO / window.scale - fixed
     window = _drop_turns(history, _shorten_stale(history, window, room, STALE_RESULT, note), room, note)
     window = _shorten_stale(history, window, room, OLD_RESULT, note)
+    if (fixed + window.size) * window.scale > budget:
+        window = _drop_steps(history, window, room, note)
     if (fixed + window.size) * window.scale > budget:
         window = _shorten_newest(history, window, budget / window.scale - fixed, note)
     if (fixed + window.size) * window.scale <= budget:
@@ -341,11 +354,30 @@ def _drop_turns(history: History, window: Window, room: float, note: CutNote) ->
         else:
             size -= sum(map(message_size, history[first:following]))
         if summary.asked is not None:
-            size -= sum(map(message_size, history[summary.asked : end_of_asking(history, summary.asked)]))
-            summary = evolve(summary, asked=None)
+            size -= sum(map(message_size, before_window(history, window)[bool(summary.text) :]))
+            summary = evolve(summary, asked=None, skipped=0, skipped_tokens=())
         first, turns = following, turns + 1
     cuts = tuple([cut for cut in cuts if cut[0] > first])
     return evolve(window, first=first, size=size, cuts=cuts, summary=summary, turns=turns)
+
+
+def _drop_steps(history: History, window: Window, room: float, note: CutNote) -> Window:
+    """The window without as many whole steps of its turn as it takes, oldest first, but with the newest one."""
+    summary, size = window.summary, window.size
+    asked = window.first if summary.asked is None else summary.asked
+    begun = end_of_asking(history, asked) if summary.asked is None else window.first
+    first, newest = begun, _newest_step(history, begun)
+    while size > room and first < newest:
+        following = next(i for i in range(first + 1, newest + 1) if isinstance(history[i], AssistantMessage))
+        size -= sum(shown_size(history, window, index, note) for index in range(first, following))
+        first = following
+    if first == begun or not is_asking(history[asked]):
+        return window
+    skipped = summary.skipped + first - begun
+    told = evolve(summary, asked=asked, skipped=skipped, skipped_tokens=note.skipping(skipped))
+    size += message_size(skipped_message(told)) - (message_size(skipped_message(summary)) if summary.skipped else 0.0)
+    cuts = tuple([cut for cut in window.cuts if cut[0] > first])
+    return evolve(window, first=first, size=size, cuts=cuts, summary=told)
 
 
 def _shorten_newest(history: History, window: Window, room: float, note: CutNote) -> Window:

@@ -23,9 +23,13 @@ def count_by(draft: Draft, costs: TemplateCosts, earlier: tuple[Tokens, ...]) ->
         pairs = zip(messages, tokens, strict=True)
         draft.history = History([counted(evolve(one, tokens=new), costs) for one, new in pairs])
         draft.scale, summary = 1.0, draft.summary
+        note = draft.setup.note_with(costs)
         if summary.text:
-            draft.summary = evolve(summary, tokens=summary_tokens(costs, summary_message(summary), summary.text, ()))
-        messages_shown = shown(draft.history, draft.window(), draft.setup.note_with(costs))
+            summary = evolve(summary, tokens=summary_tokens(costs, summary_message(summary), summary.text, ()))
+        if summary.skipped:
+            summary = evolve(summary, skipped_tokens=note.skipping(summary.skipped))
+        draft.summary = summary
+        messages_shown = shown(draft.history, draft.window(), note)
         draft.size = sum(map(message_size, messages_shown), 0.0)
     draft.change_costs(costs)
 

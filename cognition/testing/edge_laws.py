@@ -14,7 +14,14 @@ from attrs import evolve
 from cognition.codec import from_data, to_data
 from cognition.context.briefing import briefed, briefing_size, with_standing
 from cognition.context.counting import bare_counted, fixed_counted
-from cognition.context.window import changed_size, end_of_asking, message_size, summary_message, system_size
+from cognition.context.window import (
+    changed_size,
+    end_of_asking,
+    message_size,
+    skipped_message,
+    summary_message,
+    system_size,
+)
 from cognition.decisions import (
     EFFECT_TYPES,
     CallModel,
@@ -352,6 +359,10 @@ def _misfit(subject: Subject, request: ModelRequest, state: AgentState) -> str |
         if shown[: len(asking)] != asking or not isinstance(history[window.first], AssistantMessage):
             return "shows a part of a turn without the message that began it, or not from a reply on"
         shown = shown[len(asking) :]
+        if window.summary.skipped:
+            if shown[:1] != (skipped_message(window.summary),):
+                return f"does not say that it leaves out {window.summary.skipped} messages of the turn"
+            shown = shown[1:]
     whole = history[max(len(history) - len(shown), 0) :]
     if len(shown) > len(history) or not all(map(_is_shown, shown, whole)):
         return "leaves out messages between those that it shows, or shows what is not in history"

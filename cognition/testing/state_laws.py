@@ -38,7 +38,7 @@ from cognition.inputs import (
     WorkerFinished,
 )
 from cognition.messages import Message, ToolCall, ToolMessage
-from cognition.outcomes import Cancelled
+from cognition.outcomes import Cancelled, Failed
 from cognition.phases import Compacting
 from cognition.state import AgentState
 from cognition.testing.edge_laws import answered, read_back, unpaired
@@ -269,6 +269,8 @@ def nudged_at_most_twice(subject: Subject, world: World) -> Found:
             edges.append(take(subject.engine, world, silent(call.effect_id)))
             world = edges[-1].after
             call = next((effect for effect in world.open if isinstance(effect, CallModel)), None)
+        if call is None and edges and _overflows(edges[-1]):  # there was no room for what it was told
+            return None
         if call is None:
             return Problem("a reply without text and calls leaves the turn without a model call", tuple(edges))
         edges.append(take(subject.engine, world, silent(call.effect_id)))
@@ -276,6 +278,12 @@ def nudged_at_most_twice(subject: Subject, world: World) -> Found:
         if edges[-1].error is not None or not world.in_turn:
             return None
     return Problem(f"{SILENT_REPLIES} replies without text and calls do not end the turn", tuple(edges))
+
+
+def _overflows(edge: Edge) -> bool:
+    """Whether the turn has ended for want of room."""
+    outcomes = [d.outcome for d in edge.transition.decisions if isinstance(d, TurnFinished)]
+    return any(isinstance(outcome, Failed) and outcome.kind == "context_overflow" for outcome in outcomes)
 
 
 SILENT: tuple[Callable[[EffectId], ModelReplied], ...] = (

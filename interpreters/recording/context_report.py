@@ -29,7 +29,7 @@ from cognition.context import CHARS_PER_TOKEN, MESSAGE_TOKENS, changed_size, fix
 from cognition.context.briefing import BETWEEN, briefing_length, with_standing
 from cognition.context.counting import bare_counted, fixed_counted
 from cognition.context.summaries import REQUEST_ID
-from cognition.context.window import SUMMARY_ID
+from cognition.context.window import SKIPPED_ID, SUMMARY_ID
 from cognition.phases import Compacting
 from cognition.requests import Purpose
 from interpreters.recording.requests import OPEN, Ending, RecordedRequest, kept_of
@@ -57,6 +57,8 @@ STAYS = "the summary is of what stands before it"
 ASKS = "it asks for the summary"
 IS_SUMMARY = "the summary that the model has written stands for {} messages of history, the first ones"
 EXTENDED = "sections of the turn stand in front of it, which are counted apart"
+STEPS_GO = "the turn is too long even so: its oldest steps go"
+SAYS_SO = "it says that steps of the turn are left out"
 NOT_IN_HISTORY = "the engine puts it into requests only"
 
 
@@ -316,10 +318,13 @@ def _absent(index: int, state: AgentState) -> tuple[Fate, str]:
         return "summarised", SUMMARISED
     if isinstance(phase, Compacting) and index >= state.window.first:
         return ("as_text", AS_TEXT) if index < phase.until else ("left_out", STAYS)
-    return "left_out", OLDEST_GO
+    asked = summary.asked
+    return "left_out", OLDEST_GO if asked is None or index < asked else STEPS_GO
 
 
 def _why_added(message: Message, state: AgentState) -> str:
+    if message.id == SKIPPED_ID:
+        return SAYS_SO
     if message.id == SUMMARY_ID:
         return IS_SUMMARY.format(state.window.summary.messages)
     return ASKS if message.id == REQUEST_ID else NOT_IN_HISTORY

@@ -93,12 +93,13 @@ def check(config: AgentConfig, transition: Transition) -> None:
     requests = [decision.request for decision in asked if decision.purpose != "summary"]
     fixed = setup.fixed_with(state.system, costs) + briefing_size(state.briefing)
     tokens = (fixed + state.window.size - state.window.slack) * state.window.scale
+    summary = state.window.summary
     for report, request in zip(reports, requests, strict=True):
         shown_messages, budget, first = len(request.messages), prompt_budget(config), state.window.first
         front = len(before_window(state.history, state.window))
         assert state.briefing is not None or request.messages == messages
-        dropped = len(state.history) - (shown_messages - bool(state.window.summary.text))
-        turns = sum(_is_users(message) for message in state.history[:first]) - (state.window.summary.asked is not None)
+        dropped = len(state.history) - (shown_messages - bool(summary.text) - bool(summary.skipped))
+        turns = sum(_is_users(message) for message in state.history[:first]) - (summary.asked is not None)
         short = sum(one != whole for one, whole in zip(request.messages[front:], state.history[first:], strict=True))
         assert report == ContextAssembled(shown_messages, dropped, int(tokens), budget, short, turns, costs is not None)
 

@@ -273,7 +273,7 @@ def test_long_histories_share_what_they_show_behind_a_summary() -> None:
     """Between two summaries a request's messages go on from those of the one before, as digests need it."""
     history = conversation([(30, [[100]] * 70, True), (30, [[100]] * 3, False)])
     for until in (64, 65, 140, 143):
-        window = with_summary(history, whole(history), until, SUMMARY)
+        window = with_summary(history, whole(history), until, Summary(SUMMARY), None)
 
         messages = shown(history, window)
         later = shown(history.append(UserMessage("new", "More.")), window)
@@ -778,7 +778,7 @@ def test_a_cut_stands_between_turns_or_between_steps_of_the_newest(
 
     if until is None:
         return
-    after = with_summary(history, window, until, "TASK: all.")
+    after = with_summary(history, window, until, Summary("TASK: all."), None)
     messages = list(shown(history, after))
     assert unpaired(messages) is None
     users = [message for message in history if isinstance(message, UserMessage)]

@@ -49,7 +49,9 @@ from cognition.messages import ToolResult
 from cognition.outcomes import Completed, Failed
 from tests.cognition.session import Session, engine_with, replied
 
-COSTS = TemplateCosts(fixed=50, user=5, reply=6, call=7, result=8, cut=30, estimate=16.0, model="a")
+COSTS = TemplateCosts(
+    fixed=50, user=5, reply=6, call=7, result=8, cut=30, bare=40, asking=250, estimate=16.0, model="a"
+)
 READ = ToolSpec("read", read_only=True)
 LENGTHS = st.integers(0, 1000)
 TEXTS = st.text("ab\u00e9\u4e2d", max_size=40).map(lambda text: text * 9)
@@ -203,7 +205,7 @@ def test_a_session_adds_up_what_was_counted_and_says_so() -> None:
     session(ToolReturned(EffectId("1.1.1"), "abc", tokens=(8, 2)))
     second = report(session)
 
-    assert (first.tokens, first.counted, first.first, first.turns) == (59, True, 0, 0)
+    assert (first.tokens, first.counted, first.dropped, first.turns) == (59, True, 0, 0)
     assert (second.tokens, second.remaining) == (50 + 9 + 21 + 10, second.budget - 90)
     assert [message.tokens for message in session.state.history] == [(9,), (21,), (8, 2)]
     assert from_data(to_data(session.state), AgentState) == session.state
@@ -293,7 +295,7 @@ def test_what_becomes_a_result_brings_its_counts() -> None:
 
 def test_a_prompt_that_was_refused_is_made_shorter_whatever_the_counts_say() -> None:
     session = Session(engine_with(READ))
-    spoken(session, costs=TemplateCosts(0, 0, 0, 0, 0, 0, 1000.0), tokens=(0,))
+    spoken(session, costs=TemplateCosts(0, 0, 0, 0, 0, 0, 0, 0, 1000.0), tokens=(0,))
     overflow = ModelFailed(EffectId("1.1.0"), Failure("too long", "context_overflow", needed_tokens=9000))
     session(overflow)
 
