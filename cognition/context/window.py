@@ -376,6 +376,8 @@ def _drop_steps(history: History, window: Window, room: float, note: CutNote) ->
     skipped = summary.skipped + first - begun
     told = evolve(summary, asked=asked, skipped=skipped, skipped_tokens=note.skipping(skipped))
     size += message_size(skipped_message(told)) - (message_size(skipped_message(summary)) if summary.skipped else 0.0)
+    if size >= window.size:  # the note takes more than they did
+        return window
     cuts = tuple([cut for cut in window.cuts if cut[0] > first])
     return evolve(window, first=first, size=size, cuts=cuts, summary=told)
 

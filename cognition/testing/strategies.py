@@ -83,7 +83,7 @@ usages: SearchStrategy[Usage] = st.just(Usage()) | st.builds(
 COUNTED: SearchStrategy[Tokens] = st.just(()) | st.lists(tokens, max_size=3).map(tuple)
 """Tokens of a message: none, those that an interpreter has counted, and what nobody can have."""
 COSTS: SearchStrategy[TemplateCosts] = st.builds(
-    TemplateCosts, st.sampled_from((0, 20)), *[st.sampled_from((0, 4))] * 5, st.sampled_from((0.0, 16.0))
+    TemplateCosts, st.sampled_from((0, 20)), *[st.sampled_from((0, 4))] * 7, st.sampled_from((0.0, 16.0))
 )
 
 

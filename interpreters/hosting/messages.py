@@ -139,7 +139,6 @@ class RunTurn:
     system: str | None = None
     """The system prompt from here on, where a function of the handle's side makes it."""
     context: tuple[Candidate, ...] = ()
-    """As of ``UserSpoke``: what functions of the handle's side give."""
 
 
 @frozen
@@ -454,9 +453,7 @@ KNOWN = frozenset(TAGS.values())
 
 LONGEST = 1 << 26
 """Bytes of a line, either way: a turn's end holds all messages that it added."""
-LONGEST_CONTEXT = 2**31
-MOST_PENDING = 1000
-"""Effects that a session waits for."""
+LONGEST_CONTEXT, MOST_PENDING = 2**31, 1000
 
 
 def read_request(line: str) -> Request:

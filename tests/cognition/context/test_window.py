@@ -23,7 +23,7 @@ from cognition import (
     to_data,
 )
 from cognition.config import Limits
-from cognition.context import CUT, OLD_RESULT, CutNote, fit, message_size, shortened, shown
+from cognition.context import CUT, OLD_RESULT, CutNote, before_window, fit, message_size, shortened, shown
 from cognition.decisions import ContextAssembled, TurnFinished
 from cognition.messages import AssistantMessage, Message, ToolCall, ToolMessage, UserMessage
 from cognition.outcomes import Completed, Failed, Failure, Outcome
@@ -82,7 +82,7 @@ def test_what_is_shown_fits_and_has_what_it_must_have(
     assert isinstance(messages[0], UserMessage)
     users = [message for message in history if isinstance(message, UserMessage)]
     assert users[-1] in messages
-    for message, original in zip(messages, originals, strict=True):
+    for message, original in zip(messages[len(before_window(history, window)) :], originals, strict=True):
         if message != original:
             assert isinstance(message, ToolMessage)
             assert isinstance(original, ToolMessage)
