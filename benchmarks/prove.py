@@ -27,7 +27,7 @@ from typing import get_args
 
 from attrs import evolve
 
-from cognition import AgentConfig, GenerationOptions, Limits, LLMEngine, RetryPolicy, ToolSpec
+from cognition import AgentConfig, GenerationOptions, Limits, LLMEngine, RetryPolicy, Section, ToolSpec
 from cognition.features import Feature, HookPoint
 from cognition.testing import Exploration, explore
 from cognition.testing.explore import Chunk, Spread
@@ -60,6 +60,15 @@ SUMMARIES = evolve(
 )
 """A long message and its answer are enough, and there are steps left for what follows."""
 
+CONTEXT = evolve(
+    TOOLS_ALONE,
+    tools=TOOLS_ALONE.tools[:1],
+    sections=(Section("identity", 0.2, mandatory=True, changes="seldom"), Section("memory", 0.4)),
+    context_tokens=800,
+    compact_at=0.5,
+)
+"""Messages with texts for sections, sessions that begin to count tokens, and summaries of both."""
+
 ROOM = Limits(steps=6, tool_calls=6, refusals=2, workers=2, hook_continuations=1)
 
 CONFIGURATIONS = {
@@ -69,6 +78,7 @@ CONFIGURATIONS = {
     "no-recall": evolve(EVERYTHING, recall_first=False, tools=TOOLS_ALONE.tools[1:]),
     "tools": TOOLS_ALONE,
     "summaries": SUMMARIES,
+    "context": CONTEXT,
 }
 """Where a hook comes before each turn, many situations are its answers; so one leaves these hooks out."""
 
