@@ -256,6 +256,7 @@ def test_the_notes_behind_the_users_message_stay_with_it() -> None:
     assert asked(session).request.options.response_format == '{"type": "integer"}'
 
 
+@pytest.mark.behaviour("K18f")
 def test_the_next_turn_goes_on_with_the_same_beginning() -> None:
     session = compacting()
     summarised(session)
@@ -296,6 +297,7 @@ def test_long_histories_share_what_they_show_behind_a_summary() -> None:
         ("long " * 4000, {}, NO_SHORTER),
     ],
 )
+@pytest.mark.behaviour("K18e")
 def test_a_summary_that_is_none_is_not_taken_and_the_window_makes_room(
     text: str, more: dict[str, object], reason: str
 ) -> None:
@@ -897,6 +899,7 @@ def events(session: Session, draw: st.DataObject) -> Iterator[Input]:
 
 @settings(max_examples=60)
 @given(st.data(), st.sampled_from((0.3, 0.75, 1.0)), st.sampled_from((1200, 2048, 4096)))
+@pytest.mark.behaviour("K18d")
 def test_every_law_holds_along_long_sessions(data: st.DataObject, compact_at: float, context: int) -> None:
     engine = LLMEngine(AgentConfig(tools=(READ,), context_tokens=context, compact_at=compact_at, limits=ROOMY))
     session = Session(engine)

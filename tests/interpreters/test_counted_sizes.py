@@ -108,6 +108,7 @@ def check(name: str, turns: list[Turn], context: int) -> None:
 
 @given(st.sampled_from(sorted(TEMPLATES)), TURNS, st.integers(250, 3000))
 @settings(max_examples=60, deadline=None)
+@pytest.mark.behaviour("K18a")
 def test_no_prompt_is_larger_than_its_budget(name: str, turns: list[Turn], context: int) -> None:
     """By every habit of templates that there is one for, with the shipped model's tokenizer."""
     check(name, turns, context)

@@ -27,6 +27,7 @@ ANSWER = "The last code is 70."
 
 @pytest.mark.parametrize("script", [ONE_BY_ONE, AT_ONCE], ids=["one by one", "at once"])
 @pytest.mark.parametrize("kind", ["sync", "async"])
+@pytest.mark.behaviour("K18c")
 def test_ten_results_of_a_thousand_characters_at_4096_tokens_are_answered(
     script: list[fakes.Script], kind: str, tmp_path: Path
 ) -> None:

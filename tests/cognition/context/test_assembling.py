@@ -84,6 +84,7 @@ def test_a_larger_budget_never_shows_less(
 
 
 @given(CANDIDATES, st.integers(0, 5000))
+@pytest.mark.behaviour("K18g")
 def test_what_has_to_be_in_is_in_whole_or_the_turn_ends(candidates: list[Candidate], room: int) -> None:
     done = made(candidates, room)
 

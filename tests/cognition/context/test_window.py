@@ -96,6 +96,7 @@ def test_what_is_shown_fits_and_has_what_it_must_have(
 
 @given(TURNS, SCALES, st.integers(0, 300), st.integers(50, 5000), st.integers(1, 2000))
 @example([(0, [[0], [401]], False)], 1.0, 0, 150, 1)
+@pytest.mark.behaviour("K18b")
 def test_a_larger_budget_shows_no_less(
     turns: list[tuple[int, list[list[int]], bool]], scale: float, fixed: int, budget: int, more: int
 ) -> None:
