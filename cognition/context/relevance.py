@@ -64,5 +64,8 @@ def aged(score: float, at: float | None, now: float, recency: float) -> float:
     """
     if not recency:
         return score
-    fresh = 0.0 if at is None else HALF_LIFE / (HALF_LIFE + max(now - at, 0.0))
+    age = 0.0 if at is None else now - at
+    if not age > 0.0:  # of a time to come, and where both are infinite
+        age = 0.0
+    fresh = 0.0 if at is None else HALF_LIFE / (HALF_LIFE + age)
     return score * (1.0 - recency * (1.0 - fresh))

@@ -32,6 +32,7 @@ from cognition import (
     ToolSpec,
     UserSpoke,
 )
+from cognition.candidates import SECTION_NAME, SOURCE_TAG, Changes, Section
 from cognition.features import Question
 from cognition.ids import EffectId
 from cognition.parsing import Output
@@ -76,7 +77,16 @@ def registered() -> dict[Any, st.SearchStrategy[Any]]:
         float: FINITE,
         History: st.lists(messages, max_size=3).map(History),
         TemplateCosts: st.builds(
-            TemplateCosts, *[st.integers(0, 10**12)] * 6, st.floats(0, 10**12), st.text(max_size=5)
+            TemplateCosts, *[st.integers(0, 10**12)] * 8, st.floats(0, 10**12), st.text(max_size=5)
+        ),
+        Section: st.builds(
+            Section,
+            st.from_regex(SECTION_NAME, fullmatch=True).filter(lambda name: name != SOURCE_TAG),
+            st.floats(0, 1),
+            st.floats(0, 1),
+            st.booleans(),
+            st.sampled_from(get_args(Changes)),
+            st.floats(0, 1),
         ),
         Question: st.builds(Question, st.text(max_size=5), options, st.booleans()),
         Rule: RULES,

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from cognition import ModelRequest, Usage
+from cognition.context.summaries import REQUEST_ID
 from interpreters.testing.fakes import FunctionModel
 from runtime.backend import Metadata, SpecialTokens
 from runtime.templates.markers import Markers, control_texts
@@ -55,6 +56,9 @@ class ShippedTokenizer:
         return self._vocabulary.piece(token)
 
 
+SUMMARY = "TASK: to look.\nPROGRESS: some was looked at: 3.14159265358979323846, 日本語.\nNEXT STEP: to look on."
+
+
 @cache
 def shipped_tokenizer() -> ShippedTokenizer:
     return ShippedTokenizer()
@@ -85,13 +89,19 @@ class TemplatedModel(FunctionModel):
     ) -> None:
         def answer(request: ModelRequest) -> Iterator[Any]:
             size = count(request)
-            self.sizes.append(size)
-            yield from say(request)
+            if request.messages[0].id == REQUEST_ID:
+                self.summaries.append((request, size))
+                yield SUMMARY
+            else:
+                self.sizes.append(size)
+                yield from say(request)
             yield Usage(input_tokens=size, output_tokens=10)
 
         super().__init__(answer, context_tokens=context_tokens, name="templated")
         self.sizes: list[int] = []
-        """Of the prompts that were asked for, in order."""
+        """Of the prompts that were asked for, in order, but for those of summaries."""
+        self.summaries: list[tuple[ModelRequest, int]] = []
+        """The requests for summaries, with their sizes."""
         self._count = count
 
     def count_tokens(self, request: ModelRequest) -> int:

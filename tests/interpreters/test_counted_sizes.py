@@ -93,10 +93,11 @@ def run(
     return told, model, agent
 
 
-def check(name: str, turns: list[Turn], context: int) -> None:
+def check(name: str, turns: list[Turn], context: int, compact_at: float | None) -> int:
+    """How many summaries there were."""
     count = counting_by(TEMPLATES[name])
 
-    told, model, agent = run(lambda say: CountingModel(count, say), turns, context)
+    told, model, agent = run(lambda say: CountingModel(count, say), turns, context, compact_at=compact_at)
 
     assert len(told) == len(model.sizes)
     budget = prompt_budget(agent.config)
@@ -104,14 +105,34 @@ def check(name: str, turns: list[Turn], context: int) -> None:
         assert report.counted
         assert size <= report.tokens <= budget, (name, size, report)
         assert report.remaining == budget - report.tokens
+    costs = agent.state.costs
+    assert costs is not None
+    for request, size in model.summaries:
+        (asking,) = request.messages
+        assert size <= sum(asking.tokens) + costs.bare <= budget, (name, size, asking.tokens)
+    return len(model.summaries)
 
 
-@given(st.sampled_from(sorted(TEMPLATES)), TURNS, st.integers(250, 3000))
+@given(st.sampled_from(sorted(TEMPLATES)), TURNS, st.integers(250, 3000), st.none() | st.sampled_from((0.3, 0.75, 1.0)))
 @settings(max_examples=60, deadline=None)
 @pytest.mark.behaviour("K18a")
-def test_no_prompt_is_larger_than_its_budget(name: str, turns: list[Turn], context: int) -> None:
-    """By every habit of templates that there is one for, with the shipped model's tokenizer."""
-    check(name, turns, context)
+def test_no_prompt_is_larger_than_its_budget(
+    name: str, turns: list[Turn], context: int, compact_at: float | None
+) -> None:
+    """By every habit of templates that there is one for, with the shipped model's tokenizer; summaries too."""
+    check(name, turns, context, None if name in WITHOUT_SUMMARIES else compact_at)
+
+
+WITHOUT_SUMMARIES = {"REFUSES_NONE"}
+"""A template that takes no conversation without tools."""
+
+
+@pytest.mark.parametrize("name", sorted(set(TEMPLATES) - WITHOUT_SUMMARIES))
+def test_no_request_for_a_summary_is_larger_than_its_budget(name: str) -> None:
+    """Of texts that are cut in it, in scripts that tokenizers know well and in those that they don't."""
+    mixed = [(f"{text} {WIDE}", steps, answer, "") for text, steps, answer, _ in LONG]
+
+    assert check(name, mixed, 1500, 0.5) > 1
 
 
 ENGLISH = "The quick brown fox jumps over the lazy dog. "
@@ -120,6 +141,7 @@ LONG: list[Turn] = [
     for turn in range(8)
 ]
 """Far more than fits into a small context."""
+WIDE = "3.14159265358979 日本語の文章です。 🎉👩‍👩‍👧‍👦 ÀÉÎõü " * 4
 FALLBACK = counting_by(TEMPLATES["FALLBACK"])
 
 
@@ -226,7 +248,7 @@ def boom(_texts: Any) -> Any:
     ("texts", "why"),
     [
         (boom, "no idea"),
-        (lambda texts: [], "1 texts were to be counted, and 0 counts came back"),
+        (lambda texts: [], "2 texts were to be counted, and 0 counts came back"),
         (lambda texts: None, "object is not iterable"),
         (lambda texts: [-1] * len(texts), "a whole number from 0 to"),
         (lambda texts: [float("nan")] * len(texts), "a whole number from 0 to"),
