@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import os
 import sys
 import threading
 from itertools import count
@@ -140,9 +142,35 @@ def _places() -> dict[int, tuple[int, int]]:
         for thread in threading.enumerate()
         if isinstance(thread, PoolThread) and thread.ident not in watching and not thread.idle()
     ]
-    frames = sys._current_frames() if busy else {}
+    frames = _frames() if busy else {}
     found = {thread.ident or 0: (thread, frames.get(thread.ident or 0)) for thread in busy}
     return {number: _place(thread, frame) for number, (thread, frame) in found.items()}
+
+
+LOOKING = threading.RLock()
+"""Held while garbage is not collected for a look; for those who look, and for nobody else."""
+
+if sys.version_info < (3, 12) and hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=LOOKING.acquire, after_in_parent=LOOKING.release, after_in_child=LOOKING.release)
+
+
+def _frames() -> dict[int, FrameType]:
+    """Where all threads are.
+
+    Before 3.12, Python holds its list of threads while it makes this, and may collect garbage in between. Whatever
+    needs that list then waits for ever with all of Python: the end of a ``threading.local``, or, where code runs for
+    garbage and another thread gets its turn, the beginning or end of a thread. (python/cpython#106883)
+    """
+    if sys.version_info >= (3, 12):
+        return sys._current_frames()
+    with LOOKING:
+        collects = gc.isenabled()
+        try:
+            gc.disable()
+            return sys._current_frames()
+        finally:
+            if collects:
+                gc.enable()
 
 
 def _place(thread: PoolThread, frame: FrameType | None) -> tuple[int, int]:

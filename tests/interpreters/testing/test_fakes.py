@@ -4,15 +4,12 @@ import asyncio
 import itertools
 import subprocess
 import sys
-import threading
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
-from queue import SimpleQueue
 from typing import Any
 
 import pytest
 
-import interpreters.testing.fakes.clock
 from cognition import (
     Cancelled,
     Completed,
@@ -28,8 +25,7 @@ from cognition import (
 from cognition.parsing import ReasoningDelta
 from interpreters import Agent, AsyncAgent, PlanAnswer, events, fakes, tool
 from interpreters.observing.events import Event
-from interpreters.testing.fakes import FakeClock, FunctionModel, Reply, ScriptedModel, ScriptedTool, ScriptError, call
-from interpreters.threads.pool import PoolThread, ThreadPool
+from interpreters.testing.fakes import FunctionModel, Reply, ScriptedModel, ScriptedTool, ScriptError, call
 from interpreters.tools.tool import ToolError
 from runtime import Runtime
 from runtime.awaiting import AsyncRuntime
@@ -280,7 +276,7 @@ def test_a_reply_prints_as_it_is_written() -> None:
     assert repr(Reply()) == "Reply()"
 
 
-# ------------------------------------------------------------------------------------------------------ users, clock
+# ------------------------------------------------------------------------------------------------------------- users
 
 
 def test_questions_and_plans_are_answered_as_scripted() -> None:
@@ -306,13 +302,6 @@ def test_a_question_too_many_ends_the_test() -> None:
         Agent(model, features=["questions"], ask=fakes.ScriptedAnswers([])) as agent,
     ):
         agent.run("Choose!")
-
-
-def test_time_passes_when_a_test_says_so() -> None:
-    clock = FakeClock(5.0)
-    clock.advance(60)
-
-    assert (clock.time(), clock.monotonic(), clock.waits) == (65.0, 65.0, [])
 
 
 # ------------------------------------------------------------------------------------------------------------- tools
@@ -386,80 +375,3 @@ def test_the_fakes_need_no_hypothesis() -> None:
     assert callable(fakes.generated_models)
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         fakes.nothing  # noqa: B018 - that there is none is what is tested
-
-
-@every_way
-@pytest.mark.parametrize("calls", [1, 3])
-def test_a_tool_that_never_waits_is_never_late(talk: Way, calls: int) -> None:
-    """It runs on a thread, which has to be given the time to run while the clock's own passes at once."""
-
-    @tool(timeout=5)
-    async def quick(n: int) -> str:
-        return "ok"
-
-    @tool(timeout=5)
-    def plain(n: int) -> str:
-        return "ok"
-
-    for name in ["quick", "plain"] * 10:
-        model = ScriptedModel([[call(name, n=n) for n in range(calls)], "done"])
-        said = talk(model, "Go!", tools=[quick, plain], clock=fakes.FakeClock())
-        assert said.tool_results == [("ok", "ok")] * calls
-
-
-def test_a_result_that_is_handed_over_while_a_clock_looks_is_not_late(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The thread rests by then, and the event loop has yet to hear of it."""
-
-    async def wait() -> fakes.FakeClock:
-        clock, loop = fakes.FakeClock(), asyncio.get_running_loop()
-        wake: asyncio.Future[None] = loop.create_future()
-
-        def look() -> dict[int, tuple[int, int]]:
-            if not wake.done():
-                loop.call_soon_threadsafe(wake.set_result, None)
-            return {}
-
-        monkeypatch.setattr(interpreters.testing.fakes.clock, "_places", look)
-        await clock.wait(wake, 5)
-        return clock
-
-    clock = asyncio.run(wait())
-
-    assert (clock.waits, clock.time()) == ([], 0.0)
-
-
-def test_a_clock_waits_for_a_thread_that_the_machine_has_no_time_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One that has to compute stands where it stood for as long as others are served."""
-    looks = itertools.count()
-    done: SimpleQueue[str] = SimpleQueue()
-    pool, mailbox, clock = ThreadPool(), SimpleQueue[str](), fakes.FakeClock()
-
-    def is_running(thread: PoolThread) -> bool:
-        if next(looks) == 100:
-            done.put("result")
-        return True
-
-    monkeypatch.setattr(interpreters.testing.fakes.clock, "_is_running", is_running)
-    pool.start(lambda: mailbox.put(done.get()))  # the place where it would stand without the machine's time
-    got = clock.receive(mailbox, 5)
-    pool.close(10)
-
-    assert (got, clock.waits) == ("result", [])
-
-
-@every_way
-def test_a_tool_that_waits_is_late_when_its_time_has_passed(talk: Way) -> None:
-    never = threading.Event()
-
-    @tool(timeout=5)
-    def stuck() -> str:
-        never.wait(60)
-        return "too late"
-
-    def answer(request: ModelRequest) -> Reply:
-        never.set()  # from here on nobody waits for it any more
-        return Reply("done")
-
-    said = talk(ScriptedModel([call("stuck"), answer]), "Go!", tools=[stuck], clock=fakes.FakeClock())
-
-    assert said.tool_results == [("Error: stuck took longer than 5 seconds", "error")]
