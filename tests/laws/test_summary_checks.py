@@ -26,6 +26,8 @@ from cognition import (
     UserMessage,
     UserSpoke,
 )
+from cognition.context.window import SKIPPED_ID
+from cognition.counts import TemplateCosts
 from cognition.outcomes import Failure
 from cognition.phases import Compacting
 from cognition.testing import World, default_alphabet, explore, laws
@@ -233,3 +235,58 @@ def test_the_wish_for_a_summary_belongs_between_turns() -> None:
 
     assert world.in_turn
     assert problem is not None
+
+
+def test_steps_that_are_left_out_in_silence_are_found() -> None:
+    engine = LLMEngine(evolve(CONFIG, compact_at=None, limits=Limits(steps=100, tool_calls=None)))
+    inputs: list[Input] = [UserSpoke("Read all of it.")]
+    world = take(engine, World(), inputs[0]).after
+    while True:
+        (open_,) = world.open
+        if isinstance(open_, CallModel) and any(one.id == SKIPPED_ID for one in open_.request.messages):
+            break
+        if isinstance(open_, CallModel):
+            event: Input = ModelReplied(open_.effect_id, calls=(ProposedCall("read", f'{{"n": {len(inputs)}}}'),))
+        else:
+            event = ToolReturned(open_.effect_id, PAGE)
+        inputs.append(event)
+        world = take(engine, world, event).after
+    law = next(law for law in laws(engine) if law.name == "L9")
+
+    assert law.step(edge_after(engine, tuple(inputs), lambda transition: transition)) is None
+    problem = law.step(
+        edge_after(engine, tuple(inputs), request(lambda m: History([one for one in m if one.id != SKIPPED_ID])))
+    )
+    assert problem is not None
+    assert "does not say that it leaves out" in problem.text
+
+
+def test_a_request_for_a_summary_that_is_too_large_by_its_counts_is_found() -> None:
+    costs = TemplateCosts(40, user=4, reply=4, call=8, result=6, cut=20, bare=30, asking=200, estimate=500.0)
+    inputs = (evolve(ASKED[0], costs=costs, tokens=(9,)), *ASKED[1:])
+    world = World()
+    for place, event in enumerate(inputs):
+        world = take(ENGINE, world, event).after
+        if any(isinstance(one, CallModel) and one.purpose == "summary" for one in world.open):
+            inputs = inputs[: place + 1]
+            break
+    law = next(law for law in laws(ENGINE) if law.name == "L9")
+
+    def swollen(messages: History) -> History:
+        return History([evolve(one, tokens=(5000,)) for one in messages])
+
+    assert law.step(edge_after(ENGINE, inputs, lambda transition: transition)) is None
+    problem = law.step(edge_after(ENGINE, inputs, request(swollen)))
+    assert problem is not None
+    assert "tokens, and" in problem.text
+
+
+def test_a_turn_that_has_no_room_for_a_nudge_ends_and_breaks_no_law() -> None:
+    """A reply of nothing but thoughts, that fills the context: no reminder fits behind it."""
+    engine = LLMEngine(evolve(CONFIG, compact_at=None, context_tokens=600))
+    world = take(engine, World(), UserSpoke("Hello")).after
+    (asked,) = world.open
+    world = take(engine, world, ModelReplied(asked.effect_id, reasoning="x" * 1200)).after
+    law = next(law for law in laws(engine) if law.name == "L10")
+
+    assert law.state(world) is None
