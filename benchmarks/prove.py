@@ -4,8 +4,9 @@
     python benchmarks/prove.py --states 20000 --processes 1
     python benchmarks/prove.py --only text     one configuration, with all the situations that ``--states`` says
 
-Five configurations share the situations. Four have every feature and every hook on: with small limits, with room, in a
-text protocol, and without a recall before each turn; the fifth has tools alone, which is how it gets further with them.
+Six configurations share the situations. Four have every feature and every hook on: with small limits, with room, in a
+text protocol, and without a recall before each turn; the fifth has tools alone, which is how it gets further with them,
+and the sixth has a conversation summarised after a few messages.
 
 Prints for each how many distinct situations were seen, the steps taken from them, the depth and the time. A broken law
 ends the search with a shortest story; Ctrl-C ends it with what was seen so far. Exit status: 0 all laws hold, 1 one is
@@ -26,7 +27,7 @@ from typing import get_args
 
 from attrs import evolve
 
-from cognition import AgentConfig, GenerationOptions, Limits, LLMEngine, RetryPolicy, ToolSpec
+from cognition import AgentConfig, GenerationOptions, Limits, LLMEngine, RetryPolicy, Section, ToolSpec
 from cognition.features import Feature, HookPoint
 from cognition.testing import Exploration, explore
 from cognition.testing.explore import Chunk, Spread
@@ -50,6 +51,24 @@ EVERYTHING = evolve(
 )
 """The tools of the features take some 900 tokens of the context: as much room is left for the turns as above."""
 
+SUMMARIES = evolve(
+    TOOLS_ALONE,
+    tools=TOOLS_ALONE.tools[:1],
+    limits=Limits(steps=8, tool_calls=3, refusals=2, output_tokens=25),
+    context_tokens=1200,
+    compact_at=0.2,
+)
+"""A long message and its answer are enough, and there are steps left for what follows."""
+
+CONTEXT = evolve(
+    TOOLS_ALONE,
+    tools=TOOLS_ALONE.tools[:1],
+    sections=(Section("identity", 0.2, mandatory=True, changes="seldom"), Section("memory", 0.4)),
+    context_tokens=800,
+    compact_at=0.5,
+)
+"""Messages with texts for sections, sessions that begin to count tokens, and summaries of both."""
+
 ROOM = Limits(steps=6, tool_calls=6, refusals=2, workers=2, hook_continuations=1)
 
 CONFIGURATIONS = {
@@ -58,6 +77,8 @@ CONFIGURATIONS = {
     "text": evolve(EVERYTHING, protocol="short_keys", recall_first=False, hooks=("before_tool", "after_tool", "stop")),
     "no-recall": evolve(EVERYTHING, recall_first=False, tools=TOOLS_ALONE.tools[1:]),
     "tools": TOOLS_ALONE,
+    "summaries": SUMMARIES,
+    "context": CONTEXT,
 }
 """Where a hook comes before each turn, many situations are its answers; so one leaves these hooks out."""
 

@@ -11,6 +11,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from cognition.candidates import (
+        DEFAULT_SECTIONS as DEFAULT_SECTIONS,
+        Candidate as Candidate,
+        Section as Section,
+    )
     from cognition.codec import PROTOCOL_VERSION as PROTOCOL_VERSION, from_data as from_data, to_data as to_data
     from cognition.config import (
         AgentConfig as AgentConfig,
@@ -19,6 +24,7 @@ if TYPE_CHECKING:
         RetryPolicy as RetryPolicy,
     )
     from cognition.content import Image as Image, Part as Part, TextPart as TextPart
+    from cognition.counts import TemplateCosts as TemplateCosts
     from cognition.decisions import (
         AskApproval as AskApproval,
         AskUser as AskUser,
@@ -26,11 +32,14 @@ if TYPE_CHECKING:
         CallModel as CallModel,
         CallTool as CallTool,
         CancelEffect as CancelEffect,
+        Compacted as Compacted,
         ContextAssembled as ContextAssembled,
+        ContextChosen as ContextChosen,
         Decision as Decision,
         Effect as Effect,
         LimitHit as LimitHit,
         ModeSet as ModeSet,
+        NotCompacted as NotCompacted,
         Notice as Notice,
         PlanChanged as PlanChanged,
         Recall as Recall,
@@ -58,6 +67,7 @@ if TYPE_CHECKING:
         ApprovalRefused as ApprovalRefused,
         ApprovalsForgotten as ApprovalsForgotten,
         CancelAsked as CancelAsked,
+        CompactionAsked as CompactionAsked,
         HookReturned as HookReturned,
         Input as Input,
         MemoryRecalled as MemoryRecalled,
@@ -100,6 +110,7 @@ if TYPE_CHECKING:
     from cognition.phases import (
         Acting as Acting,
         Closed as Closed,
+        Compacting as Compacting,
         Hooked as Hooked,
         Idle as Idle,
         Phase as Phase,
@@ -123,13 +134,15 @@ if TYPE_CHECKING:
     from cognition.transition import Transition as Transition
 
 HOMES: dict[str, str] = {
+    "candidates": "Candidate DEFAULT_SECTIONS Section",
     "codec": "PROTOCOL_VERSION from_data to_data",
     "config": "AgentConfig GenerationOptions Limits RetryPolicy",
     "content": "Image Part TextPart",
+    "counts": "TemplateCosts",
     "decisions": (
-        "AskApproval AskUser CallJudged CallModel CallTool CancelEffect ContextAssembled Decision Effect LimitHit "
-        "ModeSet Notice PlanChanged Recall Rejected Remember RetryPlanned ReviewPlan RulesForgotten RunHook "
-        "SessionClosed SpawnWorker StartTimer TasksChanged TurnFinished"
+        "AskApproval AskUser CallJudged CallModel CallTool CancelEffect Compacted ContextAssembled ContextChosen "
+        "Decision Effect LimitHit ModeSet NotCompacted Notice PlanChanged Recall Rejected Remember RetryPlanned "
+        "ReviewPlan RulesForgotten RunHook SessionClosed SpawnWorker StartTimer TasksChanged TurnFinished"
     ),
     "echo": "EchoEngine",
     "engine": "CognitiveEngine LLMEngine",
@@ -139,15 +152,16 @@ HOMES: dict[str, str] = {
     "history": "History",
     "ids": "EffectId",
     "inputs": (
-        "ApprovalGiven ApprovalRefused ApprovalsForgotten CancelAsked HookReturned Input MemoryRecalled ModeChanged "
-        "ModelFailed ModelInterrupted ModelReplied PlanReviewed QuestionAnswered SessionReset ShutdownAsked TimerFired "
-        "ToolFailed ToolReturned UserSpoke WorkerFailed WorkerFinished WorkerStalled"
+        "ApprovalGiven ApprovalRefused ApprovalsForgotten CancelAsked CompactionAsked HookReturned Input "
+        "MemoryRecalled ModeChanged ModelFailed ModelInterrupted ModelReplied PlanReviewed QuestionAnswered "
+        "SessionReset ShutdownAsked TimerFired ToolFailed ToolReturned UserSpoke WorkerFailed WorkerFinished "
+        "WorkerStalled"
     ),
     "messages": (
         "AssistantMessage MalformedToolCall Message ProposedCall ToolCall ToolMessage ToolResult Usage UserMessage"
     ),
     "outcomes": "Cancelled Completed Failed Failure FinishReason LimitReached Outcome",
-    "phases": "Acting Closed Hooked Idle Phase Recalling Thinking Waiting in_flight",
+    "phases": "Acting Closed Compacting Hooked Idle Phase Recalling Thinking Waiting in_flight",
     "policy": "SHELL_PROTECTIONS Layer Policy Rule Verdict shell_protections",
     "requests": "ModelRequest",
     "schema": "json_schema",

@@ -7,6 +7,7 @@ from typing import Any
 
 from attrs import Attribute, field, frozen
 
+from cognition.candidates import DEFAULT_SECTIONS, Section, check_sections
 from cognition.checking import checked
 from cognition.errors import ConfigError
 from cognition.features import Feature, HookPoint, Vocabulary
@@ -178,6 +179,12 @@ class AgentConfig:
     """Where the program wants to be asked."""
     recall_first: bool = False
     """Whether the memory is searched for each user message before the model is called."""
+    sections: tuple[Section, ...] = DEFAULT_SECTIONS
+    """The parts of a prompt that candidates are chosen for (``UserSpoke.context``), in the order in which they
+    stand."""
+    compact_at: float | None = field(default=None, validator=_between(0, 1, above=True))
+    """The share of the prompt's budget, above 0 and at most 1, beyond which a model call summarises older messages;
+    None: never, unless somebody asks for it. What finds no room is left out either way."""
 
     @property
     def offered(self) -> tuple[ToolSpec, ...]:
@@ -194,6 +201,8 @@ class AgentConfig:
         return instructions(self.protocol, self.system if system is None else system, self.offered)
 
     def __attrs_post_init__(self) -> None:
+        if self.sections is not DEFAULT_SECTIONS:
+            check_sections(self.sections)
         names = [tool.name for tool in self.offered]
         if len(set(names)) < len(names):
             twice = next(name for name in names if names.count(name) > 1)

@@ -7,6 +7,7 @@ from typing import ClassVar, Literal, get_args
 
 from attrs import frozen
 
+from cognition.candidates import Choice, SectionUse
 from cognition.config import Limits
 from cognition.features import HookPoint, Mode, Plan, Question, Task, WorkerSpec
 from cognition.ids import EffectId
@@ -138,11 +139,52 @@ class ContextAssembled:
     dropped: int
     """Messages of history that are not in it, oldest first."""
     tokens: int
-    """Estimated size of the prompt in tokens."""
+    """The size of the prompt in tokens: at most, where they are ``counted``, else estimated."""
     budget: int
     """How many tokens the prompt may have."""
     shortened: int = 0
     """How many tool results in it are shown shortened, for want of room."""
+    turns: int = 0
+    """How many whole turns are ``dropped``."""
+    counted: bool = False
+    """Whether sizes are added up from counts of the model's own tokenizer; else they are estimated."""
+
+    @property
+    def remaining(self) -> int:
+        """Tokens of the budget that are left."""
+        return self.budget - self.tokens
+
+
+@frozen
+class ContextChosen:
+    """What became of the candidates for this turn's prompts."""
+
+    tag: ClassVar[str] = "context_chosen"
+    choices: tuple[Choice, ...]
+    """One for each candidate, in the order in which they were given."""
+    sections: tuple[SectionUse, ...]
+    """What each section was dealt, and what it uses, in the order in which they stand."""
+
+
+@frozen
+class Compacted:
+    """From now on requests show a summary in place of older messages, which stay in history."""
+
+    tag: ClassVar[str] = "compacted"
+    messages: int
+    """How many messages, which requests have shown until now, the summary takes the place of."""
+    before: int
+    """Estimated size of a prompt in tokens until now."""
+    after: int
+    """The same with the summary, which is always less."""
+
+
+@frozen
+class NotCompacted:
+    """A summary was asked for and nothing came of it: requests show what they did."""
+
+    tag: ClassVar[str] = "not_compacted"
+    reason: str
 
 
 @frozen
@@ -260,6 +302,9 @@ class Rejected:
 Notice = (
     CancelEffect
     | ContextAssembled
+    | ContextChosen
+    | Compacted
+    | NotCompacted
     | RetryPlanned
     | LimitHit
     | Remember

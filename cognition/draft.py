@@ -2,124 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import lru_cache
-from typing import Literal, get_args
-
 from attrs import evolve
 
-from cognition.config import AgentConfig, GenerationOptions
-from cognition.context import (
-    changed_size,
+from cognition.candidates import Briefing
+from cognition.context.briefing import briefing_size
+from cognition.context.counting import counted
+from cognition.context.results import kept_result
+from cognition.context.summaries import cutting_point, is_due, summary_request
+from cognition.context.window import (
+    before_window,
     fit,
-    fixed_size,
     message_size,
-    prompt_budget,
-    result_limit,
     scale_trusted,
-    shorten,
     shown,
+    system_size,
 )
+from cognition.counts import TemplateCosts, Tokens
 from cognition.decisions import CallModel, ContextAssembled, Decision, LimitHit, RunHook, TurnFinished
-from cognition.engine_tools import SPAWN_WORKER
 from cognition.history import History
 from cognition.ids import EffectId, effect_id
 from cognition.messages import AssistantMessage, Message, ToolCall, ToolMessage, ToolResult, UserMessage
 from cognition.outcomes import Completed, Failed, LimitKind, LimitReached, Outcome
-from cognition.phases import IDLE, Hooked, ModelAttempt, Phase, Thinking
-from cognition.requests import ModelRequest, Purpose
-from cognition.state import AgentState, Counters, Spent, Window
-from cognition.text_protocol import instructed, told_tools
-from cognition.tools import ToolSpec
+from cognition.phases import IDLE, Compacting, Hooked, ModelAttempt, Phase, Thinking
+from cognition.requests import ModelRequest
+from cognition.setup import Setup as Setup
+from cognition.state import NO_SUMMARY, AgentState, Counters, Spent, Window
 from cognition.transition import Transition
-from cognition.vocabulary import engine_tools, own_name
-
-Budget = Literal["input_tokens", "output_tokens", "cost", "seconds"]
-"""The limits of what model calls take, in the order in which they are looked at; most programs set none."""
 
 UNSPENT = Spent()
-BUDGETS: tuple[Budget, ...] = get_args(Budget)
 FINAL_ANSWER_NOTE = "Stop calling tools now ({reason}). Answer with what you know."
-
-
-class Setup:
-    """A configuration and what is derived from it once: shared by all steps of an engine, never changed."""
-
-    __slots__ = (
-        "asks",
-        "beside",
-        "budget",
-        "budgets",
-        "config",
-        "engine_tools",
-        "fixed",
-        "offered",
-        "prompt",
-        "result_limit",
-        "result_limits",
-        "told",
-        "tools",
-    )
-
-    def __init__(self, config: AgentConfig) -> None:
-        self.config = config
-        self.asks: Callable[[ToolCall, AgentState], bool] | None = None
-        """What an engine of the program's own asks about beside what policy asks about."""
-        self.offered = config.offered
-        self.engine_tools: dict[str, str] = {
-            tool.name: own_name(tool.name, config.names) for tool in engine_tools(config.features, config.names)
-        }
-        """The tools that the engine carries out itself: the names that they are offered under, each with ours."""
-        self.tools: dict[str, ToolSpec] = {tool.name: tool for tool in self.offered}
-        workers = [name for name, ours in self.engine_tools.items() if ours == SPAWN_WORKER.name]
-        self.beside = frozenset([*(tool.name for tool in self.offered if tool.runs_beside), *workers])
-        """Tools whose calls may run beside their neighbours: they say so, or are workers, with states of their own."""
-        self.prompt = config.prompt
-        self.told = told_tools(config.protocol, config.offered)
-        self.fixed = fixed_size(config)
-        self.budget = prompt_budget(config)
-        self.result_limit = result_limit(config)
-        self.result_limits = {tool.name: tool.output_limit for tool in config.tools if tool.output_limit is not None}
-        self.budgets = tuple([name for name in BUDGETS if getattr(config.limits, name) is not None])
-
-    def request(
-        self,
-        messages: History,
-        purpose: Purpose,
-        *,
-        called: bool = False,
-        returns: str = "",
-        system: str | None = None,
-    ) -> ModelRequest:
-        """The request for one model call, with these messages; without tools for a final answer.
-
-        ``called``: the turn has made calls already, so that ``tool_choice`` forces none any more. ``returns``: the
-        schema of the turn's answer, and ``system`` the prompt in place of the configuration's, as in ``AgentState``.
-        """
-        config = self.config
-        options, final = config.options, purpose == "final_answer"
-        free = called and options.tool_choice != "none"
-        choice = "none" if final else "auto" if free else options.tool_choice
-        if config.protocol != "native":
-            returns = ""  # its replies are text of their own form, which the answer is read out of
-        own = bool(returns) and returns != options.response_format
-        if choice != options.tool_choice or own:
-            options = _options(options, choice, returns if own else "")
-        tools = () if final or config.protocol != "native" else self.offered
-        prompt = self.prompt if system is None else instructed(system, self.told)
-        return ModelRequest(prompt, messages, tools, options, config.protocol)
-
-    def fixed_with(self, system: str | None) -> float:
-        """Estimated tokens of what stands before the messages, with ``system`` as in ``request``."""
-        return changed_size(self.fixed, self.config, system)
-
-
-@lru_cache(maxsize=64)
-def _options(options: GenerationOptions, choice: str, returns: str) -> GenerationOptions:
-    """Options for one request. Equal options are one object, by which a journal sees that nothing changed."""
-    if not returns:
-        return evolve(options, tool_choice=choice)
-    return evolve(options, tool_choice=choice, response_format=returns, response_checked=True)
 
 
 class Draft:
@@ -135,8 +46,10 @@ class Draft:
         "_spent",
         "_step",
         "_turn",
+        "briefing",
         "called",
         "corrections",
+        "costs",
         "cuts",
         "decisions",
         "first",
@@ -157,12 +70,15 @@ class Draft:
         "scale",
         "setup",
         "size",
+        "slack",
         "started_at",
         "steps",
+        "summary",
         "system",
         "tasks",
         "tool_calls",
         "total",
+        "turns",
         "usage",
         "workers",
     )
@@ -178,15 +94,19 @@ class Draft:
         self.total = state.total
         self.mode, self.resume_mode = state.mode, state.resume_mode
         self.tasks, self.plan, self.returns = state.tasks, state.plan, state.returns
-        self.system = state.system
-        self.fixed = setup.fixed if state.system is None else setup.fixed_with(state.system)
+        self.system, self.costs, self.briefing = state.system, state.costs, state.briefing
+        plain = state.system is None and state.costs is None
+        self.fixed = setup.fixed if plain else setup.fixed_with(state.system, state.costs)
+        if state.briefing is not None:
+            self.fixed += briefing_size(state.briefing)
         self.decisions: list[Decision] = []
         counters = state.counters
         self._turn, self._step = counters.turn, counters.step
         self._index, self._messages = counters.index, counters.messages
         window = state.window
         self.first, self.size = window.first, window.size
-        self.scale, self.cuts = window.scale, window.cuts
+        self.scale, self.cuts, self.summary = window.scale, window.cuts, window.summary
+        self.turns, self.slack = window.turns, window.slack
         self._take_over(state.spent if spent is None else spent)
 
     def _take_over(self, spent: Spent) -> None:
@@ -211,12 +131,29 @@ class Draft:
 
     def change_system(self, system: str) -> None:
         """Go on with another system prompt."""
-        self.system, self.fixed = system, self.setup.fixed_with(system)
+        self.system = system
+        self._fixed_changed()
+
+    def change_briefing(self, briefing: Briefing | None) -> None:
+        """Go on with other sections."""
+        if briefing is not self.briefing:
+            self.briefing = briefing
+            self._fixed_changed()
+
+    def change_costs(self, costs: TemplateCosts) -> None:
+        """Go on with other costs of what has no message."""
+        self.costs = costs
+        self._fixed_changed()
+
+    def _fixed_changed(self) -> None:
+        self.fixed, self.slack = self.setup.fixed_with(self.system, self.costs) + briefing_size(self.briefing), 0.0
 
     def empty(self) -> None:
         """Forget the conversation and what its last turn used; ids go on counting."""
         self.history, self.first, self.size, self.scale, self.cuts = History(), 0, 0.0, 1.0, ()
-        self.system, self.fixed = None, self.setup.fixed  # it came with a message that is forgotten too
+        self.summary, self.turns, self.slack = NO_SUMMARY, 0, 0.0
+        self.system = self.briefing = self.costs = None  # they came with messages that are forgotten too
+        self.fixed = self.setup.fixed
         self._take_over(UNSPENT)
 
     def new_effect(self) -> EffectId:
@@ -233,12 +170,16 @@ class Draft:
         return f"m{self._messages}"
 
     def append(self, message: Message) -> None:
+        if self.costs is not None:
+            message = counted(message, self.costs)
+        elif message.tokens:  # counted by nobody whose costs are known
+            message = evolve(message, tokens=())
         self.history = self.history.append(message)
         self.size += message_size(message)
 
-    def note(self, text: str) -> None:
-        """Tell the model something in the user's role."""
-        self.append(UserMessage(self.new_message_id(), text, "engine"))
+    def note(self, text: str, tokens: Tokens = ()) -> None:
+        """Tell the model something in the user's role; ``tokens`` as in ``UserMessage``."""
+        self.append(UserMessage(self.new_message_id(), text, "engine", tokens=tokens))
 
     def keep_partial(self, text: str) -> None:
         """Keep in history what had arrived of a reply that was cut, if anything had."""
@@ -247,48 +188,109 @@ class Draft:
 
     def record_result(self, call: ToolCall, result: ToolResult, note: str = "") -> None:
         """Write a result into history, with the program's note, which the tool's own limit leaves whole."""
-        setup, content = self.setup, result.content
-        own = setup.result_limits.get(call.name)
-        if own is not None:
-            content = shorten(content, own)
-        content = shorten(f"{content}\n{note}" if note else content, setup.result_limit)
-        self.append(ToolMessage(self.new_message_id(), call.id, call.name, content, result.status))
+        setup = self.setup
+        own, again = setup.result_limits.get(call.name), setup.note.again(call.name, call.id)
+        content, tokens = kept_result(result, self.costs, own, setup.result_limit, note, again)
+        self.append(ToolMessage(self.new_message_id(), call.id, call.name, content, result.status, tokens))
 
     def ask_model(self, attempt: ModelAttempt, now: float, *, new_step: bool) -> None:
         """Call the model, or fail the turn if what must be shown doesn't fit."""
         setup = self.setup
-        tokens = (self.fixed + self.size) * self.scale
-        if tokens > setup.budget:  # otherwise the window stays where it is
-            window = fit(self.history, self.window(), self.fixed, setup.budget)
-            if window is None:
-                self.finish(
-                    Failed(
-                        "context_overflow",
-                        f"this turn needs about {self.prompt_tokens()} tokens and the prompt may have {setup.budget}; "
-                        "ask for less at once, or use a model with a longer context",
-                    )
-                )
-                self.trust_estimates()
+        tokens = (self.fixed + self.size - self.slack) * self.scale
+        if tokens > setup.full:  # otherwise the window stays where it is
+            if self._begin_summary(attempt, now) or not self._make_room():
                 return
-            self.first, self.size, self.cuts = window.first, window.size, window.cuts
-            tokens = (self.fixed + self.size) * self.scale
+            tokens = (self.fixed + self.size - self.slack) * self.scale
         if new_step:
             self._step, self._index = self._step + 1, 0
         effect_id = self.new_effect()
         whole = messages = self.history.drop(self.first)
-        shortened = 0
-        if self.cuts:
-            messages = shown(self.history, self.window())
-            shortened = sum(one is not other and one != other for one, other in zip(messages, whole, strict=True))
-        request = setup.request(messages, attempt.purpose, called=self.called, returns=self.returns, system=self.system)
-        self.decisions.append(ContextAssembled(len(messages), self.first, int(tokens), setup.budget, shortened))
+        dropped, shortened = self.first, 0
+        if self.cuts or self.summary is not NO_SUMMARY:
+            window = self.window()
+            messages, front = (
+                shown(self.history, window, setup.note_with(self.costs)),
+                before_window(self.history, window),
+            )
+            dropped -= len(front) - bool(self.summary.text) - bool(self.summary.skipped)
+            behind = messages.drop(len(front))
+            shortened = sum(one is not other and one != other for one, other in zip(behind, whole, strict=True))
+        request = setup.request(
+            messages,
+            attempt.purpose,
+            called=self.called,
+            returns=self.returns,
+            system=self.system,
+            briefing=self.briefing,
+        )
+        report = (len(messages), dropped, int(tokens), setup.budget, shortened, self.turns)
+        self.decisions.append(ContextAssembled(*report, counted=self.costs is not None))
         self.decisions.append(
             CallModel(effect_id, attempt.purpose, request, self.seconds_left(now) if setup.budgets else None)
         )
         self.phase = Thinking(effect_id, attempt)
 
+    def _make_room(self) -> bool:
+        """Move the window so that what is shown fits the budget; where nothing does, end the turn."""
+        budget = self.setup.budget
+        window = fit(self.history, self.window(), self.fixed, budget, self.setup.note_with(self.costs))
+        if window is not None:
+            self.move(window)
+            return True
+        self.finish(
+            Failed(
+                "context_overflow",
+                f"this turn needs about {self.prompt_tokens()} tokens and the prompt may have {budget}; "
+                "ask for less at once, or use a model with a longer context",
+            )
+        )
+        self.trust_estimates()
+        return False
+
+    def _begin_summary(self, attempt: ModelAttempt, now: float) -> bool:
+        """Whether the model is asked for a summary now, after which the turn goes on with ``attempt``.
+
+        Not where the limit of steps would leave no step for anything else.
+        """
+        setup, tried = self.setup, self.summary.tried
+        config = setup.config
+        if config.compact_at is None or attempt.purpose == "final_answer":
+            return False
+        if self.steps + 1 >= config.limits.steps or not is_due(self.history, tried):
+            return False
+        until = cutting_point(self.history, self.window(), setup.budget / self.scale, setup.note_with(self.costs))
+        return until is not None and self.ask_summary(attempt, until, self.seconds_left(now))
+
+    def ask_summary(self, attempt: ModelAttempt | None, until: int, seconds: float | None, number: int = 1) -> bool:
+        """Ask the model for a summary, as ``Compacting`` says; False, with nothing done, where the question finds no
+        room.
+        """
+        asking = self.summary_request(until)
+        if asking is None:
+            return False
+        if number == 1:
+            self._step, self._index = self._step + 1, 0
+        effect_id = self.new_effect()
+        self.decisions.append(CallModel(effect_id, "summary", asking[0], seconds))
+        self.phase = Compacting(effect_id, attempt, until, number)
+        return True
+
+    def summary_request(self, until: int) -> tuple[ModelRequest, float] | None:
+        """The request for a summary of the messages before ``until``, with its unscaled size; None for want of room."""
+        setup, scale = self.setup, self.scale
+        prompt, costs = setup.system_with(self.system, self.briefing), self.costs
+        fixed = system_size(prompt) if costs is None else self.fixed - costs.fixed + costs.bare
+        room = setup.summary_room / scale - fixed
+        message = summary_request(self.history, self.window(), until, room, setup.budget / scale, costs)
+        return None if message is None else (setup.summary_request(message, prompt), fixed + message_size(message))
+
     def window(self) -> Window:
-        return Window(self.first, self.size, self.scale, self.cuts)
+        return Window(self.first, self.size, self.scale, self.cuts, self.summary, self.turns, self.slack)
+
+    def move(self, window: Window) -> None:
+        """Show this part of history from now on."""
+        self.first, self.size, self.cuts, self.summary = window.first, window.size, window.cuts, window.summary
+        self.turns, self.slack = window.turns, window.slack
 
     def trust_estimates(self) -> None:
         """Correct the scale after a turn of which no prompt got through."""
@@ -296,7 +298,7 @@ class Draft:
 
     def prompt_tokens(self) -> int:
         """Estimated tokens of a prompt that shows the whole window."""
-        return int((self.fixed + self.size) * self.scale)
+        return int((self.fixed + self.size - self.slack) * self.scale)
 
     def next_model_call(self, now: float, attempt: ModelAttempt, limit: LimitKind | None = None) -> None:
         """Make the next model call of this turn, unless a budget ends the turn.
@@ -374,7 +376,7 @@ class Draft:
             self.phase,
             counters,
             self._sealed_spent(),
-            Window(self.first, self.size, self.scale, self.cuts),
+            self.window(),
             self.remembered,
             self.total,
             self.mode,
@@ -383,6 +385,8 @@ class Draft:
             self.plan,
             self.returns,
             self.system,
+            self.briefing,
+            self.costs,
         )
         return Transition(state, tuple(self.decisions))
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 from typing import Protocol, runtime_checkable
 
 from cognition.config import AgentConfig
-from cognition.context import fit, shown
+from cognition.context.briefing import briefing_size
+from cognition.context.window import fit, shown
 from cognition.decisions import (
     AskApproval,
     AskUser,
@@ -22,12 +23,12 @@ from cognition.decisions import (
     SpawnWorker,
     StartTimer,
 )
-from cognition.draft import Setup
+from cognition.draft import Draft, Setup
 from cognition.errors import CogstepError
 from cognition.handlers.rejection import reject
 from cognition.inputs import Input
 from cognition.messages import ToolCall
-from cognition.phases import PHASE_TYPES, Closed, Thinking, Waiting
+from cognition.phases import PHASE_TYPES, Closed, Compacting, Thinking, Waiting
 from cognition.requests import ModelRequest
 from cognition.state import AgentState
 from cognition.table import CLOSED, HANDLERS, TABLE
@@ -103,11 +104,19 @@ class LLMEngine:
     def build_prompt(self, state: AgentState) -> ModelRequest:
         """The request that this state makes, or would make if the model were called now."""
         setup, phase = self._setup, state.phase
+        if isinstance(phase, Compacting) and (asking := Draft(setup, state).summary_request(phase.until)):
+            return asking[0]
         purpose = phase.attempt.purpose if isinstance(phase, Thinking | Waiting) else "answer"
-        fixed, called = setup.fixed_with(state.system), state.spent.called
-        window = fit(state.history, state.window, fixed, setup.budget) or state.window
+        fixed = setup.fixed_with(state.system, state.costs) + briefing_size(state.briefing)
+        note = setup.note_with(state.costs)
+        window = fit(state.history, state.window, fixed, setup.budget, note) or state.window
         return setup.request(
-            shown(state.history, window), purpose, called=called, returns=state.returns, system=state.system
+            shown(state.history, window, note),
+            purpose,
+            called=state.spent.called,
+            returns=state.returns,
+            system=state.system,
+            briefing=state.briefing,
         )
 
     def requires_approval(self, call: ToolCall, state: AgentState | None = None) -> bool:

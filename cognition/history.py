@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain, islice
+from operator import is_
 from typing import overload
 
 from cognition.messages import Message
@@ -73,13 +74,14 @@ class History(Sequence[Message]):
     def continues(self, before: History) -> bool:
         """Whether this is ``before`` with none or more messages at its end, as far as shared storage tells.
 
-        At a constant price: one that grew out of the other shares its chunks. Histories of equal messages that were
-        made apart share none, and count as different ones once they are longer than a chunk.
+        One that grew out of the other shares its chunks: so one look at each of these is enough, and at none where both
+        have the same ones. Histories of equal messages that were made apart share none, and count as different ones
+        once they are longer than a chunk.
         """
         whole, tail = len(before._chunks), before._tail
         if self._first != before._first or len(self._chunks) < whole:
             return False
-        if whole and self._chunks[whole - 1] is not before._chunks[whole - 1]:
+        if self._chunks is not before._chunks and not all(map(is_, self._chunks, before._chunks)):
             return False
         behind = self._chunks[whole] if len(self._chunks) > whole else self._tail
         return behind[: len(tail)] == tail

@@ -11,7 +11,9 @@ from typing import ClassVar, Literal, get_args
 
 from attrs import field, frozen
 
+from cognition.candidates import Candidate
 from cognition.content import Part, check_parts, text_of
+from cognition.counts import TemplateCosts, Tokens
 from cognition.features import Mode
 from cognition.ids import EffectId
 from cognition.messages import MalformedToolCall, ProposedCall, Usage, schema_text
@@ -32,6 +34,17 @@ class UserSpoke:
     """Texts and pictures in their order; empty for a message of nothing but text."""
     system: str | None = None
     """The system prompt from here on, where the program makes it anew; None where it stays as it is."""
+    context: tuple[Candidate, ...] = ()
+    """What may stand in this turn's prompts beside the conversation; the engine chooses. Nothing stays of what came
+    with earlier messages."""
+    dense: int = field(default=0, repr=False)
+    """The most tokens that ``counts.PIECE`` characters of ``context`` have; 0 where nobody has counted."""
+    tokens: Tokens = field(default=(), repr=False)
+    """What the message adds to a prompt, counted by the model's own tokenizer; empty where nobody has (``counts``)."""
+    costs: TemplateCosts | None = field(default=None, repr=False)
+    """What prompts have beside their messages from here on; None where that stays as it is, or nobody can count."""
+    earlier: tuple[Tokens, ...] = field(default=(), repr=False)
+    """With ``costs``: the tokens of the newest messages before this one, oldest first."""
     at: float = field(default=0.0, kw_only=True)
 
     def __attrs_post_init__(self) -> None:
@@ -56,6 +69,8 @@ class ModelReplied:
     objection: str = ""
     """What is wrong with the reply as the turn's answer, where one of a type was asked for; empty if nothing is, or
     nobody looked. The model is told."""
+    tokens: Tokens = field(default=(), repr=False)
+    """What the reply adds to the next prompt, as in ``UserSpoke``."""
     at: float = field(default=0.0, kw_only=True)
 
 
@@ -95,6 +110,9 @@ class ToolReturned:
     settles: ClassVar[str] = "call_tool"
     effect_id: EffectId
     content: str
+    tokens: Tokens = field(default=(), repr=False)
+    """What the result adds to a prompt: beside its text, and for each ``counts.PIECE`` characters of it; empty where
+    nobody has counted. So in each input that becomes a result."""
     at: float = field(default=0.0, kw_only=True)
 
 
@@ -108,7 +126,14 @@ class ToolFailed:
     message: str
     transient: bool = False
     """Whether it may pass, such as an unreachable server: then a tool with ``retries`` is run again."""
+    tokens: Tokens = field(default=(), repr=False)
+    """As in ``ToolReturned``, of the text that ``error_text`` gives."""
     at: float = field(default=0.0, kw_only=True)
+
+
+def error_text(message: str) -> str:
+    """What the model reads of a tool's failure."""
+    return f"Error: {message}"
 
 
 @frozen
@@ -174,6 +199,8 @@ class MemoryRecalled:
     settles: ClassVar[str] = "recall"
     effect_id: EffectId
     items: tuple[str, ...] = ()
+    tokens: Tokens = field(default=(), repr=False)
+    """As in ``ToolReturned``, of the items, each on a line of its own."""
     at: float = field(default=0.0, kw_only=True)
 
 
@@ -186,6 +213,8 @@ class WorkerFinished:
     effect_id: EffectId
     text: str
     usage: Usage = field(factory=Usage)
+    tokens: Tokens = field(default=(), repr=False)
+    """As in ``ToolReturned``."""
     at: float = field(default=0.0, kw_only=True)
 
 
@@ -282,6 +311,14 @@ class ApprovalsForgotten:
 
 
 @frozen
+class CompactionAsked:
+    """Somebody wants the conversation so far summarised, so that requests show the summary in its place."""
+
+    tag: ClassVar[str] = "compaction_asked"
+    at: float = field(default=0.0, kw_only=True)
+
+
+@frozen
 class SessionReset:
     """The conversation starts anew; ids go on counting."""
 
@@ -316,7 +353,16 @@ EffectAnswer = (
 )
 """Inputs that answer an effect."""
 
-Input = UserSpoke | EffectAnswer | CancelAsked | ModeChanged | ApprovalsForgotten | SessionReset | ShutdownAsked
+Input = (
+    UserSpoke
+    | EffectAnswer
+    | CancelAsked
+    | ModeChanged
+    | ApprovalsForgotten
+    | CompactionAsked
+    | SessionReset
+    | ShutdownAsked
+)
 
 INPUT_TYPES: tuple[type[Input], ...] = get_args(Input)
 """Every input there is; the transition table has a column for each."""

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Literal
 from attrs import field, frozen
 
 from cognition.content import Part, text_of
+from cognition.counts import Tokens
 from cognition.errors import ConfigError
 from cognition.strict_json import DECODER, NUMBERS, StrictDecoder
 
@@ -122,6 +123,8 @@ class ToolResult:
 
     content: str
     status: ResultStatus = "ok"
+    tokens: Tokens = field(default=(), repr=False)
+    """As in ``ToolReturned``, of this text; empty where nobody has counted."""
 
 
 @frozen
@@ -135,6 +138,8 @@ class UserMessage:
     origin: Literal["user", "engine"] = "user"
     parts: tuple[Part, ...] = ()
     """Texts and pictures in their order; empty for a message of nothing but text."""
+    tokens: Tokens = field(default=(), repr=False)
+    """What it adds to a prompt, as ``counts`` says; empty where sizes are estimated. So in each kind of message."""
 
     def __attrs_post_init__(self) -> None:
         if self.parts:
@@ -152,6 +157,7 @@ class AssistantMessage:
     calls: tuple[ToolCall, ...] = ()
     interrupted: bool = False
     """Whether the reply was cut by a cancellation or a failure; the text is then what had arrived."""
+    tokens: Tokens = field(default=(), repr=False)
 
 
 @frozen
@@ -164,6 +170,7 @@ class ToolMessage:
     name: str
     content: str
     status: ResultStatus = "ok"
+    tokens: Tokens = field(default=(), repr=False)
 
 
 Message = UserMessage | AssistantMessage | ToolMessage

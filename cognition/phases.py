@@ -180,13 +180,29 @@ class Acting:
 
 
 @frozen
+class Compacting:
+    """The model writes a summary of the conversation's older messages, or a timer runs until it is asked again."""
+
+    tag: ClassVar[str] = "compacting"
+    effect_id: EffectId
+    attempt: ModelAttempt | None
+    """The model call that the turn goes on with; None where no turn is under way and somebody asked for a summary."""
+    until: int
+    """The summary stands for the messages of history before this one."""
+    number: int = 1
+    """Which attempt at the summary it is."""
+    waiting: bool = False
+    """Whether the effect is the timer before that attempt."""
+
+
+@frozen
 class Closed:
     """The session has ended."""
 
     tag: ClassVar[str] = "closed"
 
 
-Phase = Idle | Hooked | Recalling | Thinking | Waiting | Acting | Closed
+Phase = Idle | Hooked | Recalling | Thinking | Waiting | Acting | Compacting | Closed
 
 PHASE_TYPES: tuple[type[Phase], ...] = get_args(Phase)
 """Every phase there is; the transition table has a row for each."""
@@ -194,7 +210,7 @@ PHASE_TYPES: tuple[type[Phase], ...] = get_args(Phase)
 
 def in_flight(phase: Phase) -> tuple[EffectId, ...]:
     """The effects that this phase waits for, in the order in which they were decided."""
-    if isinstance(phase, Thinking | Waiting | Hooked | Recalling):
+    if isinstance(phase, Thinking | Waiting | Hooked | Recalling | Compacting):
         return (phase.effect_id,)
     if isinstance(phase, Acting):
         return tuple(slot.status.effect_id for slot in phase.slots if not isinstance(slot.status, Proposed | Settled))

@@ -11,8 +11,9 @@ from cognition.history import History
 from cognition.text_protocol import TextProtocol
 from cognition.tools import ToolSpec
 
-Purpose = Literal["answer", "repair", "final_answer"]
-"""Why the model is called: to go on, to mend an unreadable reply, or to answer without tools at a limit."""
+Purpose = Literal["answer", "repair", "final_answer", "summary"]
+"""Why the model is called: to go on, to mend an unreadable reply, to answer without tools at a limit, or to summarise
+what came before."""
 
 
 @frozen

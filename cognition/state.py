@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from attrs import frozen
 
+from cognition.candidates import Briefing
+from cognition.counts import TemplateCosts, Tokens
 from cognition.features import Mode, Plan, Task
 from cognition.history import History
 from cognition.messages import Usage
@@ -47,21 +49,55 @@ class Spent:
     """How often an answer that is not of the type asked for was sent back."""
 
 
+@frozen(weakref_slot=False)
+class Summary:
+    """What a request shows before the window, in place of messages that the model has summarised."""
+
+    text: str = ""
+    """What the model wrote; empty where there is no summary, or no room for it."""
+    messages: int = 0
+    """How many messages of history it stands for, the first ones; those that had been left out before among them."""
+    asked: int | None = None
+    """Index of the user's message where the window begins in the middle of its turn: it is shown before the window,
+    with the engine's notes that stand right behind it. None where the window begins with a turn."""
+    tried: int | None = None
+    """How many messages history had when a summary was last asked for, whatever came of it; None for never."""
+    tokens: Tokens = ()
+    """Of the message that shows ``text``, as in ``UserMessage``."""
+    skipped: int = 0
+    """How many messages of the turn, behind what stands with ``asked``, are left out with nothing in their place but a
+    note that says so."""
+    skipped_tokens: Tokens = ()
+    """Of that note."""
+
+
+NO_SUMMARY = Summary()
+
+
 @frozen(weakref_slot=False)  # one in each state that is kept
 class Window:
     """Which part of history a request shows, and how large it is.
 
-    Sizes are estimated from characters; ``scale`` corrects the estimate by what the runtime last measured.
+    Sizes are added up from counted tokens, where ``AgentState.costs`` says so; else they are estimated from characters,
+    and ``scale`` corrects the estimate by what the runtime last measured.
     """
 
     first: int = 0
-    """Index of the first message that is shown; always the start of a turn."""
+    """Index of the first message that is shown: the start of a turn, or, behind a summary, the reply that begins a step
+    of the turn."""
     size: float = 0.0
-    """Unscaled token estimate of all messages from ``first`` on, as they are shown."""
+    """Tokens of all messages that are shown, as they are shown: at most, or estimated and unscaled."""
     scale: float = 1.0
     cuts: tuple[tuple[int, int], ...] = ()
     """Where tool results are shown shortened: up to which message of history, itself not included, and to how many
     characters. For a message the first row that goes beyond it holds."""
+    summary: Summary = NO_SUMMARY
+    """What is shown before the message ``first``."""
+    turns: int = 0
+    """How many turns stand before ``first`` and are left out."""
+    slack: float = 0.0
+    """Tokens by which the sum of what is shown was too high when the runtime last reported a prompt; 0 for estimates,
+    which ``scale`` corrects."""
 
 
 @frozen
@@ -86,3 +122,7 @@ class AgentState:
     """The JSON Schema that the answer of this turn has to follow, as text; empty for free text."""
     system: str | None = None
     """The system prompt that came with the newest message that had one; None for the configuration's."""
+    briefing: Briefing | None = None
+    """The sections that stand in this turn's requests; None where the newest message brought no candidates."""
+    costs: TemplateCosts | None = None
+    """What prompts have beside their messages, as an interpreter measured it; None: sizes are estimated."""

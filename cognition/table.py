@@ -22,6 +22,13 @@ from cognition.handlers.answers import (
     on_worker_finished,
     on_worker_stalled,
 )
+from cognition.handlers.compaction import (
+    on_compaction_asked,
+    on_summary,
+    on_summary_due,
+    on_summary_failed,
+    on_summary_interrupted,
+)
 from cognition.handlers.control import (
     on_approvals_forgotten,
     on_cancel,
@@ -39,6 +46,7 @@ from cognition.inputs import (
     ApprovalRefused,
     ApprovalsForgotten,
     CancelAsked,
+    CompactionAsked,
     HookReturned,
     Input,
     MemoryRecalled,
@@ -58,7 +66,7 @@ from cognition.inputs import (
     WorkerFinished,
     WorkerStalled,
 )
-from cognition.phases import Acting, Closed, Hooked, Idle, Phase, Recalling, Thinking, Waiting
+from cognition.phases import Acting, Closed, Compacting, Hooked, Idle, Phase, Recalling, Thinking, Waiting
 from cognition.state import AgentState
 from cognition.transition import Transition
 
@@ -93,16 +101,32 @@ BUSY = "a turn is under way; cancel it or wait for its end"
 CLOSED = "the session is closed"
 """Why every input is rejected in the phase ``Closed``."""
 
-OPEN: tuple[type[Phase], ...] = (Idle, Hooked, Recalling, Thinking, Waiting, Acting)
+OPEN: tuple[type[Phase], ...] = (Idle, Hooked, Recalling, Thinking, Waiting, Acting, Compacting)
 IN_A_TURN = OPEN[1:]
-AFTER_A_CALL: tuple[type[Phase], ...] = (Idle, Thinking, Acting)
-"""The turn ends, the model is called with all results, or other calls of the same reply are still at work."""
+AFTER_A_CALL: tuple[type[Phase], ...] = (Idle, Thinking, Acting, Compacting)
+"""The turn ends, the model is called with all results, or other calls of the same reply are still at work. Before any
+model call that goes on, there may be one for a summary."""
 
 TABLE: Mapping[type[Input], Row] = {
-    UserSpoke: Row(BUSY, {Idle: Live(on_user_spoke, (Idle, Hooked, Recalling, Thinking))}),
-    ModelReplied: Row(NO_MODEL_CALL, {Thinking: Live(on_model_replied, (Idle, Hooked, Thinking, Acting))}),
-    ModelFailed: Row(NO_MODEL_CALL, {Thinking: Live(on_model_failed, (Idle, Thinking, Waiting))}),
-    ModelInterrupted: Row(NO_MODEL_CALL, {Thinking: Live(on_model_interrupted, (Idle,))}),
+    UserSpoke: Row(BUSY, {Idle: Live(on_user_spoke, (Idle, Hooked, Recalling, Thinking, Compacting))}),
+    ModelReplied: Row(
+        NO_MODEL_CALL,
+        {
+            Thinking: Live(on_model_replied, (Idle, Hooked, Thinking, Acting, Compacting)),
+            Compacting: Live(on_summary, (Idle, Thinking)),
+        },
+    ),
+    ModelFailed: Row(
+        NO_MODEL_CALL,
+        {
+            Thinking: Live(on_model_failed, (Idle, Thinking, Waiting, Compacting)),
+            Compacting: Live(on_summary_failed, (Idle, Thinking, Compacting)),
+        },
+    ),
+    ModelInterrupted: Row(
+        NO_MODEL_CALL,
+        {Thinking: Live(on_model_interrupted, (Idle,)), Compacting: Live(on_summary_interrupted, (Idle,))},
+    ),
     ToolReturned: Row(NO_TOOL, {Acting: Live(on_tool_returned, AFTER_A_CALL)}),
     ToolFailed: Row(NO_TOOL, {Acting: Live(on_tool_failed, AFTER_A_CALL)}),
     ApprovalGiven: Row(NO_APPROVAL, {Acting: Live(on_approval_given, AFTER_A_CALL)}),
@@ -111,22 +135,33 @@ TABLE: Mapping[type[Input], Row] = {
     PlanReviewed: Row("no plan awaits a review", {Acting: Live(on_plan_reviewed, AFTER_A_CALL)}),
     MemoryRecalled: Row(
         "nothing is being recalled",
-        {Recalling: Live(on_memory_recalled, (Idle, Thinking)), Acting: Live(on_memory_recalled, AFTER_A_CALL)},
+        {
+            Recalling: Live(on_memory_recalled, (Idle, Thinking, Compacting)),
+            Acting: Live(on_memory_recalled, AFTER_A_CALL),
+        },
     ),
     WorkerFinished: Row(NO_WORKER, {Acting: Live(on_worker_finished, AFTER_A_CALL)}),
     WorkerFailed: Row(NO_WORKER, {Acting: Live(on_worker_failed, AFTER_A_CALL)}),
     WorkerStalled: Row(NO_WORKER, {Acting: Live(on_worker_stalled, AFTER_A_CALL)}),
     HookReturned: Row(
         "no hook is running",
-        {Hooked: Live(on_hook_returned, (Idle, Recalling, Thinking)), Acting: Live(on_hook_returned, AFTER_A_CALL)},
+        {
+            Hooked: Live(on_hook_returned, (Idle, Recalling, Thinking, Compacting)),
+            Acting: Live(on_hook_returned, AFTER_A_CALL),
+        },
     ),
     TimerFired: Row(
         "no timer is running",
-        {Waiting: Live(on_timer_fired, (Idle, Thinking)), Acting: Live(on_retry_due, AFTER_A_CALL)},
+        {
+            Waiting: Live(on_timer_fired, (Idle, Thinking)),
+            Acting: Live(on_retry_due, AFTER_A_CALL),
+            Compacting: Live(on_summary_due, (Idle, Compacting)),
+        },
     ),
     CancelAsked: Row(NO_TURN, {phase: Live(on_cancel, (Idle,)) for phase in IN_A_TURN}),
     ModeChanged: Row(CLOSED, {phase: Live(on_mode_changed, (phase,)) for phase in OPEN}),
     ApprovalsForgotten: Row(CLOSED, {phase: Live(on_approvals_forgotten, (phase,)) for phase in OPEN}),
+    CompactionAsked: Row(BUSY, {Idle: Live(on_compaction_asked, (Idle, Compacting))}),
     SessionReset: Row(CLOSED, {phase: Live(on_reset, (Idle,)) for phase in OPEN}),
     ShutdownAsked: Row(CLOSED, {phase: Live(on_shutdown, (Closed,)) for phase in OPEN}),
 }

@@ -76,6 +76,9 @@ class ToolSpec:
     output_limit: int | None = None
     """The most characters of a result that the model reads; what is longer is shown head and tail. None: what the
     session leaves room for, which holds in any case."""
+    rereads: bool = False
+    """Whether it reads the result of an earlier call of the session again, given that call's id as ``call``. Where a
+    result is shown shortened, the model is told so."""
 
     @property
     def tool_class(self) -> ToolClass:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import sys
 from collections import defaultdict
+from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -19,6 +20,9 @@ from attrs import evolve  # noqa: E402 - as below
 
 from cognition import (  # noqa: E402 - after the path is set
     AgentConfig,
+    AgentState,
+    AssistantMessage,
+    History,
     Limits,
     LLMEngine,
     ModeChanged,
@@ -28,10 +32,13 @@ from cognition import (  # noqa: E402 - after the path is set
     TimerFired,
     ToolFailed,
     ToolSpec,
+    UserMessage,
     UserSpoke,
 )
+from cognition.context import message_size  # noqa: E402 - as above
 from cognition.inputs import INPUT_TYPES, Input  # noqa: E402 - as above
 from cognition.phases import PHASE_TYPES, Phase  # noqa: E402 - as above
+from cognition.state import Counters, Summary, Window  # noqa: E402 - as above
 from cognition.table import TABLE  # noqa: E402 - as above
 from cognition.testing import World, default_alphabet, moves  # noqa: E402 - as above
 from cognition.testing.letters import ANY  # noqa: E402 - as above
@@ -74,21 +81,42 @@ AGAIN = (
     ModeChanged("plan"),
 )
 """A call that is run again, unless the mode that was set meanwhile forbids it."""
+LONG_TALK = History(
+    message
+    for turn in range(1, 5)
+    for message in (UserMessage(f"m{2 * turn - 1}", "long " * 480), AssistantMessage(f"m{2 * turn}", "Done."))
+)
+"""Turns that fill nine tenths of the context's budget."""
 SITUATIONS = 300
 """For each configuration, and 1,200 show no other arrow."""
 
 Targets = dict[tuple[type[Phase], type[Input]], set[type[Phase]]]
 
 
+def beginnings() -> Iterator[tuple[AgentConfig, AgentState]]:
+    """Configurations, and where their sessions begin: new, and at the end of a long talk, where the model was asked for
+    a summary three replies ago, so that the next reply leads to another, or never, so that a message or a context
+    overflow does.
+    """
+    size = sum(map(message_size, LONG_TALK))
+    for config in CONFIGS:
+        yield config, AgentState()
+        window = Window(size=size, summary=Summary(tried=2))
+        yield evolve(config, compact_at=0.5), AgentState(LONG_TALK, counters=Counters(4, messages=8), window=window)
+    for recalling, at in ((True, 0.5), (False, 1.0)):
+        config = evolve(CONFIGS[0], recall_first=recalling, compact_at=at)
+        yield config, AgentState(LONG_TALK, window=Window(size=size))
+
+
 def explored() -> Targets:
     """For each phase and input the phases that were seen to follow."""
     found: Targets = defaultdict(set)
-    for config in CONFIGS:
+    for config, start in beginnings():
         engine, letters = LLMEngine(config), (*BESIDE, *default_alphabet(config), ModeChanged("careful"), TOO_LONG)
         if any(tool.retries for tool in config.tools):
             letters = AGAIN
         alphabet = (*letters, *(evolve(letter, at=LATE) for letter in letters))
-        level, seen = [World()], {situation(World())}
+        level, seen = [World(start)], {situation(World(start))}
         while level:
             following: list[World] = []
             for world in level:

@@ -58,8 +58,10 @@ if TYPE_CHECKING:
         QuestionRequest as QuestionRequest,
     )
     from interpreters.program.content import load_image as load_image
+    from interpreters.program.gathering import ContextSourceError as ContextSourceError
     from interpreters.program.later import LATER as LATER
     from interpreters.program.prompting import SystemPromptError as SystemPromptError
+    from interpreters.program.workspace_files import WorkspaceFiles as WorkspaceFiles
     from interpreters.recording.journal import FileRecorder as FileRecorder
     from interpreters.recording.outputs import output_tool as output_tool
     from interpreters.recording.recorder import Recorder as Recorder
@@ -86,8 +88,10 @@ HOMES: dict[str, str] = {
     "program.approvals": "Approval ApprovalRequest",
     "program.asking": "HookAnswer HookRequest PlanAnswer PlanRequest QuestionRequest",
     "program.content": "load_image",
+    "program.gathering": "ContextSourceError",
     "program.later": "LATER",
     "program.prompting": "SystemPromptError",
+    "program.workspace_files": "WorkspaceFiles",
     "recording.journal": "FileRecorder",
     "recording.recorder": "Recorder",
     "recording.redaction": "Found Redaction",

@@ -41,6 +41,7 @@ from interpreters.loop.spawning import Worker, worker_answer
 from interpreters.observing.delivery_tasks import await_all
 from interpreters.observing.observers import Observers
 from interpreters.performers import CONSULTED, Answered, Performer, Scope, async_performers, unanswered
+from interpreters.program.gathering import ContextSourceError
 from interpreters.program.later import LATER
 from interpreters.program.program import Program
 from interpreters.program.prompting import failed, prompt_text
@@ -150,14 +151,26 @@ class AsyncInterpreter(Interpreter):
                 self._tell(self._end)
 
     async def _prompted(self, event: Input) -> Input:
-        """An input with the system prompt that the program makes for it."""
-        if not self._saying.asks(event):
-            return self._saying.as_told(event)
-        try:
-            answer = await awaited(self.program.prompt())
-        except Exception as error:
-            raise failed(error) from error
-        return self._saying.with_prompt(event, prompt_text(answer))
+        """An input with the system prompt that the program makes for it, and its candidates."""
+        saying, program = self._saying, self.program
+        if saying.asks(event):
+            try:
+                answer = await awaited(program.prompt())
+            except Exception as error:
+                raise failed(error) from error
+            event = saying.with_prompt(event, prompt_text(answer))
+        else:
+            event = saying.as_told(event)
+        found = []
+        for source in saying.sources(event):
+            try:
+                answer = await awaited(source.call_for(getattr(event, "text", ""), program.deps, program.session))
+                found.append(source.read(answer))
+            except ContextSourceError:
+                raise
+            except Exception as error:
+                raise source.failed(error) from error
+        return saying.with_context(event, found) if found else event
 
     async def ready(self) -> None:
         """Wait until what was handed in between runs is on the disk."""

@@ -96,6 +96,16 @@ class Writer(Protocol):
         """
 
 
+class InputCounter(Protocol):
+    """Stamps inputs with the token counts of what they bring, such as ``loop.counting.Counter``."""
+
+    def wants(self, event: Input) -> bool:
+        """Whether there is something to be counted in an input."""
+
+    def stamped(self, event: Input) -> Input:
+        """The input with its counts, which may wait for the model; as it came where there are none."""
+
+
 NO_EFFECTS: frozenset[EffectId] = frozenset()
 """One for all sessions: whatever each has of its own, the garbage collector looks through."""
 
@@ -147,6 +157,8 @@ class Driver:
         """The run is to end with its turn open: what is in flight is taken up by a later one."""
         self.lost = NO_EFFECTS
         """Effects whose answer came and could not be kept."""
+        self.counter: InputCounter | None = None
+        """Counts what inputs bring before they are stamped with their time; None where sizes are estimated."""
         self._last = NOTHING
         """The time of the newest restored input, and its transition."""
         self._handlers = handlers
@@ -186,6 +198,8 @@ class Driver:
         before, recorder, transition = self.state, self._recorder, None
         written = 0 if recorder is None else recorder.written
         try:
+            if self.counter is not None and self.counter.wants(event):
+                event = self.counter.stamped(event)
             original, event, redacted = self._stamped(event)
             transition = self.engine.step(before, event)
             if recorder is not None:  # before any effect: what may have happened must stand on file
@@ -200,6 +214,11 @@ class Driver:
         before, written, transition = self.state, self._written(), None
         recorder = self._recorder
         try:
+            if self.counter is not None and self.counter.wants(event):
+                counted = [event]
+                counting = partial(self._count, counted)
+                await elsewhere(counting)
+                event = counted[-1]
             original, event, redacted = self._stamped(event)
             transition = self.engine.step(before, event)
             if recorder is not None and recorder.waits(event, transition):
@@ -215,6 +234,11 @@ class Driver:
         except BaseException:
             self._broken_off(event, transition, before, written)
             raise
+
+    def _count(self, events: list[Input]) -> None:
+        """Append the input of a list with its counts: on another thread, whose results nobody is given."""
+        if self.counter is not None:
+            events.append(self.counter.stamped(events[0]))
 
     def _written(self) -> int:
         return 0 if self._recorder is None else self._recorder.written
@@ -291,7 +315,7 @@ class Driver:
 
     def dispose(self) -> None:
         """Nothing will be carried out any more."""
-        self._handlers, self._interpreter = {}, None
+        self._handlers, self._interpreter, self.counter = {}, None, None
 
     def restore(self, event: Input) -> Transition:
         """Take over an input that stands on file already: the state moves, and nothing is written or carried out."""

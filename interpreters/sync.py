@@ -92,6 +92,9 @@ class SyncInterpreter(Interpreter):
         self._performers = sync_performers(program)
         if program.system is not None and program.system.is_async:
             raise ConfigError(f"the function of system is an async function, {NEEDS_A_LOOP}")
+        for source in program.context:
+            if source.is_async:
+                raise ConfigError(f"the function {source.name!r} of context is an async function, {NEEDS_A_LOOP}")
         super().__init__(engine, program, observers=observers, recorder=recorder, state=state, clock=clock)
         self._saying = Saying(program, self.driver)
 
@@ -128,12 +131,15 @@ class SyncInterpreter(Interpreter):
             self.observers.wait()
 
     def _prompted(self, event: Input) -> Input:
-        """An input with the system prompt that the program makes for it."""
-        if not self._saying.asks(event):
-            return self._saying.as_told(event)
-        made = self.program.system
-        assert made is not None
-        return self._saying.with_prompt(event, made.made(self.program.deps, self.program.session))
+        """An input with the system prompt that the program makes for it, and its candidates."""
+        saying, made, given = self._saying, self.program.system, (self.program.deps, self.program.session)
+        if made is not None and saying.asks(event):
+            event = saying.with_prompt(event, made.made(*given))
+        else:
+            event = saying.as_told(event)
+        sources = saying.sources(event)
+        text = getattr(event, "text", "")
+        return saying.with_context(event, [one.made(text, *given) for one in sources]) if sources else event
 
     def _alone(self, holder: Turn, work: Callable[[], object]) -> bool:
         """Do work that only one may do at a time; False if somebody else does some.

@@ -39,6 +39,7 @@ from runtime.protocol import (
     Generation as Generation,
     ModelInfo as ModelInfo,
     Runtime as Runtime,
+    TextCounter as TextCounter,
     Timings as Timings,
 )
 from runtime.server import (

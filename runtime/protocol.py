@@ -6,7 +6,7 @@ that owns the model. ``submit`` may be called from any thread.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, ClassVar, Protocol, runtime_checkable
 
 from attrs import frozen
@@ -96,6 +96,23 @@ class Generation(Protocol):
         """Stop as soon as possible, during prefill too; the ``Done`` says ``"cancelled"``.
 
         May be called from any thread at any time and any number of times. After the end it does nothing.
+        """
+
+
+@runtime_checkable
+class TextCounter(Protocol):
+    """What a runtime offers besides where it has the model's own tokenizer, so that sessions know sizes exactly.
+
+    A runtime that has no such method is no worse for it: sizes are estimated, and corrected by what replies report.
+    """
+
+    def count_texts(self, texts: Sequence[str]) -> Sequence[int]:
+        """How many tokens each of these texts has by itself, as the content of a message: it can write no marker.
+
+        May be called from any thread. Gives as many numbers as there are texts, or none where it can't count after all.
+
+        Raises:
+            RuntimeClosedError: after ``close()``.
         """
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import threading
 import weakref
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from concurrent.futures import Future
 from pathlib import Path
 from queue import SimpleQueue
@@ -25,7 +25,7 @@ from runtime.errors import LoadCancelledError, ReleasedError, ServerClosedError
 from runtime.isolated.settings import Isolation
 from runtime.loading import LoadOptions, LoadProgress, OnProgress, load_model
 from runtime.models.specs import BackendName, Source, resolve
-from runtime.protocol import Done, Generation, ModelInfo, Runtime
+from runtime.protocol import Done, Generation, ModelInfo, Runtime, TextCounter
 from runtime.scheduling.owners import new_owner, owned_by, owner_or
 
 if TYPE_CHECKING:
@@ -311,6 +311,10 @@ class SharedRuntime:
 
     def count_tokens(self, request: ModelRequest) -> int:
         return self._open().count_tokens(request)
+
+    def count_texts(self, texts: Sequence[str]) -> Sequence[int]:
+        runtime = self._open()
+        return runtime.count_texts(texts) if isinstance(runtime, TextCounter) else ()
 
     def describe(self) -> ModelInfo:
         return self._info

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from cognition.context.counting import notes_tokens
 from cognition.decisions import PlanChanged
 from cognition.draft import Draft, Setup
 from cognition.engine_tools import ASK_USER, RECALL, SPAWN_WORKER, SUBMIT_PLAN, read_plan, read_questions
@@ -26,6 +27,7 @@ from cognition.state import AgentState
 from cognition.transition import Transition
 from cognition.vocabulary import own_arguments
 
+FROM_NOTES = "From your notes:\n"
 APPROVED = "The plan is approved. Carry it out step by step and call finish_step after each."
 
 
@@ -67,17 +69,20 @@ def on_memory_recalled(setup: Setup, state: AgentState, event: MemoryRecalled) -
     if isinstance(state.phase, Recalling) and state.phase.effect_id == event.effect_id:
         draft = Draft(setup, state)
         if event.items:
-            draft.note("From your notes:\n" + "\n".join(event.items))
+            tokens = notes_tokens(draft.costs, event.tokens, FROM_NOTES)
+            draft.note(FROM_NOTES + "\n".join(event.items), tokens)
         draft.next_model_call(event.at, FIRST_ATTEMPT)
         return draft.seal()
     found = _find(setup, state, Running, RECALL.name, event)
     if found is None:
         return reject(state, event, "nothing is being recalled under this id")
-    return _settle(setup, state, found, ToolResult("\n".join(event.items) or "Nothing found."), event)
+    text = "\n".join(event.items)
+    result = ToolResult(text, tokens=event.tokens) if text else ToolResult("Nothing found.")
+    return _settle(setup, state, found, result, event)
 
 
 def on_worker_finished(setup: Setup, state: AgentState, event: WorkerFinished) -> Transition:
-    return _worker_ended(setup, state, event, ToolResult(event.text))
+    return _worker_ended(setup, state, event, ToolResult(event.text, tokens=event.tokens))
 
 
 def on_worker_failed(setup: Setup, state: AgentState, event: WorkerFailed) -> Transition:

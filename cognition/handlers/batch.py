@@ -8,7 +8,7 @@ from __future__ import annotations
 from difflib import get_close_matches
 from functools import lru_cache
 
-from cognition.context import shorten
+from cognition.context.window import shorten
 from cognition.decisions import AskApproval, CallJudged, CallTool, RunHook
 from cognition.draft import Draft, Setup
 from cognition.engine_tools import SPAWN_WORKER

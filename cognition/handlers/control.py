@@ -4,12 +4,26 @@ from __future__ import annotations
 
 from cognition.decisions import CancelEffect, PlanChanged, RulesForgotten, SessionClosed, TasksChanged
 from cognition.draft import UNSPENT, Draft, Setup
+from cognition.handlers.choosing import choose_context
+from cognition.handlers.compaction import end_without, use
+from cognition.handlers.counting import count_by
 from cognition.handlers.engine_calls import set_mode
 from cognition.handlers.hooks import open_turn
 from cognition.inputs import ApprovalsForgotten, CancelAsked, ModeChanged, SessionReset, ShutdownAsked, UserSpoke
 from cognition.messages import ToolResult, UserMessage
 from cognition.outcomes import Cancelled
-from cognition.phases import Acting, AwaitingHook, CallSlot, Closed, Idle, Running, Settled, Thinking, in_flight
+from cognition.phases import (
+    Acting,
+    AwaitingHook,
+    CallSlot,
+    Closed,
+    Compacting,
+    Idle,
+    Running,
+    Settled,
+    Thinking,
+    in_flight,
+)
 from cognition.state import AgentState
 from cognition.text_protocol import answer_so_far
 from cognition.transition import Transition
@@ -45,18 +59,26 @@ def on_user_spoke(setup: Setup, state: AgentState, event: UserSpoke) -> Transiti
     draft.begin_turn(event.at)
     if event.system is not None:
         draft.change_system(event.system)
-    draft.append(UserMessage(draft.new_message_id(), event.text, "user", event.parts))
+    if event.costs is not None:
+        count_by(draft, event.costs, event.earlier)
+    draft.append(UserMessage(draft.new_message_id(), event.text, "user", event.parts, event.tokens))
     draft.returns = event.returns or setup.config.options.response_format
     if draft.returns:
         draft.note(RETURNS_NOTE.format(schema=draft.returns))
+    if (event.context or draft.briefing is not None) and not choose_context(draft, event):
+        return draft.seal()
     open_turn(draft, event.text, event.at)
     return draft.seal()
 
 
 def on_cancel(setup: Setup, state: AgentState, event: CancelAsked) -> Transition:
     draft = Draft(setup, state)
-    draft.usage += event.usage
-    text = answer_so_far(setup.config.protocol, event.partial_text, setup.tools)
+    if isinstance(state.phase, Compacting):  # what there is of a summary is no answer
+        use(draft, state.phase, event.usage)
+        text = ""
+    else:
+        draft.usage += event.usage
+        text = answer_so_far(setup.config.protocol, event.partial_text, setup.tools)
     _stop(draft, Cancelled(event.reason, text), event)
     return draft.seal()
 
@@ -102,13 +124,17 @@ def on_shutdown(setup: Setup, state: AgentState, event: ShutdownAsked) -> Transi
 
 
 def _stop(draft: Draft, outcome: Cancelled, known: CancelAsked = NOTHING_KNOWN) -> None:
-    """End the turn now: cancel what is in flight, give every open call a result, keep the text that the user has read.
+    """End the turn, or a summary between turns, now: cancel what is in flight, give every open call a result, keep the
+    text that the user has read.
 
     ``known`` is what the interpreter knows of the effects in flight.
     """
     phase = draft.phase
     for effect_id in in_flight(phase):
         draft.decide(CancelEffect(effect_id))
+    if isinstance(phase, Compacting) and phase.attempt is None:
+        end_without(draft, outcome.reason or "it was cancelled")
+        return
     if isinstance(phase, Thinking):
         draft.keep_partial(known.partial_text)
     elif isinstance(phase, Acting):

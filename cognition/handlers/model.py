@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from attrs import evolve
 
-from cognition.context import scale_measured, scale_overflowed
+from cognition.context.window import scale_overflowed
 from cognition.decisions import Remember, RetryPlanned, StartTimer
 from cognition.draft import Draft, Setup
 from cognition.guards import fingerprint
 from cognition.handlers.batch import ReadCall, begin_calls, tell_malformed
+from cognition.handlers.counting import take_measure
 from cognition.handlers.rejection import reject
+from cognition.ids import EffectId
 from cognition.inputs import ModelFailed, ModelInterrupted, ModelReplied, TimerFired
 from cognition.messages import AssistantMessage, MalformedToolCall, ToolCall, Usage, read_arguments
 from cognition.outcomes import Cancelled, Completed, ErrorKind, Failed, LimitReached
@@ -25,18 +27,20 @@ NUDGES = 2
 REPAIRS = 2
 """How often in a row unreadable output is sent back before the turn fails."""
 CORRECTION_NOTE = "Your answer is not what was asked for: {objection}. Give the whole answer again, with that mended."
+ANOTHER_CALL = "another model call is in flight"
+ANOTHER_TIMER = "another timer is running"
 NUDGE_NOTE = "Your reply was empty. Answer in text, or call a tool."
 
 
 def on_model_replied(setup: Setup, state: AgentState, event: ModelReplied) -> Transition:
     phase = state.phase
     if not isinstance(phase, Thinking) or phase.effect_id != event.effect_id:
-        return reject(state, event, "another model call is in flight")
+        return reject(state, event, ANOTHER_CALL)
     draft = Draft(setup, state)
     attempt, cut = phase.attempt, event.finish_reason == "length"
     _count_reply(draft, event.usage, calibrate=attempt.purpose != "final_answer")
     if attempt.limit is not None:  # the final answer: tools were not offered, so calls in it mean nothing
-        draft.append(AssistantMessage(draft.new_message_id(), event.text, event.reasoning, interrupted=cut))
+        _keep(draft, event, event.reasoning, cut=cut)
         if cut:
             draft.stop_cut(_cut_detail(draft, event), _to_read(draft, event.text))
         else:
@@ -50,7 +54,7 @@ def on_model_replied(setup: Setup, state: AgentState, event: ModelReplied) -> Tr
     if calls:
         draft.repairs = 0
         asked = tuple([call for call, _, _ in calls])
-        draft.append(AssistantMessage(draft.new_message_id(), event.text, reply.reasoning, asked, interrupted=cut))
+        _keep(draft, event, reply.reasoning, asked, cut=cut)
         answer = "" if native and not cut else reply.text  # a text protocol may give one beside its calls
         begin_calls(draft, calls, malformed, answer, event.at, _cut_detail(draft, event) if cut else "")
     elif cut:
@@ -58,7 +62,7 @@ def on_model_replied(setup: Setup, state: AgentState, event: ModelReplied) -> Tr
     elif malformed:
         _send_back(draft, reply, malformed)
     elif reply.text.strip():
-        draft.append(AssistantMessage(draft.new_message_id(), event.text, reply.reasoning))
+        _keep(draft, event, reply.reasoning)
         if event.objection and draft.corrections < setup.config.limits.corrections:
             draft.corrections += 1
             draft.note(CORRECTION_NOTE.format(objection=event.objection))
@@ -73,7 +77,7 @@ def on_model_replied(setup: Setup, state: AgentState, event: ModelReplied) -> Tr
 def on_model_failed(setup: Setup, state: AgentState, event: ModelFailed) -> Transition:
     phase = state.phase
     if not isinstance(phase, Thinking) or phase.effect_id != event.effect_id:
-        return reject(state, event, "another model call is in flight")
+        return reject(state, event, ANOTHER_CALL)
     draft = Draft(setup, state)
     draft.usage += event.usage
     kind = classify(event.failure)
@@ -94,7 +98,7 @@ def on_model_failed(setup: Setup, state: AgentState, event: ModelFailed) -> Tran
 def on_model_interrupted(setup: Setup, state: AgentState, event: ModelInterrupted) -> Transition:
     phase = state.phase
     if not isinstance(phase, Thinking) or phase.effect_id != event.effect_id:
-        return reject(state, event, "another model call is in flight")
+        return reject(state, event, ANOTHER_CALL)
     draft = Draft(setup, state)
     draft.usage += event.usage
     draft.keep_partial(event.partial_text)
@@ -108,7 +112,7 @@ def on_model_interrupted(setup: Setup, state: AgentState, event: ModelInterrupte
 def on_timer_fired(setup: Setup, state: AgentState, event: TimerFired) -> Transition:
     phase = state.phase
     if not isinstance(phase, Waiting) or phase.effect_id != event.effect_id:
-        return reject(state, event, "another timer is running")
+        return reject(state, event, ANOTHER_TIMER)
     draft = Draft(setup, state)
     exhausted = draft.exhausted(event.at)
     if exhausted is not None:
@@ -118,13 +122,20 @@ def on_timer_fired(setup: Setup, state: AgentState, event: TimerFired) -> Transi
     return draft.seal()
 
 
+def _keep(
+    draft: Draft, event: ModelReplied, reasoning: str, calls: tuple[ToolCall, ...] = (), *, cut: bool = False
+) -> None:
+    """Write a reply into history."""
+    draft.append(AssistantMessage(draft.new_message_id(), event.text, reasoning, calls, cut, event.tokens))
+
+
 def _stop_cut(draft: Draft, event: ModelReplied, reply: ModelReplied, malformed: tuple[MalformedToolCall, ...]) -> None:
     """End the turn with what had arrived of a reply without calls that was cut at its token limit.
 
     The model is not asked again: it would be cut there again.
     """
     if event.text or reply.reasoning:
-        draft.append(AssistantMessage(draft.new_message_id(), event.text, reply.reasoning, interrupted=True))
+        _keep(draft, event, reply.reasoning, cut=True)
     tell_malformed(draft, malformed)
     draft.stop_cut(_cut_detail(draft, event), _to_read(draft, event.text))
 
@@ -150,7 +161,7 @@ def _count_reply(draft: Draft, usage: Usage, *, calibrate: bool) -> None:
     draft.steps += 1
     draft.usage += usage
     if calibrate and usage.input_tokens > 0:
-        draft.scale = scale_measured(draft.fixed + draft.size, usage.input_tokens)
+        take_measure(draft, usage.input_tokens)
 
 
 def _as_calls(draft: Draft, event: ModelReplied) -> ModelReplied:
@@ -184,13 +195,13 @@ def _send_back(draft: Draft, event: ModelReplied, malformed: tuple[MalformedTool
     """Answer a reply of nothing but unreadable calls: show the model what it wrote and what is wrong with it."""
     draft.repairs += 1
     if draft.repairs > REPAIRS:
-        draft.append(AssistantMessage(draft.new_message_id(), event.text, event.reasoning))
+        _keep(draft, event, event.reasoning)
         draft.finish(
             Failed("bad_output", f"the model's tool calls stayed unreadable: {malformed[0].reason}", event.text)
         )
         return
     if draft.setup.config.protocol == "native":
-        draft.append(AssistantMessage(draft.new_message_id(), event.text, event.reasoning))
+        _keep(draft, event, event.reasoning)
         tell_malformed(draft, malformed)
     else:  # the convention itself was missed: repeating the bad reply would teach it
         draft.note(RETRY_NOTE.format(reason=malformed[0].reason))
@@ -199,7 +210,7 @@ def _send_back(draft: Draft, event: ModelReplied, malformed: tuple[MalformedTool
 
 def _nudge(draft: Draft, event: ModelReplied) -> None:
     if event.reasoning:
-        draft.append(AssistantMessage(draft.new_message_id(), "", event.reasoning))
+        draft.append(AssistantMessage(draft.new_message_id(), "", event.reasoning, tokens=event.tokens))
     draft.nudges += 1
     if draft.nudges > NUDGES:
         draft.finish(Failed("bad_output", f"the model gave no answer in {draft.nudges} replies"))
@@ -215,18 +226,24 @@ def _trim_and_retry(draft: Draft, attempt: ModelAttempt, event: ModelFailed) -> 
         draft.stop_at(exhausted)
         return
     failure = event.failure
-    draft.scale = scale_overflowed(draft.scale, draft.fixed + draft.size, draft.setup.budget, failure)
+    draft.scale = scale_overflowed(draft.scale, max(draft.fixed + draft.size, 1.0), draft.setup.budget, failure)
+    draft.slack = 0.0
     draft.decide(RetryPlanned("context_overflow", failure.message, attempt.number + 1, 0.0))
     draft.ask_model(evolve(attempt, number=attempt.number + 1, trimmed=True), event.at, new_step=False)
 
 
 def _plan_retry(draft: Draft, attempt: ModelAttempt, kind: ErrorKind, event: ModelFailed) -> None:
     number = attempt.number + 1
+    effect_id = wait_before(draft, number, kind, event, draft.seconds_left(event.at))
+    draft.phase = Waiting(effect_id, evolve(attempt, number=number))
+
+
+def wait_before(draft: Draft, number: int, kind: ErrorKind, event: ModelFailed, left: float | None) -> EffectId:
+    """Start the timer before attempt ``number`` at a model call that failed. ``left``: seconds that it may take."""
     seconds = delay(draft.setup.config.retry, kind, number, draft.turn, event.failure.retry_after)
-    left = draft.seconds_left(event.at)
     if left is not None:
         seconds = min(seconds, left)  # when it has passed, the turn's time has too
     draft.decide(RetryPlanned(kind, event.failure.message, number, seconds))
     effect_id = draft.new_effect()
     draft.decide(StartTimer(effect_id, seconds))
-    draft.phase = Waiting(effect_id, evolve(attempt, number=number))
+    return effect_id

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from attrs import evolve
 
+from cognition.counts import Tokens
 from cognition.decisions import RetryPlanned, StartTimer
 from cognition.draft import Draft, Setup
 from cognition.handlers.batch import advance, find, judge, reached, settle, with_slot
 from cognition.handlers.rejection import reject
-from cognition.inputs import TimerFired, ToolFailed
+from cognition.inputs import TimerFired, ToolFailed, error_text
 from cognition.messages import ToolResult
 from cognition.phases import Acting, CallSlot, Retrying, Settled
 from cognition.state import AgentState
@@ -20,7 +21,7 @@ def fail(draft: Draft, phase: Acting, position: int, event: ToolFailed) -> None:
     slot = phase.slots[position]
     seconds = _wait(draft, phase, slot, event)
     if seconds is None:
-        settle(draft, phase, position, _failure(event.message, slot.failed + 1), event.at)
+        settle(draft, phase, position, _failure(event.message, slot.failed + 1, event.tokens), event.at)
         return
     effect_id = draft.new_effect()
     draft.decide(RetryPlanned("transient", event.message, slot.failed + 2, seconds, slot.call.id))
@@ -65,8 +66,11 @@ def _wait(draft: Draft, phase: Acting, slot: CallSlot, event: ToolFailed) -> flo
     return seconds if left is None or seconds < left else None
 
 
-def _failure(message: str, times: int) -> ToolResult:
-    return ToolResult(f"Error: {message}" + (f" (tried {_times(times)})" if times > 1 else ""), "error")
+def _failure(message: str, times: int, tokens: Tokens = ()) -> ToolResult:
+    """``tokens``: of the message as one try has it."""
+    if times > 1:
+        return ToolResult(f"{error_text(message)} (tried {_times(times)})", "error")
+    return ToolResult(error_text(message), "error", tokens)
 
 
 def _times(count: int) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from attrs import evolve
 
-from cognition.context import shorten
+from cognition.context.window import shorten
 from cognition.draft import Draft, Setup
 from cognition.errors import ConfigError
 from cognition.handlers.batch import (
@@ -41,7 +41,7 @@ def on_tool_returned(setup: Setup, state: AgentState, event: ToolReturned) -> Tr
     if found is None:
         return reject(state, event, NO_TOOL_RUNS)
     draft = Draft(setup, state)
-    settle(draft, *found, ToolResult(event.content), event.at)
+    settle(draft, *found, ToolResult(event.content, tokens=event.tokens), event.at)
     return draft.seal()
 
 

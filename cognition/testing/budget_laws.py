@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from cognition.config import AgentConfig, Limits
+from cognition.context.summaries import COMPACT_EVERY
 from cognition.decisions import (
     AskApproval,
     CallModel,
     CallTool,
+    Compacted,
     Decision,
     ModeSet,
     PlanChanged,
@@ -15,7 +17,7 @@ from cognition.decisions import (
     TasksChanged,
     TurnFinished,
 )
-from cognition.inputs import HookReturned, Input, ModelInterrupted, SessionReset, ShutdownAsked
+from cognition.inputs import HookReturned, Input, ModelInterrupted, SessionReset, ShutdownAsked, TimerFired
 from cognition.outcomes import Completed, LimitReached
 from cognition.testing.subject import Found, Problem, Subject
 from cognition.testing.world import Edge, Turn, count, is_objected, is_rejected
@@ -25,9 +27,14 @@ OF_THE_SESSION = (SessionClosed, TasksChanged, PlanChanged, ModeSet)
 
 
 def bounded(subject: Subject, edge: Edge) -> Found:
-    """L6: one outcome a turn, as its last decision, with nothing left in flight; no budget is overdrawn."""
+    """L6: one outcome a turn, as its last decision, with nothing left in flight; no budget is overdrawn, and a summary
+    makes prompts smaller.
+    """
     if is_rejected(edge.transition):
         return None
+    for decision in edge.transition.decisions:
+        if isinstance(decision, Compacted) and not decision.after < decision.before:
+            return Problem(f"a summary makes a prompt of {decision.before} tokens one of {decision.after}")
     turn = count(edge.before, edge.input)
     decisions, resting = edge.transition.decisions, not edge.after.in_turn
     ends = [place for place, decision in enumerate(decisions) if type(decision) is TurnFinished]
@@ -70,7 +77,7 @@ def _overdrawn(subject: Subject, turn: Turn, event: Input, decisions: tuple[Deci
                 return Problem(f"the model is called after {turn.replies} replies; the limit is {limits.steps} and one")
             if turn.replies == limits.steps and decision.request.tools:
                 return Problem(f"after {turn.replies} replies, the limit, the model is called with tools")
-            problem = _unlimited(subject.config, turn, event, decision)
+            problem = _summarised(turn, limits, event, decision) or _unlimited(subject.config, turn, event, decision)
             if problem is not None:
                 return problem
             if turn.continued > limits.hook_continuations and isinstance(event, HookReturned):
@@ -88,6 +95,20 @@ def _overdrawn(subject: Subject, turn: Turn, event: Input, decisions: tuple[Deci
             return Problem(f"{type(decision).__name__} {decision.effect_id} is decided though {spent[0]} are used up")
         if refusals >= limits.refusals and not subject.config.features:  # what the engine does itself is not seen
             return Problem(f"{type(decision).__name__} is decided after {refusals} refusals in a row, the limit")
+    return None
+
+
+def _summarised(turn: Turn, limits: Limits, event: Input, call: CallModel) -> Found:
+    """A summary that is asked for too often, with tools, or in the place of the turn's last reply."""
+    if call.purpose != "summary":
+        return None
+    if call.request.tools:
+        return Problem("a summary is asked for with tools")
+    if turn.replies + 1 >= limits.steps:
+        return Problem(f"a summary is asked for after {turn.replies} replies of {limits.steps}: it takes the last step")
+    replies = None if turn.summarised is None or isinstance(event, TimerFired) else turn.replies - turn.summarised
+    if replies is not None and replies < COMPACT_EVERY:
+        return Problem(f"a summary is asked for {replies} replies after the one before")
     return None
 
 

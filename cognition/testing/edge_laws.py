@@ -12,7 +12,16 @@ from typing import Any
 from attrs import evolve
 
 from cognition.codec import from_data, to_data
-from cognition.context import changed_size, message_size
+from cognition.context.briefing import briefed, briefing_size, with_standing
+from cognition.context.counting import bare_counted, fixed_counted
+from cognition.context.window import (
+    changed_size,
+    end_of_asking,
+    message_size,
+    skipped_message,
+    summary_message,
+    system_size,
+)
 from cognition.decisions import (
     EFFECT_TYPES,
     CallModel,
@@ -28,7 +37,7 @@ from cognition.history import History
 from cognition.inputs import Input
 from cognition.messages import AssistantMessage, Message, ToolCall, ToolMessage, UserMessage
 from cognition.requests import ModelRequest
-from cognition.state import AgentState
+from cognition.state import AgentState, Window
 from cognition.testing.story import contrast
 from cognition.testing.subject import UNREADABLE, Found, Problem, Subject, batch_of
 from cognition.testing.watching import Watch
@@ -304,15 +313,22 @@ def _is_shown(message: Message, whole: Message) -> bool:
     head, _, rest = message.content.partition("\n[... ")
     tail = rest.rpartition(" ...]\n")[2]
     both_ends = whole.content.startswith(head) and whole.content.endswith(tail)
-    return both_ends and len(message.content) < len(whole.content) and evolve(message, content=whole.content) == whole
+    same = evolve(message, content=whole.content, tokens=whole.tokens) == whole
+    return both_ends and len(message.content) < len(whole.content) and same
 
 
 def fitting(subject: Subject, edge: Edge) -> Found:
-    """L9: each request fits, begins at a turn, and has the system prompt and the newest user message whole."""
+    """L9: each request fits, begins at a turn, and has the system prompt and the newest user message whole; one for a
+    summary fits, and has the system prompt.
+    """
     state = edge.transition.next_state
     for decision in edge.transition.decisions:
         if isinstance(decision, CallModel):
-            problem = _misfit(subject, decision.request, state)
+            request = decision.request
+            if decision.purpose == "summary":
+                problem = _too_large(subject, request, state, bare=True)
+            else:
+                problem = _misfit(subject, request, state)
             if problem is not None:
                 return Problem(f"the request of {decision.effect_id} {problem}")
     return None
@@ -320,14 +336,33 @@ def fitting(subject: Subject, edge: Edge) -> Found:
 
 def _misfit(subject: Subject, request: ModelRequest, state: AgentState) -> str | None:
     shown, history = tuple(request.messages), history_of(state)
+    briefing = getattr(state, "briefing", None)
+    if briefing is not None:
+        history = briefed(history, briefing)
     newest = next((m for m in reversed(history) if isinstance(m, UserMessage) and m.origin == "user"), None)
     if newest is not None and newest not in shown:
         return f"lacks the newest user message or a part of it: {newest}"
+    of: object = state
+    window = of.window if isinstance(of, AgentState) else Window()
+    if window.summary.text:
+        if shown[:1] != (summary_message(window.summary),):
+            return f"does not begin with the summary of what it leaves out, but with {shown[:1]}"
+        shown = shown[1:]
     first = shown[0] if shown else None
     if not isinstance(first, UserMessage) or first.origin != "user":
         return f"does not begin at a turn but with {first}"
     if not isinstance(state, AgentState):
         return None  # a class of its own: what it keeps, and how much of it is left out, nobody can tell
+    asked = window.summary.asked
+    if asked is not None:
+        asking = history[asked : end_of_asking(history, asked)]
+        if shown[: len(asking)] != asking or not isinstance(history[window.first], AssistantMessage):
+            return "shows a part of a turn without the message that began it, or not from a reply on"
+        shown = shown[len(asking) :]
+        if window.summary.skipped:
+            if shown[:1] != (skipped_message(window.summary),):
+                return f"does not say that it leaves out {window.summary.skipped} messages of the turn"
+            shown = shown[1:]
     whole = history[max(len(history) - len(shown), 0) :]
     if len(shown) > len(history) or not all(map(_is_shown, shown, whole)):
         return "leaves out messages between those that it shows, or shows what is not in history"
@@ -335,12 +370,25 @@ def _misfit(subject: Subject, request: ModelRequest, state: AgentState) -> str |
     unread = replies[-1] + 1 if replies else 0
     if shown[unread:] != whole[unread:] and any(map(_is_users, shown[1:])):
         return "shortens results that the model has not answered, and shows an older turn"
-    if subject.config is None:
+    return _too_large(subject, request, state)
+
+
+def _too_large(subject: Subject, request: ModelRequest, state: AgentState, *, bare: bool = False) -> str | None:
+    """``bare``: it is a request for a summary, where no tools are offered."""
+    if subject.config is None or not isinstance(state, AgentState):
         return None
-    if request.system != subject.config.prompt_with(state.system):
+    briefing = state.briefing
+    if request.system != with_standing(subject.config.prompt_with(state.system), briefing):
         return f"has another system prompt than the configuration and the newest message: {request.system!r}"
-    fixed = changed_size(subject.fixed, subject.config, state.system)
-    size = (fixed + sum(map(message_size, shown))) * state.window.scale
+    costs, fixed = state.costs, changed_size(subject.fixed, subject.config, state.system)
+    slack = 0.0 if bare else state.window.slack
+    if costs is not None:
+        fixed = (bare_counted if bare else fixed_counted)(costs, fixed) + briefing_size(briefing)
+    elif bare:
+        fixed = system_size(request.system)
+    elif briefing is not None:  # what stands in front of the newest message counts with it
+        fixed += briefing_size(evolve(briefing, passing=""))
+    size = (fixed + sum(map(message_size, request.messages)) - slack) * state.window.scale
     if int(size) > subject.budget:
         return f"has about {int(size)} tokens, and {subject.budget} fit"
     return None

@@ -58,7 +58,8 @@ STATEMENTS: tuple[tuple[str, str, str], ...] = (
         "L6",
         "bounded",
         "Every turn ends with exactly one TurnFinished, its last decision, with nothing left in flight. Steps, tool "
-        "calls, refusals, tokens, cost and wall time are budgets that nothing overdraws.",
+        "calls, refusals, tokens, cost and wall time are budgets that nothing overdraws. A summary is asked for once "
+        "in some replies at most, never in place of the last one, and is taken only if it makes prompts smaller.",
     ),
     (
         "L7",
@@ -75,7 +76,8 @@ STATEMENTS: tuple[tuple[str, str, str], ...] = (
         "L9",
         "fits",
         "A request never exceeds the context's budget, begins at a turn, leaves nothing out after that, and has the "
-        "system prompt and the newest user message whole.",
+        "system prompt and the newest user message whole. Where a summary stands for what came before, it stands in "
+        "front, and within a turn the user's message right behind it; what follows begins with a reply.",
     ),
     (
         "L10",

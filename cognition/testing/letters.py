@@ -16,6 +16,7 @@ from cognition.inputs import (
     ApprovalRefused,
     ApprovalsForgotten,
     CancelAsked,
+    CompactionAsked,
     HookReturned,
     Input,
     MemoryRecalled,
@@ -86,6 +87,7 @@ LETTERS: Mapping[type[Input], tuple[Input, ...]] = {
     CancelAsked: (CancelAsked(),),
     ModeChanged: tuple(ModeChanged(mode) for mode in MODES),
     ApprovalsForgotten: (ApprovalsForgotten(),),
+    CompactionAsked: (CompactionAsked(),),
     SessionReset: (SessionReset(),),
     ShutdownAsked: (ShutdownAsked(),),
 }

@@ -10,10 +10,12 @@ from typing import Any
 
 from attrs import evolve
 
+from cognition.candidates import DEFAULT_SECTIONS, Candidate
 from cognition.codec import to_data
 from cognition.config import AgentConfig
+from cognition.counts import TemplateCosts
 from cognition.decisions import CallModel, Effect
-from cognition.inputs import HookReturned, Input, ModeChanged, ModelReplied
+from cognition.inputs import CompactionAsked, HookReturned, Input, ModeChanged, ModelReplied, UserSpoke
 from cognition.messages import ProposedCall, ToolCall, Usage
 from cognition.state import AgentState
 from cognition.testing.letters import ANY, LETTERS, REPLIES
@@ -30,7 +32,8 @@ def default_alphabet(config: AgentConfig | None = None) -> tuple[Input, ...]:
     unreadable call; failures that are waited out, trimmed for, given up on or cut short; results good and bad;
     approvals given and refused, once and for all, with other arguments, and forgotten; timers; cancel, reset and
     shutdown. In a text protocol, calls stand in the text: one that asks for a confirmation, and one beside an answer,
-    too.
+    too. Where older messages are summarised, a long message of the user's, and somebody who asks for a summary. Where
+    there are sections of the program's own, a message with texts for them, and one from which on tokens are counted.
     """
     tools = config.tools if config is not None else ()
     calls = [ProposedCall(tool.name) for tool in tools]
@@ -57,7 +60,25 @@ def default_alphabet(config: AgentConfig | None = None) -> tuple[Input, ...]:
         del letters[HookReturned]
     if config is None or "plan" not in config.features:
         del letters[ModeChanged]
+    if config is None or config.compact_at is None:
+        del letters[CompactionAsked]
+    else:
+        letters[UserSpoke] = (*LETTERS[UserSpoke], LONG)
+    if config is not None and config.sections != DEFAULT_SECTIONS:
+        letters[UserSpoke] = (*letters[UserSpoke], WITH_CONTEXT, COUNTED)
     return tuple(letter for some in letters.values() for letter in some)
+
+
+LONG = UserSpoke("long " * 60)
+"""Some 100 tokens: a few of them fill the contexts that explorations have."""
+WITH_CONTEXT = UserSpoke("Hello", context=(Candidate("identity", "Be kind."), Candidate("memory", "Hello was said.")))
+"""Something for a section behind the system prompt, where there is one of that name, and for one with the message."""
+COUNTED = UserSpoke(
+    "Hello",
+    tokens=(8,),
+    costs=TemplateCosts(40, user=4, reply=4, call=8, result=6, cut=20, bare=30, asking=200, estimate=20.0),
+)
+"""From here on tokens are counted, and what nobody counts has the most that it can have."""
 
 
 def _in_text(reply: ModelReplied, protocol: TextProtocol) -> ModelReplied:
@@ -159,4 +180,4 @@ def _account(world: World) -> list[Any]:
     usage = turn.usage
     used = [usage.input_tokens, usage.output_tokens, usage.reused_tokens, usage.cost]
     counts = (turn.started_at, turn.replies, turn.calls, turn.refusals, turn.workers, turn.continued, turn.asked_at)
-    return [granted, counts, used, ran]
+    return [granted, counts, used, ran, turn.summarised]

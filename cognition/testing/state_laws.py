@@ -14,6 +14,7 @@ from cognition.decisions import (
     CallTool,
     CancelEffect,
     Effect,
+    NotCompacted,
     Recall,
     ReviewPlan,
     RunHook,
@@ -37,7 +38,9 @@ from cognition.inputs import (
     WorkerFinished,
 )
 from cognition.messages import Message, ToolCall, ToolMessage
-from cognition.outcomes import Cancelled
+from cognition.outcomes import Cancelled, Failed
+from cognition.phases import Compacting
+from cognition.state import AgentState
 from cognition.testing.edge_laws import answered, read_back, unpaired
 from cognition.testing.story import contrast
 from cognition.testing.subject import UNREADABLE, Found, Problem, Subject
@@ -161,6 +164,10 @@ def _cancelled(world: World, edge: Edge) -> str | None:
             times = stopped.count(effect.effect_id)
             return f"{type(effect).__name__} {effect.effect_id} is in flight and is cancelled {times} times"
     last = decisions[-1] if decisions else None
+    state: object = world.state
+    phase = state.phase if isinstance(state, AgentState) else None
+    if isinstance(phase, Compacting) and phase.attempt is None:
+        return None if isinstance(last, NotCompacted) else f"a summary between turns is cancelled and ends as {last}"
     if not isinstance(last, TurnFinished) or not isinstance(last.outcome, Cancelled):
         return f"the cancelled turn does not end as cancelled but with {last}"
     results = {m.call_id: m.status for m in history if isinstance(m, ToolMessage)}
@@ -252,12 +259,18 @@ def _speak(subject: Subject, edges: list[Edge], world: World) -> bool:
 
 def nudged_at_most_twice(subject: Subject, world: World) -> Found:
     """L10: replies without text and calls end the turn with the third at the latest."""
-    calls = [effect for effect in world.open if isinstance(effect, CallModel)]
+    calls = [effect for effect in world.open if isinstance(effect, CallModel) and effect.purpose != "summary"]
     if not calls:
         return None
     edges: list[Edge] = []
     for silent in SILENT:
         call = next((effect for effect in world.open if isinstance(effect, CallModel)), None)
+        if call is not None and call.purpose == "summary":  # what was said to the model may have filled the context
+            edges.append(take(subject.engine, world, silent(call.effect_id)))
+            world = edges[-1].after
+            call = next((effect for effect in world.open if isinstance(effect, CallModel)), None)
+        if call is None and edges and _overflows(edges[-1]):  # there was no room for what it was told
+            return None
         if call is None:
             return Problem("a reply without text and calls leaves the turn without a model call", tuple(edges))
         edges.append(take(subject.engine, world, silent(call.effect_id)))
@@ -265,6 +278,12 @@ def nudged_at_most_twice(subject: Subject, world: World) -> Found:
         if edges[-1].error is not None or not world.in_turn:
             return None
     return Problem(f"{SILENT_REPLIES} replies without text and calls do not end the turn", tuple(edges))
+
+
+def _overflows(edge: Edge) -> bool:
+    """Whether the turn has ended for want of room."""
+    outcomes = [d.outcome for d in edge.transition.decisions if isinstance(d, TurnFinished)]
+    return any(isinstance(outcome, Failed) and outcome.kind == "context_overflow" for outcome in outcomes)
 
 
 SILENT: tuple[Callable[[EffectId], ModelReplied], ...] = (

@@ -13,8 +13,10 @@ from attrs import evolve
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
 
+from cognition.candidates import Candidate
 from cognition.config import AgentConfig, GenerationOptions, Limits, RetryPolicy
 from cognition.content import Image, TextPart
+from cognition.counts import TemplateCosts, Tokens
 from cognition.decisions import ANSWERS, AskUser, Effect
 from cognition.features import Vocabulary
 from cognition.ids import EffectId
@@ -76,6 +78,13 @@ usages: SearchStrategy[Usage] = st.just(Usage()) | st.builds(
     Usage, tokens, tokens, tokens, st.sampled_from((0.0, 0.001, 5.0))
 )
 """What model calls used."""
+
+
+COUNTED: SearchStrategy[Tokens] = st.just(()) | st.lists(tokens, max_size=3).map(tuple)
+"""Tokens of a message: none, those that an interpreter has counted, and what nobody can have."""
+COSTS: SearchStrategy[TemplateCosts] = st.builds(
+    TemplateCosts, st.sampled_from((0, 20)), *[st.sampled_from((0, 4))] * 7, st.sampled_from((0.0, 16.0))
+)
 
 
 def failures() -> SearchStrategy[Failure]:
@@ -180,6 +189,7 @@ def configs() -> SearchStrategy[AgentConfig]:
         names=st.sampled_from(get_args(Vocabulary)),
         hooks=_some_of(("session_start", "user_message", "before_tool", "after_tool", "worker_stop", "stop")),
         recall_first=st.booleans(),
+        compact_at=st.none() | st.sampled_from((0.1, 0.5, 0.75, 1.0)),
     )
 
 
@@ -219,6 +229,7 @@ def _replies(names: tuple[str, ...]) -> SearchStrategy[ModelReplied]:
         finish_reason=st.sampled_from(("stop", "tool_calls", "length", "cancelled", "error")),
         usage=usages,
         objection=st.sampled_from(("", "it is no JSON")),
+        tokens=COUNTED,
     )
     return st.one_of(answering, calling, calling, anything)  # the first is what counter-examples shrink to
 
@@ -245,15 +256,15 @@ def _drawn(names: tuple[str, ...]) -> dict[type[Input], SearchStrategy[Any]]:
         ModelReplied: st.one_of(replied, replied, replied),  # most model calls end with a reply
         ModelFailed: st.builds(ModelFailed, nobody, failures(), st.just("") | texts, usages),
         ModelInterrupted: st.builds(ModelInterrupted, nobody, texts, usages, st.booleans()),
-        ToolReturned: st.builds(ToolReturned, nobody, texts),
-        ToolFailed: st.builds(ToolFailed, nobody, texts, st.booleans()),
+        ToolReturned: st.builds(ToolReturned, nobody, texts, COUNTED),
+        ToolFailed: st.builds(ToolFailed, nobody, texts, st.booleans(), COUNTED),
         ApprovalGiven: st.builds(ApprovalGiven, nobody, st.booleans(), _patterns(names), st.none() | arguments),
         ApprovalRefused: st.builds(
             ApprovalRefused, nobody, st.sampled_from(("", "no")), st.booleans(), _patterns(names)
         ),
         PlanReviewed: st.builds(PlanReviewed, nobody, st.booleans(), texts),
-        MemoryRecalled: st.builds(MemoryRecalled, nobody, st.lists(texts, max_size=2).map(tuple)),
-        WorkerFinished: st.builds(WorkerFinished, nobody, texts, usages),
+        MemoryRecalled: st.builds(MemoryRecalled, nobody, st.lists(texts, max_size=2).map(tuple), COUNTED),
+        WorkerFinished: st.builds(WorkerFinished, nobody, texts, usages, COUNTED),
         WorkerFailed: st.builds(WorkerFailed, nobody, texts, usages),
         WorkerStalled: st.builds(WorkerStalled, nobody, texts, usages),
         HookReturned: st.builds(
@@ -329,12 +340,26 @@ RARELY = st.integers(0, 9).map(lambda number: number == 9)
 A_DOT = Image.of(b"GIF89a\x01\x00\x01\x00\x00\x00\x00;")
 """The smallest of pictures."""
 RETURNS = st.sampled_from(("", "", '{"type": "integer"}'))
+CANDIDATES: SearchStrategy[Candidate] = st.builds(
+    Candidate,
+    st.sampled_from(("identity", "memory", "memory", "skills", "history", "nowhere")),
+    texts | st.sampled_from(("Hello, Done.", "</memory>", "Hello " * 300)),
+    st.sampled_from(("", "notes.md", '"></source>')),
+    RARELY,
+    st.none() | st.sampled_from((0.0, -1.0, 1e300)),
+)
+"""What may stand in a prompt: good texts, and ones that no section takes, have no room, or look like a tag."""
 MESSAGES: SearchStrategy[UserSpoke] = st.builds(UserSpoke, texts, RETURNS) | st.builds(
     UserSpoke,
     texts,
     RETURNS,
     st.lists(st.builds(TextPart, texts) | st.just(A_DOT), max_size=3).map(tuple),
     st.none() | st.sampled_from(("", "Be kind.")),  # as of configurations: a longer one may leave no room for a message
+    st.lists(CANDIDATES, max_size=3).map(tuple),
+    st.sampled_from((0, 30, 10**400)),
+    COUNTED,
+    st.none() | COSTS,
+    st.lists(COUNTED, max_size=3).map(tuple),
 )
 OTHERS: SearchStrategy[Input] = st.sampled_from(
     [letter for kind, some in LETTERS.items() if kind not in {*ANSWERING, UserSpoke, CancelAsked} for letter in some]

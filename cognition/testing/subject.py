@@ -8,7 +8,7 @@ from typing import Any
 from attrs import evolve, frozen
 
 from cognition.config import AgentConfig
-from cognition.context import fixed_size, prompt_budget
+from cognition.context.window import fixed_size, prompt_budget
 from cognition.errors import CodecError
 from cognition.messages import AssistantMessage, Message, ToolCall
 from cognition.policy import Rule

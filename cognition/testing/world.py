@@ -16,6 +16,7 @@ from cognition.decisions import (
     EFFECT_TYPES,
     AskApproval,
     AskUser,
+    CallModel,
     CallTool,
     CancelEffect,
     Effect,
@@ -34,6 +35,7 @@ from cognition.inputs import (
     ApprovalGiven,
     ApprovalRefused,
     CancelAsked,
+    CompactionAsked,
     HookReturned,
     Input,
     ModelFailed,
@@ -41,6 +43,7 @@ from cognition.inputs import (
     ModelReplied,
     PlanReviewed,
     QuestionAnswered,
+    TimerFired,
     ToolFailed,
     UserSpoke,
     WorkerFailed,
@@ -86,7 +89,9 @@ class Turn:
     objected: int = 0
     """Answers that were not what was asked for."""
     cut: bool = False
-    """Whether the newest reply was cut at its token limit."""
+    """Whether the newest reply was cut at its token limit; a summary is none of the turn's replies in this."""
+    summarised: int | None = None
+    """How many replies there were when the model was last asked for a summary; None for never in this turn."""
 
 
 @frozen
@@ -121,7 +126,9 @@ class World:
 
     @property
     def in_turn(self) -> bool:
-        """Whether a turn is under way, as the state says, or where that says nothing, the inputs and decisions."""
+        """Whether a turn is under way, or a summary is written between two, as the state says, or where that says
+        nothing, the inputs and decisions.
+        """
         state: object = self.state
         if isinstance(state, AgentState):
             return not isinstance(state.phase, Idle | Closed)
@@ -207,6 +214,8 @@ def count(world: World, event: Input) -> Turn | None:
     match event:
         case ModelReplied(usage=usage):
             turn = _with(turn, turn.usage + usage, replies=turn.replies + 1, ran=())
+            if turn.summarised is not None and is_of_summary(world, event):
+                return turn
             turn = evolve(turn, objected=turn.objected + 1) if is_objected(event) else turn
             cut = event.finish_reason == "length"
             return turn if cut == turn.cut else evolve(turn, cut=cut)
@@ -222,6 +231,12 @@ def count(world: World, event: Input) -> Turn | None:
             return evolve(turn, continued=turn.continued + 1) if at_stop else turn
         case _:
             return turn
+
+
+def is_of_summary(world: World, event: Input) -> bool:
+    """Whether it answers the question for a summary."""
+    effect = answered_effect(world, event)
+    return isinstance(effect, CallModel) and effect.purpose == "summary"
 
 
 def is_objected(event: Input) -> bool:
@@ -245,6 +260,7 @@ def _with(turn: Turn, usage: Usage, *, replies: int, ran: tuple[ToolCall, ...]) 
         turn.asked_at,
         turn.objected,
         turn.cut,
+        turn.summarised,
     )
 
 
@@ -262,6 +278,7 @@ def _with_run(turn: Turn, call: ToolCall) -> Turn:
         turn.asked_at,
         turn.objected,
         turn.cut,
+        turn.summarised,
     )
 
 
@@ -355,6 +372,9 @@ def after(world: World, event: Input, transition: Transition) -> World:
             if failed:
                 failed = tuple(other for other in failed if other.id != decision.call.id)
             turn = turn and _with_run(turn, decision.call)
+        elif isinstance(decision, CallModel):
+            if decision.purpose == "summary" and turn is not None and type(event) is not TimerFired:
+                turn = evolve(turn, summarised=turn.replies)
         elif kind is SpawnWorker:
             granted = _used(granted, *WORKER_TOOLS)
             turn = turn and evolve(turn, workers=turn.workers + 1)
@@ -428,8 +448,9 @@ def can_answer(event: Input, effect: Effect) -> bool:
 def belongs(world: World, event: Input) -> bool:
     """Whether an input has its place here.
 
-    An answer belongs to an effect in flight that it can answer, a user's message between turns, and a cancellation
-    within one; a change of mode, what is forgotten, a reset and a shutdown belong until the session is closed.
+    An answer belongs to an effect in flight that it can answer, a user's message and the wish for a summary between
+    turns, and a cancellation within one, or while such a summary is written; a change of mode, what is forgotten, a
+    reset and a shutdown belong until the session is closed.
     """
     if world.is_closed:
         return False
@@ -438,7 +459,7 @@ def belongs(world: World, event: Input) -> bool:
         effect = answered_effect(world, event)
         return effect is not None and can_answer(event, effect)
     match event:
-        case UserSpoke():
+        case UserSpoke() | CompactionAsked():
             return not world.in_turn
         case CancelAsked():
             return world.in_turn

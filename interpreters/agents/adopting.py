@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from attrs import evolve
 
 from cognition import AgentState, AssistantMessage, Message, ToolCall, ToolMessage
-from cognition.context import message_size
+from cognition.context.window import message_size
 from cognition.history import History
 from cognition.state import Counters, Window
 from cognition.strict_json import DECODER

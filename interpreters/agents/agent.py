@@ -6,7 +6,7 @@ from functools import partial
 from types import TracebackType
 from typing import Any, NoReturn, TypeVar, overload
 
-from cognition import ConfigError, Input, SessionReset
+from cognition import Compacted, CompactionAsked, ConfigError, Input, NotCompacted, SessionReset
 from interpreters.agents.answers import StructuredResult
 from interpreters.agents.assembly import NO_TYPE, start_of_turn, user_input
 from interpreters.agents.base import CLOSE_SECONDS, LOG, BaseAgent, closing_after, loop_runs_here
@@ -155,6 +155,22 @@ class Agent(BaseAgent):
         """Forget the conversation. What the user allowed or refused "from now on" stays."""
         self._check_open()
         self._interpreter.run(SessionReset())
+
+    def compact(self) -> Compacted | NotCompacted:
+        """Have the model summarise the conversation so far; later requests show that in its place.
+
+        Says what came of it. The messages stay in the history and in the recording. Where ``compact_at`` says so, it
+        happens by itself.
+
+        Raises:
+            BusyError: a turn is under way.
+            PendingError: a turn is open: it waits for answers, or was interrupted.
+            AgentClosedError, JournalWriteError: as ``run``.
+        """
+        self._check_between_turns()
+        self._look_for_loop()
+        self._interpreter.run(CompactionAsked())
+        return self._compacted()
 
     def close(self) -> None:
         """Stop what runs, end the recording, and close the model if ``owns_model`` says so. A second call does nothing.

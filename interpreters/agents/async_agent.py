@@ -9,7 +9,7 @@ from functools import partial
 from types import TracebackType
 from typing import Any, ClassVar, NoReturn, TypeVar, overload
 
-from cognition import CogstepError, ConfigError, SessionReset
+from cognition import CogstepError, Compacted, CompactionAsked, ConfigError, NotCompacted, SessionReset
 from interpreters.agents.answers import StructuredResult
 from interpreters.agents.assembly import NO_TYPE, start_of_turn, user_input
 from interpreters.agents.base import CLOSE_SECONDS, LOG, BaseAgent, closing_after
@@ -118,6 +118,13 @@ class AsyncAgent(BaseAgent):
         """Forget the conversation. What the user allowed or refused "from now on" stays."""
         await self._ready()
         await self._interpreter.run(SessionReset())
+
+    async def compact(self) -> Compacted | NotCompacted:
+        """Have the model summarise the conversation so far, as ``Agent.compact`` does."""
+        await self._ready()
+        self._check_between_turns()
+        await self._interpreter.run(CompactionAsked())
+        return self._compacted()
 
     async def _ready(self) -> None:
         """What was set between turns may have to wait for the disk, and the agent may be closed meanwhile."""

@@ -12,7 +12,18 @@ from typing import Annotated, Any, ClassVar, Self, Unpack
 
 from attrs import evolve, frozen
 
-from cognition import AgentState, ApprovalsForgotten, CogstepError, ConfigError, Input, ModeChanged, Rule
+from cognition import (
+    AgentState,
+    ApprovalsForgotten,
+    CogstepError,
+    Compacted,
+    Compacting,
+    ConfigError,
+    Input,
+    ModeChanged,
+    NotCompacted,
+    Rule,
+)
 from cognition.checking import shown
 from cognition.features import Mode
 from cognition.messages import schema_text
@@ -22,7 +33,7 @@ from interpreters.agents.options import AgentOptions, ProgramOptions, as_help
 from interpreters.agents.results import RunResult
 from interpreters.agents.resuming import fork_parts, reopen, state_after, take_up
 from interpreters.agents.standing import in_flight_of
-from interpreters.loop.errors import AgentClosedError, BusyError
+from interpreters.loop.errors import AgentClosedError, BusyError, PendingError
 from interpreters.loop.interpreter import BUSY, Interpreter
 from interpreters.loop.letters import Turn
 from interpreters.observing.observers import Observers
@@ -225,7 +236,13 @@ class BaseAgent:
 
         ``go_on`` carries it on, and asks again what is pending. ``run`` would cancel what a crash interrupted.
         """
-        return bool(self._interpreter.driver.in_flight)
+        return bool(self._interpreter.driver.in_flight) and not self._summarising
+
+    @property
+    def _summarising(self) -> bool:
+        """Whether a summary is written between two turns; what comes next gives up one that a crash interrupted."""
+        phase = getattr(self.state, "phase", None)  # an engine may have states of its own
+        return isinstance(phase, Compacting) and phase.attempt is None
 
     @property
     def pending(self) -> tuple[Postponable, ...]:
@@ -306,6 +323,30 @@ class BaseAgent:
             names = ", ".join(map(repr, dict.fromkeys(known))) or "nothing"
             raise ConfigError(f"{unknown[0]!r} is no rule that is remembered; there is {names}")
         self._interpreter.hand_in(ApprovalsForgotten(patterns))
+
+    def _check_between_turns(self) -> None:
+        """See that no turn is open.
+
+        Raises:
+            BusyError: one is under way.
+            PendingError: one waits for answers, or was interrupted.
+        """
+        self._check_open()
+        if self._interpreter.under_way is not None:
+            raise BusyError(BUSY)
+        if self.unfinished:
+            raise PendingError("a turn is open; carry it on with go_on() or answer(), or give it up with cancel()")
+
+    def _compacted(self) -> Compacted | NotCompacted:
+        """What came of the summary that was asked for.
+
+        Raises:
+            CogstepError: the engine makes none.
+        """
+        done = self._interpreter.compacted
+        if done is None:
+            raise CogstepError("this engine makes no summaries: it decided nothing on CompactionAsked")
+        return self._interpreter.driver.revealed(done)
 
     def _interrupted_at(self) -> int:
         """Where in the history the turn began that a crash interrupted.

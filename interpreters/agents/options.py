@@ -24,6 +24,7 @@ from cognition import (
     LLMEngine,
     Policy,
     RetryPolicy,
+    Section,
 )
 from cognition.decisions import Effect
 from cognition.features import Feature, Vocabulary
@@ -32,6 +33,7 @@ from interpreters.loop.clock import Clock
 from interpreters.observing.events import Observer
 from interpreters.program.approvals import Approve
 from interpreters.program.asking import AskQuestions, Hooks, ReviewPlans
+from interpreters.program.gathering import ContextFunction
 from interpreters.program.program import WORKER_PATIENCE
 from interpreters.recording.journal import Fsync
 from interpreters.recording.recorder import Where
@@ -65,6 +67,14 @@ class Carrying(TypedDict, total=False):
     ]
     review: Annotated[ReviewPlans | None, Option(None, "Judges the plans of the model; the feature `plan` needs it.")]
     hooks: Annotated[Hooks, Option(NO_HOOKS, "Functions that are asked at the points that are their keys.")]
+    context: Annotated[
+        Iterable[ContextFunction],
+        Option(
+            (),
+            "Functions that give, for each message of the user, the `Candidate`s that may stand in the prompt beside "
+            "the conversation (`docs/assembly.md`), such as `WorkspaceFiles`.",
+        ),
+    ]
     observers: Annotated[Iterable[Observer], Option((), "Functions that are told of every event.")]
     deps: Annotated[Any, Option(None, "Handed to tools as `ToolContext.deps`.")]
     worker_patience: Annotated[
@@ -122,6 +132,19 @@ class Configuring(TypedDict, total=False):
     ]
     recall_first: Annotated[
         bool, Option(False, "Whether the notes are searched for each message of the user before the model is asked.")
+    ]
+    compact_at: Annotated[
+        float | None,
+        Option(
+            0.75,
+            "The share of the prompt's budget beyond which the model summarises older messages (`docs/context.md`). "
+            "None: never.",
+        ),
+    ]
+
+    sections: Annotated[
+        Iterable[Section] | None,
+        Option(None, "The parts of the prompt that candidates are chosen for. None: `DEFAULT_SECTIONS`."),
     ]
 
 
@@ -204,8 +227,7 @@ USUAL = AgentConfig()
 def configured(full: Any) -> dict[str, Any]:
     """The fields of an ``AgentConfig`` that options set, given all options with their defaults."""
     fields = {name: usual if full[name] is None else full[name] for name, usual in _USUAL_FIELDS}
-    fields["features"] = tuple(full["features"])
-    return fields
+    return {**fields, "features": tuple(full["features"]), "sections": tuple(fields["sections"])}
 
 
 _USUAL_FIELDS: tuple[tuple[str, Any], ...] = tuple([(name, getattr(USUAL, name)) for name in CONFIGURED])

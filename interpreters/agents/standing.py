@@ -27,6 +27,7 @@ from cognition import (
     UserMessage,
     in_flight,
 )
+from cognition.context import before_window, end_of_asking
 from cognition.decisions import EFFECT_TYPES, Effect
 from cognition.draft import Draft, Setup
 from cognition.engine_tools import SPAWN_WORKER
@@ -39,6 +40,7 @@ from cognition.phases import (
     AwaitingHook,
     CallSlot,
     Closed,
+    Compacting,
     Hooked,
     Proposed,
     Recalling,
@@ -73,6 +75,7 @@ def _problems(state: AgentState) -> Iterator[str]:
     ends, limits = [end for end, _ in state.window.cuts], [limit for _, limit in state.window.cuts]
     if ends != sorted(set(ends)) or not all(0 < end <= len(history) for end in ends) or min(limits, default=1) < 1:
         yield f"its window shortens results at places or to lengths that can't be: {state.window.cuts}"
+    yield from _odd_summary(state)
     ids = [message.id for message in history]
     if len(set(ids)) < len(ids):
         yield "two of its messages have the same id"
@@ -98,6 +101,21 @@ def _problems(state: AgentState) -> Iterator[str]:
     waited = in_flight(phase)
     if len(set(waited)) < len(waited) or not all(_was_decided(one, state) for one in waited):
         yield "what its phase waits for has ids that it did not give"
+
+
+def _odd_summary(state: AgentState) -> Iterator[str]:
+    """What a summary can't stand for, or be of."""
+    history, window, phase = state.history, state.window, state.phase
+    summary = window.summary
+    asked, first = summary.asked, window.first
+    in_a_turn = 0 <= first < len(history) and isinstance(history[first], AssistantMessage)
+    places = (summary.messages, summary.tried or 0, phase.until if isinstance(phase, Compacting) else first)
+    if not all(0 <= place <= len(history) for place in places):
+        yield f"its summary is of messages {places} of {len(history)}"
+    elif asked is not None and not (in_a_turn and asked >= 0 and end_of_asking(history, asked) <= first):
+        yield f"its window begins at message {first}, which can't be in the middle of a turn that begins at {asked}"
+    elif len(before_window(history, window)) > first:
+        yield "its summary stands for fewer messages than there are in its place"
 
 
 def _odd_numbers(state: AgentState) -> Iterator[str]:
@@ -146,8 +164,10 @@ def _effects(engine: LLMEngine, state: AgentState) -> Iterator[Effect]:
     match state.phase:
         case Thinking(effect_id=effect_id, attempt=attempt):
             yield CallModel(effect_id, attempt.purpose, engine.build_prompt(state), engine.config.limits.seconds)
-        case Waiting(effect_id=effect_id):
+        case Waiting(effect_id=effect_id) | Compacting(effect_id=effect_id, waiting=True):
             yield StartTimer(effect_id, 0.0)
+        case Compacting(effect_id=effect_id):
+            yield CallModel(effect_id, "summary", engine.build_prompt(state), engine.config.limits.seconds)
         case Recalling(effect_id=effect_id):
             yield Recall(effect_id, _said(state))
         case Hooked(effect_id=effect_id, point=point, outcome=outcome):

@@ -143,6 +143,12 @@ def add_session_options(command: Parser) -> None:
     agent = command.add_argument_group("agent")
     agent.add_argument("--system", metavar="TEXT", help="a system prompt (default: none)")
     agent.add_argument("--max-steps", type=COUNT, metavar="N", help="model replies in one turn (default: 12)")
+    agent.add_argument(
+        "--compact-at",
+        type=SHARE,
+        metavar="SHARE",
+        help="how full a prompt may be before older messages are summarised; 0: never (default: 0.75)",
+    )
     add_tool_options(agent, f"default: all, and standard for {SMALL} and with --agent")
     usual = f"none; in a chat where all is offered: {', '.join(FEATURES[:3])}"
     add_feature_options(agent, usual, f"{VOCABULARIES[0]}; {VOCABULARIES[1]} where all is offered")
@@ -222,6 +228,12 @@ def add_notes_option(group: Any) -> None:
         "happened is written down; see cogstep memory",
     )
     notes.add_argument("--notes", metavar="FILE", help="the same with one SQLite file, for notes alone")
+    group.add_argument(
+        "--workspace",
+        metavar="DIR",
+        help="a directory of which BOOTSTRAP.md, AGENTS.md, MEMORY.md and daily notes (memory/2026-11-25.md) are read "
+        "anew for each message: what the model is told beside the conversation",
+    )
 
 
 def add_mode_option(group: Any, usual: str) -> None:
@@ -282,4 +294,11 @@ def add_output_options(group: Any) -> None:
     group.add_argument("--json", action="store_true", help="print one event a line, as JSON, instead of text")
     group.add_argument(
         "-v", "--verbose", action="store_true", help="whole tool results, thinking, usage and time, terminal or not"
+    )
+
+
+def add_engine_option(command: Any) -> None:
+    """Of commands that fold a recording to show what was said in it."""
+    command.add_argument(
+        "--engine", metavar="MODULE:NAME", help="for sessions of an engine that only its program knows; makes it"
     )

@@ -35,10 +35,12 @@ HELP = """\
 /help          this page
 /tools         the tools that the model may call
 /tasks, /plan  the model's tasks, and the plan that it carries out
+/context       what the model was shown last: how much of its budget that took, what was shortened or left out, and why
 /mode [NAME]   how much may happen without asking: default, careful, auto, plan, acceptEdits, bypassPermissions
 /policy        the rules that calls are judged by; /policy forget N, or all, takes back what you said from now on
 /answer ID ... answer what the turn waits for; /cancel gives the turn up. To a call: yes, no REASON, always RULE,
                never RULE, edit JSON; to a question an option or your own words; to a plan yes, no or what is to change
+/compact       have the model summarise the conversation, which it is shown in its place from then on
 /undo [N]      put the files back that the model's tools have changed since turn N began; /redo takes it back
 /reset         forget the conversation
 /quit          leave (so does the end of input, Ctrl-D)
@@ -134,9 +136,23 @@ def _show_plan(session: Session, _: str) -> None:
     notes(session.output, ["no plan"] if plan is None else plan_lines(plan))
 
 
+def _show_context(session: Session, _: str) -> None:
+    for line, style in session.last_request.lines():
+        session.output.note(line, style)
+
+
 def _reset(session: Session, _: str) -> None:
     session.agent.reset()
     session.output.note("the conversation is forgotten", "dim")
+
+
+def _compact(session: Session, _: str) -> None:
+    from cognition import CogstepError
+
+    try:
+        session.guarded(session.agent.compact)
+    except CogstepError as error:
+        session.output.note(f"! {error}", "warning")
 
 
 def _undo(session: Session, text: str) -> None:
@@ -194,8 +210,10 @@ COMMANDS: Mapping[str, Callable[[Session, str], None]] = {
     "/tools": lambda session, _: notes(session.output, tool_lines(session.agent)),
     "/tasks": _show_tasks,
     "/plan": _show_plan,
+    "/context": _show_context,
     "/mode": _show_mode,
     "/policy": _policy,
+    "/compact": _compact,
     "/undo": _undo,
     "/redo": lambda session, _: _put_back(session, {"redo": True}),
     "/reset": _reset,

@@ -12,7 +12,21 @@ import sys
 import traceback
 from collections.abc import Sequence
 
-from interpreters.cli import bench, chat, doctor, format, memory, parse, rehearse, replay, resume, run, sessions, undo
+from interpreters.cli import (
+    bench,
+    chat,
+    context_command,
+    doctor,
+    format,
+    memory,
+    parse,
+    rehearse,
+    replay,
+    resume,
+    run,
+    sessions,
+    undo,
+)
 from interpreters.cli.arguments import EXIT_CODES, Parser, Version
 from interpreters.cli.errors import (
     INTERRUPTED,
@@ -37,7 +51,21 @@ examples:
   cogstep doctor
 """
 
-COMMANDS = (run, chat, replay, resume, rehearse, undo, sessions, memory, format, parse, bench, doctor)
+COMMANDS = (
+    run,
+    chat,
+    replay,
+    resume,
+    rehearse,
+    undo,
+    context_command,
+    sessions,
+    memory,
+    format,
+    parse,
+    bench,
+    doctor,
+)
 """In the order of their list; each declares itself and its options with ``add``."""
 
 

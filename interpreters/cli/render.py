@@ -246,6 +246,15 @@ def _limit_hit(view: View, hit: events.LimitHit) -> Rendered:
     return note(view, f"! {hit.detail}", "warning")
 
 
+def _compacted(view: View, done: events.Compacted) -> Rendered:
+    told = f"{done.messages} messages are summarised: a prompt of about {done.before} tokens has {done.after} now"
+    return note(evolve(view, dropped=view.dropped + done.messages), f"• {told}", "dim")
+
+
+def _not_compacted(view: View, failed: events.NotCompacted) -> Rendered:
+    return note(view, f"! no summary was made: {failed.reason}", "dim")
+
+
 def _context_assembled(view: View, context: events.ContextAssembled) -> Rendered:
     told = []
     if context.shortened > view.shortened:
@@ -302,6 +311,8 @@ RENDERERS: Mapping[type, Callable[[View, Any], Rendered]] = {
     events.RetryPlanned: _retry_planned,
     events.LimitHit: _limit_hit,
     events.ContextAssembled: _context_assembled,
+    events.Compacted: _compacted,
+    events.NotCompacted: _not_compacted,
     events.WarningRaised: _warning_raised,
     events.ToolWeakened: _tool_weakened,
     events.TurnFinished: _turn_finished,

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from interpreters.observing.events import Event
 
 WAITING: Mapping[type, Callable[[Any], str]] = {
-    events.ModelCalled: lambda _: "waiting for the model",
+    events.ModelCalled: lambda called: f"waiting for {'a summary' if called.purpose == 'summary' else 'the model'}",
     events.CallStarted: lambda output: f"the model writes a call of {shown_name(output.name, 40)}",
     events.CallTool: lambda effect: f"{shown_name(effect.call.name, 40)} runs",
     events.RetryPlanned: lambda _: "waiting to try again",

@@ -9,7 +9,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from attrs import evolve
 
@@ -22,6 +22,7 @@ from interpreters.cli.answers import waiting_lines
 from interpreters.cli.approving import approver, refused_lines
 from interpreters.cli.arguments import FEATURES
 from interpreters.cli.asking import questioner, reviewer
+from interpreters.cli.context_chat import LastRequest
 from interpreters.cli.errors import ANSWERED, INTERRUPTED, UNANSWERED, CommandError, Terminated, reason_of
 from interpreters.cli.interrupts import Interrupts
 from interpreters.cli.model_options import load_options
@@ -33,17 +34,21 @@ from interpreters.cli.screen import JsonLines, Output, Screen
 from interpreters.cli.terminal import bar, err, out
 from interpreters.cli.tools import choose_tools
 from interpreters.observing.events import Inline
+from interpreters.program.workspace_files import WorkspaceFiles
 from interpreters.recording.redaction import Redaction
 from interpreters.recording.remembering import EpisodeWriter, hide_secrets
 from interpreters.tools.tool import Tool
 from runtime import LoadProgress, MemoryFolder, Notes, Runtime, load_model
 
+Result = TypeVar("Result")
+
 
 class Session:
     """An agent with its output and its signals."""
 
-    def __init__(self, agent: Agent, person: Person, interrupts: Interrupts) -> None:
-        self.agent = agent
+    def __init__(self, agent: Agent, person: Person, interrupts: Interrupts, last_request: LastRequest) -> None:
+        self.agent = last_request.agent = agent
+        self.last_request = last_request
         self.person = person
         self.output = output = person.output
         self.before = ""
@@ -57,7 +62,15 @@ class Session:
         return self.turn(lambda: self.agent.run(f"{before}\n\n{text}" if before else text))
 
     def turn(self, run: Callable[[], RunResult]) -> RunResult:
-        """One turn. Ctrl-C and SIGTERM cancel it.
+        """One turn; see ``guarded``."""
+        result = self.guarded(run)
+        waiting = waiting_lines(result.pending, self.person, self.agent.config.offered)
+        for line in (*refused_lines(self.person), *waiting):
+            self.output.note(line, "warning")
+        return result
+
+    def guarded(self, run: Callable[[], Result]) -> Result:
+        """What the agent does at once, such as a turn. Ctrl-C and SIGTERM cancel it.
 
         Raises:
             OSError: the output can't be written; the turn was cancelled for it.
@@ -73,9 +86,6 @@ class Session:
             raise self.output.failure
         if self._interrupts.terminated:
             raise Terminated
-        waiting = waiting_lines(result.pending, self.person, self.agent.config.offered)
-        for line in (*refused_lines(self.person), *waiting):
-            self.output.note(line, "warning")
         return result
 
 
@@ -106,18 +116,21 @@ def open_session(options: argparse.Namespace, begin: Begin | None = None) -> Ite
         given |= brought(options)  # type: ignore[typeddict-item]  # each name of it is one of these
         if options.approve is not None:
             given["approve"] = approver(options.approve, person)
-        given["observers"] = [Inline(output)]
+        last_request = LastRequest()
+        given["observers"] = [Inline(output), Inline(last_request)]
         given["owns_model"] = True  # nobody else has it
         if options.keep_secrets:
             given["redact"] = None
         if options.notes is not None:
             given["memory"] = at_the_end.enter_context(Notes(options.notes))
+        if options.workspace is not None:
+            given["context"] = [*given.get("context", ()), WorkspaceFiles(options.workspace)]
         if options.memory is not None:
             redact = given.get("redact", Redaction())
             hide = None if redact is None else partial(hide_secrets, redact=redact)
             given["memory"] = memory = at_the_end.enter_context(MemoryFolder(options.memory, hide=hide))
             writer = EpisodeWriter(memory, on_problem=lambda problem: output.note(f"! {problem}", "warning"))
-            given["observers"] = [Inline(output), writer]
+            given["observers"] = [*given["observers"], writer]
         model = _load(options, output)
         try:
             for warning in model.describe().warnings:
@@ -129,7 +142,7 @@ def open_session(options: argparse.Namespace, begin: Begin | None = None) -> Ite
         with agent:
             if options.mode is not None:
                 agent.set_mode(options.mode)
-            yield Session(agent, person, interrupts)
+            yield Session(agent, person, interrupts, last_request)
 
 
 def new_agent(options: argparse.Namespace) -> Begin:
@@ -187,6 +200,9 @@ def configured(options: argparse.Namespace, recorded: AgentConfig | None = None)
         given["options"] = evolve(usual.options, **chosen)
     if options.max_steps is not None:
         given["limits"] = evolve(usual.limits, steps=options.max_steps)
+    compact_at = getattr(options, "compact_at", None)  # a replay keeps to the recorded one
+    if compact_at is not None:
+        given["compact_at"] = compact_at or None  # 0: never
     if options.protocol is not None:
         given["protocol"] = options.protocol
     if options.names is not None:

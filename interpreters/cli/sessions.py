@@ -10,7 +10,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from interpreters.cli.arguments import add_command
+from interpreters.cli.arguments import add_command, add_engine_option
+from interpreters.cli.columns import columns
 from interpreters.cli.errors import ANSWERED, UNANSWERED, CommandError, reason_of
 from interpreters.cli.numbers import TURN
 from interpreters.cli.replay import load_engine
@@ -102,7 +103,7 @@ def add(commands: Any) -> None:
     show = add_command(actions, "show", "show a session as a conversation", SHOW, _show)
     show.add_argument("file", metavar="FILE", help="a recording made with --record")
     show.add_argument("--turn", type=TURN, metavar="N", help="this turn only")
-    _add_engine(show)
+    add_engine_option(show)
 
     search = add_command(actions, "search", "search what was said", SEARCH, _search)
     search.add_argument("text", metavar="TEXT", help="what to look for; upper and lower case are the same")
@@ -118,7 +119,7 @@ def add(commands: Any) -> None:
     export.add_argument(
         "--reasoning", action="store_true", help="with openai: what the model thought, as reasoning_content"
     )
-    _add_engine(export)
+    add_engine_option(export)
 
     prune = add_command(actions, "prune", "delete old recordings", PRUNE, _prune)
     _add_places(prune)
@@ -133,12 +134,6 @@ def add(commands: Any) -> None:
 
 def _add_places(command: Any) -> None:
     command.add_argument("places", metavar="PLACE", nargs="*", help="recordings, directories (default: this one)")
-
-
-def _add_engine(command: Any) -> None:
-    command.add_argument(
-        "--engine", metavar="MODULE:NAME", help="for sessions of an engine that only its program knows; makes it"
-    )
 
 
 def age(text: str) -> float:
@@ -172,7 +167,8 @@ def _list(options: argparse.Namespace) -> int:
             (_when(one.changed), _status(one), str(one.turns), _size(one.bytes), str(one.path), _title(one.title))
         )
     if good:
-        _table(rows, right=(2, 3))
+        for line in columns(rows, right=(2, 3)):
+            out().write_line(line)
     for one in good:
         for problem in ([one.damage] if one.damage else []) + list(one.warnings):
             _complain(one.path, problem.removeprefix(f"{one.path}, "))
@@ -330,16 +326,3 @@ def _status(info: SessionInfo) -> str:
 def _title(text: str) -> str:
     line = " ".join(text.split())
     return line if len(line) <= TITLE else f"{line[: TITLE - 1]}…"
-
-
-def _table(rows: Sequence[Sequence[str]], right: Sequence[int]) -> None:
-    from cognition.shown import shown_name
-
-    shown = [[shown_name(cell) for cell in row] for row in rows]
-    widths = [max(len(row[column]) for row in shown) for column in range(len(shown[0]))]
-    for row in shown:
-        cells = (
-            cell.rjust(width) if column in right else cell.ljust(width)
-            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
-        )
-        out().write_line("  ".join(cells).rstrip())

@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Iterable
+from itertools import chain
 from typing import Any, Protocol, get_args
 
 from cognition import (
@@ -21,8 +22,10 @@ from cognition import (
     CallTool,
     CancelAsked,
     CogstepError,
+    Compacted,
     ConfigError,
     EffectId,
+    NotCompacted,
     ReviewPlan,
     Rule,
 )
@@ -40,6 +43,7 @@ from interpreters.hosting.keeping import Kept
 from interpreters.hosting.messages import ProtocolError
 from interpreters.hosting.turns import TurnStream
 from interpreters.loop.errors import AgentClosedError, BusyError
+from interpreters.observing.events import Event
 from interpreters.observing.observers import Observers
 from interpreters.program.content import Content
 from interpreters.program.later import Postponable, waiting_under
@@ -98,7 +102,8 @@ class AgentHandle:
         self.names = frozenset(tool.spec.name for tool in self.tools)
         """Of its tools: the calls that a host may forward."""
         full: Any = filled(given, HandleOptions)
-        full["features"] = tuple(full["features"])  # of an iterator they can be taken once only
+        for name in ("features", "context"):  # of an iterator they can be taken once only
+            full[name] = tuple(full[name])
         self.given = full
         self.program: Program = make_program(_ELSEWHERE, self.tools, key, full)
         """What carries out here what the host forwards."""
@@ -115,6 +120,9 @@ class AgentHandle:
         """Makes the system prompt anew for each message, on this side."""
         if self.prompting is not None and self.prompting.is_async:
             raise ConfigError("the function of system is an async function; a handle needs a plain one")
+        for source in self.program.context:
+            if source.is_async:
+                raise ConfigError(f"the function {source.name!r} of context is async; a handle needs a plain one")
         self.config = self._configured(host, system if isinstance(system, str) else "")
         self.observers: Observers = HandleObservers(full["observers"], key)
         self._host = host
@@ -159,8 +167,11 @@ class AgentHandle:
         """
         said = user_input(text)
         self._check_usable()
-        system = None if self.prompting is None else self.prompting.made(self.program.deps, self.key)
-        return self._begin(lambda number: say.RunTurn(self.key, number, said.text, said.parts, system))
+        given = self.program.deps, self.key
+        system = None if self.prompting is None else self.prompting.made(*given)
+        found = [source.made(said.text, *given) for source in self.program.context]
+        context = said.context or tuple(chain.from_iterable(found))
+        return self._begin(lambda number: say.RunTurn(self.key, number, said.text, said.parts, system, context))
 
     async def run_async(self, text: Content) -> RunResult:
         """``run`` in an event loop, which is not blocked; raises as ``run``. Cancelling the task cancels the turn."""
@@ -208,6 +219,12 @@ class AgentHandle:
         """Cancel the turn under way, give up what is pending, and forget the conversation."""
         self._host.request(lambda identity: say.Reset(identity, self.key), self.answer_wait)
         self.stands(False, ())
+
+    def compact(self) -> Compacted | NotCompacted:
+        """Have the model summarise the conversation so far, as ``Agent.compact``; raises as that and ``run``."""
+        with self._begin(lambda number: say.Compact(self.key, number)) as events:
+            told = [event.value for event in events if isinstance(event, Event) and event.session == self.key]
+        return [value for value in told if isinstance(value, Compacted | NotCompacted)][-1]
 
     def set_mode(self, mode: Mode) -> None:
         """Let more or less happen without being asked, in the turn under way too."""

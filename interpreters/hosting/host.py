@@ -24,7 +24,7 @@ from interpreters.agents.agent import Agent
 from interpreters.agents.options import CONFIGURED
 from interpreters.hosting import messages as say
 from interpreters.hosting.channels import Channel
-from interpreters.hosting.hosted import HostedSession, Remote, hand_in
+from interpreters.hosting.hosted import HostedSession, Remote, compact, hand_in
 from interpreters.hosting.messages import ModelChoice, Notice, ProtocolError, Request, line_of, read_request
 from interpreters.loop.clock import Clock
 from interpreters.program.owning import closed_with
@@ -153,10 +153,12 @@ class Host:
             case say.Fork():
                 self._fork(request)
             case say.RunTurn(turn=turn):
-                said: Any = UserSpoke(request.text, parts=request.parts, system=request.system)
+                said: Any = UserSpoke(request.text, parts=request.parts, system=request.system, context=request.context)
                 self._turn(request.session, turn, lambda agent: agent.run(said))
             case say.GoOn(turn=turn):
                 self._turn(request.session, turn, lambda agent: agent.go_on())
+            case say.Compact(turn=turn):
+                self._turn(request.session, turn, compact)
             case say.GiveAnswer(turn=turn):
                 self._turn(request.session, turn, partial(hand_in, request))
             case say.Cancel(turn=turn, reason=reason, keep=keep):

@@ -22,10 +22,12 @@ from cognition import (
     AskUser,
     CallTool,
     CancelAsked,
+    Completed,
     ConfigError,
     EffectId,
     ToolFailed,
     ToolSpec,
+    Usage,
     to_data,
 )
 from cognition.decisions import ANSWERS
@@ -400,6 +402,12 @@ def hand_in(message: say.GiveAnswer, agent: Agent) -> RunResult:
     if not _answers(effect, message.input):
         raise ConfigError(f"{type(message.input).__name__} does not answer {type(effect).__name__} {message.effect_id}")
     return agent._hand_in(message.input)
+
+
+def compact(agent: Agent) -> RunResult:
+    """Have a summary made; a run like a turn, of which nothing but its events is told."""
+    agent.compact()
+    return RunResult(Completed(""), Usage(), (), agent.state.counters.turn)
 
 
 def _answers(effect: Forwarded, answer: say.Answer) -> bool:

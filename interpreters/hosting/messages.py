@@ -54,6 +54,7 @@ from cognition import (
     Usage,
     from_data,
 )
+from cognition.candidates import Candidate
 from cognition.features import Mode
 from interpreters.agents.results import Suspended
 from interpreters.hosting.settings import ModelChoice as ModelChoice, Secrets as Secrets, Settings as Settings
@@ -137,6 +138,7 @@ class RunTurn:
     """As of ``UserSpoke``: texts and pictures in their order."""
     system: str | None = None
     """The system prompt from here on, where a function of the handle's side makes it."""
+    context: tuple[Candidate, ...] = ()
 
 
 @frozen
@@ -144,6 +146,15 @@ class GoOn:
     """Carry the turn of a resumed session to its end that a crash had interrupted."""
 
     tag: ClassVar = "go_on"
+    session: str
+    turn: int
+
+
+@frozen
+class Compact:
+    """Summarise the conversation; what comes of it is an event."""
+
+    tag: ClassVar = "compact"
     session: str
     turn: int
 
@@ -288,6 +299,7 @@ Request = (
     | Fork
     | RunTurn
     | GoOn
+    | Compact
     | GiveAnswer
     | Performed
     | Postponed
@@ -441,11 +453,7 @@ KNOWN = frozenset(TAGS.values())
 
 LONGEST = 1 << 26
 """Bytes of a line, either way: a turn's end holds all messages that it added."""
-
-LONGEST_CONTEXT = 2**31
-
-MOST_PENDING = 1000
-"""Effects that a session waits for."""
+LONGEST_CONTEXT, MOST_PENDING = 2**31, 1000
 
 
 def read_request(line: str) -> Request:

@@ -42,9 +42,10 @@ from cognition import (
     Usage,
     UserSpoke,
 )
-from cognition.decisions import Effect
+from cognition.decisions import Compacted, Effect, NotCompacted
 from interpreters.driver import NO_EFFECTS, Driver, Handlers, Writer
 from interpreters.loop.clock import SYSTEM_CLOCK, Clock
+from interpreters.loop.counting import counter_for
 from interpreters.loop.crew import Crew, run_errand
 from interpreters.loop.errors import PendingError
 from interpreters.loop.letters import (
@@ -72,9 +73,7 @@ from interpreters.tools.tool import Tool, too_late
 
 ASKS_THE_USER = frozenset((AskApproval, AskUser, ReviewPlan))
 """Effects that a person answers. Before they begin, observers have seen what led to the question."""
-
 RESTING = (Idle, Closed)  # phases in which no turn is open
-
 NOT_FOR_WORKERS = "this tool is run outside, and its result may come late; a worker can't wait for it"
 BUSY = "a turn is under way; wait for its end or call cancel()"
 
@@ -109,6 +108,8 @@ class Interpreter(ABC):
         self.observers = Observers((), program.session) if observers is None else observers
         self.finished: TurnFinished | None = None
         """How the latest turn ended."""
+        self.compacted: Compacted | NotCompacted | None = None
+        """What came of this run's latest summary; None: none was asked for."""
         self.began = 0
         """The number of messages in history before the latest turn."""
         self._clock = clock or SYSTEM_CLOCK
@@ -138,6 +139,7 @@ class Interpreter(ABC):
             recorder=recorder,
             watcher=self.observers.transition,
         )
+        self.driver.counter = counter_for(self.driver, program, self.observers.warn)
 
     # ------------------------------------------------------------------------------------ what a subclass has to say
 
@@ -174,7 +176,7 @@ class Interpreter(ABC):
         Without an ``event`` of its own, it asks again for what is pending.
         """
         self._turn, self._reply = turn, None
-        self.finished = None
+        self.finished = self.compacted = None
         self.driver.left = False
         if event is None or self._goes_on(event):
             if event is None:
@@ -324,8 +326,8 @@ class Interpreter(ABC):
             self._stop(effect_id)
         self._crew.stop_all()
 
-    def _note_end(self, decision: TurnFinished) -> None:
-        self.finished = decision
+    def _note_end(self, decision: TurnFinished | Compacted | NotCompacted) -> None:
+        setattr(self, "finished" if isinstance(decision, TurnFinished) else "compacted", decision)
 
     def _tell_workers(self, decision: ModeSet | RulesForgotten) -> None:
         self._crew.tell(decision)
@@ -464,7 +466,7 @@ class Interpreter(ABC):
     def _context(self, effect: CallTool, deliver: Callable[[Letter], object]) -> ToolContext[Any]:
         """What the call is given beside its arguments; its progress goes to ``deliver``."""
         call, turn = effect.call, self._at_work_for()
-        context = self._contexts[effect.effect_id] = self.program.context(
+        context = self._contexts[effect.effect_id] = self.program.tool_context(
             call,
             self.program.session,
             lambda text: deliver(Progress(turn, ToolProgress(effect.effect_id, call, text))),
@@ -479,7 +481,7 @@ class Interpreter(ABC):
         effect_id, turn = effect.effect_id, self._turn
         if turn is None:
             raise ConfigError("a worker can be started in a run only")
-        worker = make_worker(effect, self.driver.engine, self.program, getattr(self.driver.state, "system", None))
+        worker = make_worker(effect, self.driver.engine, self.program, self.driver.state)
         tell = Observers(
             [Inline(lambda event: self._post(WorkerEvent(turn, effect_id, event)))],
             worker.program.session,
@@ -493,6 +495,6 @@ class Interpreter(ABC):
         CancelEffect: _cancel_effect,
         ModeSet: _tell_workers,
         RulesForgotten: _tell_workers,
-        TurnFinished: _note_end,
+        **dict.fromkeys((TurnFinished, Compacted, NotCompacted), _note_end),
     }
     """How decisions are begun. A subclass adds those in which interpreters differ."""

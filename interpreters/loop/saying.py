@@ -6,14 +6,20 @@ on with the next message.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from itertools import chain
 from typing import Any
 
 from attrs import evolve
 
-from cognition import Image, Input, Message, UserMessage, UserSpoke
+from cognition import AgentConfig, Candidate, Image, Input, Message, UserMessage, UserSpoke
+from cognition.candidates import CONVERSATION
 from cognition.content import images_of
+from cognition.context.window import before_window
 from interpreters.driver import Driver
+from interpreters.program.gathering import ContextSourceError, Source
 from interpreters.program.program import Program
+from interpreters.program.prompting import UNSAID
 from runtime.errors import MediaError
 
 
@@ -44,7 +50,7 @@ class Saying:
         info = self._program.model.describe()
         self._look(images, info.name, info.media, "this message has", "describe the picture in words")
         state = self._driver.state
-        for message in state.history[state.window.first :]:
+        for message in (*before_window(state.history, state.window), *state.history[state.window.first :]):
             how = "begin anew with reset(), or fork the session from an earlier turn"
             self._look(_images(message), info.name, info.media, "the conversation has", how)
         self._pictured = True
@@ -60,6 +66,25 @@ class Saying:
     def asks(self, event: Input | None) -> bool:
         """Whether the program's function is to make the prompt that comes with an input."""
         return self._program.system is not None and isinstance(event, UserSpoke) and event.system is None
+
+    def sources(self, event: Input) -> tuple[Source, ...]:
+        """What is to be asked for candidates that come with an input; nothing where it brings some."""
+        return self._program.context if isinstance(event, UserSpoke) and not event.context else ()
+
+    def with_context(self, event: Any, found: Iterable[tuple[Candidate, ...]]) -> Input:
+        """A message with the candidates that were found for it."""
+        told: UserSpoke = evolve(event, context=tuple(chain.from_iterable(found)))
+        config = getattr(self._driver.engine, "config", None)
+        if isinstance(config, AgentConfig):
+            names = [section.name for section in config.sections if section.name != CONVERSATION]
+            for one in told.context:
+                if one.section not in names:
+                    what = "the conversation itself" if one.section == CONVERSATION else "no section of this agent"
+                    raise ContextSourceError(
+                        f"a candidate is for {one.section!r}, which is {what}; its sections are {', '.join(names)}; "
+                        f"{UNSAID}"
+                    )
+        return told
 
     def as_told(self, event: Input) -> Input:
         """An input for which no prompt is made here; one that it brings is as in `with_prompt`."""

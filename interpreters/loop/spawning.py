@@ -24,6 +24,8 @@ from cognition import (
     WorkerFinished,
     WorkerStalled,
 )
+from cognition.candidates import Briefing
+from cognition.context.briefing import with_standing
 from cognition.features import Feature, HookPoint
 from interpreters.program.program import Program
 
@@ -49,18 +51,21 @@ class Worker:
     task: UserSpoke
 
 
-def make_worker(effect: SpawnWorker, parent: CognitiveEngine, program: Program, system: str | None = None) -> Worker:
+def make_worker(effect: SpawnWorker, parent: CognitiveEngine, program: Program, state: object = None) -> Worker:
     """The worker that an effect asks for: never with more tools, budget or permission than its parent has now.
 
-    ``system`` is the system prompt that its parent works with, if that is another than its configuration's.
+    ``state`` is the parent's: of it come the system prompt that the parent works with, if that is another than its
+    configuration's, and the sections behind it.
     """
     config: AgentConfig | None = program.reveal(getattr(parent, "config", None))
     if config is None:
         raise ConfigError("an engine that decides SpawnWorker needs a `config` to make the worker's of")
     spec = effect.worker
+    system: str | None = program.reveal(getattr(state, "system", None))
+    briefing: Briefing | None = program.reveal(getattr(state, "briefing", None))
     own = evolve(
         config,
-        system=config.system if system is None else program.reveal(system),
+        system=with_standing(config.system if system is None else system, briefing),
         tools=tuple(tool for tool in config.tools if tool.name in spec.tools),
         limits=effect.limits,
         features=tuple(feature for feature in config.features if feature not in NOT_FOR_WORKERS),

@@ -99,6 +99,8 @@ def _some(kind: type[TextDelta] | type[ReasoningDelta], text: str) -> Iterator[O
 class ReplyStream:
     """One reply on its way: cancelled from anywhere, shown as it comes, and in the end the input that it is.
 
+    A summary is not shown: it is no answer to the user.
+
     A context around the loop that reads it; an exception that comes out of the runtime ends the loop and is the reply's
     failure. Not so a ``CogstepError``: a closed model, a script that doesn't fit are the embedding program's own fault.
 
@@ -118,6 +120,7 @@ class ReplyStream:
         "_generation",
         "_observers",
         "_seen",
+        "_shown",
         "_timer",
         "_told",
         "effect",
@@ -143,6 +146,7 @@ class ReplyStream:
         self.unread = NO_USAGE
         """The usage of a reply that a cancellation ended, which stands in no input."""
         self._observers = observers
+        self._shown = effect.purpose != "summary"
         self._generation: Cancellable | None = None
         self._done: Done | None = None
         self._error: Exception | None = None
@@ -203,11 +207,11 @@ class ReplyStream:
             return True
         if self.late:  # the end is waited for, which has all that comes until then
             return self._clock.monotonic() >= (self._deadline or 0.0) + PATIENCE
-        if self._told is None:
+        if self._told is None and self._shown:
             if isinstance(output, TextDelta):
                 self._seen.append(output.text)
             self._observers.emit(output)
-        else:
+        elif self._told is not None:
             for shown in self._told.take(output):
                 self._show(shown)
         if self._deadline is not None and self._clock.monotonic() >= self._deadline:
@@ -223,6 +227,8 @@ class ReplyStream:
             self._show(TextDelta(done.text[len(shown) :]))
 
     def _show(self, output: Output) -> None:
+        if not self._shown:
+            return
         if isinstance(output, TextDelta):
             self._seen.append(output.text)
         self._observers.emit(output)
@@ -264,7 +270,7 @@ class ReplyStream:
         reply = ModelReplied(
             effect_id, done.text, done.reasoning, done.calls, done.malformed, done.finish_reason, done.usage
         )
-        objection = self.turn.objection(reply) if self.turn.objection is not None else ""
+        objection = self.turn.objection(reply) if self._shown and self.turn.objection is not None else ""
         return evolve(reply, objection=objection) if objection else reply
 
     @property

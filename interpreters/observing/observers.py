@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from cognition import (
     AgentState,
     AssistantMessage,
+    Compacting,
     ConfigError,
     EffectId,
     Input,
@@ -215,6 +216,8 @@ class Observers:
         turn, step, attempt = state.counters.turn, state.counters.step, self._place[2]
         if isinstance(state.phase, Thinking | Waiting):
             attempt = state.phase.attempt.number
+        elif isinstance(state.phase, Compacting):
+            attempt = state.phase.number
         elif (turn, step) != self._place[:2]:
             attempt = 1
         self._place = (turn, step, attempt)

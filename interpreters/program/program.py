@@ -49,6 +49,7 @@ from interpreters.program.asking import (
     ReviewPlans,
     chosen_options,
 )
+from interpreters.program.gathering import Source, sources_of
 from interpreters.program.later import Later, Postponable
 from interpreters.program.prompting import Prompting
 from interpreters.tools.context import ToolContext
@@ -84,6 +85,8 @@ class Program:
     deps: Any = None
     system: Prompting | None = None
     """Makes the system prompt anew for each message; None where it stays as it is."""
+    context: tuple[Source, ...] = field(default=(), converter=sources_of)
+    """What gives candidates for the prompts of each message."""
     session: str = ""
     engine: Callable[[AgentConfig], CognitiveEngine] = LLMEngine
     """Makes a worker's logic."""
@@ -117,7 +120,7 @@ class Program:
             if not callable(performer):
                 raise ConfigError(f"performers: {shown(performer)} is no function to perform {kind.__name__}")
 
-    def context(
+    def tool_context(
         self, call: ToolCall, session: str, report: Callable[[str], object], begins: Callable[[], bool]
     ) -> ToolContext[Any]:
         """What a call's tool is given beside its arguments."""
@@ -157,7 +160,7 @@ class Program:
     def for_worker(self, session: str, names: tuple[str, ...]) -> Program:
         """The same program with a worker's tools only."""
         tools = {name: self.tools[name] for name in names if name in self.tools}
-        return evolve(self, session=session, tools=tools, system=None, postpones=False)
+        return evolve(self, session=session, tools=tools, system=None, context=(), postpones=False)
 
     def prompt(self) -> Callable[[], Any]:
         """The call that makes the system prompt."""

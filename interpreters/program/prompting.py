@@ -26,7 +26,10 @@ from interpreters.tools.tool import describe, is_async
 PromptFunction = Callable[..., Any]
 """Gives the system prompt as a text. Takes nothing, or ``deps``, or the ``ToolContext`` that tools are given too."""
 
-Given = Literal["context", "deps"]
+Given = Literal["context", "deps", "text"]
+
+Filled = tuple[str, Given]
+"""A parameter that is filled, by its name, and with what; the name is empty for one that is given by its place."""
 
 CONTEXTS = ("context", "ctx")
 """Names of parameters that get the context without an annotation."""
@@ -43,8 +46,7 @@ class Prompting:
     """The function, and what it is to be called with."""
 
     function: PromptFunction
-    given: tuple[tuple[str, Given], ...]
-    """Its parameters that are filled, by their names; the name is empty for one that is given by its place."""
+    given: tuple[Filled, ...]
 
     @property
     def is_async(self) -> bool:
@@ -52,9 +54,8 @@ class Prompting:
 
     def call_for(self, deps: Any, session: str) -> Callable[[], Any]:
         """The call that makes the prompt; what it gives may have to be awaited."""
-        values = {"context": ToolContext(deps, session=session), "deps": deps}
-        places = [values[what] for name, what in self.given if not name]
-        return partial(self.function, *places, **{name: values[what] for name, what in self.given if name})
+        places, names = values_of(self.given, deps, session)
+        return partial(self.function, *places, **names)
 
     def made(self, deps: Any, session: str) -> str:
         """The prompt, where nothing can be awaited.
@@ -77,26 +78,44 @@ def prompting(function: Any) -> Prompting:
     """
     if not callable(function) or isinstance(function, type):
         raise ConfigError(f"system must be a text, or a function that gives one, not {shown(function)}")
+    return Prompting(function, filled_in(function, "system"))
+
+
+def filled_in(function: Callable[..., Any], option: str, *, takes_text: bool = False) -> tuple[Filled, ...]:
+    """The parameters of a function of an option's that are filled, and with what.
+
+    ``takes_text``: whether it may take what the user said, as ``text``.
+
+    Raises:
+        ConfigError: it takes what it can't be given.
+    """
     try:
         parameters = list(inspect.signature(function).parameters.values())
     except (TypeError, ValueError):  # some of those that are written in C don't tell
-        return Prompting(function, ())
+        return ()
     annotated = context_name(function)
-    given: list[tuple[str, Given]] = []
+    given: list[Filled] = []
     for one in parameters:
-        contextual = one.name == annotated or one.name in CONTEXTS
-        if one.kind in (one.VAR_POSITIONAL, one.VAR_KEYWORD) or not (
-            contextual or one.name == "deps" or one.default is one.empty
-        ):
-            continue
-        name = "" if one.kind is one.POSITIONAL_ONLY else one.name
-        given.append((name, "context" if contextual else "deps"))
+        what: Given = "deps"
+        if one.name == annotated or one.name in CONTEXTS:
+            what = "context"
+        elif takes_text and one.name == "text":
+            what = "text"
+        wanted = what != "deps" or one.name == "deps" or one.default is one.empty
+        if wanted and one.kind not in (one.VAR_POSITIONAL, one.VAR_KEYWORD):
+            given.append(("" if one.kind is one.POSITIONAL_ONLY else one.name, what))
     if len({what for _, what in given}) < len(given):
-        raise ConfigError(
-            f"the function of system takes {', '.join(one.name for one in parameters)}; it may take the deps, and a "
-            "ToolContext"
-        )
-    return Prompting(function, tuple(given))
+        may = "what the user said as text, the deps, and a ToolContext" if takes_text else "the deps, and a ToolContext"
+        names = ", ".join(one.name for one in parameters)
+        raise ConfigError(f"the function of {option} takes {names}; it may take {may}")
+    return tuple(given)
+
+
+def values_of(given: tuple[Filled, ...], deps: Any, session: str, text: str = "") -> tuple[list[Any], dict[str, Any]]:
+    """What such a function is called with: by place, and by name."""
+    values = {"context": ToolContext(deps, session=session), "deps": deps, "text": text}
+    places = [values[what] for name, what in given if not name]
+    return places, {name: values[what] for name, what in given if name}
 
 
 def failed(error: Exception) -> SystemPromptError:

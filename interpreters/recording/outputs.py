@@ -9,8 +9,11 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
+from attrs import evolve
+
 from cognition import AgentConfig, SessionReset, ToolFailed, ToolReturned, WorkerFinished
-from cognition.context import result_limit
+from cognition.context.window import result_limit
+from cognition.inputs import error_text
 from interpreters.recording.journal import JournalError, JournalReader
 from interpreters.recording.recorder import Where
 from interpreters.tools.context import ToolContext
@@ -30,6 +33,7 @@ def output_tool(journal: Where) -> Tool[..., Any]:
         result: Annotated[int, "which of the shortened results: 1 is the newest, 2 the one before it"] = 1,
         offset: Annotated[int, "how many characters of it to skip"] = 0,
         limit: Annotated[int | None, "how many to read; as many as fit where it is left out"] = None,
+        call: Annotated[str, "the id of the call whose result to read, as it stands where some is left out"] = "",
     ) -> str:
         """Read what was left out of a result that was too long."""
         for name, value, low in (("result", result, 1), ("offset", offset, 0), ("limit", limit, 1)):
@@ -40,11 +44,11 @@ def output_tool(journal: Where) -> Tool[..., Any]:
                 config = reader.header.config or AgentConfig()
                 if context.session != reader.header.session:
                     raise ToolError(NOTHING)
-                found = _shortened(reader, config)
+                found = _results_of(reader, call) if call else _shortened(reader, config)
         except JournalError as error:
             raise ToolError(f"the recording can't be read: {error}") from error
         if not found:
-            raise ToolError(NOTHING)
+            raise ToolError(f"this session has no result of a call {call!r}" if call else NOTHING)
         if result > len(found):
             raise ToolError(f"result is {result}, and {len(found)} were shortened")
         text = found[-result]
@@ -55,7 +59,25 @@ def output_tool(journal: Where) -> Tool[..., Any]:
         more = f"; read on with offset={end}" if end < len(text) else ""
         return f"{text[offset:end]}\n[characters {offset} to {end} of {len(text)}{more}]"
 
+    read_output.spec = evolve(read_output.spec, rereads=True)
     return read_output
+
+
+def _results_of(reader: JournalReader, call_id: str) -> list[str]:
+    """The result of the call with this id, whether it was shortened or not; where it was tried again, the newest."""
+    effects: set[str] = set()
+    found: list[str] = []
+    for record in reader:
+        for decision in record.decisions:
+            called = isinstance(decision, dict) and decision.get("type") == "call_tool"
+            if called and decision["call"]["id"] == call_id:
+                effects.add(decision["effect_id"])
+        event = record.input
+        if isinstance(event, SessionReset):
+            found.clear()
+        elif isinstance(event, ToolReturned | ToolFailed) and event.effect_id in effects:
+            found = [_text(event)]
+    return found
 
 
 def _shortened(reader: JournalReader, config: AgentConfig) -> list[str]:
@@ -84,6 +106,6 @@ def _text(event: ToolReturned | ToolFailed | WorkerFinished) -> str:
         case ToolReturned():
             return event.content
         case ToolFailed():
-            return f"Error: {event.message}"
+            return error_text(event.message)
         case WorkerFinished():
             return event.text

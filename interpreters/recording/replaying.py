@@ -29,6 +29,9 @@ from interpreters.recording.journal import DecisionWriter, Header, JournalDamage
 from interpreters.recording.recorder import Where
 from runtime.checking import checked_call
 
+EngineGiven = CognitiveEngine | Callable[[AgentConfig], CognitiveEngine] | None
+"""What decides in place of the recorded engine: another one, or what makes one of the recorded configuration."""
+
 
 class ReplayDivergedError(CogstepError):
     """A replay decided something else than was recorded; raised by ``ReplayReport.raise_for_divergence``."""
@@ -103,7 +106,7 @@ class ReplayReport:
 @checked_call
 def replay(
     path: Where,
-    engine: CognitiveEngine | Callable[[AgentConfig], CognitiveEngine] | None = None,
+    engine: EngineGiven = None,
     *,
     to: int | None = None,
     every: bool = False,
@@ -175,9 +178,8 @@ def _as_they_stand(reader: JournalReader) -> Iterator[tuple[Record, JournalDamag
         yield error.record, error
 
 
-def logic_of(
-    header: Header, engine: CognitiveEngine | Callable[[AgentConfig], CognitiveEngine] | None
-) -> CognitiveEngine:
+def logic_of(header: Header, engine: EngineGiven) -> CognitiveEngine:
+    """The engine that was given, or the one that recorded a journal; raises as ``engine_of``."""
     if engine is None:
         return engine_of(header)
     return (

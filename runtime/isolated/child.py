@@ -94,6 +94,9 @@ class Server:
             case wire.Count(number, request):
                 self._open.add(number)
                 self.owner.put(lambda engine: self._answer(number, lambda: len(engine.prompt(request))))
+            case wire.CountTexts(number, texts):
+                self._open.add(number)
+                self.owner.put(lambda engine: self._answer_each(number, lambda: engine.count_texts(texts)))
             case wire.Save(number, request, path):
                 self._keep(number, lambda runtime: runtime.save_cache(request, path))
             case wire.Restore(number, path):
@@ -178,9 +181,15 @@ class Server:
         self.send(wire.encode(wire.Ready(engine.info)))
 
     def _answer(self, number: int, tokens: Callable[[], int]) -> None:
+        self._tell(number, lambda: wire.Counted(number, tokens()))
+
+    def _answer_each(self, number: int, tokens: Callable[[], tuple[int, ...]]) -> None:
+        self._tell(number, lambda: wire.Counted(number, 0, tokens()))
+
+    def _tell(self, number: int, counted: Callable[[], wire.Counted]) -> None:
         answer: wire.Message
         try:
-            answer = wire.Counted(number, tokens())
+            answer = counted()
         except BaseException as error:  # whatever it is, it is the caller's
             answer = wire.NotCounted(number, refusal(error))
         self._open.discard(number)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import weakref
+from collections.abc import Sequence
 from os import PathLike
 from queue import SimpleQueue
 from typing import TYPE_CHECKING
@@ -70,7 +71,17 @@ class IsolatedRuntime:
             TemplateError: the model's template refuses these messages.
             ModelProcessError: the process has ended too often and is not started again.
         """
-        return self._supervisor.ask(lambda number: wire.Count(number, request))
+        return self._supervisor.ask(lambda number: wire.Count(number, request)).tokens
+
+    def count_texts(self, texts: Sequence[str]) -> tuple[int, ...]:
+        """As ``LocalRuntime.count_texts``. Waits for the next process where one has ended.
+
+        Raises:
+            RuntimeClosedError: after ``close()``.
+            ModelProcessError: the process has ended too often and is not started again.
+        """
+        each = self._supervisor.ask(lambda number: wire.CountTexts(number, tuple(texts))).each
+        return each if len(each) == len(texts) else ()
 
     def save_cache(self, request: ModelRequest, path: str | PathLike[str]) -> int:
         """As ``LocalRuntime.save_cache``. A process that was started anew holds nothing yet.
@@ -79,7 +90,7 @@ class IsolatedRuntime:
             ModelProcessError: the process has ended too often and is not started again.
         """
         place = os.path.abspath(path)
-        return self._supervisor.ask(lambda number: wire.Save(number, request, place))
+        return self._supervisor.ask(lambda number: wire.Save(number, request, place)).tokens
 
     def restore_cache(self, path: str | PathLike[str]) -> int:
         """As ``LocalRuntime.restore_cache``.
@@ -88,7 +99,7 @@ class IsolatedRuntime:
             ModelProcessError: the process has ended too often and is not started again.
         """
         place = os.path.abspath(path)
-        return self._supervisor.ask(lambda number: wire.Restore(number, place))
+        return self._supervisor.ask(lambda number: wire.Restore(number, place)).tokens
 
     def describe(self) -> ModelInfo:
         return self._info

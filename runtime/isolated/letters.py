@@ -11,6 +11,7 @@ from attrs import define, field
 from cognition import Failure, FinishReason
 from cognition.parsing import Output
 from runtime.ending import done_of
+from runtime.isolated.wire import Counted
 from runtime.protocol import Done
 
 
@@ -44,11 +45,11 @@ class Reply:
 
 @define(eq=False)
 class Question:
-    """A number that somebody waits for."""
+    """A number, or several, that somebody waits for."""
 
     id: int
     line: bytes
-    answer: Future[int] = field(factory=Future)
+    answer: Future[Counted] = field(factory=Future)
 
 
 @define(eq=False)

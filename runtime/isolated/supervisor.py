@@ -141,8 +141,8 @@ class Supervisor:
         self._put(reply)
         return reply
 
-    def ask(self, message: Callable[[int], wire.Count | wire.Save | wire.Restore]) -> int:
-        """Ask for a number of tokens, and wait for it; ``message`` makes the question, of its number.
+    def ask(self, message: Callable[[int], wire.Question]) -> wire.Counted:
+        """Ask for numbers of tokens, and wait for it; ``message`` makes the question, of its number.
 
         Raises:
             RuntimeClosedError: after ``close()``, or it came while this waited.
@@ -306,8 +306,8 @@ class Supervisor:
                 self._due[PIECE_DUE] = time.monotonic() + MOST_STEPS * self._settings.deadline
                 for number, piece in items:
                     self._hand_over(number, piece, PIECE + length // len(items))
-            case wire.Counted(number, tokens):
-                self._answered(number).set_result(tokens)
+            case wire.Counted(number):
+                self._answered(number).set_result(message)
             case wire.NotCounted(number, refusal):
                 self._answered(number).set_exception(wire.error_of(refusal))
             case wire.Pulse():
@@ -353,7 +353,7 @@ class Supervisor:
             reply.seen.append(piece)
         reply.outputs.put(piece)
 
-    def _answered(self, number: int) -> Future[int]:
+    def _answered(self, number: int) -> Future[wire.Counted]:
         question = self._sent.get(number)
         if not isinstance(question, Question):
             raise ProtocolError(f"an answer to {number}, which is no question")

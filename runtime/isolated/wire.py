@@ -78,6 +78,15 @@ class Count:
 
 
 @frozen
+class CountTexts:
+    """Say how many tokens each of these texts has by itself."""
+
+    tag: ClassVar = "count_texts"
+    id: int
+    texts: tuple[str, ...]
+
+
+@frozen
 class Save:
     """Save what the cache holds of a prompt, and say how many tokens that is."""
 
@@ -146,6 +155,8 @@ class Counted:
     tag: ClassVar = "counted"
     id: int
     tokens: int
+    each: tuple[int, ...] = ()
+    """Of texts, the number of each."""
 
 
 @frozen
@@ -166,7 +177,8 @@ class Pulse:
     """How many steps the engine has taken. The same number again and again: it is still in the same native call."""
 
 
-FromParent = Load | Submit | Cancel | Count | Save | Restore | Close
+Question = Count | CountTexts | Save | Restore
+FromParent = Load | Submit | Cancel | Question | Close
 FromChild = Loading | Ready | LoadFailed | Produced | Counted | NotCounted | Pulse
 Message = FromParent | FromChild
 
@@ -203,6 +215,8 @@ def from_child(line: str) -> FromChild:
             raise ProtocolError(f"a model of {info.context_tokens} tokens and {info.weight_bytes} bytes")
         case Counted(tokens=number) | Pulse(steps=number) if number < 0:
             raise ProtocolError(f"a count of {number}")
+        case Counted(each=numbers) if any(number < 0 for number in numbers):
+            raise ProtocolError(f"a count of {min(numbers)}")
         case _:
             pass
     return message

@@ -144,6 +144,10 @@ class LocalEngine:
         """
         return self._tokens(self._template.render(request))
 
+    def count_texts(self, texts: Sequence[str]) -> tuple[int, ...]:
+        """How many tokens each of these texts has by itself."""
+        return tuple([len(self._backend.tokenize(text, special=False)) for text in texts])
+
     def submit(
         self,
         request: ModelRequest,
@@ -239,9 +243,8 @@ class LocalEngine:
             self._grow()
             if not is_anybody_held(self._schedule):
                 self._admit()
-            batch = (
-                compose(self._schedule, self._guesses()) if self._backend.limits.guesses else compose(self._schedule)
-            )
+            guesses = (self._guesses(),) if self._backend.limits.guesses else ()
+            batch = compose(self._schedule, *guesses)
             if not batch and (number := youngest(self._schedule)) is not None:  # there is no room for any of them
                 if len(self._schedule.running) > 1:
                     self._schedule = push_out(self._schedule, number)  # its state stays as it is: it only waits

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from operator import methodcaller
 from os import PathLike
 from pathlib import Path
@@ -164,6 +164,9 @@ class LocalRuntime:
 
     def count_tokens(self, request: ModelRequest) -> int:
         return self._owner.call(lambda engine: len(engine.prompt(request)))
+
+    def count_texts(self, texts: Sequence[str]) -> tuple[int, ...]:
+        return self._owner.call(lambda engine: engine.count_texts(texts))
 
     def save_cache(self, request: ModelRequest, path: str | PathLike[str]) -> int:
         """Save what the cache holds of a request's prompt, so that another process need not compute it again.

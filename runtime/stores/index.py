@@ -23,9 +23,9 @@ from pathlib import Path
 
 from attrs import evolve, frozen
 
+from cognition.context.words import words_of
 from runtime.files import UnusableFileError, read_regular
 from runtime.stores.entries import Piece, pieces_of
-from runtime.stores.words import words_of
 
 VERSION = 1
 """Of the tables and of how texts become words. An index of another is made again."""

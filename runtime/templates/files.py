@@ -12,6 +12,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -51,8 +52,10 @@ class TemplateFile:
     """Of another one for conversations without tools, where the model has several."""
 
 
-def open_template(file: TemplateFile) -> ChatTemplate:
+def open_template(file: TemplateFile, now: Callable[[], datetime] = datetime.now) -> ChatTemplate:
     """The template itself, or the documented fallback for a model that has none.
+
+    ``now`` is for templates that write the date.
 
     Raises:
         ExtraMissingError: Jinja2 is not installed.
@@ -69,7 +72,9 @@ def open_template(file: TemplateFile) -> ChatTemplate:
             extra="llama",
         ) from error
     source = FALLBACK_TEMPLATE if file.source is None else file.source
-    return ChatTemplate(source, without_tools=file.plain_source, bos_token=file.bos_text, eos_token=file.eos_text)
+    return ChatTemplate(
+        source, without_tools=file.plain_source, bos_token=file.bos_text, eos_token=file.eos_text, now=now
+    )
 
 
 def find_template(spec: str | None, on_download: Callable[[float], bool] = lambda _fraction: True) -> TemplateFile:

@@ -25,9 +25,12 @@ from cognition import (
     ToolMessage,
     ToolSpec,
     Transition,
+    UserMessage,
     UserSpoke,
 )
-from cognition.context import fixed_size, message_size, prompt_budget, shown
+from cognition.context import before_window, message_size, prompt_budget, shown
+from cognition.context.briefing import briefing_size
+from cognition.setup import Setup
 
 MULTIPLY = ToolSpec("multiply", read_only=True)
 WRITE = ToolSpec("write")
@@ -71,6 +74,10 @@ def has_type(value: Any, kind: Any) -> bool:
     return type(value) in (float, int) if kind is float else type(value) is (origin or kind)
 
 
+def _is_users(message: Message) -> bool:
+    return isinstance(message, UserMessage) and message.origin == "user"
+
+
 def check(config: AgentConfig, transition: Transition) -> None:
     """What holds after every step of an ``LLMEngine``, whatever was decided."""
     state, decisions = transition.next_state, transition.decisions
@@ -78,16 +85,23 @@ def check(config: AgentConfig, transition: Transition) -> None:
     assert all(has_type(decision, Decision) for decision in decisions)
     ids, newest = [message.id for message in state.history], state.counters.messages
     assert ids == [f"m{number}" for number in range(newest - len(ids) + 1, newest + 1)]
-    messages = shown(state.history, state.window)
+    setup, costs = Setup(config), state.costs
+    messages = shown(state.history, state.window, setup.note_with(costs))
     assert sum(message_size(message) for message in messages) == pytest.approx(state.window.size)
     reports = [decision for decision in decisions if isinstance(decision, ContextAssembled)]
-    requests = [decision.request for decision in decisions if isinstance(decision, CallModel)]
-    tokens = (fixed_size(config) + state.window.size) * state.window.scale
+    asked = [decision for decision in decisions if isinstance(decision, CallModel)]
+    requests = [decision.request for decision in asked if decision.purpose != "summary"]
+    fixed = setup.fixed_with(state.system, costs) + briefing_size(state.briefing)
+    tokens = (fixed + state.window.size - state.window.slack) * state.window.scale
+    summary = state.window.summary
     for report, request in zip(reports, requests, strict=True):
-        shown_messages, budget = len(request.messages), prompt_budget(config)
-        dropped = len(state.history) - shown_messages
-        short = sum(one != whole for one, whole in zip(request.messages, state.history[dropped:], strict=True))
-        assert report == ContextAssembled(shown_messages, dropped, int(tokens), budget, short)
+        shown_messages, budget, first = len(request.messages), prompt_budget(config), state.window.first
+        front = len(before_window(state.history, state.window))
+        assert state.briefing is not None or request.messages == messages
+        dropped = len(state.history) - (shown_messages - bool(summary.text) - bool(summary.skipped))
+        turns = sum(_is_users(message) for message in state.history[:first]) - (summary.asked is not None)
+        short = sum(one != whole for one, whole in zip(request.messages[front:], state.history[first:], strict=True))
+        assert report == ContextAssembled(shown_messages, dropped, int(tokens), budget, short, turns, costs is not None)
 
 
 class Session:

@@ -138,6 +138,20 @@ def test_a_history_does_not_continue_one_that_went_another_way(start: int, one: 
     assert not History(messages(start + one + other, 1)).continues(here)
 
 
+@pytest.mark.parametrize("place", [0, CHUNK, 2 * CHUNK + 1])
+def test_a_history_with_a_changed_message_does_not_continue_the_one_before(place: int) -> None:
+    """Wherever it stands, and although all other chunks are shared: as where results are shortened later on."""
+    before = History(messages(2 * CHUNK + 5))
+
+    def change(chunk: Chunk, start: int) -> Chunk:
+        return tuple(UserMessage("x", "y") if start + at == place else one for at, one in enumerate(chunk))
+
+    changed = before.by_chunks(place, place + 1, change).append(*messages(1, 2 * CHUNK + 5))
+
+    assert not changed.continues(before)
+    assert before.append(*messages(1, 2 * CHUNK + 5)).continues(before)
+
+
 def test_histories_of_equal_messages_that_were_made_apart_are_told_by_their_last_chunk_only() -> None:
     assert History(messages(CHUNK - 1)).continues(History(messages(CHUNK - 1)))
     assert not History(messages(CHUNK + 1)).continues(History(messages(CHUNK)))

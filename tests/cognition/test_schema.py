@@ -123,6 +123,7 @@ def test_a_schema_is_written_as_the_draft_says() -> None:
             "text": text,
             "origin": {"enum": ["user", "engine"]},
             "parts": {"type": "array", "items": parts},
+            "tokens": {"type": "array", "items": {"type": "integer"}},
         },
         "required": ["type", "id", "text"],
         "additionalProperties": False,

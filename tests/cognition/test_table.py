@@ -11,8 +11,10 @@ from cognition import (
     AgentState,
     ApprovalGiven,
     ApprovalRefused,
+    CompactionAsked,
     EffectId,
     Failure,
+    History,
     HookReturned,
     Input,
     LLMEngine,
@@ -29,6 +31,7 @@ from cognition import (
     ToolFailed,
     ToolReturned,
     ToolSpec,
+    UserMessage,
     UserSpoke,
     WorkerFailed,
     WorkerFinished,
@@ -36,7 +39,7 @@ from cognition import (
     fold,
 )
 from cognition.inputs import INPUT_TYPES
-from cognition.phases import PHASE_TYPES, Acting, Closed, Hooked, Idle, Phase, Recalling, Thinking, Waiting
+from cognition.phases import PHASE_TYPES, Acting, Closed, Compacting, Hooked, Idle, Phase, Recalling, Thinking, Waiting
 from cognition.table import CLOSED, TABLE
 from cognition.testing.letters import ANSWERING, LETTERS
 from cognition.testing.world import addressed
@@ -52,6 +55,7 @@ STATES: dict[type[Phase], AgentState] = {
     Thinking: fold(ENGINE, [HELLO]),
     Waiting: fold(ENGINE, [HELLO, FAILED]),
     Acting: fold(ENGINE, [HELLO, CALLED]),
+    Compacting: fold(ENGINE, [CompactionAsked()], AgentState(History([UserMessage("m1", "Hello")]))),
     Closed: fold(ENGINE, [ShutdownAsked()]),
 }
 FOREIGN = EffectId("9.9.9")

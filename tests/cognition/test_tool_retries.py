@@ -495,12 +495,13 @@ def test_a_call_runs_beside_another_only_where_both_may() -> None:
 
 
 def test_a_result_is_cut_at_its_tools_own_limit_and_what_a_hook_says_with_it_is_not() -> None:
-    session = Session(engine_with(ToolSpec("say", output_limit=8), hooks=("after_tool",)))
+    session = Session(engine_with(ToolSpec("say", output_limit=40), hooks=("after_tool",)))
     calling(session, ProposedCall("say"))
-    session(ToolReturned(effect("1.1.1"), "0123456789"))
+    session(ToolReturned(effect("1.1.1"), "0123456789" * 9))
     session(HookReturned(effect("1.1.2"), context="from the program"))
 
-    assert session.results == [("012345\n[... 2 characters left out ...]\n89\nfrom the program", "ok")]
+    head = "0123456789" * 3
+    assert session.results == [(f"{head}\n[... 50 characters left out ...]\n0123456789\nfrom the program", "ok")]
 
 
 def test_a_tools_limit_is_never_above_the_sessions_own() -> None:

@@ -43,6 +43,7 @@ from cognition import (
     from_data,
     to_data,
 )
+from cognition.decisions import ContextChosen
 from cognition.features import Feature, Vocabulary
 from cognition.testing import explore
 from cognition.testing.situations import ENGINE_ARGUMENTS
@@ -315,6 +316,8 @@ def _told(decision: Decision) -> Any:
     """A decision without what is said in other words: the request, and calls, of which the name is turned into ours."""
     if isinstance(decision, CallModel):
         return decision.effect_id, decision.purpose
+    if isinstance(decision, ContextChosen):  # the tools' own texts leave more or less room
+        return [(choice.source, choice.fate) for choice in decision.choices]
     if isinstance(decision, AskApproval):
         return decision.effect_id, decision.call.id, OWN.get(decision.call.name, decision.call.name)
     if isinstance(decision, SpawnWorker):

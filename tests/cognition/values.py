@@ -26,11 +26,13 @@ from cognition import (
     ProposedCall,
     RetryPolicy,
     Rule,
+    TemplateCosts,
     TextPart,
     ToolCall,
     ToolSpec,
     UserSpoke,
 )
+from cognition.candidates import SECTION_NAME, SOURCE_TAG, Changes, Section
 from cognition.features import Question
 from cognition.ids import EffectId
 from cognition.parsing import Output
@@ -54,6 +56,7 @@ def some(kind: Any) -> st.SearchStrategy[Any]:
     return st.from_type(kind)
 
 
+TOKENS = st.integers(0, 10**12)
 ACTIONS = st.sampled_from(("allow", "ask", "deny"))
 WORDS = st.sampled_from(("*", "a", "a.*", "a(b:*)", "*(src/**)"))
 PATTERNS = st.lists(WORDS, max_size=2).map(tuple)
@@ -73,6 +76,18 @@ def registered() -> dict[Any, st.SearchStrategy[Any]]:
     return {
         float: FINITE,
         History: st.lists(messages, max_size=3).map(History),
+        TemplateCosts: st.builds(
+            TemplateCosts, *[st.integers(0, 10**12)] * 8, st.floats(0, 10**12), st.text(max_size=5)
+        ),
+        Section: st.builds(
+            Section,
+            st.from_regex(SECTION_NAME, fullmatch=True).filter(lambda name: name != SOURCE_TAG),
+            st.floats(0, 1),
+            st.floats(0, 1),
+            st.booleans(),
+            st.sampled_from(get_args(Changes)),
+            st.floats(0, 1),
+        ),
         Question: st.builds(Question, st.text(max_size=5), options, st.booleans()),
         Rule: RULES,
         ToolSpec: st.builds(

@@ -11,7 +11,9 @@ from typing import Any
 
 from interpreters import Agent, rehearse, replay
 from interpreters.cli.main import main
+from interpreters.recording.context_report import report_of
 from interpreters.recording.journal import JournalReader
+from interpreters.recording.requests import RecordedRequests
 from interpreters.recording.sessions import (
     as_data,
     as_markdown,
@@ -81,6 +83,12 @@ def clear_up(path: Path) -> None:
     list(prune(path, keep=0, older=0.0, size=0, dry_run=True))
 
 
+def report_every_request(path: Path) -> None:
+    with RecordedRequests(path) as requests:
+        for request in requests:
+            report_of(request, requests.config, requests.long_results.hidden)
+
+
 def hold_to_a_contract(path: Path) -> None:
     calls_of(path)
 
@@ -111,12 +119,18 @@ LIBRARY: list[Callable[[Path], None]] = [
     export,
     look_for_a_text,
     clear_up,
+    report_every_request,
     hold_to_a_contract,
 ]
 COMMANDS = [
     command("replay", "{path}"),
     command("replay", "{path}", "--json"),
     command("replay", "{path}", "--to", "2"),
+    command("context", "{path}"),
+    command("context", "{path}", "--json"),
+    command("context", "{path}", "--step", "last"),
+    command("context", "{path}", "--step", "last", "--prompt", "--json"),
+    command("context", "{path}", "--diff", "1", "last"),
     command("rehearse", "{path}"),
     command("rehearse", "{path}", "--json"),
     command("sessions", "list", "{path}"),

@@ -27,6 +27,7 @@ ANSWER = "The last code is 70."
 
 @pytest.mark.parametrize("script", [ONE_BY_ONE, AT_ONCE], ids=["one by one", "at once"])
 @pytest.mark.parametrize("kind", ["sync", "async"])
+@pytest.mark.behaviour("K18c")
 def test_ten_results_of_a_thousand_characters_at_4096_tokens_are_answered(
     script: list[fakes.Script], kind: str, tmp_path: Path
 ) -> None:
@@ -39,11 +40,11 @@ def test_ten_results_of_a_thousand_characters_at_4096_tokens_are_answered(
             reports.append(event.value)
 
     def run() -> list[RunResult]:
-        with Agent(model, tools=[read_page], journal=journal, observers=[observe]) as agent:
+        with Agent(model, tools=[read_page], journal=journal, observers=[observe], compact_at=None) as agent:
             return [agent.run("What is the last code?"), agent.run("Are you sure?")]
 
     async def run_async() -> list[RunResult]:
-        async with AsyncAgent(model, tools=[read_page], journal=journal, observers=[observe]) as agent:
+        async with AsyncAgent(model, tools=[read_page], journal=journal, observers=[observe], compact_at=None) as agent:
             return [await agent.run("What is the last code?"), await agent.run("Are you sure?")]
 
     results = run() if kind == "sync" else asyncio.run(run_async())

@@ -462,6 +462,8 @@ class TestClose:
             own_runtime.submit(ask())
         with pytest.raises(RuntimeClosedError):
             own_runtime.count_tokens(ask())
+        with pytest.raises(RuntimeClosedError):
+            own_runtime.count_texts(["Hello"])  # type: ignore[attr-defined]  # local models have it
 
     def test_what_waits_and_what_runs_end_as_cancelled(self, own_runtime: Runtime) -> None:
         """Closing ends every generation with its ``Done``; nobody waits for ever."""

@@ -204,6 +204,8 @@ class Server(RuleBasedStateMachine):
         with pytest.raises(ReleasedError):
             shared.count_tokens(REQUEST)
         with pytest.raises(ReleasedError):
+            shared.count_texts(["Hello"])
+        with pytest.raises(ReleasedError):
             shared.submit(REQUEST)
         shared.close()
         assert shared.describe().backend == "fake"
@@ -277,6 +279,7 @@ class Server(RuleBasedStateMachine):
         assert [runtime for runtime in self.made if not runtime.closed] == standing
         for users in self.users.values():
             assert all(user.shared().count_tokens(REQUEST) == 1 for user in users)
+            assert all(user.shared().count_texts(["Hello"]) == () for user in users)
 
     @invariant()
     def the_server_says_what_it_holds(self) -> None:

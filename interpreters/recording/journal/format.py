@@ -15,6 +15,7 @@ from cognition import (
     AgentState,
     CallModel,
     ContextAssembled,
+    ContextChosen,
     Decision,
     EchoEngine,
     Input,
@@ -29,7 +30,7 @@ FORMAT = "cogstep-journal"
 ENGINES: dict[type, str] = {LLMEngine: "llm", EchoEngine: "echo"}
 """Engines that a reader can make again from the header; others are named by their class and have to be given."""
 
-REPORTS = (ContextAssembled,)
+REPORTS = (ContextAssembled, ContextChosen)
 """Decisions that only tell how another one came about. They are not recorded: what they tell of shows in the request,
 and a better estimate of its size is no divergence."""
 

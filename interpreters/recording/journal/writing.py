@@ -19,7 +19,9 @@ from cognition import (
     AgentConfig,
     AgentState,
     CognitiveEngine,
+    Compacted,
     Input,
+    NotCompacted,
     Transition,
     TurnFinished,
     UserSpoke,
@@ -213,14 +215,16 @@ class Journal:
         if self._forces(transition) or any(len(getattr(event, name, "")) >= LARGE for name in ("content", "text")):
             return True
         return isinstance(event, UserSpoke) and (
-            len(event.system or "") >= LARGE or any(len(image.data) >= LARGE for image in images_of(event.parts))
+            len(event.system or "") >= LARGE
+            or any(len(image.data) >= LARGE for image in images_of(event.parts))
+            or any(len(one.text) >= LARGE for one in event.context)
         )
 
     def _forces(self, transition: Transition) -> bool:
         if self._fsync != "turn":
             return self._fsync == "record"
         decisions = transition.decisions
-        return bool(decisions) and isinstance(decisions[-1], TurnFinished)
+        return bool(decisions) and isinstance(decisions[-1], TurnFinished | Compacted | NotCompacted)
 
     def write(self, event: Input, transition: Transition, redacted: Sequence[Redacted] = ()) -> None:
         """Append an input with its decisions, and with what a veil has hidden in it.

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from attrs import define, evolve, field, frozen
 
 from cognition import (
-    AgentConfig,
     AgentState,
     ApprovalGiven,
     ApprovalRefused,
@@ -17,7 +16,7 @@ from cognition import (
     AssistantMessage,
     CallJudged,
     Cancelled,
-    CognitiveEngine,
+    Compacted,
     Completed,
     Decision,
     EffectId,
@@ -29,6 +28,7 @@ from cognition import (
     Message,
     ModeChanged,
     ModelReplied,
+    NotCompacted,
     Outcome,
     PlanReviewed,
     Rejected,
@@ -49,11 +49,9 @@ from interpreters.observing.events import Told
 from interpreters.observing.telling import told
 from interpreters.recording.journal import Header, JournalReader
 from interpreters.recording.recorder import Where
-from interpreters.recording.replaying import logic_of
+from interpreters.recording.replaying import EngineGiven, logic_of
 
 NEW_PROMPT = "The program made a new system prompt."
-
-EngineGiven = CognitiveEngine | Callable[[AgentConfig], CognitiveEngine] | None
 
 
 @frozen
@@ -233,6 +231,10 @@ def _notes(value: Told, asked: Mapping[EffectId, Decision], calls: Mapping[str, 
             when = f"after {seconds:g} s" if seconds else "at once"
             whose = f"The call {call_id}" if call_id else "The model"
             yield f"{whose} failed ({kind.replace('_', ' ')}: {message}); attempt {attempt} {when}."
+        case Compacted(messages=count, before=before, after=after):
+            yield f"{count} messages were summarised: a prompt of about {before} tokens has {after} now."
+        case NotCompacted(reason=reason):
+            yield f"No summary was made: {reason}."
         case LimitHit(limit=limit, detail=detail):
             yield f"The limit of {limit.replace('_', ' ')} was reached{f': {detail}' if detail else ''}."
         case _:

@@ -20,6 +20,7 @@ from cognition import (
     UserMessage,
 )
 from cognition.content import MEDIA_TYPES, MediaType
+from cognition.context.summaries import REQUEST_ID
 from cognition.parsing import (
     PLAIN,
     CallMalformed,
@@ -93,6 +94,10 @@ class ReplyingModel(FakeModel, ABC):
         """The reply to a request, which is added to ``requests``."""
 
 
+SUMMARY = "TASK: as said before. PROGRESS: some of it. REMAINING: the rest. NEXT STEP: go on."
+"""What a ``ScriptedModel`` writes where a conversation is summarised."""
+
+
 class ScriptedModel(ReplyingModel):
     """A runtime that says what it is told to say.
 
@@ -105,6 +110,11 @@ class ScriptedModel(ReplyingModel):
         context_tokens: the context length that it reports.
         name: the name that it reports.
         media: the images that it takes; none of them with ``()``, as most models.
+        summary: what it answers where a long conversation is summarised, which is no reply of the script; None: the
+            script's next reply.
+
+    Attributes:
+        summaries: the requests for summaries, which are not among ``requests``.
 
     A model that was loaded stays open when an agent that uses it is closed. Of a script, only ``close()`` finds what a
     test was wrong to expect; left to the test, a test that forgets it would pass with replies left over. So a list of
@@ -127,8 +137,11 @@ class ScriptedModel(ReplyingModel):
         context_tokens: int = 4096,
         name: str = "scripted",
         media: Iterable[MediaType] = MEDIA_TYPES,
+        summary: str | None = SUMMARY,
     ) -> None:
         super().__init__(context_tokens=context_tokens, name=name, media=media)
+        self.summaries: list[ModelRequest] = []
+        self._summary = summary
         self._expected = len(replies) if isinstance(replies, Sized) else None
         self._replies = iter(replies)
         self._opened = False
@@ -150,6 +163,9 @@ class ScriptedModel(ReplyingModel):
             raise RuntimeClosedError(self._info.name, f"{what}; {hint}")
 
     def _whole_reply(self, request: ModelRequest) -> Reply:
+        if self._summary is not None and request.messages and request.messages[-1].id == REQUEST_ID:
+            self.summaries.append(request)
+            return reply_of(self._summary)
         try:
             entry = next(self._replies)
         except StopIteration:

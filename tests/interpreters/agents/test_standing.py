@@ -38,7 +38,7 @@ from cognition import (
     to_data,
 )
 from cognition.phases import Acting, AwaitingApproval, CallSlot, Hooked, ModelAttempt, Thinking
-from cognition.state import Counters, Spent, Window
+from cognition.state import Counters, Spent, Summary, Window
 from cognition.testing.strategies import configs, inputs
 from cognition.testing.world import World, take
 from interpreters import Agent, AsyncAgent, PendingError, replay
@@ -213,6 +213,13 @@ WAITING = AgentState(History((USER, REPLY)), ASKED, Counters(1, 1, 2, 2))
         (evolve(IN_ORDER, window=Window(cuts=((4, 100),))), "its window shortens results at places"),
         (evolve(IN_ORDER, window=Window(cuts=((2, 100), (2, 50)))), "its window shortens results at places"),
         (evolve(IN_ORDER, window=Window(cuts=((2, 0),))), "its window shortens results at places"),
+        (evolve(IN_ORDER, window=Window(1, summary=Summary("x", 4))), "its summary is of messages"),
+        (evolve(IN_ORDER, window=Window(1, summary=Summary("x", 1, tried=4))), "its summary is of messages"),
+        (evolve(IN_ORDER, window=Window(1, summary=Summary("x", 1, -1))), "the middle of a turn that begins at -1"),
+        (evolve(IN_ORDER, window=Window(2, summary=Summary("x", 2, 0))), "the middle of a turn that begins at 0"),
+        (evolve(IN_ORDER, window=Window(3, summary=Summary("x", 3, 0))), "the middle of a turn that begins at 0"),
+        (evolve(IN_ORDER, window=Window(1, summary=Summary("x", 1, 0))), "fewer messages than there are in its place"),
+        (evolve(IN_ORDER, window=Window(0, summary=Summary("x", 0))), "fewer messages than there are in its place"),
         (evolve(IN_ORDER, history=History((USER, USER))), "the same id"),
         (evolve(IN_ORDER, counters=Counters(1, 2, 1, 2)), "it counts 2 messages and has one with the id m3"),
         (evolve(IN_ORDER, history=History((USER, RESULT))), "stands behind no reply with its call"),

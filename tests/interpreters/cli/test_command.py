@@ -191,6 +191,17 @@ def test_a_chat_from_a_pipe(here: Cogstep) -> None:
     assert "/reset         forget the conversation" in run.stderr
 
 
+def test_a_chat_is_summarised_when_the_user_asks_for_it(here: Cogstep) -> None:
+    """What came of it is told; the model is shown the summary and what is said from then on."""
+    replies = (lambda request, n=n: f"{n}: {len(request.messages)} messages" for n in itertools.count(1))
+    typed = f"/compact\nTell me {'more ' * 200}\n/compact\nand?\n"
+    run = here("chat", replies=replies, input=typed)
+
+    assert (run.returncode, run.stdout) == (0, "1: 1 messages\n2: 2 messages\n")
+    assert "! no summary was made: there is nothing to summarise" in run.stderr
+    assert "• 2 messages are summarised: a prompt of about" in run.stderr
+
+
 # --------------------------------------------------------------------------------------------------- what can be wrong
 
 

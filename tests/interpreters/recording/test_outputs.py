@@ -23,6 +23,16 @@ def tell(what: str) -> str:
     return {"long": LONG, "short": "brief", "secret": f"{LONG[:30000]}\n{SECRET}\n{LONG[30000:]}"}[what]
 
 
+PAGE = "A page of a book. " * 30
+WAY = re.compile(r'; (\w+)\(call="(.+)"\) reads them \.\.\.\]')
+
+
+@tool(read_only=True)
+def page(number: int) -> str:
+    """Read a page."""
+    return PAGE
+
+
 @tool(read_only=True, output_limit=50)
 def short() -> str:
     """Tell a little too much."""
@@ -74,6 +84,27 @@ def test_whoever_reads_on_as_told_has_read_all_of_it(what: str, expected: str, t
     assert replay(path).same
 
 
+def test_a_result_that_a_request_shortens_is_read_again_by_its_call(tmp_path: Path) -> None:
+    """It was whole at first; the place where it is cut says what to call."""
+    path, seen = tmp_path / "s.jsonl", list[str]()
+
+    def answer(request: Any) -> Any:
+        cut = [WAY.search(m.content) for m in request.messages if type(m).__name__ == "ToolMessage"]
+        if len(cut) < 9:
+            return fakes.call("page", number=len(cut))
+        if len(cut) == 9:
+            assert cut[0] is not None
+            seen.extend(cut[0].groups())
+            return fakes.call(cut[0][1], call=cut[0][2])
+        return "Done."
+
+    with Agent(fakes.FunctionModel(answer), [page, output_tool(path)], journal=path, context_tokens=1600) as agent:
+        agent.run("Read the pages.")
+    assert seen == ["ReadOutput", "call-1-1-1"]
+    assert results(agent)[-1] == f"{PAGE}\n[characters 0 to {len(PAGE)} of {len(PAGE)}]"
+    assert replay(path).same
+
+
 def test_what_is_hidden_in_the_recording_is_hidden_here(tmp_path: Path) -> None:
     path = tmp_path / "s.jsonl"
     model, say = scripted()
@@ -114,10 +145,12 @@ def test_shortened_results_are_counted_from_the_newest(tmp_path: Path) -> None:
         ({"result": 0}, "result is 0, and has to be 1 or more"),
         ({"offset": -1}, "offset is -1, and has to be 0 or more"),
         ({"offset": 10**9}, "offset is 1000000000, and the result has"),
+        ({"call": "call-9-9-9"}, "this session has no result of a call 'call-9-9-9'"),
+        ({"call": "call-1-1-1", "result": 2}, "result is 2, and 1 were shortened"),
         ({"limit": 0}, "limit is 0, and has to be 1 or more"),
     ],
 )
-def test_what_can_not_be_read_is_told(arguments: dict[str, int], problem: str, tmp_path: Path) -> None:
+def test_what_can_not_be_read_is_told(arguments: dict[str, Any], problem: str, tmp_path: Path) -> None:
     path = tmp_path / "s.jsonl"
     model, say = scripted()
     with Agent(model, tools=tools_of(path), journal=path, context_tokens=8000) as agent:

@@ -57,6 +57,8 @@ def answer(connection: socket.socket, message: wire.Message) -> None:
             connection.sendall(wire.encode(wire.Produced(((number, TextDelta("honest")), (number, DONE)))))
         case wire.Count(id=number):
             connection.sendall(wire.encode(wire.Counted(number, 7)))
+        case wire.CountTexts(id=number, texts=texts):
+            connection.sendall(wire.encode(wire.Counted(number, 0, tuple(map(len, texts)))))
         case wire.Close():
             os._exit(0)
         case _:

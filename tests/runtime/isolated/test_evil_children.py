@@ -309,3 +309,28 @@ def test_whatever_a_child_says_everything_that_was_asked_has_an_end(seed: int, s
     chance = random.Random(seed)
     at, say = chance.choice(["submit", "count"]), mutated(chance)
     ends(started, ended=False, at=at, say=say, then=chance.choice(["mute", "exit", ""]))
+
+
+@pytest.mark.parametrize(
+    ("said", "counts"),
+    [
+        (say(type="counted", id="ID", tokens=0, each=[1, 2]), (1, 2)),
+        (say(type="counted", id="ID", tokens=0, each=[1]), ()),
+        (say(type="counted", id="ID", tokens=7), ()),
+        (say(type="counted", id="ID", tokens=0, each=[1, -2]), None),
+        (say(type="counted", id="ID", tokens=0, each=[1, 2.5]), None),
+        (say(type="counted", id="ID", tokens=0, each="12"), None),
+    ],
+)
+def test_counts_of_texts_are_as_many_as_texts_or_none(
+    started: list[IsolatedRuntime], said: str, counts: tuple[int, ...] | None
+) -> None:
+    """Fewer than were asked for are none; what can't be a count ends the process."""
+    runtime = IsolatedRuntime(supervise(at="count_texts", say=said))
+    started.append(runtime)
+    if counts is not None:
+        assert runtime.count_texts(["a", "b"]) == counts
+        return
+    with pytest.raises(CogstepError):
+        runtime.count_texts(["a", "b"])
+    assert runtime.pid is None or is_gone(runtime.pid)

@@ -112,6 +112,7 @@ MESSAGES = st.one_of(
     st.builds(wire.Submit, NUMBERS, REQUESTS, SECONDS),
     st.builds(wire.Cancel, NUMBERS),
     st.builds(wire.Count, NUMBERS, REQUESTS),
+    st.builds(wire.CountTexts, NUMBERS, st.lists(st.text(), max_size=3).map(tuple)),
     st.builds(wire.Save, NUMBERS, REQUESTS, st.text()),
     st.builds(wire.Restore, NUMBERS, st.text()),
     st.just(wire.Close()),
@@ -119,7 +120,7 @@ MESSAGES = st.one_of(
     st.builds(wire.Ready, INFOS),
     st.builds(wire.LoadFailed, REFUSALS),
     st.builds(wire.Produced, st.lists(st.tuples(NUMBERS, PIECES), max_size=4).map(tuple)),
-    st.builds(wire.Counted, NUMBERS, NUMBERS),
+    st.builds(wire.Counted, NUMBERS, NUMBERS, st.lists(NUMBERS, max_size=3).map(tuple)),
     st.builds(wire.NotCounted, NUMBERS, REFUSALS),
     st.builds(wire.Pulse, NUMBERS),
 )
@@ -129,7 +130,7 @@ def test_every_message_has_a_tag_and_a_strategy() -> None:
     """So that the property below knows them all."""
     kinds = set(wire.Message.__args__)  # type: ignore[attr-defined]  # of a union
 
-    assert len(kinds) == len({kind.tag for kind in kinds}) == 14
+    assert len(kinds) == len({kind.tag for kind in kinds}) == 15
 
 
 @given(st.lists(MESSAGES, max_size=3), st.data())

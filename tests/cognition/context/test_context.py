@@ -17,7 +17,16 @@ from cognition import (
     ToolSpec,
     UserMessage,
 )
-from cognition.context import fit, fixed_size, message_size, next_turn, prompt_budget, result_limit, shorten
+from cognition.context import (
+    CutNote,
+    fit,
+    fixed_size,
+    message_size,
+    next_turn,
+    prompt_budget,
+    result_limit,
+    shorten,
+)
 from cognition.state import Window
 
 FRAME = message_size(UserMessage("m1", ""))
@@ -86,7 +95,7 @@ def test_one_result_takes_a_quarter_of_the_prompt_but_may_always_have_some_lines
     assert expected == result_limit(AgentConfig(context_tokens=context, options=GenerationOptions(max_tokens=512)))
 
 
-@pytest.mark.parametrize("limit", [8, 9, 100])
+@pytest.mark.parametrize("limit", [37, 50, 100])
 def test_a_text_that_is_too_long_keeps_three_quarters_at_its_beginning_and_one_at_its_end(limit: int) -> None:
     text = "a" * limit + "z" * limit
     head, tail = limit * 3 // 4, limit // 4
@@ -94,6 +103,18 @@ def test_a_text_that_is_too_long_keeps_three_quarters_at_its_beginning_and_one_a
     assert text[:limit] == shorten(text[:limit], limit)
     left_out = 2 * limit - head - tail
     assert "a" * head + f"\n[... {left_out} characters left out ...]\n" + "z" * tail == shorten(text, limit)
+
+
+@pytest.mark.parametrize(("length", "shorter"), [(401, False), (434, False), (435, True)])
+def test_a_text_that_is_a_little_too_long_stays_whole_where_the_note_would_be_longer(
+    length: int, shorter: bool
+) -> None:
+    """The note of a text with two digits left out has 34 characters."""
+    text = "x" * length
+
+    assert (shorten(text, 400) != text) is shorter
+    assert len(shorten(text, 400)) <= length
+    assert shorten("x" * 900, 400, CutNote("Read").again("x", "c1")).count('; Read(call="c1") reads them ...]') == 1
 
 
 TURNS = st.lists(st.lists(st.integers(0, 40), min_size=1, max_size=4), min_size=1, max_size=6)
@@ -144,4 +165,6 @@ def test_the_window_moves_by_turns_until_a_quarter_of_the_budget_is_free(
 
     fitted = fit(history, Window(starts[0], sizes[starts[0]], scale), fixed, budget)
 
-    assert (Window(expected, sizes[expected], scale) if needed(expected) <= budget else None) == fitted
+    moves = starts.index(expected)
+    window = Window(expected, sizes[expected], scale, turns=moves)
+    assert (window if needed(expected) <= budget else None) == fitted

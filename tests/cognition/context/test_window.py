@@ -12,6 +12,7 @@ from cognition import (
     AgentState,
     CallModel,
     CallTool,
+    EffectId,
     History,
     ModelFailed,
     ProposedCall,
@@ -22,7 +23,7 @@ from cognition import (
     to_data,
 )
 from cognition.config import Limits
-from cognition.context import CUT, OLD_RESULT, fit, message_size, shortened, shown
+from cognition.context import CUT, OLD_RESULT, CutNote, before_window, fit, message_size, shortened, shown
 from cognition.decisions import ContextAssembled, TurnFinished
 from cognition.messages import AssistantMessage, Message, ToolCall, ToolMessage, UserMessage
 from cognition.outcomes import Completed, Failed, Failure, Outcome
@@ -81,7 +82,7 @@ def test_what_is_shown_fits_and_has_what_it_must_have(
     assert isinstance(messages[0], UserMessage)
     users = [message for message in history if isinstance(message, UserMessage)]
     assert users[-1] in messages
-    for message, original in zip(messages, originals, strict=True):
+    for message, original in zip(messages[len(before_window(history, window)) :], originals, strict=True):
         if message != original:
             assert isinstance(message, ToolMessage)
             assert isinstance(original, ToolMessage)
@@ -95,6 +96,7 @@ def test_what_is_shown_fits_and_has_what_it_must_have(
 
 @given(TURNS, SCALES, st.integers(0, 300), st.integers(50, 5000), st.integers(1, 2000))
 @example([(0, [[0], [401]], False)], 1.0, 0, 150, 1)
+@pytest.mark.behaviour("K18b")
 def test_a_larger_budget_shows_no_less(
     turns: list[tuple[int, list[list[int]], bool]], scale: float, fixed: int, budget: int, more: int
 ) -> None:
@@ -208,7 +210,7 @@ def test_a_shortened_result_says_how_much_is_missing(length: int, limit: int) ->
     head, _, rest = message.content.partition("\n[... ")
     missing, _, tail = rest.partition(" characters of this result are left out here for want of room ...]\n")
     assert len(head) + int(missing) + len(tail) == length
-    assert len(message.content) <= max(limit, len(CUT.format(length)))
+    assert len(message.content) <= max(limit, len(CUT.format(length, "")))
 
 
 def tools_results(requests: list[CallModel]) -> list[list[int]]:
@@ -327,7 +329,7 @@ def test_results_that_would_be_of_no_use_are_not_shown_at_all() -> None:
 
 def test_nothing_is_shortened_to_what_is_no_shorter() -> None:
     """The note of what is missing takes room too."""
-    note = len(CUT.format(80))
+    note = len(CUT.format(80, ""))
     for length in (50, note, note + 1):
         message = ToolMessage("r", "c", "read", text(length))
         short = shortened(message, 10)
@@ -338,6 +340,39 @@ def test_many_results_are_shortened_however_few_characters_are_left_of_each() ->
     history = History(ToolMessage(f"r{place}", f"c{place}", "read", text(400)) for place in range(300))
     messages = shown(history, Window(cuts=((300, 100),)))
     assert {len(m.content) for m in messages if isinstance(m, ToolMessage)} == {100}
+
+
+@given(st.integers(0, 2000), st.integers(0, 2000), st.sampled_from(["", "ReadOutput"]))
+def test_a_shortened_result_names_the_tool_and_the_call_that_read_it_again(
+    length: int, limit: int, reader: str
+) -> None:
+    message = ToolMessage("m1", "call-1-2-1", "read", text(length))
+
+    short = shortened(message, limit, CutNote(reader))
+
+    assert isinstance(short, ToolMessage)
+    if short != message:
+        assert len(short.content) < length
+        assert ('; ReadOutput(call="call-1-2-1") reads them ...]' in short.content) is bool(reader)
+
+
+def test_only_a_session_with_a_tool_that_rereads_is_told_of_it() -> None:
+    """In what a request shortens and in what was too long from the beginning, and in nothing without such a tool."""
+    for rereads in (False, True):
+        session = Session(engine_with(READ, ToolSpec("again", rereads=rereads), context_tokens=2400))
+        session(UserSpoke("Go"))
+        for step in range(1, 9):
+            session(replied(f"1.{step}.0", "", ProposedCall("read", {"n": step})))
+            session(ToolReturned(EffectId(f"1.{step}.1"), text(600 if step < 8 else 4000)))
+        call = next(decision for decision in session.decisions if isinstance(decision, CallModel))
+        results = [message.content for message in call.request.messages if isinstance(message, ToolMessage)]
+        assert sum("left out here for want of room" in content for content in results) > 1
+        assert "characters left out" in results[-1]
+        told = ["[..." in content for content in results]
+        assert [f'again(call="call-1-{step}-1")' in content for step, content in enumerate(results, 1)] == [
+            rereads and one for one in told
+        ]
+        assert session.engine.build_prompt(session.state) == call.request
 
 
 def test_what_is_shortened_is_counted_alike_by_a_session_that_was_stored() -> None:

@@ -1,0 +1,133 @@
+"""Messages and their tokens: what nobody has counted gets the most that it can have, and what is cut keeps its share.
+
+Every number here is an upper bound, so that a prompt is never larger than its sum.
+"""
+
+from __future__ import annotations
+
+from math import ceil
+
+from attrs import evolve, frozen
+
+from cognition.content import images_of
+from cognition.context.notes import CutNote
+from cognition.counts import (
+    EDGE,
+    IMAGE_TOKENS,
+    Stretch,
+    TemplateCosts,
+    Tokens,
+    believed,
+    in_pieces,
+    most_in,
+    most_tokens,
+    pieces_of,
+    stretch,
+)
+from cognition.messages import AssistantMessage, Message, ToolMessage, UserMessage
+
+CHARS_IN_ESTIMATES = 3.0
+"""Of a token, where ``fixed_size`` estimates."""
+ROUNDING = 1e-6
+"""Characters that are no more than an error of floating point."""
+
+
+@frozen
+class Kept:
+    """A result's text as it is kept in history, with its tokens."""
+
+    text: str
+    tokens: Tokens
+
+
+def counted(message: Message, costs: TemplateCosts) -> Message:
+    """The message with its tokens: as they were counted, else the most that it can have."""
+    if message.tokens and believed(message.tokens):
+        return message
+    return evolve(message, tokens=_most(message, costs))
+
+
+def _most(message: Message, costs: TemplateCosts) -> Tokens:
+    if isinstance(message, ToolMessage):
+        return (costs.result, *pieces_of(message.content))
+    if not isinstance(message, AssistantMessage):
+        images = len(images_of(message.parts)) if message.parts else 0
+        return (costs.user + most_tokens(message.text) + IMAGE_TOKENS * images,)
+    all_tokens = costs.reply + most_tokens(message.text) + most_tokens(message.reasoning)
+    for call in message.calls:
+        all_tokens += costs.call + most_tokens(call.name) + most_tokens(call.arguments_json)
+    return (all_tokens,)
+
+
+def fixed_counted(costs: TemplateCosts, estimate: float) -> int:
+    """Tokens of what stands before the messages, whose estimate is this now.
+
+    They were counted with what stood there then. What has come to it since has a token for each character at most.
+    """
+    return costs.fixed + _grown(costs, estimate)
+
+
+def bare_counted(costs: TemplateCosts, estimate: float) -> int:
+    """As ``fixed_counted``, where no tools are offered; ``estimate`` as there, the tools' included."""
+    return costs.bare + _grown(costs, estimate)
+
+
+def _grown(costs: TemplateCosts, estimate: float) -> int:
+    return max(ceil((estimate - costs.estimate) * CHARS_IN_ESTIMATES - ROUNDING), 0)
+
+
+def notes_tokens(costs: TemplateCosts | None, tokens: Tokens, before: str) -> Tokens:
+    """The tokens of a message in the user's role with a few words and a text that was counted as a result's."""
+    if costs is None or not (tokens and believed(tokens)):
+        return ()
+    return (costs.user + most_tokens(before) + sum(tokens[1:]) + EDGE,)
+
+
+def summary_tokens(costs: TemplateCosts | None, shown: UserMessage, summary: str, tokens: Tokens) -> Tokens:
+    """The tokens of the message that shows a summary, of which the model's reply, or a part of it, is the text."""
+    if costs is None:
+        return ()
+    most = most_tokens(summary)
+    if tokens and believed(tokens):
+        most = min(most, sum(tokens) + EDGE)
+    return (costs.user + most_tokens(shown.text) - most_tokens(summary) + most,)
+
+
+def kept(text: str, tokens: Tokens, costs: TemplateCosts) -> Kept:
+    """A result's text with the tokens that were stamped on it, else with the most that it can have."""
+    tokens = tokens if tokens and believed(tokens) else (costs.result, *pieces_of(text))
+    return Kept(text, tokens)
+
+
+def with_note(whole: Kept, note: str) -> Kept:
+    """The text with a note on a line of its own behind it."""
+    more = f"\n{note}"
+    return _made(whole, whole.text + more, [*_part(whole, 0, len(whole.text)), *_bare(more)])
+
+
+def shortened_to(whole: Kept, text: str, head: int, tail: int) -> Kept:
+    """What ``shorten`` has made of the text: ``head`` characters of its beginning, a note, ``tail`` of its end."""
+    length = len(whole.text)
+    between = text[head : len(text) - tail]
+    stretches = [*_part(whole, 0, head), *_bare(between), *_part(whole, length - tail, length)]
+    return _made(whole, text, stretches)
+
+
+def shown_tokens(message: ToolMessage, text: str, head: int, tail: int, note: CutNote) -> Tokens:
+    """The tokens of a result of which a request shows so many characters of either end, and a note between them."""
+    whole, length = Kept(message.content, message.tokens), len(message.content)
+    parts = [*_part(whole, 0, head), *_part(whole, length - tail, length)]
+    between = note.tokens or most_tokens(text[head : len(text) - tail])
+    return (message.tokens[0] + most_in(parts) + between + 2 * EDGE,)
+
+
+def _made(whole: Kept, text: str, stretches: list[Stretch]) -> Kept:
+    return Kept(text, (whole.tokens[0] + EDGE, *in_pieces(stretches)))
+
+
+def _part(whole: Kept, start: int, end: int) -> list[Stretch]:
+    return stretch(whole.tokens, len(whole.text), start, end)
+
+
+def _bare(text: str) -> list[Stretch]:
+    return [(len(text), most_tokens(text))] if text else []

@@ -1,0 +1,144 @@
+"""English stems: what is left of a word without its endings, so that ``deploy``, ``deployed`` and ``deploys`` are one.
+
+The rules are those of Porter's second stemmer (https://snowballstem.org/algorithms/english/stemmer.html), without what
+is about apostrophes, which no word of ours holds. Words of other languages lose something now and then, in what is
+looked for and in what is looked in alike.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import lru_cache
+
+VOWELS = "aeiouy"
+DOUBLES = ("bb", "dd", "ff", "gg", "mm", "nn", "pp", "rr", "tt")
+BEFORE_LI = "cdeghkmnrt"
+"""After one of these letters ``li`` is an ending."""
+
+ODD: Mapping[str, str] = {
+    "skis": "ski",
+    "skies": "sky",
+    "dying": "die",
+    "lying": "lie",
+    "tying": "tie",
+    "idly": "idl",
+    "gently": "gentl",
+    "ugly": "ugli",
+    "early": "earli",
+    "only": "onli",
+    "singly": "singl",
+    **{word: word for word in ("sky", "news", "howe", "atlas", "cosmos", "bias", "andes")},
+}
+"""Words that the rules would spoil."""
+
+WHOLE = frozenset({"evening", "inning", "outing", "canning", "herring", "earring", "proceed", "exceed", "succeed"})
+"""Words that only look as if they had an ending once their plural is gone."""
+
+REGION = re.compile("[aeiouy][^aeiouy]")
+"""Where one ends, the next region of a word begins."""
+LONG_BEGINNING = re.compile("gener|commun|arsen|univers|later|emerg|organ|inter")
+"""Of words whose first region begins later than it would."""
+SHORT = re.compile("(?:[^aeiouy][aeiouy][^aeiouywxY]|^[aeiouy][^aeiouy]|^past)$")
+"""A syllable that is short, at a word's end."""
+CONSONANT_Y = re.compile("^y|(?<=[aeiouy])y")
+"""Such a letter is a consonant: it is written ``Y`` while the rules are followed."""
+ANY_VOWEL = re.compile("[aeiouy]")
+
+SECOND: tuple[tuple[str, str], ...] = (
+    ("ational", "ate"), ("fulness", "ful"), ("iveness", "ive"), ("ization", "ize"), ("ousness", "ous"),
+    ("biliti", "ble"), ("lessli", "less"), ("ogist", "og"), ("tional", "tion"), ("alism", "al"), ("aliti", "al"),
+    ("ation", "ate"), ("entli", "ent"), ("fulli", "ful"), ("iviti", "ive"), ("ousli", "ous"), ("abli", "able"),
+    ("alli", "al"), ("anci", "ance"), ("ator", "ate"), ("enci", "ence"), ("izer", "ize"), ("bli", "ble"),
+    ("ogi", "og"), ("li", ""),
+)  # fmt: skip
+"""The longest first, since only one is taken; what each becomes where it stands in the first region."""
+
+THIRD: tuple[tuple[str, str], ...] = (
+    ("ational", "ate"), ("tional", "tion"), ("alize", "al"), ("ative", ""), ("icate", "ic"), ("iciti", "ic"),
+    ("ical", "ic"), ("ness", ""), ("ful", ""),
+)  # fmt: skip
+
+FOURTH = (
+    "ement", "able", "ance", "ence", "ible", "ment", "ant", "ate", "ent", "ion", "ism", "iti", "ive", "ize", "ous",
+    "al", "er", "ic",
+)  # fmt: skip
+"""Endings that go where they stand in the second region."""
+
+
+@lru_cache(maxsize=1 << 14)
+def stem_of(word: str) -> str:
+    """The stem of a word in small letters; a word with anything but the letters ``a`` to ``z`` is its own."""
+    if len(word) < 3 or not (word.isascii() and word.isalpha()):
+        return word
+    if word in ODD:
+        return ODD[word]
+    word = CONSONANT_Y.sub("Y", word)
+    begin = LONG_BEGINNING.match(word) or REGION.search(word)
+    first = begin.end() if begin else len(word)
+    begin = REGION.search(word, first)
+    second = begin.end() if begin else len(word)
+    word = _without_plural(word)
+    if word in WHOLE:
+        return word
+    word = _without_tense(word, first)
+    if len(word) > 2 and word[-1] in "yY" and word[-2] not in VOWELS:
+        word = f"{word[:-1]}i"
+    word = _shortened(word, SECOND, first, second)
+    word = _shortened(word, THIRD, first, second)
+    word = _without_ending(word, second)
+    return _without_last(word, first, second).replace("Y", "y")
+
+
+def _without_plural(word: str) -> str:
+    if word.endswith("sses"):
+        return word[:-2]
+    if word.endswith(("ied", "ies")):
+        return word[:-2] if len(word) > 4 else word[:-1]
+    if word.endswith("s") and not word.endswith(("us", "ss")) and ANY_VOWEL.search(word[:-2]):
+        return word[:-1]
+    return word
+
+
+def _without_tense(word: str, first: int) -> str:
+    for ending in ("eedly", "eed"):
+        if word.endswith(ending):
+            return f"{word[: -len(ending)]}ee" if len(word) - len(ending) >= first else word
+    for ending in ("ingly", "edly", "ing", "ed"):
+        if word.endswith(ending):
+            rest = word[: -len(ending)]
+            if not ANY_VOWEL.search(rest):
+                return word
+            if rest.endswith(("at", "bl", "iz")):
+                return f"{rest}e"
+            if rest.endswith(DOUBLES):
+                return rest if len(rest) == 3 and rest[0] in "aeo" else rest[:-1]  # as in ``added``
+            return f"{rest}e" if len(rest) <= first and SHORT.search(rest) else rest
+    return word
+
+
+def _shortened(word: str, endings: tuple[tuple[str, str], ...], first: int, second: int) -> str:
+    for ending, instead in endings:
+        if word.endswith(ending):
+            rest = word[: -len(ending)]
+            stands = len(rest) >= (second if ending == "ative" else first)
+            if not stands or (ending == "ogi" and rest[-1:] != "l"):
+                return word
+            return word if ending == "li" and rest[-1:] not in BEFORE_LI else f"{rest}{instead}"
+    return word
+
+
+def _without_ending(word: str, second: int) -> str:
+    for ending in FOURTH:
+        if word.endswith(ending):
+            rest = word[: -len(ending)]
+            stands = len(rest) >= second and (ending != "ion" or rest[-1:] in ("s", "t"))
+            return rest if stands else word
+    return word
+
+
+def _without_last(word: str, first: int, second: int) -> str:
+    last, rest = word[-1:], word[:-1]
+    if last == "e" and (len(rest) >= second or (len(rest) >= first and not SHORT.search(rest))):
+        return rest
+    return rest if last == "l" and len(rest) >= second and rest.endswith("l") else word

@@ -1,0 +1,154 @@
+"""Compaction: the model summarises what came before, and requests show that instead; the originals stay in history.
+
+It happens on the way to a model call of a turn, which follows whatever comes of it, or because somebody asked for it
+between two turns. A summary that fails, is empty or cut, or is no shorter than what it stands for, is not taken: then
+the window alone makes room.
+"""
+
+from __future__ import annotations
+
+from attrs import evolve
+
+from cognition.context.summaries import with_summary
+from cognition.context.window import scale_overflowed
+from cognition.decisions import Compacted, NotCompacted
+from cognition.draft import Draft, Setup
+from cognition.handlers.model import ANOTHER_CALL, ANOTHER_TIMER, wait_before
+from cognition.handlers.rejection import reject
+from cognition.inputs import CompactionAsked, ModelFailed, ModelInterrupted, ModelReplied, TimerFired
+from cognition.messages import Usage
+from cognition.outcomes import Cancelled
+from cognition.phases import IDLE, Compacting
+from cognition.retry import RETRIED, classify
+from cognition.state import AgentState, Summary
+from cognition.text_protocol import answer_so_far
+from cognition.transition import Transition
+
+NOTHING = "there is nothing to summarise"
+NOTHING_NEW = "there is nothing to summarise since the summary before"
+NO_ROOM = "the request for a summary would not fit the prompt's budget of {budget} tokens"
+WAS_CUT = "the summary was cut before its end"
+WAS_EMPTY = "the model wrote no summary"
+NO_SHORTER = "the summary is no shorter than what it would stand for"
+
+
+def on_compaction_asked(setup: Setup, state: AgentState, event: CompactionAsked) -> Transition:
+    draft = Draft(setup, state)
+    until = len(draft.history)
+    if draft.first == until:
+        _tell_not(draft, NOTHING_NEW if draft.summary.text else NOTHING)
+    elif not draft.ask_summary(None, until, setup.config.limits.seconds):
+        _tell_not(draft, NO_ROOM.format(budget=setup.budget))
+    return draft.seal()
+
+
+def on_summary(setup: Setup, state: AgentState, event: ModelReplied) -> Transition:
+    phase = state.phase
+    if not isinstance(phase, Compacting) or phase.waiting or phase.effect_id != event.effect_id:
+        return reject(state, event, ANOTHER_CALL)
+    draft = Draft(setup, state)
+    draft.steps += phase.attempt is not None
+    use(draft, phase, event.usage)
+    problem = _take(draft, phase, event)
+    if problem:
+        _tell_not(draft, problem)
+    _go_on(draft, phase, event.at)
+    return draft.seal()
+
+
+def on_summary_failed(setup: Setup, state: AgentState, event: ModelFailed) -> Transition:
+    """Try again what may pass; otherwise go on without a summary: what is wrong with the model the turn will see."""
+    phase = state.phase
+    if not isinstance(phase, Compacting) or phase.waiting or phase.effect_id != event.effect_id:
+        return reject(state, event, ANOTHER_CALL)
+    draft = Draft(setup, state)
+    use(draft, phase, event.usage)
+    kind, number = classify(event.failure), phase.number + 1
+    if kind in RETRIED and phase.number < setup.config.retry.attempts:
+        effect_id = wait_before(draft, number, kind, event, _seconds_left(draft, phase, event.at))
+        draft.phase = evolve(phase, effect_id=effect_id, number=number, waiting=True)
+        return draft.seal()
+    if kind == "context_overflow" and (asking := draft.summary_request(phase.until)) is not None:
+        draft.scale = scale_overflowed(draft.scale, asking[1], setup.budget, event.failure)
+    _tell_not(draft, f"the model call for the summary failed: {event.failure.message}")
+    _go_on(draft, phase, event.at)
+    return draft.seal()
+
+
+def on_summary_interrupted(setup: Setup, state: AgentState, event: ModelInterrupted) -> Transition:
+    phase = state.phase
+    if not isinstance(phase, Compacting) or phase.waiting or phase.effect_id != event.effect_id:
+        return reject(state, event, ANOTHER_CALL)
+    draft = Draft(setup, state)
+    use(draft, phase, event.usage)
+    if phase.attempt is None:
+        end_without(draft, "the model call for the summary was interrupted")
+    elif event.late and setup.config.limits.seconds is not None:
+        draft.stop_at("seconds")
+    else:
+        draft.finish(Cancelled("the model call was interrupted"))
+    return draft.seal()
+
+
+def on_summary_due(setup: Setup, state: AgentState, event: TimerFired) -> Transition:
+    phase = state.phase
+    if not isinstance(phase, Compacting) or not phase.waiting or phase.effect_id != event.effect_id:
+        return reject(state, event, ANOTHER_TIMER)
+    draft = Draft(setup, state)
+    exhausted = None if phase.attempt is None else draft.exhausted(event.at)
+    if exhausted is not None:
+        draft.stop_at(exhausted)
+    elif not draft.ask_summary(phase.attempt, phase.until, _seconds_left(draft, phase, event.at), phase.number):
+        _tell_not(draft, NO_ROOM.format(budget=setup.budget))
+        _go_on(draft, phase, event.at)
+    return draft.seal()
+
+
+def use(draft: Draft, phase: Compacting, usage: Usage) -> None:
+    """Count what a summary took: as the turn's, or where none is under way as the session's."""
+    if phase.attempt is None:
+        draft.total += usage
+    else:
+        draft.usage += usage
+
+
+def end_without(draft: Draft, reason: str) -> None:
+    """Give up the summary that was asked for between two turns."""
+    _tell_not(draft, reason)
+    draft.phase = IDLE
+
+
+def _seconds_left(draft: Draft, phase: Compacting, now: float) -> float | None:
+    """What is left of the turn's time; without a turn a model call has as much as a whole one."""
+    return draft.setup.config.limits.seconds if phase.attempt is None else draft.seconds_left(now)
+
+
+def _take(draft: Draft, phase: Compacting, event: ModelReplied) -> str:
+    """Show the summary from now on; what keeps it from that, empty if nothing does."""
+    if event.finish_reason not in ("stop", "tool_calls"):
+        return WAS_CUT
+    text = answer_so_far(draft.setup.config.protocol, event.text, draft.setup.tools).strip()
+    if not text:
+        return WAS_EMPTY
+    summary, note = Summary(text, tokens=event.tokens), draft.setup.note_with(draft.costs)
+    window = with_summary(draft.history, draft.window(), phase.until, summary, draft.costs, note)
+    now, then = draft.window(), draft.prompt_tokens()
+    draft.move(window)
+    if draft.prompt_tokens() >= then:
+        draft.move(now)
+        return NO_SHORTER
+    draft.decide(Compacted(phase.until - now.first, then, draft.prompt_tokens()))
+    return ""
+
+
+def _tell_not(draft: Draft, reason: str) -> None:
+    """Say that nothing came of a summary; it is not asked for again soon."""
+    draft.summary = evolve(draft.summary, tried=len(draft.history))
+    draft.decide(NotCompacted(reason))
+
+
+def _go_on(draft: Draft, phase: Compacting, now: float) -> None:
+    if phase.attempt is None:
+        draft.phase = IDLE
+    else:
+        draft.next_model_call(now, phase.attempt)

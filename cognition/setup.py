@@ -1,0 +1,138 @@
+"""What an engine derives from its configuration once, for all of its steps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Literal, get_args
+
+from attrs import evolve
+
+from cognition.candidates import Briefing
+from cognition.config import AgentConfig, GenerationOptions
+from cognition.context.briefing import briefed, with_standing
+from cognition.context.counting import fixed_counted
+from cognition.context.notes import CutNote
+from cognition.context.summaries import summary_budget, summary_options
+from cognition.context.window import changed_size, fixed_size, prompt_budget, result_limit
+from cognition.counts import TemplateCosts
+from cognition.engine_tools import SPAWN_WORKER
+from cognition.history import History
+from cognition.messages import Message, ToolCall
+from cognition.requests import ModelRequest, Purpose
+from cognition.state import AgentState
+from cognition.text_protocol import instructed, told_tools
+from cognition.tools import ToolSpec
+from cognition.vocabulary import engine_tools, own_name
+
+Budget = Literal["input_tokens", "output_tokens", "cost", "seconds"]
+"""The limits of what model calls take, in the order in which they are looked at; most programs set none."""
+BUDGETS: tuple[Budget, ...] = get_args(Budget)
+
+
+class Setup:
+    """A configuration and what is derived from it once: shared by all steps of an engine, never changed."""
+
+    __slots__ = (
+        "asks",
+        "beside",
+        "budget",
+        "budgets",
+        "config",
+        "engine_tools",
+        "fixed",
+        "full",
+        "note",
+        "offered",
+        "prompt",
+        "result_limit",
+        "result_limits",
+        "summary_options",
+        "summary_room",
+        "told",
+        "tools",
+    )
+
+    def __init__(self, config: AgentConfig) -> None:
+        self.config = config
+        self.asks: Callable[[ToolCall, AgentState], bool] | None = None
+        """What an engine of the program's own asks about beside what policy asks about."""
+        self.offered = config.offered
+        self.engine_tools: dict[str, str] = {
+            tool.name: own_name(tool.name, config.names) for tool in engine_tools(config.features, config.names)
+        }
+        """The tools that the engine carries out itself: the names that they are offered under, each with ours."""
+        self.tools: dict[str, ToolSpec] = {tool.name: tool for tool in self.offered}
+        workers = [name for name, ours in self.engine_tools.items() if ours == SPAWN_WORKER.name]
+        self.beside = frozenset([*(tool.name for tool in self.offered if tool.runs_beside), *workers])
+        """Tools whose calls may run beside their neighbours: they say so, or are workers, with states of their own."""
+        self.prompt = config.prompt
+        self.told = told_tools(config.protocol, config.offered)
+        self.fixed = fixed_size(config)
+        self.budget = prompt_budget(config)
+        self.full: float = self.budget if config.compact_at is None else self.budget * config.compact_at
+        """Tokens of a prompt beyond which something is done about its size."""
+        self.summary_options, self.summary_room = summary_options(config), summary_budget(config)
+        self.result_limit = result_limit(config)
+        self.result_limits = {tool.name: tool.output_limit for tool in config.tools if tool.output_limit is not None}
+        reader = next((tool.name for tool in config.tools if tool.rereads), "")
+        self.note = CutNote(reader, frozenset(self.engine_tools) if reader else frozenset())
+        self.budgets = tuple([name for name in BUDGETS if getattr(config.limits, name) is not None])
+
+    def request(
+        self,
+        messages: History,
+        purpose: Purpose,
+        *,
+        called: bool = False,
+        returns: str = "",
+        system: str | None = None,
+        briefing: Briefing | None = None,
+    ) -> ModelRequest:
+        """The request for one model call, with these messages; without tools for a final answer.
+
+        ``called``: the turn has made calls already, so that ``tool_choice`` forces none any more. ``returns``: the
+        schema of the turn's answer, and ``system`` the prompt in place of the configuration's, as in ``AgentState``;
+        ``briefing`` has the turn's sections.
+        """
+        config = self.config
+        options, final = config.options, purpose == "final_answer"
+        free = called and options.tool_choice != "none"
+        choice = "none" if final else "auto" if free else options.tool_choice
+        if config.protocol != "native":
+            returns = ""  # its replies are text of their own form, which the answer is read out of
+        own = bool(returns) and returns != options.response_format
+        if choice != options.tool_choice or own:
+            options = _options(options, choice, returns if own else "")
+        tools = () if final or config.protocol != "native" else self.offered
+        prompt = self.prompt if system is None else instructed(system, self.told)
+        if briefing is not None:
+            prompt, messages = with_standing(prompt, briefing), briefed(messages, briefing)
+        return ModelRequest(prompt, messages, tools, options, config.protocol)
+
+    def summary_request(self, message: Message, prompt: str) -> ModelRequest:
+        """The request for a summary: one message, without tools."""
+        return ModelRequest(prompt, History((message,)), (), self.summary_options, self.config.protocol)
+
+    def system_with(self, system: str | None, briefing: Briefing | None) -> str:
+        """The system prompt of a request, with ``system`` and ``briefing`` as there."""
+        return with_standing(self.prompt if system is None else instructed(system, self.told), briefing)
+
+    def fixed_with(self, system: str | None, costs: TemplateCosts | None) -> float:
+        """Tokens of what stands before the messages, with ``system`` as in ``request``: at most by these costs, else
+        estimated.
+        """
+        estimate = changed_size(self.fixed, self.config, system)
+        return estimate if costs is None else fixed_counted(costs, estimate)
+
+    def note_with(self, costs: TemplateCosts | None) -> CutNote:
+        """What tells the model what is left out of a result."""
+        return self.note if costs is None else evolve(self.note, tokens=costs.cut, user=costs.user)
+
+
+@lru_cache(maxsize=64)
+def _options(options: GenerationOptions, choice: str, returns: str) -> GenerationOptions:
+    """Options for one request. Equal options are one object, by which a journal sees that nothing changed."""
+    if not returns:
+        return evolve(options, tool_choice=choice)
+    return evolve(options, tool_choice=choice, response_format=returns, response_checked=True)

@@ -1,0 +1,344 @@
+"""Stamps inputs with token counts, of a model that has its own tokenizer at hand (``docs/context-sizes.md``).
+
+What a message adds to a prompt is found by rendering: a small conversation is counted twice, with the message and with
+one word in its place. So it has the template's markers in it, calls as this template writes them, and whatever is
+escaped. A count is the model's word: one that can't be true is told of once, and nothing is counted from then on.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+from weakref import WeakKeyDictionary
+
+from attrs import define, evolve, field
+
+from cognition import (
+    AgentConfig,
+    AgentState,
+    AssistantMessage,
+    CallModel,
+    Candidate,
+    CogstepError,
+    History,
+    Input,
+    MemoryRecalled,
+    Message,
+    ModelReplied,
+    ModelRequest,
+    TemplateCosts,
+    ToolCall,
+    ToolFailed,
+    ToolMessage,
+    ToolReturned,
+    UserMessage,
+    UserSpoke,
+    WorkerFinished,
+)
+from cognition.context.notes import CutNote
+from cognition.context.summaries import INSTRUCTION, MOST_WORDS
+from cognition.context.window import request_size
+from cognition.counts import EDGE, MOST_TOKENS, PIECE, Tokens, most_tokens
+from cognition.inputs import error_text
+from interpreters.driver import Driver
+from interpreters.program.program import Program
+from runtime.protocol import TextCounter
+
+WORD = "x"
+"""What stands in the place of a message that is measured."""
+CALL_ID = "call-99999-999-99"
+MARGIN = 2
+"""More tokens than were measured: at its edges its text, and what stands beside it, may be cut otherwise."""
+FAR_TOO_MANY = 8, 4096
+"""A message has at most so many tokens for each of its bytes, and so many besides, whatever a template escapes."""
+AROUND = '<instructions>\n<source name="notes.md">\n&lt;/source>&amp;lt;\n</source>\n</instructions>\n'
+"""As sections of a prompt stand around what was chosen, with tags of its own that are escaped."""
+REMEMBERED = 8
+"""Measures of one model."""
+ESCAPED = 8
+"""A result that has so many tokens more than its text and its markers was escaped by the template."""
+
+USER, REPLY = UserMessage("m", WORD), AssistantMessage("m", WORD)
+CALL, RESULT = ToolCall(CALL_ID, WORD), ToolMessage("m", CALL_ID, WORD, WORD)
+
+COUNTED: frozenset[type[Input]] = frozenset(
+    (UserSpoke, ModelReplied, ToolReturned, ToolFailed, WorkerFinished, MemoryRecalled)
+)
+"""The inputs that bring texts of any length."""
+
+
+class CountError(Exception):
+    """A count that can't be true."""
+
+
+def counter_for(driver: Driver, program: Program, warn: Callable[[str], object]) -> Counter | None:
+    """What counts for a session; None where its model can't, or its engine doesn't say what it asks."""
+    engine: Any = driver.engine
+    config = getattr(engine, "config", None)
+    if not isinstance(program.model, TextCounter) or CallModel in program.performers:
+        return None
+    if not isinstance(config, AgentConfig) or not callable(getattr(engine, "build_prompt", None)):
+        return None
+    return Counter(driver, program, config, warn)
+
+
+@define(eq=False)
+class Measure:
+    """What one model's template was found to write around messages, with one system prompt and its tools."""
+
+    request: ModelRequest
+    """Without messages."""
+    note: CutNote
+    costs: TemplateCosts | None = None
+    """None while they are being measured."""
+    sizes: dict[tuple[Message, ...], int] = field(factory=dict)
+    """Of small conversations: those in which a word stands for the message that is measured."""
+
+
+MEASURES: WeakKeyDictionary[Any, deque[Measure]] = WeakKeyDictionary()
+"""The newest ones of each model: sessions of one program have much the same prompt and tools."""
+
+
+def _measures_of(model: Any) -> deque[Measure]:
+    """What sessions on this model have measured; nothing where a model can't be a key."""
+    try:
+        return MEASURES.setdefault(model, deque(maxlen=REMEMBERED))
+    except TypeError:
+        return deque(maxlen=REMEMBERED)
+
+
+class Counter:
+    """Counts what the inputs of one session bring. Made by ``counter_for``."""
+
+    def __init__(self, driver: Driver, program: Program, config: AgentConfig, warn: Callable[[str], object]) -> None:
+        self._driver: Final = driver
+        self._model: Any = program.model
+        self._context = config.context_tokens
+        self._note = CutNote(next((tool.name for tool in config.tools if tool.rereads), ""))
+        self._warn = warn
+        self._broken = False
+        self._measure: Measure | None = None
+        """What was measured last."""
+
+    def wants(self, event: Input) -> bool:
+        """Whether there is something to be counted in an input."""
+        if self._broken or type(event) not in COUNTED:
+            return False
+        return isinstance(event, UserSpoke) or getattr(self._driver.state, "costs", None) is not None
+
+    def stamped(self, event: Any) -> Any:
+        """An input with the counts of what it brings; as it came where there are none."""
+        state: Any = self._driver.state
+        if event.tokens or not isinstance(state, AgentState):  # counted by whoever handed it in
+            return event
+        try:
+            return self._stamped(event, state)
+        except CogstepError:  # the template refuses this system prompt, or the model's process is gone: others tell
+            return event
+        except Exception as error:
+            self._broken = True
+            self._warn(f"the model's token counts can't be used, so that sizes are estimated from here on: {error}")
+            return event
+
+    def _stamped(self, event: Any, state: AgentState) -> Any:
+        system = event.system if isinstance(event, UserSpoke) and event.system is not None else state.system
+        costs = self._measured(AgentState(system=system))
+        match event:
+            case UserSpoke():
+                tokens = self._tokens(UserMessage("m", event.text, "user", event.parts), costs)
+                event = evolve(event, tokens=tokens, dense=self._dense(event.context))
+                if costs == state.costs:
+                    return event
+                earlier = () if costs.counts_alike(state.costs) else self._earlier(state, costs)
+                return evolve(event, costs=costs, earlier=earlier)
+            case ModelReplied():
+                calls = tuple([ToolCall(CALL_ID, call.name, call.arguments_json) for call in event.calls])
+                message: Message = AssistantMessage("m", event.text, event.reasoning, calls)
+            case _:
+                message = ToolMessage("m", CALL_ID, self._name(event), _result_text(event))
+        return evolve(event, tokens=self._tokens(message, costs))
+
+    def _earlier(self, state: AgentState, costs: TemplateCosts) -> tuple[Tokens, ...]:
+        """The tokens of the newest messages of history, as many as could be shown."""
+        newest: list[Tokens] = []
+        left = self._context
+        for message in reversed(self._driver.revealed(state.history)):
+            tokens = self._tokens(message, costs)
+            newest.append(tokens)
+            left -= sum(tokens)
+            if left < 0:
+                break
+        return tuple(reversed(newest))
+
+    def _dense(self, candidates: Sequence[Candidate]) -> int:
+        """The most tokens that ``PIECE`` characters of these candidates have, or of what stands around them."""
+        if not candidates:
+            return 0
+        text = "\n".join([candidate.text for candidate in candidates])
+        pieces = [text[start : start + PIECE] for start in range(0, len(text), PIECE)][:-1]
+        return max(self._texts([AROUND.ljust(PIECE, "<"), text[-PIECE:].ljust(PIECE, "\n"), *pieces]))
+
+    def _name(self, event: Any) -> str:
+        """The tool that a result is of, as far as that is known."""
+        call = getattr(self._driver.in_flight.get(event.effect_id), "call", None)
+        return WORD if call is None else str(call.name)
+
+    # --------------------------------------------------------------------------------------- what one message adds
+
+    def _tokens(self, message: Message, costs: TemplateCosts) -> Tokens:
+        """What a message adds to a prompt; nothing where the template refuses it."""
+        try:
+            if isinstance(message, ToolMessage):
+                return self._result(message, costs)
+            if isinstance(message, UserMessage):
+                return (self._in_place((USER, REPLY), message, USER, ()) + costs.user,)
+            return (self._reply(message, costs),)
+        except CogstepError:
+            return ()
+
+    def _reply(self, message: AssistantMessage, costs: TemplateCosts) -> int:
+        if message.calls:
+            number = len(message.calls)
+            called = AssistantMessage("m", WORD, calls=(CALL,) * number)
+            more = self._in_place((USER,), message, called, (RESULT,) * number)
+            return more + costs.reply + costs.call * number
+        more = self._in_place((USER,), message, REPLY, (USER,))
+        if message.reasoning:  # templates show that of the newest reply only
+            more = max(more, self._in_place((USER,), message, REPLY, ()))
+        return more + costs.reply
+
+    def _result(self, message: ToolMessage, costs: TemplateCosts) -> Tokens:
+        """What it costs beside its text, and each piece of the text, as the template writes it."""
+        text = message.content
+        more = self._in_place((USER, AssistantMessage("m", WORD, calls=(CALL,))), message, RESULT, ())
+        pieces = [text[start : start + PIECE] for start in range(0, len(text), PIECE)]
+        counts = self._texts(pieces)
+        if more + costs.result - sum(counts) > costs.result + ESCAPED + len(pieces):
+            escaped = self._texts([json.dumps(piece)[1:-1] for piece in pieces])
+            counts = escaped if sum(escaped) <= more + costs.result else counts
+        return (max(more + costs.result - sum(counts), costs.result), *counts)
+
+    def _in_place(self, before: tuple[Message, ...], one: Message, sample: Message, behind: tuple[Message, ...]) -> int:
+        """How many more tokens a conversation has with a message in the place of the sample."""
+        more = self._count((*before, one, *behind)) - self._size((*before, sample, *behind))
+        a_byte, besides = FAR_TOO_MANY
+        if more > a_byte * _bytes(one) + besides:
+            raise CountError(f"a message of {_bytes(one)} bytes is to have {more} tokens")
+        return max(more, 0)
+
+    # ------------------------------------------------------------------------------------------------- the template's
+
+    def _measured(self, state: AgentState) -> TemplateCosts:
+        """What prompts have beside the messages of this session."""
+        engine: Any = self._driver.engine
+        request = self._driver.revealed(engine.build_prompt(state))
+        measure = self._measure
+        if measure is None or measure.request != request:
+            known = _measures_of(self._model)
+            found = [one for one in tuple(known) if one.note == self._note and one.request == request]
+            measure = found[0] if found else Measure(request, self._note)
+            self._measure = measure
+            if not found:
+                try:
+                    measure.costs = self._all_costs(request)
+                except BaseException:
+                    self._measure = None
+                    raise
+                known.append(measure)
+        assert measure.costs is not None, "a measure without costs is nobody's"
+        return measure.costs
+
+    def _all_costs(self, request: ModelRequest) -> TemplateCosts:
+        """By differences: each message costs what it adds, wherever that is most."""
+        one_call, two_calls = (AssistantMessage("m", WORD, calls=(CALL,) * number) for number in (1, 2))
+        one, replied = self._size((USER,)), self._size((USER, REPLY))
+        answered = self._size((USER, REPLY, USER))
+        reply = max(replied - one, answered - self._count_or((USER, USER), answered), 1)
+        user = max(answered - replied, answered - one - reply, 1)
+        first = self._size((USER, one_call, RESULT))
+        both = self._size((USER, two_calls, RESULT, RESULT))
+        again = self._size((USER, one_call, RESULT, one_call, RESULT))
+        # A call and its result are never parted: what they cost together counts, however that is shared out.
+        pair = max(first - one - reply, both - first, again - first - reply, 2)
+        call = min(max(self._count_or((USER, one_call), replied + pair // 2) - replied, 1), pair - 1)
+        asking = INSTRUCTION.format(words=MOST_WORDS)
+        note, told = self._texts([self._note.longest, asking])
+        bare = evolve(request, tools=(), options=evolve(request.options, tool_choice="none"))
+        alone = self._count_or((USER,), one, bare)
+        asked = self._count_or((UserMessage("m", asking),), alone + told, bare) - alone
+        return TemplateCosts(
+            fixed=max(one, alone) + MARGIN,
+            user=user + MARGIN,
+            reply=reply + MARGIN,
+            call=call + MARGIN,
+            result=pair - call + MARGIN,
+            cut=note + EDGE,
+            bare=alone + MARGIN,
+            asking=max(asked, told) + EDGE,
+            estimate=request_size(request),
+            model=str(self._model.describe().name),
+        )
+
+    def _size(self, messages: tuple[Message, ...]) -> int:
+        """As ``_count``, remembered."""
+        sizes = self._current().sizes
+        if messages not in sizes:
+            sizes[messages] = self._count(messages)
+        return sizes[messages]
+
+    def _count_or(self, messages: tuple[Message, ...], otherwise: int, request: ModelRequest | None = None) -> int:
+        """As ``_count``; another number where the template refuses these messages."""
+        try:
+            return self._count(messages, request)
+        except CogstepError:
+            return otherwise
+
+    def _count(self, messages: tuple[Message, ...], request: ModelRequest | None = None) -> int:
+        """How many tokens a prompt has that shows these messages."""
+        asked = self._current().request if request is None else request
+        return _number(self._model.count_tokens(evolve(asked, messages=History(messages))))
+
+    def _current(self) -> Measure:
+        assert self._measure is not None, "it was measured before"
+        return self._measure
+
+    def _texts(self, texts: Sequence[str]) -> list[int]:
+        """How many tokens each text has by itself."""
+        counts = [_number(count) for count in self._model.count_texts(texts)] if texts else []
+        if len(counts) != len(texts):
+            raise CountError(f"{len(texts)} texts were to be counted, and {len(counts)} counts came back")
+        for count, text in zip(counts, texts, strict=True):
+            if count > 2 * most_tokens(text) + ESCAPED:
+                raise CountError(f"a text of {most_tokens(text)} bytes is to have {count} tokens")
+        return counts
+
+
+def _number(value: Any) -> int:
+    if type(value) is not int or not 0 <= value <= MOST_TOKENS:
+        raise CountError(f"a number of tokens has to be a whole number from 0 to {MOST_TOKENS}")
+    return value
+
+
+def _bytes(message: Message) -> int:
+    if isinstance(message, ToolMessage):
+        return most_tokens(message.content)
+    if isinstance(message, UserMessage):
+        return most_tokens(message.text)
+    calls = "".join([call.name + call.arguments_json for call in message.calls])
+    return most_tokens(message.text) + most_tokens(message.reasoning) + most_tokens(calls)
+
+
+def _result_text(event: Any) -> str:
+    """What the model reads of an input that becomes a result."""
+    match event:
+        case ToolReturned():
+            return event.content
+        case ToolFailed():
+            return error_text(event.message)
+        case MemoryRecalled():
+            return "\n".join(event.items)
+        case _:
+            text: str = event.text
+            return text

@@ -1,0 +1,126 @@
+"""A directory's own files as context: who the agent is, what it has to heed, what was noted.
+
+BOOTSTRAP.md            who the agent is (the section ``identity``)
+AGENTS.md               what it has to heed (``instructions``)
+MEMORY.md               what it knows (``memory``), of which passages are shown that have to do with the message
+memory/2026-11-25.md    the same, noted on that day
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+from cognition import Candidate, ConfigError
+from cognition.context.relevance import scores_of
+from runtime.files import StrPath, UnusableFileError, kind_of, read_regular_text
+from runtime.stores.entries import day_of, pieces_of
+
+IDENTITY, INSTRUCTIONS, MEMORY, NOTES = "BOOTSTRAP.md", "AGENTS.md", "MEMORY.md", "memory"
+"""The names that are looked for; any of them may be missing."""
+
+LONGEST_FILE = 1 << 18
+"""Bytes of a file that is read, 256 KiB. It is read for each message, and far less fits into a prompt."""
+
+MOST_DAYS = 14
+"""The newest daily notes that are read."""
+
+MOST_NAMES = 10_000
+"""Names in the directory of daily notes that are looked at."""
+
+MOST_PASSAGES = 40
+"""Passages that are handed in for a message, the best ones: each of them is recorded with it."""
+
+
+class WorkspaceFiles:
+    """Gives the context that stands in a directory's files, read anew for each message of the user.
+
+    >>> from interpreters import Agent, WorkspaceFiles, fakes
+    >>> model = fakes.ScriptedModel(["Hello."])
+    >>> with Agent(model, context=[WorkspaceFiles(".")]) as agent:
+    ...     agent.run("Good morning").text
+    'Hello.'
+
+    Args:
+        directory: where the files are. What is missing there is not shown.
+
+    Raises:
+        ConfigError: there is no such directory.
+    """
+
+    def __init__(self, directory: StrPath = ".") -> None:
+        if not isinstance(directory, str | os.PathLike):
+            raise ConfigError(f"WorkspaceFiles takes the path of a directory, not a {type(directory).__name__}")
+        self._root = Path(directory).expanduser().absolute()
+        try:
+            there = self._root.is_dir()
+        except (OSError, ValueError):
+            there = False
+        if not there:
+            raise ConfigError(f"the workspace {os.fspath(directory)!r} is no directory; create it, or name another")
+
+    def __call__(self, text: str) -> tuple[Candidate, ...]:
+        """The candidates for a message of the user's.
+
+        Raises:
+            UnusableFileError: a file is none that can be read: a pipe, too long, no text, or elsewhere by a link.
+            OSError: it can't be read.
+        """
+        if not self._root.is_dir():
+            raise UnusableFileError("the workspace is gone; create it again, or name another", self._root)
+        found = []
+        for name, section in ((IDENTITY, "identity"), (INSTRUCTIONS, "instructions")):
+            content = self._read(name)
+            if content is not None and content.strip():
+                found.append(Candidate(section, content.strip("\n"), name))
+        passages = [*self._passages(MEMORY, ""), *self._noted()]
+        scores = scores_of(text, [passage.text for passage in passages])
+        told = [place for place, score in enumerate(scores) if score > 0]
+        best = sorted(told, key=scores.__getitem__, reverse=True)[:MOST_PASSAGES]
+        return (*found, *[passages[place] for place in sorted(best)])
+
+    def _noted(self) -> Iterator[Candidate]:
+        """The passages of the daily notes, the newest day first."""
+        folder = self._inside(NOTES)
+        if folder is None:
+            return
+        if not folder.is_dir():
+            raise UnusableFileError(
+                f"it is {kind_of(folder.stat().st_mode)}, and daily notes are looked for in it", folder
+            )
+        with os.scandir(folder) as entries:
+            names = [entry.name for entry, _ in zip(entries, range(MOST_NAMES), strict=False)]
+        days = sorted((name for name in names if name.endswith(".md") and day_of(name[:-3])), reverse=True)
+        for name in days[:MOST_DAYS]:
+            yield from self._passages(f"{NOTES}/{name}", name[:-3])
+
+    def _passages(self, name: str, day: str) -> Iterator[Candidate]:
+        content = self._read(name)
+        for piece in pieces_of(content or "", day or name.removesuffix(".md")):
+            when = piece.day or day
+            at = datetime.fromisoformat(when).replace(tzinfo=UTC).timestamp() if when else None
+            text = f"{piece.title}\n{piece.text}" if piece.title and piece.title != piece.text else piece.text
+            yield Candidate("memory", text, f"{name}:{piece.line}", at=at)
+
+    def _read(self, name: str) -> str | None:
+        path = self._inside(name)
+        return None if path is None else read_regular_text(path, LONGEST_FILE)
+
+    def _inside(self, name: str) -> Path | None:
+        """The file behind a name in the directory, where that is within it; None where there is none.
+
+        A link within the directory is followed, such as ``AGENTS.md -> CLAUDE.md``. One that leads elsewhere would
+        show the model what whoever made the directory has no right to name.
+        """
+        path = self._root / name
+        if not os.path.lexists(path):
+            return None
+        try:
+            real, root = path.resolve(strict=True), self._root.resolve(strict=True)
+        except (OSError, RuntimeError) as error:
+            raise UnusableFileError("it is a link that leads nowhere; delete it", path) from error
+        if not real.is_relative_to(root):
+            raise UnusableFileError("it is a link that leads out of the workspace; put a file in its place", path)
+        return real

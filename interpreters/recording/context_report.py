@@ -1,0 +1,484 @@
+"""What one request shows a model and why: sizes, what is whole, shortened or left out, and what changed since another.
+
+Pure: from the state that a model call was decided in and its request, as a recording gives both (``requests``), or a
+session that is under way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Literal
+
+from attrs import field, frozen
+
+from cognition import (
+    AgentConfig,
+    AgentState,
+    AssistantMessage,
+    ContextAssembled,
+    ContextChosen,
+    History,
+    Message,
+    ModelRequest,
+    ToolMessage,
+    UserMessage,
+)
+from cognition.candidates import Choice, SectionUse
+from cognition.content import shown_parts
+from cognition.context import CHARS_PER_TOKEN, MESSAGE_TOKENS, changed_size, fixed_size, message_size, prompt_budget
+from cognition.context.briefing import BETWEEN, briefing_length, with_standing
+from cognition.context.counting import bare_counted, fixed_counted
+from cognition.context.summaries import REQUEST_ID
+from cognition.context.window import SKIPPED_ID, SUMMARY_ID
+from cognition.phases import Compacting
+from cognition.requests import Purpose
+from interpreters.recording.requests import OPEN, Ending, RecordedRequest, kept_of
+
+Fate = Literal["whole", "cut", "shortened", "extended", "as_text", "summarised", "left_out", "added"]
+"""What became of a message in a request. ``cut``: a tool's result that was too long for history, which is shown as
+history has it; ``shortened``: this request shows less of it than history has; ``extended``: it shows more, with the
+message; ``as_text``: a request for a summary holds it as text; ``summarised``: a summary stands for it; ``left_out``:
+nothing does; ``added``: it stands in the request and not in history.
+"""
+NOT_SHOWN: tuple[Fate, ...] = ("as_text", "summarised", "left_out")
+Role = Literal["user", "engine", "assistant", "tool"]
+"""Who speaks; ``engine``: a note of the engine's in the user's role."""
+
+BEGINS = 60
+"""Characters that are kept of a message, to know it by."""
+
+OLDEST_GO = "whole turns go, oldest first, where the prompt would be longer than its budget"
+ANSWERED = "the model has answered this result, and the prompt needed room"
+NEWEST_SHARE = "the turn is too long even so: the newest results share the room that is left"
+TOO_LONG = "a result is cut as it comes in, to its tool's limit or a quarter of the prompt"
+AS_TEXT = "the summary to be written will stand for it; what is long of it is shortened in the request"
+SUMMARISED = "a summary stands for it, in front of what is shown"
+STAYS = "the summary is of what stands before it"
+ASKS = "it asks for the summary"
+IS_SUMMARY = "the summary that the model has written stands for {} messages of history, the first ones"
+EXTENDED = "sections of the turn stand in front of it, which are counted apart"
+STEPS_GO = "the turn is too long even so: its oldest steps go"
+SAYS_SO = "it says that steps of the turn are left out"
+NOT_IN_HISTORY = "the engine puts it into requests only"
+
+
+@frozen
+class MessageReport:
+    """One message, in a request or left out of it."""
+
+    id: str
+    role: Role
+    turn: int
+    """The turn that it belongs to; 0 for what was said before the session's first turn."""
+    fate: Fate
+    why: str
+    """Empty for a message that is whole."""
+    tokens: int
+    """Its size as it is shown; of a message that is left out, as it would be shown whole."""
+    characters: int
+    """As it is shown; of one that is left out, as history holds it."""
+    hidden: int
+    """Characters of it that are not shown, of those that came; 0 for a message that is whole or added."""
+    begins: str
+    """Its first words, or what it calls."""
+
+
+@frozen
+class ContextReport:
+    """What one request shows. Sizes are in tokens: at most where they are ``counted``, else as the engine estimates."""
+
+    number: int
+    """Counts the model calls of the recording from 1."""
+    record: int
+    """The record that led to the request, from 1; 0 in a session that is not read from a recording."""
+    at: float
+    """When, in seconds since the epoch."""
+    effect_id: str
+    purpose: Purpose
+    context_tokens: int | None
+    """The model's context, prompt and reply together; None where the engine doesn't say, as in the next two."""
+    budget: int | None
+    """What the prompt may have of it."""
+    used: int | None
+    """What the prompt has, as the engine added it up."""
+    system_tokens: int
+    tools_tokens: int
+    sections_tokens: int
+    """Of the turn's sections, behind the system prompt and in front of the user's message."""
+    tools: tuple[str, ...]
+    """The names of those that were offered."""
+    scale: float
+    """What sizes are multiplied by, by what the runtime last measured."""
+    counted: bool
+    """Whether sizes are added up from counts of the model's own tokenizer; else they are estimated."""
+    messages: tuple[MessageReport, ...]
+    """All of history and of the request, in order."""
+    same: bool
+    """Whether this is the request that was sent, by the recording's digest; True where there is none."""
+    sections: tuple[SectionUse, ...] = ()
+    """What each section of the turn had and used; none where the turn has no candidates."""
+    candidates: tuple[Choice, ...] = ()
+    """What became of each candidate for them, and why."""
+    ending: Ending = OPEN
+
+    @property
+    def remaining(self) -> int | None:
+        """What the prompt leaves of its budget."""
+        return None if self.budget is None or self.used is None else self.budget - self.used
+
+    @property
+    def fixed_tokens(self) -> int:
+        """What is no message: system prompt, tools and sections."""
+        return self.system_tokens + self.tools_tokens + self.sections_tokens
+
+    @property
+    def shown(self) -> tuple[MessageReport, ...]:
+        """The messages that the request shows."""
+        return tuple(one for one in self.messages if one.fate not in NOT_SHOWN)
+
+    @property
+    def left_out(self) -> tuple[MessageReport, ...]:
+        """The messages of history that it does not show, and for which nothing stands."""
+        return self.of("left_out")
+
+    def of(self, fate: Fate) -> tuple[MessageReport, ...]:
+        """The messages of which this became."""
+        return tuple(one for one in self.messages if one.fate == fate)
+
+
+@frozen
+class _Sizes:
+    """How large parts of a request are, by the engine's own estimate."""
+
+    scale: float
+
+    def text(self, characters: int, around: float = MESSAGE_TOKENS) -> int:
+        return round((characters / CHARS_PER_TOKEN + around) * self.scale)
+
+    def message(self, message: Message) -> int:
+        return round(message_size(message) * self.scale)
+
+    def sections(self, state: AgentState, standing: str, passing: str) -> int:
+        characters, briefing = len(standing) + len(passing), state.briefing
+        if briefing is None or not briefing.tokens:
+            return round(characters / CHARS_PER_TOKEN * self.scale)
+        return round(briefing.tokens * min(characters / briefing_length(briefing), 1.0) * self.scale)
+
+
+def report_of(
+    request: RecordedRequest, config: AgentConfig | None, hidden: Mapping[str, int] | None = None
+) -> ContextReport:
+    """The report of a request of a recording; see ``requests.RecordedRequests`` for what goes with it."""
+    return report(
+        request.state,
+        request.call.request,
+        config,
+        number=request.number,
+        record=request.record,
+        at=request.at,
+        effect_id=str(request.call.effect_id),
+        purpose=request.call.purpose,
+        assembled=request.assembled,
+        chosen=request.chosen,
+        same=request.same,
+        ending=request.ending,
+        hidden=hidden,
+    )
+
+
+def report(
+    state: AgentState,
+    request: ModelRequest,
+    config: AgentConfig | None,
+    *,
+    number: int,
+    effect_id: str,
+    purpose: Purpose,
+    record: int = 0,
+    at: float = 0.0,
+    assembled: ContextAssembled | None = None,
+    chosen: ContextChosen | None = None,
+    same: bool = True,
+    ending: Ending = OPEN,
+    hidden: Mapping[str, int] | None = None,
+) -> ContextReport:
+    """What a request shows of the history in ``state``, in which it was decided.
+
+    Args:
+        state, request: both of one model call.
+        config: what the engine was made of, if it was made of one.
+        number, effect_id, purpose, record, at, same, ending: as in the report.
+        assembled, chosen: the engine's own account of the request, and of the turn's candidates.
+        hidden: by the id of a call, the characters of its result that were left out as it came into history.
+    """
+    sizes = _Sizes(state.window.scale)
+    standing, passing = _sections(state, request)
+    system, tools = _before(state, request, config, purpose, len(request.system) - len(standing))
+    budget, used = room_of(state, request, config, purpose, assembled)
+    return ContextReport(
+        number,
+        record,
+        at,
+        effect_id,
+        purpose,
+        None if config is None else config.context_tokens,
+        budget,
+        used,
+        system,
+        tools,
+        sizes.sections(state, standing, passing),
+        tuple(tool.name for tool in request.tools),
+        sizes.scale,
+        state.costs is not None,
+        tuple(_messages(state, request, sizes, hidden or {})),
+        same,
+        () if chosen is None else chosen.sections,
+        () if chosen is None else chosen.choices,
+        ending,
+    )
+
+
+def _before(
+    state: AgentState, request: ModelRequest, config: AgentConfig | None, purpose: Purpose, characters: int
+) -> tuple[int, int]:
+    """The tokens of the system prompt, which has so many characters, and of the tools that are offered."""
+    sizes, costs = _Sizes(state.window.scale), state.costs
+    if config is not None:
+        fixed = changed_size(fixed_size(config), config, state.system)
+        if costs is not None:
+            bare = round(bare_counted(costs, fixed) * sizes.scale)
+            return bare, 0 if purpose == "summary" else round(fixed_counted(costs, fixed) * sizes.scale) - bare
+        if purpose != "summary":
+            system = sizes.text(characters)
+            return system, round(fixed * sizes.scale) - sizes.text(len(config.prompt_with(state.system)))
+    return sizes.text(characters), sum(sizes.text(len(tool.name) + len(tool.description)) for tool in request.tools)
+
+
+def _sections(state: AgentState, request: ModelRequest) -> tuple[str, str]:
+    """What of the turn's sections stands in a request behind the system prompt and in front of the user's message."""
+    if state.briefing is None or isinstance(state.phase, Compacting):  # a summary is asked for without them
+        return "", ""
+    behind = with_standing(".", state.briefing)[1:] if request.system != state.briefing.standing else request.system
+    passing = f"{state.briefing.passing}{BETWEEN}" if state.briefing.passing else ""
+    return behind if request.system.endswith(behind) else "", passing
+
+
+def room_of(
+    state: AgentState,
+    request: ModelRequest,
+    config: AgentConfig | None,
+    purpose: Purpose,
+    assembled: ContextAssembled | None,
+) -> tuple[int | None, int | None]:
+    """The tokens that a prompt may have and those that it has; None for what the engine doesn't say."""
+    if assembled is not None:
+        return assembled.budget, assembled.tokens
+    budget, used = None if config is None else prompt_budget(config), None
+    if purpose == "summary":  # one message, of which the engine gives no account
+        sizes = _Sizes(state.window.scale)
+        used = sum(_before(state, request, config, purpose, len(request.system)))
+        used += sum(map(sizes.message, request.messages))
+    return budget, used
+
+
+def _messages(
+    state: AgentState, request: ModelRequest, sizes: _Sizes, hidden: Mapping[str, int]
+) -> Iterator[MessageReport]:
+    history, shown = state.history, {message.id: message for message in request.messages}
+    turn = state.counters.turn
+    turns, answered = turns_of(history, turn), _newest_reply(history)
+    known = {message.id for message in history}
+    before, last = _added(request.messages, known)
+    for index, message in enumerate(history):
+        for other in before.get(message.id, ()):
+            yield _report(other, turn, "added", _why_added(other, state), sizes, 0)
+        came_without = hidden.get(message.call_id, 0) if isinstance(message, ToolMessage) else 0
+        one = shown.get(message.id)
+        if one is None:
+            fate, why = _absent(index, state)
+            yield _report(message, turns[index], fate, why, sizes, came_without + _length(message))
+        elif len(_text(one)) > len(_text(message)):
+            yield _report(message, turns[index], "extended", EXTENDED, sizes, 0)
+        elif one != message:
+            without = came_without + len(_text(message)) - kept_of(_text(message), _text(one))
+            why = ANSWERED if index < answered else NEWEST_SHARE
+            yield _report(one, turns[index], "shortened", why, sizes, without)
+        elif came_without:
+            yield _report(one, turns[index], "cut", TOO_LONG, sizes, came_without)
+        else:
+            yield _report(one, turns[index], "whole", "", sizes, 0)
+    for other in last:
+        yield _report(other, turn, "added", _why_added(other, state), sizes, 0)
+
+
+def _absent(index: int, state: AgentState) -> tuple[Fate, str]:
+    """What became of the message at this place in history, which is not among those of the request, and why."""
+    summary, phase = state.window.summary, state.phase
+    if summary.text and index < summary.messages:
+        return "summarised", SUMMARISED
+    if isinstance(phase, Compacting) and index >= state.window.first:
+        return ("as_text", AS_TEXT) if index < phase.until else ("left_out", STAYS)
+    asked = summary.asked
+    return "left_out", OLDEST_GO if asked is None or index < asked else STEPS_GO
+
+
+def _why_added(message: Message, state: AgentState) -> str:
+    if message.id == SKIPPED_ID:
+        return SAYS_SO
+    if message.id == SUMMARY_ID:
+        return IS_SUMMARY.format(state.window.summary.messages)
+    return ASKS if message.id == REQUEST_ID else NOT_IN_HISTORY
+
+
+def _added(messages: Sequence[Message], known: set[str]) -> tuple[Mapping[str, list[Message]], list[Message]]:
+    """The messages that are not in history: by the id of the one of history that they stand before, and those that
+    stand behind all of them.
+    """
+    before: dict[str, list[Message]] = {}
+    waiting: list[Message] = []
+    for message in messages:
+        if message.id not in known:
+            waiting.append(message)
+        elif waiting:
+            before[message.id], waiting = waiting, []
+    return before, waiting
+
+
+def _report(message: Message, turn: int, fate: Fate, why: str, sizes: _Sizes, hidden: int) -> MessageReport:
+    return MessageReport(
+        message.id,
+        role_of(message),
+        turn,
+        fate,
+        why,
+        sizes.message(message),
+        _length(message),
+        hidden,
+        _begins(message),
+    )
+
+
+def role_of(message: Message) -> Role:
+    """Who speaks."""
+    if isinstance(message, UserMessage):
+        return message.origin
+    return "assistant" if isinstance(message, AssistantMessage) else "tool"
+
+
+def turns_of(history: History, turn: int) -> list[int]:
+    """For each message the number of the turn that it belongs to, where ``turn`` is that of the newest."""
+    numbers: list[int] = []
+    for message in reversed(history):
+        numbers.append(max(turn, 0))
+        if isinstance(message, UserMessage) and message.origin == "user":
+            turn -= 1
+    numbers.reverse()
+    return numbers
+
+
+def _newest_reply(history: History) -> int:
+    """Index of the newest reply of the model; what stands behind it, it has not answered."""
+    for index in range(len(history) - 1, -1, -1):
+        if isinstance(history[index], AssistantMessage):
+            return index
+    return 0
+
+
+def _text(message: Message) -> str:
+    return message.content if isinstance(message, ToolMessage) else message.text
+
+
+def _length(message: Message) -> int:
+    length = len(_text(message))
+    if isinstance(message, AssistantMessage):
+        length += len(message.reasoning) + sum(len(call.arguments_json) for call in message.calls)
+    return length
+
+
+def _begins(message: Message) -> str:
+    line = " ".join(_beginning(message)[: 4 * BEGINS].split())
+    return line if len(line) <= BEGINS else f"{line[: BEGINS - 1]}…"
+
+
+def _beginning(message: Message) -> str:
+    if isinstance(message, ToolMessage):
+        return f"{message.name}: {message.content[: 2 * BEGINS]}"
+    if isinstance(message, UserMessage):
+        return shown_parts(message.text, message.parts)
+    if not message.calls:
+        return message.text
+    called = ", ".join(f"{call.name}({call.arguments_json[:BEGINS]})" for call in message.calls)
+    return f"{message.text[:BEGINS]} calls {called}".lstrip()
+
+
+# ----------------------------------------------------------------------------------------------- between two requests
+
+
+@frozen
+class ContextChanges:
+    """What changed from one request to another, and how much of the first one's beginning the other one keeps."""
+
+    before: ContextReport
+    after: ContextReport
+    parts: tuple[str, ...]
+    """What stands before the messages and is not the same: of ``system``, ``tools``, ``options``."""
+    kept_messages: int
+    """How many messages, from the first on, are the same in both; none where ``system`` or ``tools`` changed."""
+    kept_tokens: int
+    """Estimated size of what both begin with: system prompt, tools and these messages."""
+    gone: tuple[MessageReport, ...] = field(factory=tuple)
+    """Messages that the first one shows and the other one does not."""
+    came: tuple[MessageReport, ...] = field(factory=tuple)
+    """Messages that only the other one shows."""
+    changed: tuple[tuple[MessageReport, MessageReport], ...] = field(factory=tuple)
+    """Messages that both show, and not alike."""
+
+    @property
+    def share(self) -> float:
+        """What is kept of all that the first one has, from 0 to 1: what a runtime that holds it can use again."""
+        tokens = _tokens(self.before)
+        return self.kept_tokens / tokens if tokens else 1.0
+
+
+def _tokens(report: ContextReport) -> int:
+    return report.fixed_tokens + sum(one.tokens for one in report.shown)
+
+
+def changes_between(
+    before: RecordedRequest,
+    after: RecordedRequest,
+    config: AgentConfig | None,
+    hidden: Mapping[str, int] | None = None,
+) -> ContextChanges:
+    """What changed from one request of a recording to another one, in whatever order they were made.
+
+    The kept part is counted in whole messages, by the scale of ``after``: what they begin with is the same to the
+    character. A runtime may keep a few tokens more, of the message in which the requests part.
+    """
+    first, second = (report_of(one, config, hidden) for one in (before, after))
+    left, right = before.call.request, after.call.request
+    parts = [name for name in ("system", "tools", "options") if getattr(left, name) != getattr(right, name)]
+    sizes = _Sizes(second.scale)
+    kept = kept_tokens = 0
+    if "system" not in parts and "tools" not in parts:
+        kept_tokens = (
+            second.system_tokens
+            + second.tools_tokens
+            + sizes.sections(after.state, _sections(after.state, right)[0], "")
+        )
+        for one, other in zip(left.messages, right.messages, strict=False):
+            if one is not other and one != other:
+                break
+            kept, kept_tokens = kept + 1, kept_tokens + sizes.message(other)
+    then, now = ({message.id: message for message in request.messages} for request in (left, right))
+    reports = {one.id: one for one in second.shown}
+    return ContextChanges(
+        first,
+        second,
+        tuple(parts),
+        kept,
+        kept_tokens,
+        tuple(one for one in first.shown if one.id not in now),
+        tuple(one for one in second.shown if one.id not in then),
+        tuple((one, reports[one.id]) for one in first.shown if one.id in now and then[one.id] != now[one.id]),
+    )

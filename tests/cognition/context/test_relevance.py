@@ -1,0 +1,104 @@
+"""Relevance: which texts are about a question, in which order, and how sure that is."""
+
+import pytest
+from hypothesis import given, strategies as st
+
+from cognition.context.relevance import HALF_LIFE, LONGEST_LOOKED_AT, PIECE, aged, scores_of, stems_in
+
+TEXTS = st.text("ab cdé一二 C+3", max_size=40) | st.text(max_size=40)
+
+
+@given(TEXTS, st.lists(TEXTS, max_size=6))
+def test_scores_are_from_nothing_to_all_and_always_the_same(question: str, texts: list[str]) -> None:
+    scores = scores_of(question, texts)
+    stems_in.cache_clear()
+
+    assert len(scores) == len(texts)
+    assert all(0 <= score <= 1 for score in scores)
+    assert scores == scores_of(question, texts)
+
+
+@given(TEXTS, st.lists(TEXTS, max_size=6), st.randoms(use_true_random=False))
+def test_the_order_of_the_texts_makes_no_difference(question: str, texts: list[str], random: object) -> None:
+    places = list(range(len(texts)))
+    random.shuffle(places)  # type: ignore[attr-defined]  # a Random of Hypothesis's own
+
+    shuffled = scores_of(question, [texts[place] for place in places])
+
+    assert shuffled == [scores_of(question, texts)[place] for place in places]
+
+
+@given(TEXTS, st.lists(TEXTS, min_size=1, max_size=6), TEXTS)
+def test_more_text_is_never_less_relevant_by_the_words_that_only_it_has(
+    question: str, texts: list[str], more: str
+) -> None:
+    """What is added to the only text there is can't make it fit less."""
+    (before,) = scores_of(question, texts[:1])
+    (after,) = scores_of(question, [f"{texts[0]} {more}"])
+
+    assert after >= before
+
+
+@given(TEXTS)
+def test_a_text_is_all_about_itself(text: str) -> None:
+    assert scores_of(text, [text]) == [1.0 if stems_in(text) else 0.0]
+
+
+def test_forms_of_a_word_are_one_and_parts_of_words_are_none() -> None:
+    """The reference found substrings: "app" in "application", and "art" in "party"."""
+    (score,) = scores_of("deploy the app to staging", ["Staging application deployed"])
+
+    assert score == pytest.approx(2 / 3)
+    assert scores_of("art", ["a party", "the art of baking"]) == [0.0, 1.0]
+
+
+def test_short_words_with_digits_count() -> None:
+    """The reference dropped Q3 of "What did we say about the Q3 budget?"."""
+    good, bad = scores_of("What did we say about the Q3 budget?", ["Q3 was good.", "Q2 was bad."])
+
+    assert good > 0 == bad
+
+
+def test_a_word_that_few_texts_have_weighs_more() -> None:
+    texts = ["the bakery opens", "the bakery closes", "the bakery pays Ada", "the bakery sells bread"]
+    scores = scores_of("bakery Ada", texts)
+
+    assert scores == [0.25, 0.25, 1.0, 0.25]
+
+
+def test_a_word_that_no_text_has_weighs_like_a_common_one() -> None:
+    assert scores_of("bakery zzz", ["bakery"]) == [0.5]
+
+
+def test_scripts_without_spaces_are_found_by_parts_of_sentences() -> None:
+    assert scores_of("开会", ["明天下午开会讨论", "明天下午"]) == [1.0, 0.0]
+    assert scores_of("会議は明日", ["会議は明日です"]) == [1.0]
+
+
+def test_a_question_without_words_is_about_nothing() -> None:
+    assert scores_of("?!", ["a", "?!"]) == [0.0, 0.0]
+    assert scores_of("plums", []) == []
+
+
+def test_a_long_text_is_read_in_pieces_between_words() -> None:
+    text = "plums " * (PIECE // 5) + "pears"
+    endless = "x" * (PIECE + 10)
+
+    assert stems_in(text) == {"plum", "pear"}
+    assert stems_in(endless) == {"x" * 64, "x" * 10}
+    assert "late" not in stems_in("a " * (LONGEST_LOOKED_AT // 2) + "late")
+
+
+@given(st.floats(0, 1), st.none() | st.floats(allow_nan=True), st.floats(allow_nan=True), st.floats(0, 1))
+def test_age_takes_away_no_more_than_its_part(score: float, at: float | None, now: float, recency: float) -> None:
+    left = aged(score, at, now, recency)
+
+    assert score * (1 - recency) - 1e-12 <= left <= score
+
+
+def test_half_of_what_age_can_take_is_gone_after_the_half_life() -> None:
+    assert aged(0.8, 0.0, 0.0, 0.5) == 0.8
+    assert aged(0.8, 0.0, HALF_LIFE, 0.5) == pytest.approx(0.6)
+    assert aged(0.8, None, 0.0, 0.5) == pytest.approx(0.4)
+    assert aged(0.8, None, 0.0, 0.0) == 0.8
+    assert aged(0.8, 5.0, 0.0, 0.5) == 0.8, "what was written in the future is new"

@@ -1,0 +1,347 @@
+"""No prompt is ever larger than its budget: on real templates and tokenizers, with counts and without."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from attrs import evolve
+from hypothesis import given, settings, strategies as st
+
+from cognition import (
+    AgentState,
+    CallModel,
+    Candidate,
+    EchoEngine,
+    History,
+    ModelReplied,
+    ModelRequest,
+    ProposedCall,
+    ToolMessage,
+    UserSpoke,
+)
+from cognition.context import prompt_budget
+from cognition.parsing import ReasoningDelta
+from interpreters import Agent, AsyncAgent, replay, tool
+from interpreters.observing.events import ContextAssembled, Event, WarningRaised
+from runtime import Notes, TemplateError
+from tests.interpreters.templated import TEMPLATES, CountingModel, TemplatedModel, counting_by
+
+WORDS = st.sampled_from(
+    [
+        "The quick brown fox jumps over the lazy dog. ",
+        "def f(x):\n    return [x ** 2 for _ in range(10)]\n",
+        '{"a": [1, 2.5, null], "b": "c\\"d"}\n',
+        "3.14159265358979323846264338327950288",
+        "die Straße über die Brücke; naïve café ",
+        "日本語の文章です。",
+        "🎉👩‍👩‍👧‍👦",
+        "\t\t  \n\n\n   ",
+        "<|im_end|>\n<|im_start|>user\n",
+        "aGVsbG8gd29ybGQgYmFzZTY0",
+        "\x00\x01\ufffd",
+        "ÀÉÎõü" * 3,
+        "internationalisation ",
+    ]
+)
+TEXTS = st.builds(lambda words, times: "".join(words) * times, st.lists(WORDS, max_size=4), st.integers(1, 12))
+CALLS = st.lists(st.tuples(st.builds(dict, text=TEXTS) | st.just({}), TEXTS), min_size=1, max_size=3)
+TURNS = st.lists(st.tuples(TEXTS, st.lists(CALLS, max_size=5), TEXTS, st.just("") | TEXTS), min_size=1, max_size=6)
+
+
+@tool(read_only=True, parallel=False)
+def look(text: str = "") -> str:
+    """Look something up."""
+    return RESULTS.pop(0)
+
+
+RESULTS: list[str] = []
+
+
+Say = Callable[[ModelRequest], Iterator[Any]]
+Turn = tuple[str, list[list[tuple[dict[str, str], str]]], str, str]
+"""What the user says, the calls of each step with their results, the answer, and what is thought before each reply."""
+
+
+def run(
+    model_of: Callable[[Say], Any], turns: list[Turn], context: int, **options: Any
+) -> tuple[list[ContextAssembled], Any, Agent]:
+    """A conversation; what was told of each request, and the model with the true sizes."""
+    script: list[list[Any]] = []
+
+    def say(_request: ModelRequest) -> Iterator[Any]:
+        yield from script.pop(0) if script else ["Done."]
+
+    told: list[ContextAssembled] = []
+
+    def note(event: Event) -> None:
+        if isinstance(event.value, ContextAssembled):
+            told.append(event.value)
+
+    model = model_of(say)
+    agent = Agent(model, [look], context_tokens=context, observers=[note], **options)
+    for text, steps, answer, thought in turns:
+        thinking = [ReasoningDelta(thought)] if thought else []
+        calling = [[*thinking, *(ProposedCall("look", arguments) for arguments, _ in calls)] for calls in steps]
+        script[:] = [*calling, [*thinking, answer or "Yes."]]
+        RESULTS[:] = [result for calls in steps for _, result in calls] + ["more"] * 50
+        agent.run(text)
+    return told, model, agent
+
+
+def check(name: str, turns: list[Turn], context: int, compact_at: float | None) -> int:
+    """How many summaries there were."""
+    count = counting_by(TEMPLATES[name])
+
+    told, model, agent = run(lambda say: CountingModel(count, say), turns, context, compact_at=compact_at)
+
+    assert len(told) == len(model.sizes)
+    budget = prompt_budget(agent.config)
+    for report, size in zip(told, model.sizes, strict=True):
+        assert report.counted
+        assert size <= report.tokens <= budget, (name, size, report)
+        assert report.remaining == budget - report.tokens
+    costs = agent.state.costs
+    assert costs is not None
+    for request, size in model.summaries:
+        (asking,) = request.messages
+        assert size <= sum(asking.tokens) + costs.bare <= budget, (name, size, asking.tokens)
+    return len(model.summaries)
+
+
+@given(st.sampled_from(sorted(TEMPLATES)), TURNS, st.integers(250, 3000), st.none() | st.sampled_from((0.3, 0.75, 1.0)))
+@settings(max_examples=60, deadline=None)
+@pytest.mark.behaviour("K18a")
+def test_no_prompt_is_larger_than_its_budget(
+    name: str, turns: list[Turn], context: int, compact_at: float | None
+) -> None:
+    """By every habit of templates that there is one for, with the shipped model's tokenizer; summaries too."""
+    check(name, turns, context, None if name in WITHOUT_SUMMARIES else compact_at)
+
+
+WITHOUT_SUMMARIES = {"REFUSES_NONE"}
+"""A template that takes no conversation without tools."""
+
+
+@pytest.mark.parametrize("name", sorted(set(TEMPLATES) - WITHOUT_SUMMARIES))
+def test_no_request_for_a_summary_is_larger_than_its_budget(name: str) -> None:
+    """Of texts that are cut in it, in scripts that tokenizers know well and in those that they don't."""
+    mixed = [(f"{text} {WIDE}", steps, answer, "") for text, steps, answer, _ in LONG]
+
+    assert check(name, mixed, 1500, 0.5) > 1
+
+
+ENGLISH = "The quick brown fox jumps over the lazy dog. "
+LONG: list[Turn] = [
+    (f"Question {turn}: {ENGLISH}", [[({}, ENGLISH * 8)], [({}, ENGLISH * 20), ({}, ENGLISH)]], ENGLISH, "")
+    for turn in range(8)
+]
+"""Far more than fits into a small context."""
+WIDE = "3.14159265358979 日本語の文章です。 🎉👩‍👩‍👧‍👦 ÀÉÎõü " * 4
+FALLBACK = counting_by(TEMPLATES["FALLBACK"])
+
+
+def test_estimates_keep_to_the_budget_once_a_reply_has_corrected_them() -> None:
+    """Where the model can't count texts, nothing is stamped on anything."""
+    told, model, agent = run(lambda say: TemplatedModel(FALLBACK, say), LONG, 1000)
+
+    assert not any(report.counted for report in told)
+    assert agent.state.costs is None
+    assert all(not message.tokens for message in agent.state.history)
+    assert all(size <= prompt_budget(agent.config) for size in model.sizes[1:])
+    assert told[-1].dropped
+
+
+def stamps(state: AgentState) -> list[tuple[int, ...]]:
+    return [message.tokens for message in state.history]
+
+
+def test_every_way_of_running_stamps_alike(tmp_path: Path) -> None:
+    """A thread, asyncio, and a recording, which needs no model to be told again."""
+    _, model, agent = run(lambda say: CountingModel(FALLBACK, say), LONG, 1000, journal=tmp_path / "s.jsonl")
+    agent.close()
+    assert all(stamps(agent.state))
+    assert replay(tmp_path / "s.jsonl").same
+    assert replay(tmp_path / "s.jsonl").state == agent.state
+
+    script: list[Any] = []
+    for _, steps, answer, _ in LONG:
+        script += [[ProposedCall("look", arguments) for arguments, _ in calls] for calls in steps] + [[answer]]
+    counting = CountingModel(FALLBACK, lambda _request: iter(script.pop(0)))
+
+    async def main() -> AgentState:
+        async with AsyncAgent(counting, [look], context_tokens=1000) as other:
+            for text, steps, _, _ in LONG:
+                RESULTS[:] = [result for calls in steps for _, result in calls]
+                await other.run(text)
+            return other.state
+
+    again = asyncio.run(main())
+    assert stamps(again) == stamps(agent.state)
+    assert again.costs == agent.state.costs
+    assert counting.sizes == model.sizes
+
+
+def test_a_session_that_was_estimated_is_counted_from_its_next_message_on(tmp_path: Path) -> None:
+    """What it has said before is counted then, as much of it as could be shown."""
+    path = tmp_path / "s.jsonl"
+    _, _, before = run(lambda say: TemplatedModel(FALLBACK, say), LONG, 1000, journal=path)
+    before.close()
+    model = CountingModel(FALLBACK, lambda _request: iter(["Yes."]))
+    with Agent.resume(path, model, tools=[look]) as agent:
+        agent.run("And now?")
+        state = agent.state
+
+    assert all(stamps(state))
+    assert state.costs is not None
+    assert state.costs.model == "templated"
+    whole = sum(sum(message.tokens) for message in state.history[-20:])
+    assert 0.8 * whole < FALLBACK(evolve(model.requests[0], messages=History(state.history[-20:]))) <= whole + 300
+    assert model.sizes[0] <= prompt_budget(agent.config)
+    assert len(model.requests[0].messages) > 1
+    assert replay(path).same
+
+
+def test_what_workers_and_notes_bring_is_counted() -> None:
+    """And a hook's word, the schema of an answer, and a message with sections beside it."""
+    script = [
+        [ProposedCall("spawn_worker", {"name": "a", "objective": "Look."})],
+        ["The worker's answer. " * 9],
+        [ProposedCall("recall", {"query": "fox"})],
+        ["Done."],
+    ]
+    memory = Notes()
+    memory.remember(ENGLISH * 4)
+    model = CountingModel(FALLBACK, lambda _request: iter(script.pop(0)))
+    reports: list[ContextAssembled] = []
+    context = (Candidate("memory", ENGLISH * 3), Candidate("identity", "\u65e5\u672c\u8a9e " * 40))
+    with Agent(
+        model,
+        features=["workers", "memory"],
+        memory=memory,
+        recall_first=True,
+        observers=[lambda event: reports.append(event.value) if isinstance(event.value, ContextAssembled) else None],
+    ) as agent:
+        agent.run(UserSpoke("What of the fox?", context=context))
+        results = [message for message in agent.state.history if isinstance(message, ToolMessage)]
+
+    assert all(report.counted for report in reports)
+    assert all(size <= report.tokens for size, report in zip(model.sizes, reports, strict=True))
+    for result in results:
+        bare = len(result.content.encode())
+        assert sum(result.tokens) < bare + 30
+        assert len(result.tokens) == 1 + -(-len(result.content) // 100)
+
+
+# ------------------------------------------------------------------------------------------------------ broken counters
+
+
+def boom(_texts: Any) -> Any:
+    raise ValueError("no idea")
+
+
+@pytest.mark.parametrize(
+    ("texts", "why"),
+    [
+        (boom, "no idea"),
+        (lambda texts: [], "2 texts were to be counted, and 0 counts came back"),
+        (lambda texts: None, "object is not iterable"),
+        (lambda texts: [-1] * len(texts), "a whole number from 0 to"),
+        (lambda texts: [float("nan")] * len(texts), "a whole number from 0 to"),
+        (lambda texts: [True] * len(texts), "a whole number from 0 to"),
+        (lambda texts: ["7"] * len(texts), "a whole number from 0 to"),
+        (lambda texts: [10**400] * len(texts), "a whole number from 0 to"),
+        (lambda texts: [10**6] * len(texts), "bytes is to have 1000000 tokens"),
+    ],
+)
+def test_counts_that_can_not_be_true_are_told_of_once_and_sizes_are_estimated(texts: Any, why: str) -> None:
+    class Broken(CountingModel):
+        pass
+
+    Broken.texts = staticmethod(texts)
+    warnings: list[str] = []
+    model = Broken(FALLBACK, lambda _request: iter(["Yes."]))
+    with Agent(model, observers=[lambda event: _note(warnings, event)]) as agent:
+        assert agent.run("Hello").text == "Yes."
+        assert agent.run("Again").text == "Yes."
+        assert agent.state.costs is None
+
+    assert len(warnings) == 1
+    assert why in warnings[0]
+    assert "sizes are estimated from here on" in warnings[0]
+
+
+def _note(warnings: list[str], event: Event) -> None:
+    if isinstance(event.value, WarningRaised):
+        warnings.append(event.value.message)
+
+
+def test_a_count_that_goes_wrong_in_the_middle_leaves_what_a_text_can_have_at_most() -> None:
+    """A prompt that is said to have more tokens than any text: the result counts by its bytes."""
+    wrong: list[int] = []
+    model = CountingModel(lambda request: wrong[0] if wrong else FALLBACK(request), _calls_once)
+    warnings: list[str] = []
+
+    @tool
+    def look() -> str:
+        """Look."""
+        wrong.append(10**9)
+        return "abc"
+
+    with Agent(model, [look], observers=[lambda event: _note(warnings, event)]) as agent:
+        agent.run("Go")
+        state = agent.state
+    assert len(warnings) == 1
+    assert state.costs is not None
+    assert state.history[2].tokens == (state.costs.result, 3)
+
+
+def _calls_once(request: ModelRequest) -> Iterator[Any]:
+    yield ProposedCall("look") if len(request.messages) == 1 else "Done."
+
+
+def test_a_template_that_refuses_is_no_reason_to_warn() -> None:
+    """Of a message, or of all: then nothing is stamped, and the turn goes its way."""
+
+    def refusing(request: ModelRequest) -> int:
+        if any("secret" in str(message) for message in request.messages):
+            raise TemplateError("not this word")
+        return FALLBACK(request)
+
+    def refusing_all(_request: ModelRequest) -> int:
+        if not asked:
+            raise TemplateError("none")
+        return 10
+
+    asked: list[int] = []
+    for count, costs in ((refusing, True), (refusing_all, False)):
+        warnings: list[str] = []
+        model = CountingModel(count, lambda _request: iter(["Yes."]))
+        with Agent(model, observers=[lambda event, told=warnings: _note(told, event)]) as agent:
+            with contextlib.suppress(Exception):
+                agent.run("A secret")
+            assert (agent.state.costs is not None) is costs
+            assert not warnings or "counts" not in warnings[0]
+
+
+def test_a_program_that_asks_the_model_itself_or_has_an_engine_of_its_own_is_not_counted() -> None:
+    model = CountingModel(FALLBACK, lambda _request: iter(["Yes."]))
+    mine = {CallModel: lambda effect, _scope: ModelReplied(effect.effect_id, "Mine.")}
+    with Agent(model, performers=mine) as agent:
+        agent.run("Hello")
+        assert agent.state.costs is None
+    with Agent(model, engine=lambda _config: EchoEngine()) as agent:
+        agent.run("Hello")
+        assert agent.state.costs is None
+
+
+def test_an_input_that_was_counted_elsewhere_is_not_counted_again() -> None:
+    model = CountingModel(FALLBACK, lambda _request: iter(["Yes."]))
+    with Agent(model) as agent:
+        agent.run("Hello")
+        agent.run(UserSpoke("Hello", tokens=(7,)))
+        assert agent.state.history[2].tokens == (7,)
