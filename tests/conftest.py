@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import faulthandler
 import os
 import signal
+import sys
 import tempfile
+import threading
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from hypothesis import Phase, settings
@@ -42,3 +47,48 @@ def _no_converter_from_before() -> None:
         for kept in vars(codec).values():
             if hasattr(kept, "cache_clear"):
                 kept.cache_clear()
+
+
+# ------------------------------------------------------------------------------------------------- what does not end
+
+CLOSING = 180.0
+"""Seconds that a test still has when it has failed by its time limit, for what it does in the end. Hosts are waited for
+there, for a minute and more. Then the run ends, with the tracebacks of all threads: the limit is an exception in the
+main thread, and a block that hangs in its ``finally``, or a lock of Python's own, keeps that from coming anywhere."""
+
+LIMIT = pytest.StashKey[float]()
+ERRORS = pytest.StashKey[int]()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.stash[ERRORS] = os.dup(sys.stderr.fileno())  # what tests write is taken in later
+
+
+def _watch(config: pytest.Config, seconds: float) -> None:
+    faulthandler.dump_traceback_later(seconds, exit=True, file=config.stash[ERRORS])
+
+
+@pytest.hookimpl(optionalhook=True, tryfirst=True)
+def pytest_timeout_set_timer(item: pytest.Item, settings: Any) -> None:
+    item.stash[LIMIT] = settings.timeout + CLOSING
+    _watch(item.config, item.stash[LIMIT])
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_teardown(item: pytest.Item) -> None:
+    """Once more: pytest and pytest-timeout look after a test no longer that has failed, whatever its fixtures do."""
+    if LIMIT in item.stash:
+        _watch(item.config, item.stash[LIMIT])
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_protocol() -> Iterator[None]:
+    try:
+        return (yield)
+    finally:
+        faulthandler.cancel_dump_traceback_later()
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """A thread that a test has left may keep the process from its end, which is not this one where mutmut runs it."""
+    threading._register_atexit(_watch, config, CLOSING)
