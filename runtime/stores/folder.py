@@ -33,8 +33,9 @@ from runtime.files import (
 )
 from runtime.stores.entries import clean, day_of, entry, notes_in, one_line
 from runtime.stores.generations import BUSY, ELSEWHERE, Generations, code_of, locked
-from runtime.stores.index import FOLDERS, LONGEST_FILE, Filters, Index, Row
+from runtime.stores.index import Filters, Index, Row
 from runtime.stores.outcomes import OUTCOMES, ToolOutcome, digest_of, outcome_line, outcomes_in
+from runtime.stores.present import FOLDERS, LONGEST_FILE
 from runtime.stores.words import excerpt_of, query_of
 
 Source = Literal["episodes", "knowledge", "outcomes"]

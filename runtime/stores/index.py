@@ -11,9 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import math
-import os
 import sqlite3
-import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import date
 from hashlib import blake2b
@@ -24,17 +22,11 @@ from pathlib import Path
 from attrs import evolve, frozen
 
 from cognition.context.words import words_of
-from runtime.files import UnusableFileError, read_regular
 from runtime.stores.entries import Piece, pieces_of
+from runtime.stores.present import FOLDERS, Known, State, look, parsed, states_in
 
-VERSION = 1
+VERSION = 2
 """Of the tables and of how texts become words. An index of another is made again."""
-
-FOLDERS = ("episodes", "knowledge", "outcomes")
-"""What a memory consists of: the folders with its files, which are the sources of what is found."""
-
-LONGEST_FILE = 1 << 24
-"""Bytes of a file that is indexed, 16 MiB."""
 
 MOST_PASSAGES = 50_000
 """Of one file."""
@@ -48,6 +40,15 @@ have, and that says next to nothing of any, would take longer than all the rest.
 
 NEXT_TO_NOTHING = 1e-6
 """What SQLite's bm25 gives a word that is in more than half of all passages, and this to any beyond ``ENOUGH_ROWS``."""
+
+LOOKED_AT = 50
+"""The newest passages that are looked at for words that most passages have."""
+
+PER_DAY = 1 << 24
+"""Passages of a day have numbers from the day's own times this: a search weighs their days without a look at them."""
+
+MOST_COUNTS = 10_000
+"""Words whose counts are kept."""
 
 RACY = 2_000_000_000
 """Nanoseconds for which the time of a file's last change is not enough to tell that it did not change again."""
@@ -110,26 +111,6 @@ class Row:
     text: str
 
 
-State = tuple[int, int, int, int]
-"""What tells that a file is another than it was, without reading it: number, size, and the times of its last changes,
-in nanoseconds."""
-
-
-@frozen
-class Known:
-    """A file as it was indexed."""
-
-    state: State
-    checked: int
-    """When it was read, in nanoseconds."""
-    hash: bytes
-    problem: str = ""
-    """Why it is not indexed."""
-    passages: int = 0
-    content: bytes = b""
-    """Only where it was just read."""
-
-
 class Index:
     """A database, open. For one thread at a time.
 
@@ -146,6 +127,10 @@ class Index:
         )
         self._known: dict[str, Known] | None = None
         """The files that are indexed, as long as no other process writes."""
+        self._settled: Mapping[str, State] | None = None
+        """Files as they were when nothing was to be done, for as long: most searches compare no more than this."""
+        self._counts: dict[str, int] = {}
+        """In how many passages words are, for as long."""
         self._version = 0
         try:
             self._file.execute(f"PRAGMA cache_size = -{CACHE}")
@@ -204,20 +189,30 @@ class Index:
             self._known = self._read_files()  # another process may have been here meanwhile
             for name in self._changed(folder, states):
                 self._take_in(folder, name, self._known.get(name))
-        self._known = None
+        self._forget()
+
+    def _forget(self) -> None:
+        """The index is no longer what it was."""
+        self._known = self._settled = None
+        self._counts = {}
 
     def _changed(self, folder: Path, states: Mapping[str, State]) -> list[str]:
         """The names of files that are not as they were indexed, in order."""
         known = self._files()
-        found = list(known.keys() - states.keys())
+        if states == self._settled:
+            return []
+        found, settled = list(known.keys() - states.keys()), True
         for name, state in states.items():
             one = known.get(name)
             if one is None or one.state != state:
                 found.append(name)
             elif one.checked - max(state[2:]) < RACY:
-                now = _look(folder, name)
+                settled = False
+                now = look(folder, name)
                 if now is None or now.hash != one.hash or now.checked - max(state[2:]) >= RACY:
                     found.append(name)
+        if settled and not found:
+            self._settled = states
         return sorted(found)
 
     def files(self) -> Mapping[str, Known]:
@@ -227,16 +222,17 @@ class Index:
     def _files(self) -> dict[str, Known]:
         version = self._file.execute("PRAGMA data_version").fetchone()[0]
         if self._known is None or version != self._version:
+            self._forget()
             self._known, self._version = self._read_files(), version
         return self._known
 
     def _read_files(self) -> dict[str, Known]:
         rows = self._file.execute("SELECT name, state, checked, hash, problem, passages FROM files")
-        return {name: Known(_parsed(state), *rest) for name, state, *rest in rows}
+        return {name: Known(parsed(state), *rest) for name, state, *rest in rows}
 
     def _take_in(self, folder: Path, name: str, known: Known | None) -> None:
         """Index a file as it is now."""
-        now = _look(folder, name)
+        now = look(folder, name)
         if now is None:
             self._file.execute("DELETE FROM files WHERE name = ?", (name,))
             self._put(name, ())
@@ -269,16 +265,15 @@ class Index:
             self._file.execute("DELETE FROM words WHERE rowid = ?", (id_,))
         source, _, file = name.partition("/")
         stem = file.removesuffix(".md").replace("/", " ")
-        for place in range(same, len(pieces) - tail):
+        # By day: SQLite writes a part of its own whenever a number is lower than the one before.
+        for place in sorted(range(same, len(pieces) - tail), key=lambda place: (pieces[place].day, place)):
             piece = pieces[place]
-            row = (name, source, place, piece.line, piece.day, piece.title, piece.text, hashes[place])
-            done = self._file.execute(
-                "INSERT INTO passages(name, source, place, line, day, title, text, hash) VALUES (?,?,?,?,?,?,?,?)", row
-            )
+            number = self._next_number(piece.day)
+            row = (number, name, source, place, piece.line, piece.day, piece.title, piece.text, hashes[place])
+            self._file.execute("INSERT INTO passages VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
             title, text = words_of(f"{stem} {piece.title}"), words_of(piece.text)
             self._file.execute(
-                "INSERT INTO words(rowid, title, text) VALUES (?, ?, ?)",
-                (done.lastrowid, " ".join(title), " ".join(text)),
+                "INSERT INTO words(rowid, title, text) VALUES (?, ?, ?)", (number, " ".join(title), " ".join(text))
             )
         for number in range(tail):
             id_, line, _ = old[len(old) - tail + number]
@@ -290,6 +285,12 @@ class Index:
             if old[number][1] != pieces[number].line:
                 new_line = (pieces[number].line, old[number][0])
                 self._file.execute("UPDATE passages SET line = ? WHERE id = ?", new_line)
+
+    def _next_number(self, day: str) -> int:
+        first = _ordinal(day) * PER_DAY
+        query = "SELECT max(id) FROM passages WHERE id >= ? AND id < ?"
+        (last,) = self._file.execute(query, (first, first + PER_DAY)).fetchone()
+        return first if last is None else int(last) + 1
 
     # ------------------------------------------------------------------------------------------------- searching
 
@@ -328,7 +329,7 @@ class Index:
     def _row(self, score: float, id_: int) -> Row:
         query = "SELECT name, line, day, title, text, hash FROM passages WHERE id = ?"
         name, line, day, title, text, hashed = self._file.execute(query, (id_,)).fetchone()
-        if _hash(name, day, title, text) != hashed:
+        if _hash(name, day, title, text) != hashed or id_ // PER_DAY != _ordinal(day):
             raise sqlite3.DatabaseError("a passage in the index is damaged")
         return Row(score, name, line, day, title, text)
 
@@ -336,14 +337,23 @@ class Index:
         """The rarest words, as many as are in ``ENOUGH_ROWS`` passages together, or one in twice as many; those of the
         others that say something all the same, being in less than half of all passages; and all others.
         """
-        query = "SELECT count(*) FROM words WHERE words MATCH ?"
-        counts = sorted((self._file.execute(query, (word,)).fetchone()[0], place) for place, word in enumerate(words))
+        counts = sorted((self._count(word), place) for place, word in enumerate(words))
         together = accumulate(count for count, _ in counts)
         few = sum(rows <= ENOUGH_ROWS for rows in together) or int(counts[0][0] <= 2 * ENOUGH_ROWS)
         half = sum(one.passages for one in self._files().values()) / 2
         others = [(count, words[place]) for count, place in counts[few:]]
         rarer = [words[place] for _, place in counts[:few]]
         return rarer, [word for count, word in others if count < half], [word for _, word in others]
+
+    def _count(self, word: str) -> int:
+        """In how many passages a word is."""
+        if word not in self._counts:
+            query = "SELECT count(*) FROM words WHERE words MATCH ?"
+            (count,) = self._file.execute(query, (word,)).fetchone()
+            if len(self._counts) >= MOST_COUNTS:
+                self._counts.clear()
+            self._counts[word] = count
+        return self._counts[word]
 
     def _ranked(
         self, words: Sequence[str], others: Sequence[str], filters: Filters, today: date, limit: int
@@ -357,31 +367,45 @@ class Index:
         wanted, values = _wanted(words, filters)
         if others:  # a condition that changes nothing, but has bm25 count them; the words that choose count twice
             values[0] = f"({values[0]}) AND ({' OR '.join([*words, *others])})"
-        rows = self._file.execute(
-            "SELECT bm25(words, 2.0, 1.0), passages.id, day, name, place FROM words "
-            f"CROSS JOIN passages INDEXED BY by_id ON passages.id = words.rowid WHERE {wanted}",
-            values,
+        joined = "CROSS JOIN passages INDEXED BY by_id ON passages.id = words.rowid" if len(values) > 1 else ""
+        weights = self._file.execute(
+            f"SELECT words.rowid, -bm25(words, 2.0, 1.0) FROM words {joined} WHERE {wanted}", values
         ).fetchall()
+        ages = {number: recency(number, today) for number in {id_ // PER_DAY for id_, _ in weights}}
+        scores = {id_: weight * ages[id_ // PER_DAY] for id_, weight in weights}
+        if len(scores) > limit:
+            least = nlargest(limit, scores.values())[-1]
+            scores = {id_: score for id_, score in scores.items() if score >= least}
         # Of the same score the newest first, then by name and place: nothing depends on the order of their numbers.
-        ages = {day: recency(day, today) for day in {row[2] for row in rows}}
-        scored = [(-weight * ages[day], day, name, place, id_) for weight, id_, day, name, place in rows]
-        if len(scored) > limit:
-            least = nlargest(limit, (one[0] for one in scored))[-1]
-            scored = [one for one in scored if one[0] >= least]
-        scored.sort(key=lambda one: (one[2], one[3]))
-        scored.sort(key=lambda one: (one[0], one[1]), reverse=True)
-        return [(score, id_) for score, _, _, _, id_ in scored]
+        rows = self._file.execute(
+            f"SELECT id, day, name, place FROM passages WHERE id IN ({','.join(map(str, scores))})"
+        ).fetchall()
+        rows.sort(key=lambda row: (row[2], row[3]))
+        rows.sort(key=lambda row: (scores[row[0]], row[1]), reverse=True)
+        return [(scores[row[0]], row[0]) for row in rows]
 
     def _newest(self, words: Sequence[str], filters: Filters, today: date, limit: int) -> list[tuple[float, int]]:
-        """The same for words that are nearly everywhere, and so say nothing: the newest passages with any of them."""
+        """The same for words that are nearly everywhere, and so say nothing: the newest passages with any of them.
+
+        Mostly they are among the very newest of all, which are looked at one by one; else the words choose.
+        """
         wanted, values = _wanted(words, filters)
-        matching = "passages.id IN (SELECT rowid FROM words WHERE words MATCH ?)"
-        rows = self._file.execute(
-            f"SELECT day, id FROM passages INDEXED BY by_day WHERE {wanted.replace('words MATCH ?', matching)} "
-            f"ORDER BY day DESC, name, place LIMIT {limit}",
-            values,
-        )
-        return [(NEXT_TO_NOTHING * recency(day, today), id_) for day, id_ in rows]
+        allowed, match, order = wanted.partition(" AND ")[2] or "1", values[0], "ORDER BY day DESC, name, place LIMIT"
+        found: list[int] = []
+        newest = f"SELECT id FROM passages INDEXED BY by_day WHERE {allowed} {order} {LOOKED_AT}"
+        for (id_,) in self._file.execute(newest, values[1:]).fetchall():
+            hit = self._file.execute("SELECT 1 FROM words WHERE words MATCH ? AND rowid = ?", (match, id_)).fetchone()
+            found += [id_] * (hit is not None)
+            if len(found) == limit:
+                break
+        else:
+            rows = self._file.execute(
+                "SELECT id FROM passages INDEXED BY by_day "
+                f"WHERE {allowed} AND id IN (SELECT rowid FROM words WHERE words MATCH ?) {order} {limit}",
+                [*values[1:], match],
+            )
+            found = [id_ for (id_,) in rows]
+        return [(NEXT_TO_NOTHING * recency(id_ // PER_DAY, today), id_) for id_ in found]
 
 
 def _wanted(words: Sequence[str], filters: Filters) -> tuple[str, list[str]]:
@@ -396,70 +420,18 @@ def _wanted(words: Sequence[str], filters: Filters) -> tuple[str, list[str]]:
     return wanted, values
 
 
-def recency(day: str, today: date) -> float:
-    """What the words of a passage are multiplied by: 1.5 today, 1.25 after 30 days, towards 1; 1 without a date."""
-    if not day:
-        return 1.0
-    age = max(0, (today - date.fromisoformat(day)).days)
-    return 1.0 + RECENCY * math.exp2(-age / HALF_LIFE)
+def _ordinal(day: str) -> int:
+    return date.fromisoformat(day).toordinal() if day else 0
 
 
-def _parsed(text: str) -> State:
-    inode, size, modified, changed = map(int, text.split(":"))
-    return inode, size, modified, changed
+def recency(day: int, today: date) -> float:
+    """What the words of a passage are multiplied by: 1.5 today, 1.25 after 30 days, towards 1; 1 without a date.
 
-
-def _state(about: os.stat_result) -> State:
-    return about.st_ino, about.st_size, about.st_mtime_ns, about.st_ctime_ns
-
-
-def _look(folder: Path, name: str) -> Known | None:
-    """A file as it is now; None where it is gone."""
-    path, checked, content, problem = folder / name, time.time_ns(), b"", ""
-    try:
-        state = _state(os.stat(path, follow_symlinks=False))  # before it is read: what changes meanwhile is seen
-        content = read_regular(path, LONGEST_FILE, links=False)
-    except FileNotFoundError:
-        return None
-    except OSError as error:
-        problem = error.reason if isinstance(error, UnusableFileError) else str(error.strerror)
-        with contextlib.suppress(FileNotFoundError):
-            return Known(_state(os.stat(path, follow_symlinks=False)), checked, b"", problem)
-        return None
-    return Known(state, checked, blake2b(content, digest_size=16).digest(), problem, content=content)
-
-
-def states_in(folder: Path) -> dict[str, State]:
-    """The Markdown files of a memory, such as ``knowledge/notes.md``, in folders within its folders too.
-
-    Not those whose names, or whose folders' names, begin with a dot, and none beyond a link.
+    Args:
+        day: its ordinal, 0 for none.
+        today: the day from which it counts.
     """
-    found: dict[str, State] = {}
-    places = list(FOLDERS)
-    for place in places:
-        try:
-            entries = os.scandir(folder / place)
-        except (FileNotFoundError, NotADirectoryError):
-            continue
-        with entries:
-            for one in entries:
-                name = one.name
-                if name[0] == "." or not (name.isascii() or _is_text(name)):
-                    continue
-                try:
-                    if name.endswith(".md"):
-                        about = one.stat(follow_symlinks=False)
-                        found[f"{place}/{name}"] = _state(about)
-                    elif one.is_dir(follow_symlinks=False):
-                        places.append(f"{place}/{name}")
-                except FileNotFoundError:
-                    continue
-    return found
-
-
-def _is_text(name: str) -> bool:
-    """Names of other bytes than UTF-8 have no form in the database."""
-    return not any("\ud800" <= character <= "\udfff" for character in name)
+    return 1.0 + RECENCY * math.exp2(-max(0, today.toordinal() - day) / HALF_LIFE) if day else 1.0
 
 
 def _hash(*texts: str) -> bytes:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import doctest
 import os
+import random
 import shutil
 import tempfile
 import threading
@@ -15,9 +16,10 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from runtime import Memory, MemoryFolder, MemoryStoreError
-from runtime.stores import folder as module, generations, index as indexing
+from runtime.stores import folder as module, generations, index as indexing, present
 from runtime.stores.entries import clean
 from runtime.stores.outcomes import LONGEST_DIGEST, digest_of, outcome_line, outcomes_in
+from runtime.stores.words import query_of
 
 NOON = datetime(2026, 11, 25, 12, 30)
 
@@ -130,12 +132,8 @@ def test_of_what_fits_alike_the_newest_comes_first(memory: MemoryFolder) -> None
 
     assert [one.date for one in found] == ["2026-11-24", "2026-10-01", "2025-03-01"]
     today = date(2026, 11, 25)
-    assert [indexing.recency(day, today) for day in ("2026-11-25", "2026-10-26", "2027-01-01", "")] == [
-        1.5,
-        1.25,
-        1.5,
-        1,
-    ]
+    now = today.toordinal()
+    assert [indexing.recency(day, today) for day in (now, now - 30, now + 37, 0)] == [1.5, 1.25, 1.5, 1]
 
 
 def test_a_better_fit_comes_before_a_newer_one(memory: MemoryFolder) -> None:
@@ -258,9 +256,41 @@ def test_the_index_is_what_it_would_be_if_it_were_made_anew(edits: list[tuple[st
             assert memory.rebuild() == sum(one.passages for one in fresh.files())
 
 
-def test_the_same_among_more_passages_than_are_weighed(monkeypatch: pytest.MonkeyPatch, memory: MemoryFolder) -> None:
+@pytest.mark.parametrize("query", ["plum", "pear", "plum pear", "会议", "Q3 fig"])
+@pytest.mark.parametrize("sources", [("episodes",), ("episodes", "knowledge", "outcomes")])
+def test_the_order_is_that_of_the_formula(memory: MemoryFolder, query: str, sources: tuple[str, ...]) -> None:
+    """All that is left out on the way to the best ones is what could not be among them."""
+    chance = random.Random(query)
+    folder = memory.path / "episodes"
+    folder.mkdir()
+    for back in range(0, 400, 4):
+        words = " ".join(
+            chance.choices(["plum", "pear", "fig", "Q3", "会议预算", *"abcdefgh"], k=chance.randrange(2, 30))
+        )
+        day = date(2026, 11, 25) - timedelta(days=back)
+        (folder / f"{day}.md").write_text(f"## 10:00\n\n{back} {words}\n")
+    found = memory.search(query, limit=7, sources=sources)  # type: ignore[arg-type]
+
+    assert memory._open is not None
+    rows = memory._open[1]._file.execute(
+        "SELECT -bm25(words, 2.0, 1.0), day FROM words JOIN passages ON passages.id = words.rowid WHERE words MATCH ?",
+        [" OR ".join(query_of(query))],
+    )
+    today = date(2026, 11, 25)
+    scores = {
+        day: weight * (1 + 0.5 * 2 ** (-(today - date.fromisoformat(day)).days / 30)) for weight, day in rows.fetchall()
+    }
+    assert len(scores) > 20
+    assert [one.date for one in found] == sorted(scores, key=lambda day: (scores[day], day), reverse=True)[:7]
+
+
+@pytest.mark.parametrize("looked_at", [50, 2])
+def test_the_same_among_more_passages_than_are_weighed(
+    monkeypatch: pytest.MonkeyPatch, memory: MemoryFolder, looked_at: int
+) -> None:
     """Beyond the bounds that keep a search fast, the order is not a matter of when something was indexed."""
     monkeypatch.setattr(indexing, "ENOUGH_ROWS", 25)
+    monkeypatch.setattr(indexing, "LOOKED_AT", looked_at)
     folder = memory.path / "episodes"
     folder.mkdir()
     days = [str(date(2026, 11, 25) - timedelta(days=back)) for back in range(60)]
@@ -333,7 +363,7 @@ def test_files_that_can_t_be_searched_are_named(
     monkeypatch.setattr(indexing, "MOST_PASSAGES", 20)
     (folder / "sections.md").write_text("# pear\n" * 21)
     with open(folder / "huge.md", "wb") as file:
-        file.truncate(indexing.LONGEST_FILE + 1)
+        file.truncate(present.LONGEST_FILE + 1)
     os.mkfifo(folder / "pipe.md")
 
     problems = {one.file.partition("/")[2]: one.problem for one in memory.files()}

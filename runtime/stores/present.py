@@ -1,0 +1,97 @@
+"""The files of a memory as they are now, and whether one is another than it was."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from hashlib import blake2b
+from pathlib import Path
+
+from attrs import frozen
+
+from runtime.files import UnusableFileError, read_regular
+
+FOLDERS = ("episodes", "knowledge", "outcomes")
+"""What a memory consists of: the folders with its files, which are the sources of what is found."""
+
+LONGEST_FILE = 1 << 24
+"""Bytes of a file that is indexed, 16 MiB."""
+
+State = tuple[int, int, int, int]
+"""What tells that a file is another than it was, without reading it: number, size, and the times of its last changes,
+in nanoseconds."""
+
+
+@frozen
+class Known:
+    """A file as it was indexed."""
+
+    state: State
+    checked: int
+    """When it was read, in nanoseconds."""
+    hash: bytes
+    problem: str = ""
+    """Why it is not indexed."""
+    passages: int = 0
+    content: bytes = b""
+    """Only where it was just read."""
+
+
+def parsed(text: str) -> State:
+    """What stands in the index of a state."""
+    inode, size, modified, changed = map(int, text.split(":"))
+    return inode, size, modified, changed
+
+
+def _state(about: os.stat_result) -> State:
+    return about.st_ino, about.st_size, about.st_mtime_ns, about.st_ctime_ns
+
+
+def look(folder: Path, name: str) -> Known | None:
+    """A file as it is now; None where it is gone."""
+    path, checked, content, problem = folder / name, time.time_ns(), b"", ""
+    try:
+        state = _state(os.stat(path, follow_symlinks=False))  # before it is read: what changes meanwhile is seen
+        content = read_regular(path, LONGEST_FILE, links=False)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        problem = error.reason if isinstance(error, UnusableFileError) else str(error.strerror)
+        with contextlib.suppress(FileNotFoundError):
+            return Known(_state(os.stat(path, follow_symlinks=False)), checked, b"", problem)
+        return None
+    return Known(state, checked, blake2b(content, digest_size=16).digest(), problem, content=content)
+
+
+def states_in(folder: Path) -> dict[str, State]:
+    """The Markdown files of a memory, such as ``knowledge/notes.md``, in folders within its folders too.
+
+    Not those whose names, or whose folders' names, begin with a dot, and none beyond a link.
+    """
+    found: dict[str, State] = {}
+    places = list(FOLDERS)
+    for place in places:
+        try:
+            entries = os.scandir(folder / place)
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        with entries:
+            for one in entries:
+                name = one.name
+                if name[0] == "." or not (name.isascii() or _is_text(name)):
+                    continue
+                try:
+                    if name.endswith(".md"):
+                        about = one.stat(follow_symlinks=False)
+                        found[f"{place}/{name}"] = _state(about)
+                    elif one.is_dir(follow_symlinks=False):
+                        places.append(f"{place}/{name}")
+                except FileNotFoundError:
+                    continue
+    return found
+
+
+def _is_text(name: str) -> bool:
+    """Names of other bytes than UTF-8 have no form in the database."""
+    return not any("\ud800" <= character <= "\udfff" for character in name)
