@@ -137,7 +137,8 @@ def _search(options: argparse.Namespace) -> int:
         else:
             out().write_line(_line(one))
     if not found and not options.json:
-        err().write_line("nothing in this memory has any of these words")
+        where = "with this source and date " if options.source or options.after or options.before else ""
+        err().write_line(f"nothing {where}in this memory has any of these words")
     return ANSWERED if found else UNANSWERED
 
 

@@ -46,12 +46,19 @@ class Report:
     problems: list[str] = field(factory=list)
 
 
-def work(folder: Path, name: str, until: float) -> None:
+STOP = "stop"
+"""The file whose presence ends the processes."""
+
+LONGEST_START = 60.0
+"""Seconds that a process may take to save its first note, where others are at work on the machine."""
+
+
+def work(folder: Path, name: str) -> None:
     """The life of one of the processes: it reports on stdout."""
     chance = random.Random(name)
     saved: list[str] = []
     with MemoryFolder(folder) as memory:
-        while time.time() < until:
+        while not (saved and (folder / STOP).exists()):
             note = f"{name}x{len(saved)} {' '.join(chance.choices(WORDS, k=chance.randrange(3, 300)))}"
             memory.remember(note, topic=chance.choice(["one", "two", "three"]))
             saved.append(note)
@@ -66,14 +73,18 @@ def work(folder: Path, name: str, until: float) -> None:
 
 def run(folder: Path, seconds: float, kills: int) -> Report:
     """Have two processes at it, kill one again and again, and look at what is left."""
-    report, until = Report(), time.time() + seconds
+    report = Report()
     notes: list[str] = []
 
     def begin(name: str) -> tuple[subprocess.Popen[bytes], Path]:
         output = folder / f"{name}.log"
-        command = [sys.executable, __file__, "--work", name, str(folder), str(until)]
+        command = [sys.executable, __file__, "--work", name, str(folder)]
         with open(output, "wb") as log:
-            return subprocess.Popen(command, cwd=ROOT, stdout=log, stderr=subprocess.STDOUT), output
+            process = subprocess.Popen(command, cwd=ROOT, stdout=log, stderr=subprocess.STDOUT)
+        latest = time.monotonic() + LONGEST_START
+        while not output.stat().st_size and process.poll() is None and time.monotonic() < latest:
+            time.sleep(0.01)
+        return process, output
 
     def end(process: subprocess.Popen[bytes], output: Path) -> None:
         code = process.wait(timeout=120)
@@ -90,15 +101,17 @@ def run(folder: Path, seconds: float, kills: int) -> Report:
                 report.problems.append(f"{output.stem}: {line}")
 
     steady = begin("steady")
+    pause = seconds / (kills + 1)
     for number in range(kills):
         victim = begin(f"victim{number}")
-        pause = (until - time.time()) / (kills - number + 1)
-        time.sleep(max(0.5, random.uniform(0.5, 1.5) * pause))
+        time.sleep(random.uniform(0.5, 1.5) * pause)
         if victim[0].poll() is None:
             victim[0].kill()
             report.killed += 1
         end(*victim)
     last = begin("last")
+    time.sleep(pause)
+    (folder / STOP).touch()
     end(*last)
     end(*steady)
     report.saved = len(notes)
@@ -132,11 +145,11 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=float, default=30.0, help="how long (default: %(default)g)")
     parser.add_argument("--kills", type=int, default=3, help="how often (default: %(default)s)")
-    parser.add_argument("--work", nargs=3, help=argparse.SUPPRESS)
+    parser.add_argument("--work", nargs=2, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.work:
-        name, folder, until = options.work
-        work(Path(folder), name, float(until))
+        name, folder = options.work
+        work(Path(folder), name)
         return 0
     with tempfile.TemporaryDirectory() as place:
         report = run(Path(place), options.seconds, options.kills)
