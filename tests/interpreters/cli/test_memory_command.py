@@ -32,7 +32,7 @@ def test_notes_are_added_listed_and_found(here: Cogstep, tmp_path: Path) -> None
     assert done.stdout.endswith("): Ada likes plums. [redacted:api_key]\n")
     done = here("memory", "search", "nothing of it", "--source", "episodes")
     assert (done.returncode, done.stdout) == (1, "")
-    assert "nothing in this memory has any of these words" in done.stderr
+    assert "nothing with this source and date in this memory has any of these words" in done.stderr
 
 
 def test_what_is_printed_for_programs(here: Cogstep, tmp_path: Path) -> None:
