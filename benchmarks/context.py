@@ -5,8 +5,8 @@ each tool gives a text of ``--result`` characters.
 
 - **Assembling**: milliseconds of the step in which a message of the user's brings 100 candidates for sections, in a
   conversation of 1,000 messages; beside it the same step without candidates.
-- **A long session**: microseconds of one step at the beginning and at the end of a session of 3,000 turns in 4,096
-  tokens, each with a tool loop. The window moves all the time, so that this is where a price that grows would show.
+- **A long session**: microseconds of one step after 100 and after 3,000 turns of a session in 4,096 tokens, each with a
+  tool loop, measured in turns. The window moves all the time, so that this is where a price that grows would show.
 - **Reuse**: a tool loop of 20 and of 40 steps in the same context. Each prompt is rendered by the shipped model's chat
   template and compared with the one before it. What both have ``in common`` could be reused wherever it stood at the
   same place; what both begin with is what a runtime can reuse. Both are counted in characters. Prompts that ask for a
@@ -56,6 +56,8 @@ CONTEXT = 4096
 TOOLS = tuple(tool.spec for tool in standard_tools("."))
 """What a session on the command line is offered, so that the prompt's beginning has its usual size."""
 SYSTEM = "You look things up and answer with what you have found. " * 4
+ROUNDS, TURNS = 20, 10
+"""How often the early and the late session go on, and for how many turns each time."""
 SUMMARY = "Task: look everything up. Progress: half of it is found. Remaining: the rest. " * 4
 """What is said where a summary is asked for: about 80 tokens, as a good one has."""
 
@@ -154,29 +156,37 @@ def assembling(count: int, messages: int, length: int, rounds: int) -> str:
 
 
 def long_session(turns: int, calls: int, result: str, say: Progress) -> str:
-    """Microseconds of a step by what happened, at the beginning and at the end of a long session."""
+    """Microseconds of a step by what happened, at the beginning and at the end of a long session.
+
+    The machine may be another one an hour later; so both are kept, and go on for some turns by turns.
+    """
     logic, state = engine(calls), AgentState()
-    early, late = range(turns // 30, turns // 10), range(turns - turns // 15, turns)
-    times: dict[str, tuple[list[float], list[float]]] = {}
-    fullest, requests, budget = 0, 0, 0
+    early, fullest, requests, budget = state, 0, 0, 0
     for number in range(turns):
         if number % 100 == 0:
             say.detail(f"turn {number} of {turns}")
+        if number == turns // 30:
+            early = state
         for step in turn(logic, state, f"Question {number}: what is it?", calls, result):
             state = step.state
             requests += len(step.requests)
             if step.report is not None:
                 fullest, budget = max(fullest, step.report.tokens), step.report.budget
-            for place, part in enumerate((early, late)):
-                if number in part:
-                    for kind in (type(step.event).__name__, "any input"):
-                        times.setdefault(kind, ([], []))[place].append(step.microseconds)
-    lines = [["microseconds a step", f"turns {early[0]}-{early[-1]}", f"turns {late[0]}-{late[-1]}", "ratio", "goal"]]
+    times: dict[str, tuple[list[float], list[float]]] = {}
+    ends = [early, state]
+    for number in range(2 * ROUNDS):
+        place = number % 2
+        for _ in range(TURNS):
+            for step in turn(logic, ends[place], f"Question {number}: what is it?", calls, result):
+                ends[place] = step.state
+                for kind in (type(step.event).__name__, "any input"):
+                    times.setdefault(kind, ([], []))[place].append(step.microseconds)
+    lines = [["microseconds a step", f"from turn {turns // 30}", f"from turn {turns}", "ratio", "goal"]]
     for kind, (first, last) in times.items():
         goal = "<= 1.2 x" if kind == "any input" else ""
-        ratio = f"{_mean(last) / _mean(first):.2f}"
-        lines.append([f"{kind}, mean", digits(_mean(first)), digits(_mean(last)), ratio, goal])
-        lines.append([f"{kind}, median", digits(median(first)), digits(median(last)), "", ""])
+        ratio = f"{median(last) / median(first):.2f}"
+        lines.append([f"{kind}, median", digits(median(first)), digits(median(last)), ratio, goal])
+        lines.append([f"{kind}, mean", digits(_mean(first)), digits(_mean(last)), "", ""])
     fits = f"The fullest of {requests:,} prompts has {fullest:,} of {budget:,} tokens, by the engine's estimate."
     return f"{table(lines)}\n\n{fits}"
 
