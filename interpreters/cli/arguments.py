@@ -147,7 +147,8 @@ def add_session_options(command: Parser) -> None:
         "--compact-at",
         type=SHARE,
         metavar="SHARE",
-        help="how full a prompt may be before older messages are summarised; 0: never (default: 0.75)",
+        help="how full a prompt may be before older messages are summarised; 0: never (default: 0.75; "
+        f"never with {SMALL}, which can't write a summary)",
     )
     add_tool_options(agent, f"default: all, and standard for {SMALL} and with --agent")
     usual = f"none; in a chat where all is offered: {', '.join(FEATURES[:3])}"

@@ -27,7 +27,7 @@ from interpreters.cli.errors import ANSWERED, INTERRUPTED, UNANSWERED, CommandEr
 from interpreters.cli.interrupts import Interrupts
 from interpreters.cli.model_options import load_options
 from interpreters.cli.modules import aside
-from interpreters.cli.offering import offers_all, usual_features
+from interpreters.cli.offering import is_shipped, offers_all, usual_features
 from interpreters.cli.person import Person
 from interpreters.cli.programs import brought, configuring, program_options
 from interpreters.cli.screen import JsonLines, Output, Screen
@@ -179,6 +179,8 @@ def new_options(options: argparse.Namespace, recorded: AgentConfig | None = None
     if recorded is None and offers_all(options):
         usual = evolve(usual, features=usual_features(options))
         offered = {"features": usual.features, "names": "claude"}
+    if recorded is None and options.agent is None and is_shipped(options.model):
+        offered["compact_at"] = None  # it can't write a summary
     own = configuring(options)
     for name in ("options", "limits", "features"):  # which options of the command change in part
         if own.get(name) is not None:

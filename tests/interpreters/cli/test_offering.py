@@ -276,3 +276,13 @@ def test_a_question_of_the_model_is_put_in_a_chat_by_default(on_terminal: OnTerm
 
     assert (code, "? H: Which?" in screen) == (0, True), screen
     assert QUESTION not in screen
+
+
+def test_the_model_that_ships_is_asked_for_no_summary_unless_that_is_wanted(here: Cogstep, tmp_path: Path) -> None:
+    """It can't write one. A session that goes on keeps to what held."""
+    here("run", "?", "--record", "usual.jsonl", replies=["391"])
+    here("run", "?", "--record", "wanted.jsonl", "--compact-at", "0.5", replies=["391"])
+    here("resume", "wanted.jsonl", "more", replies=["392"])
+
+    assert config(tmp_path / "usual.jsonl").compact_at is None
+    assert config(tmp_path / "wanted.jsonl").compact_at == 0.5
