@@ -163,7 +163,7 @@ class ScriptedModel(ReplyingModel):
             raise RuntimeClosedError(self._info.name, f"{what}; {hint}")
 
     def _whole_reply(self, request: ModelRequest) -> Reply:
-        if self._summary is not None and request.messages and request.messages[-1].id == REQUEST_ID:
+        if self._summary is not None and _asks_for_summary(request):
             self.summaries.append(request)
             return reply_of(self._summary)
         try:
@@ -190,6 +190,11 @@ class ScriptedModel(ReplyingModel):
                 f"only {len(self.requests)} of the script's {self._expected} replies were asked for; "
                 f"the next one is {next(self._replies)!r}"
             )
+
+
+def _asks_for_summary(request: ModelRequest | None) -> bool:
+    """Whether the engine asks for a summary; a script may be asked with no request at all."""
+    return bool(request is not None and request.messages and request.messages[-1].id == REQUEST_ID)
 
 
 def _last(request: ModelRequest) -> str:

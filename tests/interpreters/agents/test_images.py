@@ -83,7 +83,7 @@ def test_observers_and_hooks_are_told(talk: Way) -> None:
 @every_way
 def test_a_recording_holds_them_replays_and_is_gone_on_with(talk: Way, tmp_path: Path) -> None:
     path = tmp_path / "s.jsonl"
-    live = talk(looking(), QUESTION, SMALL, journal=path)
+    live = talk(looking(), QUESTION, SMALL, journal=path, compact_at=None)  # four pictures fill most of the context
     report = replay(path)
 
     assert report.divergence is None

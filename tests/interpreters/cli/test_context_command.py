@@ -28,7 +28,7 @@ def record(path: Path, *turns: tuple[str, list[int]], context_tokens: int = 2048
         for text, sizes in turns
     ]
     model = ScriptedModel(chain.from_iterable(replies), context_tokens=context_tokens)
-    with Agent(model, tools=[look], system="Be brief.", journal=path) as agent:
+    with Agent(model, tools=[look], system="Be brief.", journal=path, compact_at=None) as agent:
         for text, _ in turns:
             agent.run(text)
 

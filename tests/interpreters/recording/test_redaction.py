@@ -351,7 +351,7 @@ def test_a_long_conversation_is_shown_whole(tmp_path: Path) -> None:
         return f"{TOKEN} {'word ' * 30}"
 
     with Agent(
-        ScriptedModel(repeat(ask), context_tokens=900), journal=tmp_path / "s.jsonl", fsync="never"
+        ScriptedModel(repeat(ask), context_tokens=900), journal=tmp_path / "s.jsonl", fsync="never", compact_at=None
     ) as agent:  # so that it has to be trimmed
         for turn in range(12):
             agent.run(f"{turn} {KEY}")

@@ -44,7 +44,7 @@ def record(
     """A session of turns, each a message and the sizes of the results in it; the requests that its model was given."""
     replies: list[Any] = [[*[call("look", size=size) for size in sizes], f"Done with {text}."] for text, sizes in turns]
     model = ScriptedModel(chain.from_iterable(replies), context_tokens=context_tokens)
-    with Agent(model, tools=[look], system="Be brief.", journal=path, **options) as agent:
+    with Agent(model, tools=[look], system="Be brief.", journal=path, **{"compact_at": None, **options}) as agent:
         for text, _ in turns:
             agent.run(text)
         return list(model.requests)
@@ -296,7 +296,7 @@ def summarise(request: ModelRequest) -> str:
 def test_a_summary_stands_for_what_it_summarises(tmp_path: Path) -> None:
     """The request for it holds them as text; the requests behind it show it in front, and nobody has left them out."""
     path = tmp_path / "s.jsonl"
-    model = ScriptedModel(iter(lambda: summarise, None), context_tokens=2048)
+    model = ScriptedModel(iter(lambda: summarise, None), context_tokens=2048, summary=None)
     with Agent(model, journal=path, compact_at=0.5) as agent:
         for number in range(4):
             agent.run(f"{number}: " + "word " * 200)

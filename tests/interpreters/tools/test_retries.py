@@ -463,14 +463,16 @@ def test_two_that_change_something_run_together_where_both_say_that_they_may(tal
 
 @every_way
 def test_the_model_reads_no_more_of_a_result_than_the_tool_says(talk: Way) -> None:
-    @tool(output_limit=8)
+    @tool(output_limit=80)
     def say() -> str:
         """Say."""
-        return "0123456789"
+        return "0123456789" * 20
 
     talked = talk(ScriptedModel([call("say"), "Done."]), "Go!", tools=[say])
 
-    assert talked.tool_results == [("012345\n[... 2 characters left out ...]\n89", "ok")]
+    assert talked.tool_results == [
+        ("0123456789" * 6 + "\n[... 120 characters left out ...]\n" + "0123456789" * 2, "ok")
+    ]
 
 
 def test_a_failure_that_may_pass_stands_in_the_input() -> None:
