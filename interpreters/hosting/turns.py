@@ -359,9 +359,11 @@ class TurnStream:
     def end(self, end: End) -> None:
         """End the stream: nothing of the turn comes any more."""
         self._begun.end()
-        for job in list(self._jobs.values()):
-            job.stop()
-        self._put(end)
+        try:
+            for job in list(self._jobs.values()):
+                job.stop()
+        finally:  # whatever a tool does then, a reader waits for this
+            self._put(end)
 
     # --------------------------------------------------------------------------------------- what is carried out here
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Generic, TypeVar
 
+from cognition.shown import shown_name
 from interpreters.tools.keeping import Keeper
 
+LOG = logging.getLogger("cogstep")
 Deps = TypeVar("Deps")
 
 
@@ -110,7 +113,8 @@ class ToolContext(Generic[Deps]):
             raise ToolCancelled
 
     def when_cancelled(self, end: Callable[[], object] | None) -> None:
-        """Have ``cancel`` call ``end`` too, once, on whatever thread it is called itself; with None nothing more.
+        """Have ``cancel`` call ``end`` too, once, on whatever thread it is called itself; with None nothing more. What
+        ``end`` raises is logged.
 
         Raises:
             ToolCancelled: the call is cancelled already.
@@ -144,5 +148,9 @@ class ToolContext(Generic[Deps]):
         """Called by the interpreter, and by tests of tools."""
         self._cancelled = True
         end, self._when_cancelled = self._when_cancelled, None
-        if end is not None:
+        if end is None:
+            return
+        try:
             end()
+        except Exception:  # it is the tool's, and whoever cancels has other tools to tell, and a turn to end
+            LOG.exception("what %s wanted called at its cancellation has failed", shown_name(self.tool))
