@@ -30,6 +30,7 @@ from cognition.state import NO_SUMMARY, AgentState, Counters, Spent, Window
 from cognition.transition import Transition
 
 UNSPENT = Spent()
+NOT_COUNTED: Tokens = ()
 FINAL_ANSWER_NOTE = "Stop calling tools now ({reason}). Answer with what you know."
 
 
@@ -95,10 +96,9 @@ class Draft:
         self.mode, self.resume_mode = state.mode, state.resume_mode
         self.tasks, self.plan, self.returns = state.tasks, state.plan, state.returns
         self.system, self.costs, self.briefing = state.system, state.costs, state.briefing
-        plain = state.system is None and state.costs is None
-        self.fixed = setup.fixed if plain else setup.fixed_with(state.system, state.costs)
-        if state.briefing is not None:
-            self.fixed += briefing_size(state.briefing)
+        self.fixed = setup.fixed
+        if self.system is not None or self.costs is not None or self.briefing is not None:
+            self.fixed = setup.fixed_with(self.system, self.costs) + briefing_size(self.briefing)
         self.decisions: list[Decision] = []
         counters = state.counters
         self._turn, self._step = counters.turn, counters.step
@@ -188,9 +188,11 @@ class Draft:
 
     def record_result(self, call: ToolCall, result: ToolResult, note: str = "") -> None:
         """Write a result into history, with the program's note, which the tool's own limit leaves whole."""
-        setup = self.setup
-        own, again = setup.result_limits.get(call.name), setup.note.again(call.name, call.id)
-        content, tokens = kept_result(result, self.costs, own, setup.result_limit, note, again)
+        setup, content = self.setup, result.content
+        own, limit, tokens = setup.result_limits.get(call.name), setup.result_limit, NOT_COUNTED
+        if self.costs is not None or note or len(content) > (limit if own is None else min(own, limit)):
+            again = setup.note.again(call.name, call.id)
+            content, tokens = kept_result(result, self.costs, own, limit, note, again)
         self.append(ToolMessage(self.new_message_id(), call.id, call.name, content, result.status, tokens))
 
     def ask_model(self, attempt: ModelAttempt, now: float, *, new_step: bool) -> None:
@@ -223,8 +225,10 @@ class Draft:
             system=self.system,
             briefing=self.briefing,
         )
-        report = (len(messages), dropped, int(tokens), setup.budget, shortened, self.turns)
-        self.decisions.append(ContextAssembled(*report, counted=self.costs is not None))
+        counted = self.costs is not None
+        self.decisions.append(
+            ContextAssembled(len(messages), dropped, int(tokens), setup.budget, shortened, self.turns, counted)
+        )
         self.decisions.append(
             CallModel(effect_id, attempt.purpose, request, self.seconds_left(now) if setup.budgets else None)
         )
@@ -376,7 +380,7 @@ class Draft:
             self.phase,
             counters,
             self._sealed_spent(),
-            self.window(),
+            Window(self.first, self.size, self.scale, self.cuts, self.summary, self.turns, self.slack),
             self.remembered,
             self.total,
             self.mode,
