@@ -268,7 +268,7 @@ class TestClose:
 
     def test_while_somebody_counts(self, start: Callable[..., IsolatedRuntime]) -> None:
         """The caller hears that it was closed."""
-        runtime = start(settings=evolve(SHORT, deadline=5.0))  # a busy machine must not let it end before the close
+        runtime = start(settings=evolve(SHORT, deadline=15.0))  # a busy machine must not let it end before the close
         heard: list[type[BaseException]] = []
         going = begun(runtime.submit(ask("first hang")))
 
