@@ -10,20 +10,19 @@ Nothing here looks after the database's own file (see ``generations``); whatever
 from __future__ import annotations
 
 import contextlib
-import math
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import date
 from hashlib import blake2b
-from heapq import nlargest
 from itertools import accumulate, takewhile
 from pathlib import Path
 
 from attrs import evolve, frozen
 
 from cognition.context.words import words_of
+from runtime.stores.ages import ages_of
 from runtime.stores.entries import Piece, pieces_of
-from runtime.stores.present import FOLDERS, Known, State, look, parsed, states_in
+from runtime.stores.present import FOLDERS, RACY, Known, Listing, State, listing, look, parsed, states_in
 
 VERSION = 2
 """Of the tables and of how texts become words. An index of another is made again."""
@@ -31,10 +30,7 @@ VERSION = 2
 MOST_PASSAGES = 50_000
 """Of one file."""
 
-RECENCY, HALF_LIFE = 0.5, 30
-"""What the passages of today count more than those without a date, and the days after which that is half as much."""
-
-ENOUGH_ROWS = 1_000
+ENOUGH_ROWS = 500
 """Passages that are weighed by a query's words, the rarest first. To weigh 20,000 of them by a word that most of them
 have, and that says next to nothing of any, would take longer than all the rest."""
 
@@ -42,16 +38,13 @@ NEXT_TO_NOTHING = 1e-6
 """What SQLite's bm25 gives a word that is in more than half of all passages, and this to any beyond ``ENOUGH_ROWS``."""
 
 LOOKED_AT = 50
-"""The newest passages that are looked at for words that most passages have."""
+"""The newest passages that are looked at for words that most passages have, or that were counted before them."""
 
 PER_DAY = 1 << 24
 """Passages of a day have numbers from the day's own times this: a search weighs their days without a look at them."""
 
 MOST_COUNTS = 10_000
 """Words whose counts are kept."""
-
-RACY = 2_000_000_000
-"""Nanoseconds for which the time of a file's last change is not enough to tell that it did not change again."""
 
 CACHE = 1 << 15
 """KiB of the database that may be kept in memory, 32 MiB: what 20,000 passages need while they are searched."""
@@ -127,11 +120,17 @@ class Index:
         )
         self._known: dict[str, Known] | None = None
         """The files that are indexed, as long as no other process writes."""
-        self._settled: Mapping[str, State] | None = None
-        """Files as they were when nothing was to be done, for as long: most searches compare no more than this."""
-        self._counts: dict[str, int] = {}
-        """In how many passages words are, for as long."""
-        self._version = 0
+        self._places: list[str] = list(FOLDERS)
+        """The folders that files are in."""
+        self._settled: Listing | None = None
+        """What stood in them when nothing was to be done, for as long: most searches compare no more than this."""
+        self._racy: set[str] = set()
+        """Files that had changed right before they were read: their times don't tell yet whether they changed again."""
+        self._counts: dict[str, tuple[int, int]] = {}
+        """In how many passages words are, and how many had been added when they were counted."""
+        self._added: list[int] = []
+        """The numbers of passages that were added since words are counted."""
+        self._version = self._passages = 0
         try:
             self._file.execute(f"PRAGMA cache_size = -{CACHE}")
             if path is not None:
@@ -182,37 +181,55 @@ class Index:
             self._follow(folder)
 
     def _follow(self, folder: Path) -> None:
-        states = states_in(folder)
-        if not self._changed(folder, states):
+        now = listing(folder, self._places)  # before the files are looked at: what changes meanwhile is seen
+        known = self._files()
+        if now is not None and now == self._settled and self._are_as_they_were(folder, known):
             return
-        with self._writing():
-            self._known = self._read_files()  # another process may have been here meanwhile
-            for name in self._changed(folder, states):
-                self._take_in(folder, name, self._known.get(name))
-        self._forget()
+        states, places = states_in(folder)
+        if not self._changed(folder, states):
+            self._settled, self._places = now if places == self._places else None, places
+            return
+        try:
+            with self._writing():
+                known = self._files()  # another process may have been here meanwhile
+                for name in self._changed(folder, states):
+                    self._take_in(folder, name, known)
+        except BaseException:  # what is known is not what is indexed
+            self._forget()
+            raise
+        self._settled, self._places = now if places == self._places else None, places
+
+    def _are_as_they_were(self, folder: Path, known: dict[str, Known]) -> bool:
+        """Whether files that were read right after they had changed have not changed once more."""
+        for name in tuple(self._racy):
+            now = look(folder, name)
+            if now is None or (now.state, now.hash) != (known[name].state, known[name].hash):
+                return False
+            if not _is_racy(now):
+                with self._writing():
+                    self._file.execute("UPDATE files SET checked = ? WHERE name = ?", (now.checked, name))
+                known[name] = evolve(known[name], checked=now.checked)
+                self._racy.discard(name)
+        return True
 
     def _forget(self) -> None:
         """The index is no longer what it was."""
         self._known = self._settled = None
-        self._counts = {}
+        self._racy, self._counts, self._added = set(), {}, []
 
     def _changed(self, folder: Path, states: Mapping[str, State]) -> list[str]:
         """The names of files that are not as they were indexed, in order."""
         known = self._files()
-        if states == self._settled:
-            return []
-        found, settled = list(known.keys() - states.keys()), True
+        found = list(known.keys() - states.keys())
         for name, state in states.items():
             one = known.get(name)
             if one is None or one.state != state:
                 found.append(name)
-            elif one.checked - max(state[2:]) < RACY:
-                settled = False
+            elif _is_racy(one):
+                self._racy.add(name)
                 now = look(folder, name)
-                if now is None or now.hash != one.hash or now.checked - max(state[2:]) >= RACY:
+                if now is None or now.hash != one.hash or not _is_racy(now):
                     found.append(name)
-        if settled and not found:
-            self._settled = states
         return sorted(found)
 
     def files(self) -> Mapping[str, Known]:
@@ -224,20 +241,23 @@ class Index:
         if self._known is None or version != self._version:
             self._forget()
             self._known, self._version = self._read_files(), version
+            self._passages = sum(one.passages for one in self._known.values())
         return self._known
 
     def _read_files(self) -> dict[str, Known]:
         rows = self._file.execute("SELECT name, state, checked, hash, problem, passages FROM files")
         return {name: Known(parsed(state), *rest) for name, state, *rest in rows}
 
-    def _take_in(self, folder: Path, name: str, known: Known | None) -> None:
-        """Index a file as it is now."""
-        now = look(folder, name)
+    def _take_in(self, folder: Path, name: str, files: dict[str, Known]) -> None:
+        """Index a file as it is now, and note it among those that are known."""
+        now, known = look(folder, name), files.pop(name, None)
+        self._racy.discard(name)
+        count = before = 0 if known is None else known.passages
+        self._passages -= before
         if now is None:
             self._file.execute("DELETE FROM files WHERE name = ?", (name,))
             self._put(name, ())
             return
-        count = 0 if known is None else known.passages
         if known is None or (now.hash, now.problem) != (known.hash, known.problem):
             stem = name.rpartition("/")[2].removesuffix(".md")
             pieces = pieces_of(now.content.decode("utf-8-sig", "replace"), stem)
@@ -250,6 +270,10 @@ class Index:
             count = len(pieces)
         row = (name, ":".join(map(str, now.state)), now.checked, now.hash, now.problem, count)
         self._file.execute("INSERT OR REPLACE INTO files VALUES (?, ?, ?, ?, ?, ?)", row)
+        files[name] = evolve(now, passages=count, content=b"")
+        self._passages += count
+        if _is_racy(now):
+            self._racy.add(name)
 
     def _put(self, name: str, pieces: Sequence[Piece]) -> None:
         """Have these passages of a file in place of those that are there, of which what is the same stays."""
@@ -261,6 +285,7 @@ class Index:
         behind = zip(reversed(old[same:]), reversed(hashes[same:]), strict=False)
         tail = len(list(takewhile(lambda pair: pair[0][2] == pair[1], behind)))
         for id_, _, _ in old[same : len(old) - tail]:
+            self._counts.clear()
             self._file.execute("DELETE FROM passages WHERE id = ?", (id_,))
             self._file.execute("DELETE FROM words WHERE rowid = ?", (id_,))
         source, _, file = name.partition("/")
@@ -269,6 +294,7 @@ class Index:
         for place in sorted(range(same, len(pieces) - tail), key=lambda place: (pieces[place].day, place)):
             piece = pieces[place]
             number = self._next_number(piece.day)
+            self._added.append(number)
             row = (number, name, source, place, piece.line, piece.day, piece.title, piece.text, hashes[place])
             self._file.execute("INSERT INTO passages VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
             title, text = words_of(f"{stem} {piece.title}"), words_of(piece.text)
@@ -340,20 +366,25 @@ class Index:
         counts = sorted((self._count(word), place) for place, word in enumerate(words))
         together = accumulate(count for count, _ in counts)
         few = sum(rows <= ENOUGH_ROWS for rows in together) or int(counts[0][0] <= 2 * ENOUGH_ROWS)
-        half = sum(one.passages for one in self._files().values()) / 2
+        half = self._passages / 2
         others = [(count, words[place]) for count, place in counts[few:]]
         rarer = [words[place] for _, place in counts[:few]]
         return rarer, [word for count, word in others if count < half], [word for _, word in others]
 
     def _count(self, word: str) -> int:
         """In how many passages a word is."""
-        if word not in self._counts:
+        added = len(self._added)
+        count, counted = self._counts.get(word, (0, -1))
+        if counted < max(added - LOOKED_AT, 0):
             query = "SELECT count(*) FROM words WHERE words MATCH ?"
             (count,) = self._file.execute(query, (word,)).fetchone()
             if len(self._counts) >= MOST_COUNTS:
                 self._counts.clear()
-            self._counts[word] = count
-        return self._counts[word]
+        else:
+            query = "SELECT count(*) FROM words WHERE words MATCH ? AND rowid = ?"
+            count += sum(self._file.execute(query, (word, number)).fetchone()[0] for number in self._added[counted:])
+        self._counts[word] = count, added
+        return int(count)
 
     def _ranked(
         self, words: Sequence[str], others: Sequence[str], filters: Filters, today: date, limit: int
@@ -371,11 +402,12 @@ class Index:
         weights = self._file.execute(
             f"SELECT words.rowid, -bm25(words, 2.0, 1.0) FROM words {joined} WHERE {wanted}", values
         ).fetchall()
-        ages = {number: recency(number, today) for number in {id_ // PER_DAY for id_, _ in weights}}
-        scores = {id_: weight * ages[id_ // PER_DAY] for id_, weight in weights}
-        if len(scores) > limit:
-            least = nlargest(limit, scores.values())[-1]
-            scores = {id_: score for id_, score in scores.items() if score >= least}
+        ages = ages_of(today)
+        scored = [(weight * ages[id_ // PER_DAY], id_) for id_, weight in weights]
+        if len(scored) > limit:
+            least = sorted([score for score, _ in scored])[-limit]
+            scored = [one for one in scored if one[0] >= least]
+        scores = {id_: score for score, id_ in scored}
         # Of the same score the newest first, then by name and place: nothing depends on the order of their numbers.
         rows = self._file.execute(
             f"SELECT id, day, name, place FROM passages WHERE id IN ({','.join(map(str, scores))})"
@@ -405,7 +437,12 @@ class Index:
                 [*values[1:], match],
             )
             found = [id_ for (id_,) in rows]
-        return [(NEXT_TO_NOTHING * recency(id_ // PER_DAY, today), id_) for id_ in found]
+        return [(NEXT_TO_NOTHING * ages_of(today)[id_ // PER_DAY], id_) for id_ in found]
+
+
+def _is_racy(file: Known) -> bool:
+    """Whether a file may have changed once more since it was read, though its times are what they were."""
+    return file.checked - max(file.state[2:]) < RACY
 
 
 def _wanted(words: Sequence[str], filters: Filters) -> tuple[str, list[str]]:
@@ -422,16 +459,6 @@ def _wanted(words: Sequence[str], filters: Filters) -> tuple[str, list[str]]:
 
 def _ordinal(day: str) -> int:
     return date.fromisoformat(day).toordinal() if day else 0
-
-
-def recency(day: int, today: date) -> float:
-    """What the words of a passage are multiplied by: 1.5 today, 1.25 after 30 days, towards 1; 1 without a date.
-
-    Args:
-        day: its ordinal, 0 for none.
-        today: the day from which it counts.
-    """
-    return 1.0 + RECENCY * math.exp2(-max(0, today.toordinal() - day) / HALF_LIFE) if day else 1.0
 
 
 def _hash(*texts: str) -> bytes:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import time
+from collections.abc import Sequence
 from hashlib import blake2b
 from pathlib import Path
 
@@ -17,6 +18,9 @@ FOLDERS = ("episodes", "knowledge", "outcomes")
 
 LONGEST_FILE = 1 << 24
 """Bytes of a file that is indexed, 16 MiB."""
+
+RACY = 2_000_000_000
+"""Nanoseconds for which the time of a file's last change is not enough to tell that it did not change again."""
 
 State = tuple[int, int, int, int]
 """What tells that a file is another than it was, without reading it: number, size, and the times of its last changes,
@@ -64,8 +68,30 @@ def look(folder: Path, name: str) -> Known | None:
     return Known(state, checked, blake2b(content, digest_size=16).digest(), problem, content=content)
 
 
-def states_in(folder: Path) -> dict[str, State]:
-    """The Markdown files of a memory, such as ``knowledge/notes.md``, in folders within its folders too.
+Listing = list[tuple[list[str], list[os.stat_result]] | None]
+"""What stands in some folders, in the order in which the system gives it. Compared, times count in whole seconds: that
+is enough for files that had not changed for ``RACY`` when they were read, since what changes later has a later time."""
+
+
+def listing(folder: Path, places: Sequence[str]) -> Listing | None:
+    """What stands in these folders of a memory, to be compared with what stood there: it takes half of the time of
+    ``states_in``. None where something goes meanwhile.
+    """
+    found: Listing = []
+    for place in places:
+        try:
+            with os.scandir(folder / place) as scanned:
+                entries = list(scanned)
+            found.append(([one.name for one in entries], [one.stat(follow_symlinks=False) for one in entries]))
+        except (FileNotFoundError, NotADirectoryError):
+            if os.path.lexists(folder / place):
+                return None
+            found.append(None)
+    return found
+
+
+def states_in(folder: Path) -> tuple[dict[str, State], list[str]]:
+    """The Markdown files of a memory, such as ``knowledge/notes.md``, also of folders within its folders; and those.
 
     Not those whose names, or whose folders' names, begin with a dot, and none beyond a link.
     """
@@ -89,7 +115,7 @@ def states_in(folder: Path) -> dict[str, State]:
                         places.append(f"{place}/{name}")
                 except FileNotFoundError:
                     continue
-    return found
+    return found, places
 
 
 def _is_text(name: str) -> bool:

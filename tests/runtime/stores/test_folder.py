@@ -17,6 +17,7 @@ from hypothesis import given, settings, strategies as st
 
 from runtime import Memory, MemoryFolder, MemoryStoreError
 from runtime.stores import folder as module, generations, index as indexing, present
+from runtime.stores.ages import recency
 from runtime.stores.entries import clean
 from runtime.stores.outcomes import LONGEST_DIGEST, digest_of, outcome_line, outcomes_in
 from runtime.stores.words import query_of
@@ -133,7 +134,7 @@ def test_of_what_fits_alike_the_newest_comes_first(memory: MemoryFolder) -> None
     assert [one.date for one in found] == ["2026-11-24", "2026-10-01", "2025-03-01"]
     today = date(2026, 11, 25)
     now = today.toordinal()
-    assert [indexing.recency(day, today) for day in (now, now - 30, now + 37, 0)] == [1.5, 1.25, 1.5, 1]
+    assert [recency(day, today) for day in (now, now - 30, now + 37, 0)] == [1.5, 1.25, 1.5, 1]
 
 
 def test_a_better_fit_comes_before_a_newer_one(memory: MemoryFolder) -> None:
