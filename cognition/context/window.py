@@ -255,8 +255,6 @@ def shown(history: History, window: Window, note: CutNote = PLAIN) -> History:
 def _laid(chunk: Chunk, start: int, begin: int, front: Chunk) -> Chunk:
     """The messages with those of ``front`` in the places from ``begin`` on."""
     low, high = max(begin - start, 0), min(begin + len(front) - start, len(chunk))
-    if low >= high:
-        return chunk
     return (*chunk[:low], *front[low + start - begin : high + start - begin], *chunk[high:])
 
 

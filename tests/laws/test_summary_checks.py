@@ -26,12 +26,13 @@ from cognition import (
     UserMessage,
     UserSpoke,
 )
+from cognition.candidates import Section
 from cognition.context.window import SKIPPED_ID
 from cognition.counts import TemplateCosts
 from cognition.outcomes import Failure
 from cognition.phases import Compacting
 from cognition.testing import World, default_alphabet, explore, laws
-from cognition.testing.situations import LONG, situation
+from cognition.testing.situations import COUNTED, LONG, WITH_CONTEXT, situation
 from cognition.testing.world import advance, count, take
 from tests.laws.tampering import Change, add, edge_after, effect, only, request, same, without
 
@@ -282,11 +283,34 @@ def test_a_request_for_a_summary_that_is_too_large_by_its_counts_is_found() -> N
 
 
 def test_a_turn_that_has_no_room_for_a_nudge_ends_and_breaks_no_law() -> None:
-    """A reply of nothing but thoughts, that fills the context: no reminder fits behind it."""
-    engine = LLMEngine(evolve(CONFIG, compact_at=None, context_tokens=600))
-    world = take(engine, World(), UserSpoke("Hello")).after
-    (asked,) = world.open
-    world = take(engine, world, ModelReplied(asked.effect_id, reasoning="x" * 1200)).after
-    law = next(law for law in laws(engine) if law.name == "L10")
+    """Nor is there room once the model has written no summary either, on the way to the reminder."""
+    engine = LLMEngine(evolve(CONFIG, compact_at=1.0, context_tokens=600))
 
+    def near(length: int) -> World:
+        """A turn whose second call has arguments of this length, which stay whole."""
+        world = take(engine, World(), UserSpoke("x" * 300)).after
+        for arguments in ('{"n": 1}', f'{{"n": "{"y" * length}"}}'):
+            call = ModelReplied(world.open[0].effect_id, calls=(ProposedCall("read", arguments),))
+            world = take(engine, world, call).after
+            world = take(engine, world, ToolReturned(world.open[0].effect_id, "ok")).after
+            if not world.open or world.open[0].purpose == "summary":  # type: ignore[union-attr]  # a model call
+                return World()
+        return world
+
+    world = next(world for world in map(near, range(500, 0, -1)) if world.open)
+    law = next(law for law in laws(engine) if law.name == "L10")
+    silent = take(engine, world, ModelReplied(world.open[0].effect_id))
+
+    assert [one.purpose for one in silent.after.open if isinstance(one, CallModel)] == ["summary"]
+    ended = take(engine, silent.after, ModelReplied(silent.after.open[0].effect_id))
+    assert not ended.after.in_turn
     assert law.state(world) is None
+
+
+def test_the_alphabet_has_texts_for_the_programs_own_sections_and_counts() -> None:
+    config = evolve(CONFIG, sections=(Section("memory", 0.4),))
+
+    usual = default_alphabet(CONFIG)
+    added = [letter for letter in default_alphabet(config) if letter not in usual]
+
+    assert added == [WITH_CONTEXT, COUNTED]

@@ -63,3 +63,8 @@ def test_a_word_is_short_and_never_empty(text: str) -> None:
 @given(TEXTS | st.text("aB3+# c,", max_size=40))
 def test_different_words_are_the_words_once_each(text: str) -> None:
     assert distinct_words(text) == set(words_of(text))
+
+
+def test_how_a_character_is_drawn_is_no_part_of_a_word() -> None:
+    """A variation selector stands behind it, as in the red heart."""
+    assert words_of("\u2764\ufe0fplum") == words_of("\u2764 plum")
