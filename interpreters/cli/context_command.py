@@ -20,7 +20,8 @@ Show what the model was shown in a recorded session, and why, without a model an
 Each request is made again from the recording: how much of its budget it has used, what stands before the messages,
 and of each message its size and whether it was shown whole, shortened or left out. Without --step there is a table of
 all requests, and below it the last one. N is the number of a request, or a step: 3.2 is the second of turn 3. Sizes
-are estimates, in tokens; `measured` is what the model counted, and `reused` what of it no longer had to be computed.
+are in tokens: at most so many where the session's model could count them, else estimates; `measured` is what the model
+counted, and `reused` what of it no longer had to be computed.
 
 --prompt prints the text that the model was given, as the chat template of --model writes it; without --model, in a
 plain form that no model was given. --diff shows what changed from one request to another, and how much of the first

@@ -26,7 +26,7 @@ from cognition import (
 )
 from cognition.context import prompt_budget
 from cognition.parsing import ReasoningDelta
-from interpreters import Agent, AsyncAgent, replay, tool
+from interpreters import Agent, AsyncAgent, Redaction, replay, tool
 from interpreters.observing.events import ContextAssembled, Event, WarningRaised
 from runtime import Notes, TemplateError
 from tests.interpreters.templated import TEMPLATES, CountingModel, TemplatedModel, counting_by
@@ -345,3 +345,19 @@ def test_an_input_that_was_counted_elsewhere_is_not_counted_again() -> None:
         agent.run("Hello")
         agent.run(UserSpoke("Hello", tokens=(7,)))
         assert agent.state.history[2].tokens == (7,)
+
+
+def test_a_recording_tells_how_long_a_hidden_secret_is_and_not_what(tmp_path: Path) -> None:
+    """Counts are of the text that the model is given; `SECURITY.md` says so."""
+    sizes: list[int] = []
+    for secret in ("hunter2", "hunter2" * 20):
+        path = tmp_path / f"{len(secret)}.jsonl"
+        model = CountingModel(FALLBACK, lambda _request: iter(["Yes."]))
+        with Agent(model, journal=path, redact=Redaction(secrets={"key": secret})) as agent:
+            agent.run(f"It is {secret}.")
+            sizes.append(sum(agent.state.history[0].tokens))
+        assert secret not in path.read_text("utf-8")
+        assert model.sizes[0] <= prompt_budget(agent.config)
+        assert replay(path).same
+
+    assert sizes[0] < sizes[1]
