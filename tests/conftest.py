@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import faulthandler
 import os
 import signal
@@ -61,11 +62,13 @@ ERRORS = pytest.StashKey[int]()
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.stash[ERRORS] = os.dup(sys.stderr.fileno())  # what tests write is taken in later
+    with contextlib.suppress(OSError):  # mutmut's own is no file: it looks after the time of its runs itself
+        config.stash[ERRORS] = os.dup(sys.stderr.fileno())  # what tests write is taken in later
 
 
 def _watch(config: pytest.Config, seconds: float) -> None:
-    faulthandler.dump_traceback_later(seconds, exit=True, file=config.stash[ERRORS])
+    if ERRORS in config.stash:
+        faulthandler.dump_traceback_later(seconds, exit=True, file=config.stash[ERRORS])
 
 
 @pytest.hookimpl(optionalhook=True, tryfirst=True)
