@@ -43,7 +43,7 @@ from cognition import (
     from_data,
     to_data,
 )
-from cognition.decisions import ContextChosen
+from cognition.decisions import ContextChosen, TurnFinished
 from cognition.features import Feature, Vocabulary
 from cognition.testing import explore
 from cognition.testing.situations import ENGINE_ARGUMENTS
@@ -316,6 +316,8 @@ def _told(decision: Decision) -> Any:
     """A decision without what is said in other words: the request, and calls, of which the name is turned into ours."""
     if isinstance(decision, CallModel):
         return decision.effect_id, decision.purpose
+    if isinstance(decision, TurnFinished) and getattr(decision.outcome, "kind", "") == "context_overflow":
+        return "context_overflow", decision.usage  # and how much it would have taken, with the tools' own texts
     if isinstance(decision, ContextChosen):  # the tools' own texts leave more or less room
         return [(choice.source, choice.fate) for choice in decision.choices]
     if isinstance(decision, AskApproval):
