@@ -27,7 +27,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # for `python b
 
 from attrs import frozen
 
-from benchmarks.table import Progress, digits, machine, table
+from benchmarks.table import Progress, digits, show, table
 from cognition import (
     AgentConfig,
     AgentState,
@@ -268,7 +268,7 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=50, help="of assembling (default: %(default)s)")
     parser.add_argument("--steps", default="20,40", help="of the tool loops (default: %(default)s)")
     options = parser.parse_args()
-    say, before = Progress(), machine()
+    say = Progress()
     result = ("The quick brown fox jumps over the lazy dog. " * (options.result // 45 + 1))[: options.result]
     parts: list[tuple[str, Callable[[], str]]] = [
         (
@@ -278,18 +278,7 @@ def main() -> int:
         ("a long session", lambda: long_session(options.turns, options.calls, result, say)),
         ("reuse", lambda: reuse([int(one) for one in options.steps.split(",")], result, say)),
     ]
-    try:
-        for what, part in parts:
-            say(what)
-            text = part()
-            say.clear()
-            print(f"{text}\n")
-    except KeyboardInterrupt:
-        say.clear()
-        print("interrupted", file=sys.stderr)
-        return 130
-    print(f"{before} at the start")
-    return 0
+    return show(parts, say)
 
 
 if __name__ == "__main__":

@@ -23,7 +23,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # for `python b
 
 from benchmarks.peers import cogstep
 from benchmarks.sessions import CONTEXT, KINDS, new_engine, turn_inputs
-from benchmarks.table import Progress, digits, machine, table
+from benchmarks.table import Progress, digits, show, table
 from cognition import AgentState, Input, fold, transitions
 from interpreters import Agent, fakes
 from interpreters.recording.journal import JournalReader
@@ -183,25 +183,13 @@ def main() -> int:
     parser.add_argument("--sessions", type=int, default=1000, help="idle sessions (default: %(default)s)")
     options = parser.parse_args()
     say = Progress()
-    before = machine()
     parts: list[tuple[str, Callable[[], str]]] = [
         ("timing steps", lambda: speed(options.samples)),
         ("folding", lambda: folding(options.steps // len(KINDS))),
         ("keeping states", lambda: kept_states(options.steps)),
         ("counting idle sessions", lambda: idle_sessions(options.sessions)),
     ]
-    try:
-        for what, part in parts:
-            say(what)
-            text = part()
-            say.clear()
-            print(f"{text}\n")
-    except KeyboardInterrupt:
-        say.clear()
-        print("interrupted", file=sys.stderr)
-        return 130
-    print(f"{before} at the start")
-    return 0
+    return show(parts, say)
 
 
 if __name__ == "__main__":

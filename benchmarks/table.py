@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 
 def table(rows: Sequence[Sequence[str]]) -> str:
@@ -56,3 +56,20 @@ class Progress:
         if self._rewrites:
             sys.stderr.write("\r\x1b[K")
             sys.stderr.flush()
+
+
+def show(parts: Iterable[tuple[str, Callable[[], str]]], say: Progress) -> int:
+    """Print what each part gives as soon as it is there, with the machine as it was at the start; the exit status."""
+    before = machine()
+    try:
+        for what, part in parts:
+            say(what)
+            text = part()
+            say.clear()
+            print(f"{text}\n")
+    except KeyboardInterrupt:
+        say.clear()
+        print("interrupted", file=sys.stderr)
+        return 130
+    print(f"{before} at the start")
+    return 0
