@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -47,7 +48,6 @@ from cognition import (
     TurnFinished,
     UserSpoke,
 )
-from cognition.context import fixed_size, message_size
 from cognition.outcomes import Completed
 from interpreters.toolbox import standard_tools
 
@@ -56,6 +56,8 @@ CONTEXT = 4096
 TOOLS = tuple(tool.spec for tool in standard_tools("."))
 """What a session on the command line is offered, so that the prompt's beginning has its usual size."""
 SYSTEM = "You look things up and answer with what you have found. " * 4
+MESSAGE = "<|im_start|>"
+"""What each message begins with, as the shipped model's template writes it."""
 ROUNDS, TURNS = 20, 10
 """How often the early and the late session go on, and for how many turns each time."""
 SUMMARY = "Task: look everything up. Progress: half of it is found. Remaining: the rest. " * 4
@@ -206,26 +208,33 @@ def reuse(steps: Sequence[int], result: str, say: Progress) -> str:
             say(f"{name}, {count} steps")
             logic = engine(count, **options)
             turns = turn(logic, AgentState(), "Look it all up.", count, result)
-            calls: list[tuple[str, ModelRequest, str]] = [
-                (call.purpose, call.request, render(call.request)) for step in turns for call in step.requests
-            ]
-            asked = [(request, text) for purpose, request, text in calls if purpose != "summary"]
+            calls = [(call.purpose, render(call.request)) for step in turns for call in step.requests]
+            asked = [text for purpose, text in calls if purpose != "summary"]
             common = reusable = 0
-            for (before, earlier), (after, text) in pairwise(asked):
-                common += round(len(text) * in_common(before, after, logic))
+            for earlier, text in pairwise(asked):
+                common += in_common(earlier, text)
                 reusable += _alike(earlier, text)
-            apart = sum(len(text) for purpose, _, text in calls if purpose == "summary")
-            figures = (f"{one:,}" for one in (len(asked), sum(len(text) for _, text in asked), common, reusable))
+            apart = sum(len(text) for purpose, text in calls if purpose == "summary")
+            figures = (f"{one:,}" for one in (len(asked), sum(map(len, asked)), common, reusable))
             lines.append([f"{name}, {count} steps", *figures, f"{reusable / common:.1%}", goal, f"{apart:,}"])
     return table(lines)
 
 
-def in_common(before: ModelRequest, after: ModelRequest, logic: LLMEngine) -> float:
-    """The part of a request, from 0 to 1, that the one before has too, wherever it stands there."""
-    fixed = fixed_size(logic.config)
-    known = {message.id: message for message in before.messages}
-    sizes = [(message_size(one), known.get(one.id) == one) for one in after.messages]
-    return (fixed + sum(size for size, same in sizes if same)) / (fixed + sum(size for size, _ in sizes))
+def in_common(before: str, after: str) -> int:
+    """How many characters of a prompt the one before has too, wherever they stand there: those of messages that stand
+    whole in both, and of what both begin with.
+    """
+    known = Counter(before.split(MESSAGE))
+    begins, common = _alike(before, after), 0
+    for part in after.split(MESSAGE):
+        length = len(part) + len(MESSAGE)
+        if known[part]:
+            known[part] -= 1
+            common += length
+        else:
+            common += max(0, min(begins, length))
+        begins -= length
+    return min(common, len(after))
 
 
 WAYS: tuple[tuple[str, dict[str, object], str], ...] = (
