@@ -1,0 +1,298 @@
+"""A server's reply, read as it comes: a pure function over (plan, state, bytes), and an object that keeps the state.
+
+Joined in order, its outputs are the same for every way of cutting the bytes. No bytes raise: what can't be read, and
+what the server reports, is the reply's failure; so is a connection that ended before the server said that the reply
+had.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from attrs import frozen
+
+from cognition.messages import Usage
+from cognition.outcomes import Failure, FinishReason
+from cognition.parsing.outputs import Output
+from cognition.parsing.rope import joined
+from cognition.requests import ModelRequest
+from cognition.wire import openai_chat
+from cognition.wire.errors import failure_in
+from cognition.wire.fields import BadOutputError, Object, object_of
+from cognition.wire.habits import DEFAULTS, Dialect, Habits
+from cognition.wire.lines import LONGEST_LINE, Lines, LineState
+from cognition.wire.names import Names, names_of
+from cognition.wire.replies import Gathering, ReplyState, WireReply
+from cognition.wire.sse import Event, Events, EventState
+
+Outputs = tuple[Output, ...]
+
+READERS: Mapping[Dialect, Callable[[Gathering, Object], None]] = {"openai": openai_chat.read}
+
+FINISH_REASONS: Mapping[str, FinishReason] = {
+    "stop": "stop",
+    "end_turn": "stop",
+    "stop_sequence": "stop",
+    "completed": "stop",
+    "tool_calls": "tool_calls",
+    "function_call": "tool_calls",
+    "tool_use": "tool_calls",
+    "length": "length",
+    "max_tokens": "length",
+    "max_output_tokens": "length",
+    "model_length": "length",
+    "model_context_window_exceeded": "length",
+}
+"""What servers call the end of a reply. Any other word is taken for ``stop``, with a warning."""
+
+REFUSED: Mapping[str, Failure] = {
+    "content_filter": Failure("the provider's content filter stopped the reply", "fatal", code="content_filter"),
+    "refusal": Failure("the provider stopped the reply: the model refused to go on", "fatal", code="refusal"),
+    "error": Failure("the server stopped the reply with an error", "transient", code="error"),
+    "insufficient_system_resource": Failure(
+        "the server stopped the reply for want of resources", "transient", code="insufficient_system_resource"
+    ),
+}
+"""Ends that are no end of a reply: what had come is not the answer."""
+
+BROKE_OFF = Failure("the connection ended before the reply did", "transient", code="incomplete_stream")
+NOTHING_CAME = Failure("the server ended the reply before anything had come", "transient", code="empty_stream")
+
+MOST_STRAY = 1 << 16
+"""Bytes that are no events and are kept, as long as no event has come: they may be an error told in plain JSON."""
+
+
+@frozen
+class WirePlan:
+    """All that reading a reply depends on beside its bytes."""
+
+    dialect: Dialect
+    names: Names
+
+
+@frozen
+class WireState:
+    """A reply between two pieces of its bytes."""
+
+    lines: LineState = LineState()
+    event: EventState = EventState()
+    reply: ReplyState = ReplyState()
+    stray: tuple[bytes, ...] = ()
+    events: bool = False
+    """Whether any event has come."""
+
+
+def plan_of(dialect: Dialect, request: ModelRequest, habits: Habits | None = None) -> WirePlan:
+    """How the reply to a request is read, which has to be encoded with the same habits."""
+    return WirePlan(dialect, names_of(request, habits or DEFAULTS[dialect]))
+
+
+def advance(plan: WirePlan, state: WireState, data: bytes) -> tuple[WireState, Outputs]:
+    """Read the next bytes of a reply. Any are read; none raise."""
+    run = Run(plan, state)
+    outputs = run.feed(data)
+    return run.state, outputs
+
+
+def finish(plan: WirePlan, state: WireState, cut: Failure | None = None) -> WireReply:
+    """The reply whose bytes have ended. ``cut``: see ``Decoder.finish``."""
+    return Run(plan, state).finish(cut)
+
+
+class Run:
+    """A reply being read. It is changed in place, for speed; its state is frozen."""
+
+    def __init__(self, plan: WirePlan, state: WireState = WireState()) -> None:
+        self._plan = plan
+        self._read = READERS[plan.dialect]
+        self._lines = Lines(state.lines)
+        self._events = Events(state.event)
+        self._reply = Gathering.of(plan.names, state.reply)
+        self._stray = list(state.stray)
+        self._any = state.events
+        self._by_line = plan.dialect == "ollama"
+
+    @property
+    def state(self) -> WireState:
+        return WireState(self._lines.state, self._events.state, self._reply.state, tuple(self._stray), self._any)
+
+    @property
+    def over(self) -> bool:
+        """Whether nothing that may still come is read."""
+        return self._reply.ended or self._reply.failure is not None
+
+    def feed(self, data: bytes) -> Outputs:
+        if self.over:
+            return ()
+        lines, too_long = self._lines.feed(data)
+        for line in lines:
+            self._line(line)
+        if too_long or self._events.too_long:
+            self._fail(f"the server sent a line of more than {LONGEST_LINE} bytes")
+        return self._taken()
+
+    def finish(self, cut: Failure | None) -> WireReply:
+        reply = self._reply
+        if not self.over:  # a last line without an end counts if it is a whole object
+            rest = self._lines.rest()
+            if rest:
+                self._line(rest, last=True)
+            if not self._by_line and not self.over:
+                event = self._events.end()
+                if event is not None:
+                    self._event(event, last=True)
+        if not self.over and not self._any:
+            self._read_stray()
+        return finished(reply, cut)
+
+    # ------------------------------------------------------------------------------------------------------ events
+
+    def _line(self, line: bytes, *, last: bool = False) -> None:
+        if self.over:
+            return
+        if self._by_line:
+            text = line.decode("utf-8", "replace")
+            if text.strip():
+                self._event(Event(text), last=last)
+            return
+        event, known = self._events.read(line)
+        if event is not None:
+            self._event(event, last=last)
+        elif not known and not self._any and sum(map(len, self._stray)) < MOST_STRAY:
+            self._stray.append(line)
+
+    def _event(self, event: Event, *, last: bool = False) -> None:
+        """Read an event. The ``last`` one may have been cut, and is then read over."""
+        self._any = True
+        reply = self._reply
+        data = event.data.strip()
+        if data == openai_chat.DONE:
+            reply.ended = True
+            return
+        if not data:
+            return
+        try:
+            value = object_of(data)
+        except BadOutputError as error:
+            if not last:
+                self._fail(str(error))
+            return
+        try:
+            reply.source = data
+            if event.kind == "error" and not value.get("error"):
+                reply.fail(failure_in(value))
+            else:
+                self._read(reply, value)
+        except BadOutputError as error:
+            self._fail(str(error))
+
+    def _read_stray(self) -> None:
+        """What came in place of events: an error in plain JSON, or nothing of use."""
+        text = b"\n".join(self._stray).decode("utf-8", "replace").strip()
+        if not text.startswith("{"):
+            return
+        try:
+            value = object_of(text)
+            self._any = True
+            self._reply.source = text
+            self._read(self._reply, value)
+        except BadOutputError as error:
+            self._fail(str(error))
+
+    def _fail(self, message: str) -> None:
+        self._reply.fail(Failure(message, "bad_output"))
+
+    def _taken(self) -> Outputs:
+        outputs = self._reply.outputs
+        if not outputs:
+            return ()
+        self._reply.outputs = []
+        return tuple(outputs)
+
+
+def finished(reply: Gathering, cut: Failure | None) -> WireReply:
+    """The reply as it ended: with the server's word for why, or else as a failure."""
+    reason: FinishReason = "stop"
+    if reply.reason:
+        refused = REFUSED.get(reply.reason)
+        if refused is not None:
+            reply.fail(refused)
+        if reply.reason not in FINISH_REASONS and refused is None:
+            reply.warn(f"the server ended the reply for a reason that is not known, {reply.reason[:40]!r}")
+        reason = FINISH_REASONS.get(reply.reason, "stop")
+    elif not reply.ended:
+        reply.fail(cut or BROKE_OFF)
+    elif not (reply.text or reply.reasoning or reply.calls):
+        reply.fail(NOTHING_CAME)
+    else:
+        reply.warn("the server did not say why the reply ended")
+    if reply.failure is None and not reply.ended and reply.usage is None and cut is not None:
+        reply.warn("the connection was cut behind the reply: what it used is not known")
+    calls, malformed = reply.close(cut=reason == "length")
+    if reply.failure is not None:
+        reason = "error"
+    elif reason != "length":
+        reason = "tool_calls" if calls else reason if malformed else "stop"
+    return WireReply(
+        joined(reply.text),
+        joined(reply.reasoning),
+        calls,
+        malformed,
+        reason,
+        reply.usage or Usage(),
+        reply.failure,
+        reply.warnings,
+        reply.model,
+        reply.response_id,
+        "",
+        tuple(reply.outputs),
+    )
+
+
+class Decoder:
+    """Reads one reply that comes in pieces."""
+
+    def __init__(self, dialect: Dialect, request: ModelRequest, habits: Habits | None = None) -> None:
+        """``request`` and ``habits``: those that were encoded. None: the habits of the format's own server."""
+        self.plan = plan_of(dialect, request, habits)
+        self._run = Run(self.plan)
+
+    def feed(self, data: bytes) -> Outputs:
+        """Read the next bytes of the body. Any cut of them gives the same outputs, joined. Nothing raises."""
+        return self._run.feed(data)
+
+    def finish(self, cut: Failure | None = None) -> WireReply:
+        """The reply: no more bytes come.
+
+        Args:
+            cut: why none come, where the connection did not end by itself. It becomes the reply's failure, unless the
+                reply was whole by then, or the server had reported a failure of its own. Without one, a reply that
+                broke off is a failure of the kind ``transient``.
+        """
+        return self._run.finish(cut)
+
+    @property
+    def over(self) -> bool:
+        """Whether the reply has ended, or failed: what may still come is not read."""
+        return self._run.over
+
+    @property
+    def state(self) -> WireState:
+        """Where the reading stands: ``advance`` and ``finish`` go on from there."""
+        return self._run.state
+
+
+def decode_body(dialect: Dialect, request: ModelRequest, body: bytes, habits: Habits | None = None) -> WireReply:
+    """An answer that did not come as a stream. Its ``outputs`` are all that a stream of it would have given."""
+    plan = plan_of(dialect, request, habits)
+    reply = Gathering.of(plan.names, ReplyState())
+    text = body.decode("utf-8", "replace").removeprefix("\ufeff")
+    try:
+        if len(body) > LONGEST_LINE:
+            raise BadOutputError(f"the server sent a body of more than {LONGEST_LINE} bytes")
+        value = object_of(text)
+        reply.source = text
+        READERS[dialect](reply, value)
+    except BadOutputError as error:
+        reply.fail(Failure(str(error), "bad_output"))
+    return finished(reply, None)

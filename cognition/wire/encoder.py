@@ -1,0 +1,30 @@
+"""A ``ModelRequest`` as the request of a server's API."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from cognition.requests import ModelRequest
+from cognition.wire import openai_chat
+from cognition.wire.habits import DEFAULTS, Dialect, Habits
+from cognition.wire.making import Making, WireRequest
+
+ENCODERS: Mapping[Dialect, Callable[..., WireRequest]] = {"openai": openai_chat.encode}
+
+
+def encode(
+    dialect: Dialect, request: ModelRequest, model: str, *, stream: bool = True, habits: Habits | None = None
+) -> WireRequest:
+    """The request as it is sent: the same for the same request, always.
+
+    Args:
+        dialect: the format.
+        request: what is asked.
+        model: the model's name, as the server knows it.
+        stream: whether the reply is wanted as a stream.
+        habits: what the server takes, one of ``HABITS``; None: the habits of the format's own server.
+
+    Raises:
+        UnsayableError: the server can't be asked this at all, such as a picture where it takes none.
+    """
+    return ENCODERS[dialect](Making(request, habits or DEFAULTS[dialect]), model, stream=stream)

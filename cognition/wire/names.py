@@ -1,0 +1,84 @@
+"""Names and ids as a wire takes them. Both ways are data: what a request made of a name, its reply is read with.
+
+Hosted APIs take names of tools of ``[a-zA-Z0-9_-]{1,64}``. A name with a dot, such as ``mcp.server.tool``, goes by
+``mcp_server_tool`` there, and by ``mcp_server_tool-2`` where another tool has that name already.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from attrs import field, frozen
+
+from cognition.messages import AssistantMessage
+from cognition.requests import ModelRequest
+from cognition.wire.habits import Habits
+
+WIRE_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+NOT_ALLOWED = re.compile(r"[^a-zA-Z0-9_-]")
+LONGEST_NAME = 64
+LONGEST_ID = 40
+"""Characters of an id: OpenAI's chat completions take no more."""
+NINE = re.compile(r"[a-zA-Z0-9]{9}")
+ANY_ID = re.compile(rf"[a-zA-Z0-9_-]{{1,{LONGEST_ID}}}")
+
+
+@frozen
+class Names:
+    """The names of a request's tools on the wire."""
+
+    to_wire: Mapping[str, str]
+    """Every name of the request with that on the wire."""
+    _back: Mapping[str, str] = field(init=False)
+
+    @_back.default
+    def _(self) -> dict[str, str]:
+        return {wire: name for name, wire in self.to_wire.items()}
+
+    @property
+    def on_wire(self) -> frozenset[str]:
+        """All names that a reply may be expected to use."""
+        return frozenset(self._back)
+
+    def of_wire(self, wire: str) -> str:
+        """The tool's own name; a name that no tool has on the wire stays as it is."""
+        return self._back.get(wire, wire)
+
+
+def names_of(request: ModelRequest, habits: Habits) -> Names:
+    """The names of the tools that a request offers, and of those that its messages call."""
+    called = (call.name for one in request.messages if isinstance(one, AssistantMessage) for call in one.calls)
+    wanted = dict.fromkeys([*(tool.name for tool in request.tools), *called])
+    if habits.any_names:
+        return Names({name: name for name in wanted})
+    made = {name: name for name in wanted if WIRE_NAME.fullmatch(name)}
+    taken = set(made)
+    for name in wanted:
+        if name in made:
+            continue
+        plain = NOT_ALLOWED.sub("_", name)[:LONGEST_NAME] or "_"
+        wire, number = plain, 1
+        while wire in taken:
+            number += 1
+            wire = f"{plain[: LONGEST_NAME - len(str(number)) - 1]}-{number}"
+        made[name] = wire
+        taken.add(wire)
+    return Names(made)
+
+
+class Ids:
+    """Gives each call of a conversation the id that it goes by, in order: its own, where the wire takes that."""
+
+    def __init__(self, habits: Habits) -> None:
+        self._allowed = NINE if habits.nine_ids else ANY_ID
+        self._given: dict[str, str] = {}
+
+    def __getitem__(self, call_id: str) -> str:
+        if call_id not in self._given:
+            fits = self._allowed.fullmatch(call_id) is not None and call_id not in self._given.values()
+            number = len(self._given)
+            while not fits and f"call{number:05d}" in self._given.values():
+                number += 1
+            self._given[call_id] = call_id if fits else f"call{number:05d}"
+        return self._given[call_id]

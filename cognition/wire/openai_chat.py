@@ -1,0 +1,243 @@
+r"""OpenAI's chat completions (https://platform.openai.com/docs/api-reference/chat), as many servers speak them.
+
+A reply comes as server-sent events, each with a piece of it, until ``[DONE]``::
+
+    data: {"id": "c1", "model": "m", "choices": [{"index": 0, "delta": {"content": "It is"}, "finish_reason": null}]}
+
+    data: {"choices": [{"index": 0, "delta": {"tool_calls": [{"index": 0, "id": "call_1", "type": "function",
+           "function": {"name": "multiply", "arguments": "{\"a\": 17"}}]}, "finish_reason": null}]}
+
+    data: {"choices": [{"index": 0, "delta": {}, "finish_reason": "tool_calls"}]}
+
+    data: {"choices": [], "usage": {"prompt_tokens": 21, "completion_tokens": 9}}
+
+    data: [DONE]
+
+What servers do otherwise, and is read too: reasoning as ``reasoning_content`` (DeepSeek, llama-server), ``reasoning``
+(OpenRouter, vLLM, mlx_lm.server) or parts of the content (Mistral); calls without an index (Gemini), with their
+arguments as an object, or in the old form ``function_call``; the usage in the last chunk with a choice, in ``x_groq``
+or within the choice (Moonshot); a reply that ends without ``[DONE]``, or with ``stop`` although it holds calls.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from cognition.content import Image, Part, TextPart, text_of
+from cognition.wire.conversation import Replied, Resulted, Said, Turn
+from cognition.wire.errors import failure_in
+from cognition.wire.fields import (
+    BadOutputError,
+    Object,
+    counted,
+    inner_of,
+    number_in,
+    object_in,
+    objects_in,
+    text_in,
+    tokens_in,
+)
+from cognition.wire.making import Making, WireRequest
+from cognition.wire.replies import Gathering
+
+PATH = "/chat/completions"
+DONE = "[DONE]"
+
+# ------------------------------------------------------------------------------------------------------- a request
+
+
+def encode(making: Making, model: str, *, stream: bool) -> WireRequest:
+    """The request as chat completions have it."""
+    body, request = making.body, making.request
+    body["model"] = model
+    body["messages"] = _messages(making)
+    if stream:
+        body["stream"] = True
+        if making.habits.usage_option:
+            body["stream_options"] = {"include_usage": True}
+    if tools := making.offered():
+        body["tools"] = [
+            {"type": "function", "function": function(making, tool.name, tool.description, tool.parameters)}
+            for tool in tools
+        ]
+        choice = making.choice()
+        if choice in ("none", "required"):
+            body["tool_choice"] = choice
+        elif choice != "auto":
+            body["tool_choice"] = {"type": "function", "function": {"name": choice}}
+        if making.one_call():
+            body["parallel_tool_calls"] = False
+    if request.options.response_format:
+        _put_format(making, json.loads(request.options.response_format))
+    making.sampling()
+    making.thinking()
+    return making.sent(PATH, stream=stream)
+
+
+def function(making: Making, name: str, description: str, parameters: Object) -> Object:
+    """A tool as a function."""
+    told: Object = {"name": making.names.to_wire[name], "description": description, "parameters": parameters}
+    if making.strict(parameters):
+        told["strict"] = True
+    return told
+
+
+def _put_format(making: Making, schema: Object) -> None:
+    match making.habits.response_format:
+        case "schema":
+            inner: Object = {"name": "reply", "schema": schema}
+            if making.strict(schema):
+                inner["strict"] = True
+            making.body["response_format"] = {"type": "json_schema", "json_schema": inner}
+        case "object":
+            making.body["response_format"] = {"type": "json_object"}
+            making.warn("this server holds replies to JSON, and not to the schema of response_format")
+        case "none":
+            making.refuse("response_format")
+
+
+def _messages(making: Making) -> list[Object]:
+    habits, system = making.habits, making.request.system
+    turns = making.turns()
+    if system and habits.system_role == "user":
+        first = turns[0] if turns else None
+        if isinstance(first, Said):
+            turns[0] = Said((TextPart(f"{system}\n\n"), *first.parts))
+        else:
+            turns.insert(0, Said((TextPart(system),)))
+    messages = [_message(making, turn) for turn in turns]
+    if system and habits.system_role != "user":
+        messages.insert(0, {"role": habits.system_role, "content": system})
+    return messages
+
+
+def _message(making: Making, turn: Turn) -> Object:
+    match turn:
+        case Said(parts):
+            return {"role": "user", "content": _content(making, parts)}
+        case Resulted(call_id, _, content):
+            return {"role": "tool", "tool_call_id": call_id, "content": content}
+        case Replied(text, reasoning, calls):
+            habits = making.habits
+            message: Object = {"role": "assistant", "content": text}
+            back = habits.reasoning_back
+            if (back == "always" and reasoning) or (back == "calls" and calls):
+                message[habits.reasoning_field] = reasoning
+            if calls:
+                message["tool_calls"] = [
+                    {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
+                    for call in calls
+                ]
+                if habits.signature:  # of the first call alone, as the server gives it
+                    signed = {"google": {"thought_signature": habits.signature}}
+                    message["tool_calls"][0]["extra_content"] = signed
+            return message
+
+
+def _content(making: Making, parts: tuple[Part, ...]) -> Any:
+    """Plain text, where there is nothing else: some servers know no parts."""
+    if not any(isinstance(part, Image) for part in parts):
+        return text_of(parts)
+    content = []
+    for part in parts:
+        making.check_image(part)
+        if isinstance(part, Image):
+            content.append({"type": "image_url", "image_url": {"url": data_url(part)}})
+        else:
+            content.append({"type": "text", "text": part.text})
+    return content
+
+
+def data_url(image: Image) -> str:
+    """A picture as a URL that holds it."""
+    return f"data:{image.media_type};base64,{image.data}"
+
+
+# --------------------------------------------------------------------------------------------------------- a reply
+
+
+def read(reply: Gathering, event: Object) -> None:
+    """A chunk of a stream, or a whole body."""
+    if event.get("error"):
+        reply.fail(failure_in(event))
+        return
+    if not reply.response_id:
+        reply.response_id = text_in(event, "id")
+    if not reply.model:
+        reply.model = text_in(event, "model")
+    for choice in objects_in(event, "choices"):
+        if number_in(choice, "index") == 0:  # one was asked for
+            _read_choice(reply, choice)
+    usage = inner_of(event, "usage") or inner_of(inner_of(event, "x_groq"), "usage")
+    if usage:
+        _read_usage(reply, usage)
+
+
+def _read_choice(reply: Gathering, choice: Object) -> None:
+    delta = object_in(choice, "delta") or object_in(choice, "message")
+    if choice.get("error"):  # OpenRouter
+        reply.fail(failure_in(choice))
+        return
+    thought = text_in(delta, "reasoning_content") or text_in(delta, "reasoning")
+    if thought:
+        reply.think(thought)
+    content = delta.get("content")
+    if isinstance(content, list):
+        _read_parts(reply, content)
+    elif content is not None:
+        reply.say(text_in(delta, "content"))
+    if delta.get("refusal"):
+        reply.say(text_in(delta, "refusal"))
+        reply.warn("the model refused to answer: its text says why")
+    for place, call in enumerate(objects_in(delta, "tool_calls")):
+        _read_call(reply, call, place)
+    if delta.get("function_call"):
+        _read_function(reply, "function_call", object_in(delta, "function_call"))
+    if reason := text_in(choice, "finish_reason"):
+        reply.reason = reason
+    if usage := inner_of(choice, "usage"):  # Moonshot
+        _read_usage(reply, usage)
+
+
+def _read_parts(reply: Gathering, parts: list[Any]) -> None:
+    """Content in parts: texts, and thoughts that are lists of texts."""
+    for part in parts:
+        if not isinstance(part, dict):
+            raise BadOutputError("the server sent content with parts that are no objects")
+        if part.get("type") == "thinking":
+            for inner in objects_in(part, "thinking"):
+                reply.think(text_in(inner, "text"))
+        else:
+            reply.say(text_in(part, "text"))
+
+
+def _read_call(reply: Gathering, call: Object, place: int) -> None:
+    """A piece of a call. By its index; without one, by its id, and a piece without an id goes on with the last call."""
+    if call.get("index") is not None:
+        key = f"#{number_in(call, 'index')}"
+    elif call.get("id"):
+        key = text_in(call, "id")
+    elif place == 0 and reply.calls and not text_in(object_in(call, "function"), "name"):
+        key = next(reversed(reply.calls))
+    else:
+        key = f"#{len(reply.calls)}"
+    _read_function(reply, key, object_in(call, "function"))
+
+
+def _read_function(reply: Gathering, key: str, function: Object) -> None:
+    arguments = function.get("arguments")
+    if isinstance(arguments, dict):
+        reply.call_with_object(key, text_in(function, "name"), arguments)
+    else:
+        reply.call(key, text_in(function, "name"), text_in(function, "arguments"))
+
+
+def _read_usage(reply: Gathering, usage: Object) -> None:
+    """The counts of the whole reply; a later telling stands in place of an earlier one."""
+    cached = tokens_in(inner_of(usage, "prompt_tokens_details"), "cached_tokens") or tokens_in(
+        usage, "prompt_cache_hit_tokens"
+    )
+    reply.usage = counted(
+        tokens_in(usage, "prompt_tokens"), tokens_in(usage, "completion_tokens"), cached, usage.get("cost")
+    )

@@ -1,0 +1,302 @@
+"""A reply while it comes, whatever the format: texts, calls and counts are put together, and told as outputs.
+
+Calls are announced as soon as their names are certain, and closed when the reply has ended as the format says that it
+ends: what was cut is never a call.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from attrs import define, fields_dict, frozen
+
+from cognition.messages import MalformedToolCall, ProposedCall, Usage
+from cognition.outcomes import Failure, FinishReason
+from cognition.parsing.outputs import (
+    ArgumentsDelta,
+    CallFinished,
+    CallMalformed,
+    CallStarted,
+    Output,
+    ReasoningDelta,
+    TextDelta,
+)
+from cognition.parsing.rope import EMPTY, Rope, added, joined
+from cognition.strict_json import DECODER, DuplicateKeyError
+from cognition.wire.calls import read_call
+from cognition.wire.fields import BadOutputError
+from cognition.wire.names import Names
+
+LARGEST_REPLY = 1 << 26
+"""Characters of a reply, everything in it together: 64 Mi. What has more is no reply of a model."""
+MOST_CALLS = 1000
+"""Calls of a reply."""
+
+SURROGATE = re.compile("[\ud800-\udfff]")
+HALF = "\N{REPLACEMENT CHARACTER}"
+
+BROKE_OFF = "the reply broke off"
+
+
+@frozen
+class WireReply:
+    """A reply that has ended, one way or the other."""
+
+    text: str = ""
+    """What all ``TextDelta`` hold, joined; of a reply that failed, as far as it had come."""
+    reasoning: str = ""
+    calls: tuple[ProposedCall, ...] = ()
+    """None where the reply failed."""
+    malformed: tuple[MalformedToolCall, ...] = ()
+    finish_reason: FinishReason = "stop"
+    usage: Usage = Usage()
+    """Zero where the server told none."""
+    failure: Failure | None = None
+    """Set exactly when ``finish_reason`` is ``"error"``."""
+    warnings: tuple[str, ...] = ()
+    model: str = ""
+    """The model that the server names, which may be another one than was asked for."""
+    response_id: str = ""
+    continuation: str = ""
+    """What the server wants back in the next request beside text, reasoning and calls, as JSON text, such as signed
+    thoughts; empty where there is nothing."""
+    outputs: tuple[Output, ...] = ()
+    """The outputs that only the end gave, to be told behind those of ``feed``."""
+
+
+class OpenCall(NamedTuple):
+    """A call that is being written. A tuple, as it is made anew with each piece."""
+
+    name: str = ""
+    """As on the wire, as far as it has come."""
+    arguments: Rope = EMPTY
+    told: int | None = None
+    """Its index in the outputs, once it was announced."""
+    half: str = ""
+    """Half a character at the end of what came."""
+
+
+@frozen
+class ReplyState:
+    """What is remembered between two events."""
+
+    text: Rope = EMPTY
+    reasoning: Rope = EMPTY
+    half_text: str = ""
+    half_reasoning: str = ""
+    calls: tuple[tuple[str, OpenCall], ...] = ()
+    """By what the server calls them: their places in the reply, their ids, or the like."""
+    announced: int = 0
+    size: int = 0
+    reason: str = ""
+    """The server's word for why the reply ended; empty as long as it has not said."""
+    ended: bool = False
+    """Whether the format's end marker has come."""
+    usage: Usage | None = None
+    failure: Failure | None = None
+    model: str = ""
+    response_id: str = ""
+    warnings: tuple[str, ...] = ()
+    kept: tuple[Any, ...] = ()
+    """What goes back to the server, as JSON values."""
+
+
+@define
+class Gathering:
+    """A reply being put together: ``ReplyState``, changed in place for speed, and the outputs that it gives."""
+
+    names: Names
+    outputs: list[Output]
+    source: str
+    """The text of the event that is being read."""
+    text: Rope
+    reasoning: Rope
+    half_text: str
+    half_reasoning: str
+    calls: dict[str, OpenCall]
+    announced: int
+    size: int
+    reason: str
+    ended: bool
+    usage: Usage | None
+    failure: Failure | None
+    model: str
+    response_id: str
+    warnings: tuple[str, ...]
+    kept: tuple[Any, ...]
+
+    @classmethod
+    def of(cls, names: Names, state: ReplyState) -> Gathering:
+        fields: dict[str, Any] = {name: getattr(state, name) for name in _FIELDS}
+        return cls(names, [], "", **fields | {"calls": dict(state.calls)})
+
+    @property
+    def state(self) -> ReplyState:
+        fields: dict[str, Any] = {name: getattr(self, name) for name in _FIELDS}
+        return ReplyState(**fields | {"calls": tuple(self.calls.items())})
+
+    # ------------------------------------------------------------------------------------------- what a reader says
+
+    def say(self, text: str) -> None:
+        """More of the visible text."""
+        text, self.half_text = whole_characters(self.half_text, text)
+        if text:
+            self._grow(text)
+            self.text = added(self.text, text)
+            self.outputs.append(TextDelta(text))
+
+    def think(self, text: str) -> None:
+        """More of the reasoning."""
+        text, self.half_reasoning = whole_characters(self.half_reasoning, text)
+        if text:
+            self._grow(text)
+            self.reasoning = added(self.reasoning, text)
+            self.outputs.append(ReasoningDelta(text))
+
+    def call(self, key: str, name: str = "", arguments: str = "") -> None:
+        """More of the call that the server calls ``key``."""
+        call = self.calls.get(key)
+        if call is None:
+            if len(self.calls) >= MOST_CALLS:
+                raise BadOutputError(f"the reply has more than {MOST_CALLS} calls")
+            call = OpenCall()
+        if name or arguments:
+            self._grow(name + arguments)
+        if name:
+            call = call._replace(name=self._longer_name(call, name))
+        if arguments:
+            call = self._more_arguments(call, arguments)
+        elif call.told is None and self._certain(call.name):
+            call = self._announced(call)
+        self.calls[key] = call
+
+    def call_with_object(self, key: str, name: str, arguments: Mapping[str, Any]) -> None:
+        """A call whose arguments come as an object, in an event that was read from ``source``.
+
+        Raises:
+            BadOutputError: the event gives a key twice, so that the arguments may be others than were meant.
+        """
+        try:
+            DECODER.decode(self.source)
+        except DuplicateKeyError as error:
+            raise BadOutputError(f"the server sent an object in which {error}") from None
+        except (ValueError, RecursionError):
+            pass  # what is no number is found where the call is read
+        self.call(key, name, json.dumps(arguments, ensure_ascii=False))
+
+    def whole_arguments(self, key: str, arguments: str) -> None:
+        """The whole arguments of a call, told again at its end: what is missing of them is added.
+
+        Raises:
+            BadOutputError: they are not those that have come.
+        """
+        call = self.calls.get(key, OpenCall())
+        so_far = joined(call.arguments) + call.half
+        if not arguments.startswith(so_far):
+            raise BadOutputError("the server told two different texts as the arguments of one call")
+        self.call(key, "", arguments[len(so_far) :])
+
+    def fail(self, failure: Failure) -> None:
+        """The server, or what it wrote, ends the reply with a failure. The first one counts."""
+        if self.failure is None:
+            self.failure = failure
+
+    def warn(self, warning: str) -> None:
+        """Say something of the reply, once."""
+        if warning not in self.warnings:
+            self.warnings = (*self.warnings, warning)
+
+    def keep(self, value: Any) -> None:
+        """Something that goes back to the server with the next request."""
+        self.kept = (*self.kept, value)
+
+    # ------------------------------------------------------------------------------------------------------- the end
+
+    def close(self, *, cut: bool) -> tuple[tuple[ProposedCall, ...], tuple[MalformedToolCall, ...]]:
+        """Close every call. ``cut``: the reply was cut, so that its last call may be."""
+        calls: list[ProposedCall] = []
+        malformed: list[MalformedToolCall] = []
+        if self.half_text:
+            self.half_text = ""
+            self.say(HALF)
+        if self.half_reasoning:
+            self.half_reasoning = ""
+            self.think(HALF)
+        for place, (key, call) in enumerate(self.calls.items(), 1):
+            if call.half:
+                call = self._more_arguments(call._replace(half=""), HALF)
+            open_end = cut and place == len(self.calls)
+            name, text = self.names.of_wire(call.name.strip()), joined(call.arguments)
+            read: ProposedCall | MalformedToolCall
+            if self.failure is None:
+                read = read_call(name, text, complete=not open_end)
+            else:
+                read = MalformedToolCall(f"{name} {text}".strip(), BROKE_OFF)
+            if call.told is None and call.name.strip():
+                call = self._announced(call)
+            index = call.told
+            if index is None:
+                index, self.announced = self.announced, self.announced + 1
+            self.calls[key] = call._replace(told=index)
+            if isinstance(read, ProposedCall):
+                calls.append(read)
+                self.outputs.append(CallFinished(index, read, terminated=not open_end))
+            else:
+                malformed.append(read)
+                self.outputs.append(CallMalformed(index, read))
+        return tuple(calls), tuple(malformed)
+
+    # --------------------------------------------------------------------------------------------------------- calls
+
+    def _longer_name(self, call: OpenCall, piece: str) -> str:
+        """The name with another piece of it; some servers tell the whole name again with each piece of arguments."""
+        if call.told is not None or (piece == call.name and call.name in self.names.on_wire):
+            return call.name
+        return call.name + piece
+
+    def _certain(self, name: str) -> bool:
+        """Whether nothing can follow a name that has come: it is a tool's, and the beginning of no other's."""
+        known = self.names.on_wire
+        return name in known and not any(other != name and other.startswith(name) for other in known)
+
+    def _more_arguments(self, call: OpenCall, arguments: str) -> OpenCall:
+        ready, half = whole_characters(call.half, arguments)
+        if call.told is None and call.name.strip():
+            call = self._announced(call)
+        if ready and call.told is not None:
+            self.outputs.append(ArgumentsDelta(call.told, ready))
+        return call._replace(arguments=added(call.arguments, ready), half=half)
+
+    def _announced(self, call: OpenCall) -> OpenCall:
+        """The call, once its name was told and the arguments that have waited for it."""
+        index, self.announced = self.announced, self.announced + 1
+        self.outputs.append(CallStarted(index, self.names.of_wire(call.name.strip())))
+        if call.arguments:
+            self.outputs.append(ArgumentsDelta(index, joined(call.arguments)))
+        return call._replace(told=index)
+
+    def _grow(self, text: str) -> None:
+        self.size += len(text)
+        if self.size > LARGEST_REPLY:
+            raise BadOutputError(f"the reply has more than {LARGEST_REPLY} characters")
+
+
+_FIELDS = tuple(fields_dict(ReplyState))
+
+
+def whole_characters(half: str, text: str) -> tuple[str, str]:
+    """A text that goes on from half a character, as whole characters, and the half at its end.
+
+    JSON may write one character as two escapes, and a server may cut between them. Half a character that stands alone
+    is shown as the replacement character.
+    """
+    if not half and (text.isascii() or not SURROGATE.search(text)):
+        return text, ""
+    if not text:
+        return "", half
+    text = (half + text).encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")
+    half = text[-1] if "\ud800" <= text[-1] <= "\udbff" else ""
+    return SURROGATE.sub(HALF, text[: len(text) - len(half)]), half

@@ -1,0 +1,83 @@
+"""Server-sent events, line by line (https://html.spec.whatwg.org/multipage/server-sent-events.html).
+
+Comments, ids and retry times are read over, the first of which servers send to keep a connection alive. The field
+``error``, which the standard does not know, is an event of that name: older builds of llama-server tell failures so.
+"""
+
+from __future__ import annotations
+
+from attrs import frozen
+
+from cognition.wire.lines import LONGEST_LINE
+
+
+@frozen
+class Event:
+    """A server-sent event."""
+
+    data: str
+    kind: str = ""
+    """Its name; empty where it has none."""
+
+
+@frozen
+class EventState:
+    """The fields of the event at hand."""
+
+    data: tuple[str, ...] = ()
+    kind: str = ""
+
+
+class Events:
+    """Puts lines together to events."""
+
+    __slots__ = ("_data", "_kind", "_size")
+
+    def __init__(self, state: EventState = EventState()) -> None:
+        self._data = list(state.data)
+        self._size = sum(map(len, state.data))
+        self._kind = state.kind
+
+    @property
+    def state(self) -> EventState:
+        return EventState(tuple(self._data), self._kind)
+
+    def read(self, line: bytes) -> tuple[Event | None, bool]:
+        """The event that this line ends, if it ends one; and whether the line was one of an event stream."""
+        if not line:
+            return self.end(), True
+        if line[:6] == b"data: ":  # nearly every line
+            self._add(line[6:].decode("utf-8", "replace"))
+            return None, True
+        name, _, value = line.decode("utf-8", "replace").partition(":")
+        value = value.removeprefix(" ")
+        match name:
+            case "data":
+                self._add(value)
+            case "event":
+                self._kind = value
+            case "error":
+                return Event(value, "error"), True
+            case "" | "id" | "retry":
+                pass
+            case _:
+                return None, False
+        return None, True
+
+    def end(self) -> Event | None:
+        """The event at hand, which an empty line ends; None if it has no data."""
+        data, kind = self._data, self._kind
+        self._kind = ""
+        if not data:
+            return None
+        self._data, self._size = [], 0
+        return Event("\n".join(data) if len(data) > 1 else data[0], kind)
+
+    def _add(self, value: str) -> None:
+        self._size += len(value) + 1
+        self._data.append(value)
+
+    @property
+    def too_long(self) -> bool:
+        """Whether the event at hand is longer than any may be."""
+        return self._size > LONGEST_LINE
