@@ -4,13 +4,16 @@ No model, nothing to install. Sessions are driven by hand through ``LLMEngine``:
 each tool gives a text of ``--result`` characters.
 
 - **Assembling**: milliseconds of the step in which a message of the user's brings 100 candidates for sections, in a
-  conversation of 1,000 messages; beside it the same step without candidates.
+  conversation of 1,000 messages; beside it the same step without candidates. ``seen before``: the candidates are those
+  of the messages before. ``cold``: the texts are new with each message, all of their words too, and nothing is cached.
 - **A long session**: microseconds of one step after 100 and after 3,000 turns of a session in 4,096 tokens, each with a
   tool loop, measured in turns. The window moves all the time, so that this is where a price that grows would show.
 - **Reuse**: a tool loop of 20 and of 40 steps in the same context. Each prompt is rendered by the shipped model's chat
-  template and compared with the one before it. What both have ``in common`` could be reused wherever it stood at the
-  same place; what both begin with is what a runtime can reuse. Both are counted in characters. Prompts that ask for a
-  summary are told apart: nothing of them but the system prompt stands in others.
+  template and compared with the one before it. What can be reused is what both have ``in common``: the system prompt,
+  the tools and the messages that stand in both unchanged, at whatever place. What both begin with is what a runtime
+  does reuse; the share is that of all prompts together, ``worst`` that of the one prompt that keeps the least. What is
+  new in a prompt, or went from it, counts for neither. Both are counted in characters. Prompts that ask for a summary
+  are told apart: nothing of them but the system prompt stands in others.
 """
 
 from __future__ import annotations
@@ -21,12 +24,13 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
+from random import Random
 from statistics import median
 from time import perf_counter
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # for `python benchmarks/context.py`
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from benchmarks.table import Progress, digits, show, table
 from cognition import (
@@ -48,6 +52,8 @@ from cognition import (
     TurnFinished,
     UserSpoke,
 )
+from cognition.context.relevance import words_in
+from cognition.context.stems import stem_of
 from cognition.outcomes import Completed
 from interpreters.toolbox import standard_tools
 
@@ -117,6 +123,8 @@ WORDS = (
     "bakery cellar dragon ember falcon glacier hollow ivory jasmine kettle lemon marble needle opal parcel quarry raven"
 ).split()
 
+SYLLABLES = "ba ke lo mi nu ra st on ing er al tion ed ly pre con de vi sa to".split()
+
 
 def candidates(count: int, length: int) -> tuple[Candidate, ...]:
     """Texts for the usual sections, most of them for memory and skills, each of other words."""
@@ -125,6 +133,17 @@ def candidates(count: int, length: int) -> tuple[Candidate, ...]:
         words = [WORDS[(number * 7 + place * (number % 11 + 1)) % len(WORDS)] for place in range(length // 7)]
         section = "memory" if number % 3 else "skills"
         found.append(Candidate(section, f"{' '.join(words)}.", f"notes/{number}.md", at=float(number)))
+    return tuple(found)
+
+
+def strangers(count: int, length: int, seed: int) -> tuple[Candidate, ...]:
+    """Texts like ``candidates``, whose words are made up: others with each seed, but for one in eight."""
+    made, found = Random(seed), []
+    words = ["".join(made.choices(SYLLABLES, k=made.randint(1, 4))) for _ in range(count * length // 14)]
+    words += made.choices(WORDS, k=len(words) // 7)
+    for candidate in candidates(count, length):
+        text = " ".join(made.choices(words, k=length // 7))
+        found.append(evolve(candidate, text=f"{text[: length - 1]}."))
     return tuple(found)
 
 
@@ -137,23 +156,28 @@ def assembling(count: int, messages: int, length: int, rounds: int) -> str:
             state = step.state
     given = candidates(count, length)
     text = "Which lantern did the teacher leave in the bakery last winter, and where is the copper compass?"
-    times: dict[str, list[float]] = {"with": [], "without": []}
+    times: dict[str, list[float]] = {"with": [], "cold": [], "without": []}
     decisions: tuple[Decision, ...] = ()
     for number in range(rounds):
-        for name, context in (("with", given), ("without", ())):
+        for name, context in (("with", given), ("cold", strangers(count, length, number)), ("without", ())):
+            if name == "cold":
+                words_in.cache_clear()
+                stem_of.cache_clear()
             event = UserSpoke(f"{text} ({number})", context=context, at=1e9)  # no message is one that was seen before
             began = perf_counter()
             transition = logic.step(state, event)
             times[name].append(1e3 * (perf_counter() - began))
-            decisions = transition.decisions if context else decisions
+            decisions = transition.decisions if name == "with" else decisions
     (chosen,) = (one for one in decisions if isinstance(one, ContextChosen))
     fates = ", ".join(
         f"{sum(choice.fate == fate for choice in chosen.choices)} {fate.replace('_', ' ')}"
         for fate in ("included", "trimmed", "left_out")
     )
     lines = [["milliseconds a message", "median", "best", "goal"]]
-    for name, what in (("with", f"{count} candidates, {len(state.history)} messages"), ("without", "no candidates")):
-        lines.append([what, digits(median(times[name])), digits(min(times[name])), "<= 2" if name == "with" else ""])
+    some = f"{count} candidates, {len(state.history)} messages"
+    for name, what in (("with", f"{some}, seen before"), ("cold", f"{some}, cold"), ("without", "no candidates")):
+        goal = "" if name == "without" else "<= 2"
+        lines.append([what, digits(median(times[name])), digits(min(times[name])), goal])
     return f"{table(lines)}\n\nOf the candidates, of {length} characters each, {fates}."
 
 
@@ -202,7 +226,9 @@ def _mean(values: Sequence[float]) -> float:
 def reuse(steps: Sequence[int], result: str, say: Progress) -> str:
     """How much of what it has in common with the prompt before each prompt of a tool loop can be reused."""
     render = renderer()
-    lines = [["a tool loop", "prompts", "characters", "in common", "reusable", "share", "goal", "for summaries"]]
+    lines = [
+        ["a tool loop", "prompts", "characters", "in common", "reusable", "share", "goal", "worst", "for summaries"]
+    ]
     for name, options, goal in WAYS:
         for count in steps:
             say(f"{name}, {count} steps")
@@ -210,13 +236,15 @@ def reuse(steps: Sequence[int], result: str, say: Progress) -> str:
             turns = turn(logic, AgentState(), "Look it all up.", count, result)
             calls = [(call.purpose, render(call.request)) for step in turns for call in step.requests]
             asked = [text for purpose, text in calls if purpose != "summary"]
-            common = reusable = 0
+            common, reusable, worst = 0, 0, 1.0
             for earlier, text in pairwise(asked):
-                common += in_common(earlier, text)
-                reusable += _alike(earlier, text)
+                both, begin = in_common(earlier, text), _alike(earlier, text)
+                common, reusable, worst = common + both, reusable + begin, min(worst, begin / both)
             apart = sum(len(text) for purpose, text in calls if purpose == "summary")
             figures = (f"{one:,}" for one in (len(asked), sum(map(len, asked)), common, reusable))
-            lines.append([f"{name}, {count} steps", *figures, f"{reusable / common:.1%}", goal, f"{apart:,}"])
+            lines.append(
+                [f"{name}, {count} steps", *figures, f"{reusable / common:.1%}", goal, f"{worst:.0%}", f"{apart:,}"]
+            )
     return table(lines)
 
 

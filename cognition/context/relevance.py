@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import lru_cache
 
-from cognition.context.stems import stem_of
+from cognition.context.stems import beginnings_of, stem_of
 from cognition.context.words import asked_in, distinct_words
 
 LONGEST_LOOKED_AT = 20_000
@@ -26,14 +26,30 @@ HALF_LIFE = 30 * 86_400.0
 
 def scores_of(question: str, texts: Sequence[str]) -> list[float]:
     """The relevance of each text to a question, from 0 to 1, among these texts; 0 where the question has no words."""
-    asked = [stem_of(word) for word in asked_in(question)]
-    asked = list(dict.fromkeys(asked))
+    asked = frozenset(map(stem_of, asked_in(question)))
     if not asked:
         return [0.0] * len(texts)
-    found = [stems_in(text) for text in texts]
-    weights = {stem: _weight(sum([stem in stems for stems in found]), len(texts)) for stem in asked}
+    found = [words_in(text) for text in texts]
+    having: list[list[str]] = [[] for _ in texts]
+    weights: dict[str, int] = {}
+    for stem, forms in _forms(asked, frozenset().union(*found)).items():
+        places = [place for place, words in enumerate(found) if not words.isdisjoint(forms)]
+        weights[stem] = _weight(len(places), len(texts))
+        for place in places:
+            having[place].append(stem)
     total = sum(weights.values())
-    return [sum([weights[stem] for stem in asked if stem in stems]) / total for stems in found]
+    return [sum([weights[stem] for stem in stems]) / total for stems in having]
+
+
+def _forms(asked: frozenset[str], words: frozenset[str]) -> dict[str, set[str]]:
+    """Of the words those that have each of these stems. Few begin as one does, and only of those the stem is made."""
+    forms: dict[str, set[str]] = {stem: set() for stem in asked}
+    begin = beginnings_of(asked)
+    for word in [word for word in words if word.startswith(begin)]:
+        stem = stem_of(word)
+        if stem in forms:
+            forms[stem].add(word)
+    return forms
 
 
 def _weight(having: int, texts: int) -> int:
@@ -41,16 +57,18 @@ def _weight(having: int, texts: int) -> int:
 
 
 @lru_cache(maxsize=1024)
-def stems_in(text: str) -> frozenset[str]:
-    """The stems of a text's words. Cached: most texts come again with the next message."""
-    end, begin, stems = min(len(text), LONGEST_LOOKED_AT), 0, set[str]()
+def words_in(text: str) -> frozenset[str]:
+    """The different words of a text. Cached: most texts come again with the next message."""
+    if len(text) <= PIECE:
+        return distinct_words(text)
+    end, begin, words = min(len(text), LONGEST_LOOKED_AT), 0, set[str]()
     while begin < end:
         until = min(begin + PIECE, end)
         if until < end:  # between two words, where there is such a place
             until = text.rfind(" ", begin, until) + 1 or until
-        stems.update(map(stem_of, distinct_words(text[begin:until])))
+        words |= distinct_words(text[begin:until])
         begin = until
-    return frozenset(stems)
+    return frozenset(words)
 
 
 def aged(score: float, at: float | None, now: float, recency: float) -> float:

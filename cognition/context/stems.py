@@ -8,7 +8,7 @@ looked for and in what is looked in alike.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from functools import lru_cache
 
 VOWELS = "aeiouy"
@@ -44,6 +44,9 @@ SHORT = re.compile("(?:[^aeiouy][aeiouy][^aeiouywxY]|^[aeiouy][^aeiouy]|^past)$"
 CONSONANT_Y = re.compile("^y|(?<=[aeiouy])y")
 """Such a letter is a consonant: it is written ``Y`` while the rules are followed."""
 ANY_VOWEL = re.compile("[aeiouy]")
+
+BEGINNING = 3
+"""Letters of a word that are looked at to tell whether it may have a stem."""
 
 SECOND: tuple[tuple[str, str], ...] = (
     ("ational", "ate"), ("fulness", "ful"), ("iveness", "ive"), ("ization", "ize"), ("ousness", "ous"),
@@ -88,6 +91,15 @@ def stem_of(word: str) -> str:
     word = _shortened(word, THIRD, first, second)
     word = _without_ending(word, second)
     return _without_last(word, first, second).replace("Y", "y")
+
+
+def beginnings_of(stems: Set[str]) -> tuple[str, ...]:
+    """What the words begin with that have one of these stems: a stem's last letter can be another one than the word's,
+    but none before it, ``ODD`` aside.
+    """
+    begin = {stem[: min(BEGINNING, max(len(stem) - 1, 1))] for stem in stems}
+    begin.update([word[:BEGINNING] for word, stem in ODD.items() if stem in stems])
+    return tuple(sorted(begin))
 
 
 def _without_plural(word: str) -> str:

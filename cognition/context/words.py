@@ -30,7 +30,8 @@ UNSPACED = (
 )
 
 ASCII_WORD = re.compile(r"(?<![a-z0-9])[a-z](?:\+\+|#)(?![a-z0-9])|[a-z0-9]+")
-PLAIN_WORD = re.compile("[a-z0-9]+")
+PLAIN = bytes(code if chr(code).isalnum() else 32 for code in bytes(range(128)).lower()) + bytes(128)
+"""What each ASCII character of a text without ``+`` and ``#`` counts as: a small letter, a digit, or a space."""
 ANY_WORD = re.compile(rf"(?<!\S)[a-z](?:\+\+|#)(?!\S)|[{UNSPACED}]+|[^\s+#{UNSPACED}]+")
 RUN = re.compile(rf"[{UNSPACED}]")
 ACCENTS = re.compile("[\u0300-\u036f]")
@@ -74,11 +75,14 @@ def words_of(text: str) -> list[str]:
     return found
 
 
-def distinct_words(text: str) -> set[str]:
+def distinct_words(text: str) -> frozenset[str]:
     """The different words of a text."""
-    if text.isascii() and "+" not in text and "#" not in text:  # most texts, in a third of the time
-        return {word[:LONGEST_WORD] for word in PLAIN_WORD.findall(text.lower())}
-    return set(words_of(text))
+    if text.isascii() and "+" not in text and "#" not in text:  # most texts, in a tenth of the time
+        words = frozenset(text.encode("ascii").translate(PLAIN).decode("ascii").split())
+        if max(map(len, words), default=0) > LONGEST_WORD:
+            words = frozenset([word[:LONGEST_WORD] for word in words])
+        return words
+    return frozenset(words_of(text))
 
 
 def asked_in(text: str) -> list[str]:

@@ -3,7 +3,9 @@
 import pytest
 from hypothesis import given, strategies as st
 
-from cognition.context.relevance import HALF_LIFE, LONGEST_LOOKED_AT, PIECE, aged, scores_of, stems_in
+from cognition.context.relevance import HALF_LIFE, LONGEST_LOOKED_AT, PIECE, aged, scores_of, words_in
+from cognition.context.stems import stem_of
+from cognition.context.words import asked_in, words_of
 
 TEXTS = st.text("ab cdé一二 C+3", max_size=40) | st.text(max_size=40)
 
@@ -11,7 +13,7 @@ TEXTS = st.text("ab cdé一二 C+3", max_size=40) | st.text(max_size=40)
 @given(TEXTS, st.lists(TEXTS, max_size=6))
 def test_scores_are_from_nothing_to_all_and_always_the_same(question: str, texts: list[str]) -> None:
     scores = scores_of(question, texts)
-    stems_in.cache_clear()
+    words_in.cache_clear()
 
     assert len(scores) == len(texts)
     assert all(0 <= score <= 1 for score in scores)
@@ -41,7 +43,7 @@ def test_more_text_is_never_less_relevant_by_the_words_that_only_it_has(
 
 @given(TEXTS)
 def test_a_text_is_all_about_itself(text: str) -> None:
-    assert scores_of(text, [text]) == [1.0 if stems_in(text) else 0.0]
+    assert scores_of(text, [text]) == [1.0 if words_in(text) else 0.0]
 
 
 def test_forms_of_a_word_are_one_and_parts_of_words_are_none() -> None:
@@ -50,6 +52,19 @@ def test_forms_of_a_word_are_one_and_parts_of_words_are_none() -> None:
 
     assert score == pytest.approx(2 / 3)
     assert scores_of("art", ["a party", "the art of baking"]) == [0.0, 1.0]
+
+
+@given(TEXTS | st.text("ady ingle", max_size=30), st.lists(TEXTS | st.text("ady ingle", max_size=60), max_size=6))
+def test_scores_are_those_that_stems_of_all_words_give(question: str, texts: list[str]) -> None:
+    """Stems are made of few words only, and no word that has one of the question's is missed."""
+    asked = {stem_of(word) for word in asked_in(question)}
+    found = [{stem_of(word) for word in words_of(text)} for text in texts]
+    having = {stem: sum(stem in stems for stems in found) for stem in asked}
+    weights = {stem: (len(texts) // many).bit_length() if many else 1 for stem, many in having.items()}
+
+    assert scores_of(question, texts) == [
+        sum(weights[stem] for stem in asked & stems) / sum(weights.values()) if asked else 0.0 for stems in found
+    ]
 
 
 def test_short_words_with_digits_count() -> None:
@@ -84,9 +99,9 @@ def test_a_long_text_is_read_in_pieces_between_words() -> None:
     text = "plums " * (PIECE // 5) + "pears"
     endless = "x" * (PIECE + 10)
 
-    assert stems_in(text) == {"plum", "pear"}
-    assert stems_in(endless) == {"x" * 64, "x" * 10}
-    assert "late" not in stems_in("a " * (LONGEST_LOOKED_AT // 2) + "late")
+    assert words_in(text) == {"plums", "pears"}
+    assert words_in(endless) == {"x" * 64, "x" * 10}
+    assert "late" not in words_in("a " * (LONGEST_LOOKED_AT // 2) + "late")
 
 
 @given(st.floats(0, 1), st.none() | st.floats(allow_nan=True), st.floats(allow_nan=True), st.floats(0, 1))

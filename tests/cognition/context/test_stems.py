@@ -3,7 +3,7 @@
 import pytest
 from hypothesis import given, strategies as st
 
-from cognition.context.stems import stem_of
+from cognition.context.stems import FOURTH, ODD, SECOND, THIRD, beginnings_of, stem_of
 
 FAMILIES = (
     "deploy deploys deployed deploying",
@@ -104,3 +104,23 @@ def test_a_stem_is_no_longer_than_its_word_and_a_letter(word: str) -> None:
     assert len(stem) <= len(word) + 1
     assert bool(stem) == bool(word)
     assert stem[:1] == word[:1]
+
+
+ENDINGS = [ending for ending, _ in SECOND + THIRD] + [
+    *FOURTH,
+    *"s e y ed ing ly ied ies eed sses edly ingly eedly".split(),
+]
+WORDS = st.builds(
+    lambda begin, ends: begin + "".join(ends),
+    st.text("aeiouybcdlstnzrgmp", max_size=4),
+    st.lists(st.sampled_from(ENDINGS), max_size=3),
+)
+
+
+@given(WORDS | st.text(max_size=10) | st.sampled_from(list(ODD)))
+def test_words_begin_as_is_said_of_their_stems(word: str) -> None:
+    """Only of words that begin so the stem is made, so that no other one may have it."""
+    stem = stem_of(word)
+
+    assert not stem or word.startswith(beginnings_of({stem}))
+    assert beginnings_of(set()) == ()
