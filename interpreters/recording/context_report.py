@@ -49,7 +49,7 @@ BEGINS = 60
 
 OLDEST_GO = "whole turns go, oldest first, where the prompt would be longer than its budget"
 ANSWERED = "the model has answered this result, and the prompt needed room"
-NEWEST_SHARE = "the turn is too long even so: the newest results share the room that is left"
+NEWEST_SHARE = "the turn is too long with all older results shortened: the newest ones share the room that is left"
 TOO_LONG = "a result is cut as it comes in, to its tool's limit or a quarter of the prompt"
 AS_TEXT = "the summary to be written will stand for it; what is long of it is shortened in the request"
 SUMMARISED = "a summary stands for it, in front of what is shown"
@@ -57,7 +57,7 @@ STAYS = "the summary is of what stands before it"
 ASKS = "it asks for the summary"
 IS_SUMMARY = "the summary that the model has written stands for {} messages of history, the first ones"
 EXTENDED = "sections of the turn stand in front of it, which are counted apart"
-STEPS_GO = "the turn is too long even so: its oldest steps go"
+STEPS_GO = "the turn is too long with all of its results shortened: its oldest steps go"
 SAYS_SO = "it says that steps of the turn are left out"
 NOT_IN_HISTORY = "the engine puts it into requests only"
 

@@ -14,6 +14,7 @@ from interpreters import Agent, tool
 from interpreters.testing.fakes import Reply, ScriptedModel, call
 from tests.interpreters.cli.processes import Cogstep
 from tests.interpreters.journals import replaced
+from tests.interpreters.templated import FALLBACK_TEMPLATE, CountingModel, counting_by
 
 
 @tool(read_only=True)
@@ -127,6 +128,23 @@ def test_sections_are_shown_with_what_became_of_each_candidate(here: Cogstep, tm
     assert [one["shown"] for one in data["candidates"]] == ["included", "left_out", "trimmed"]
     assert [one["name"] for one in data["sections"]] == ["identity", "instructions", "memory", "skills", "history"]
     assert data["sections_tokens"] > 0
+
+
+def test_sizes_that_were_counted_are_said_to_be_at_most_so_large(here: Cogstep, tmp_path: Path) -> None:
+    """In the facts, the messages and the differences; what was measured is no more."""
+    model = CountingModel(counting_by(FALLBACK_TEMPLATE), lambda _request: iter(["Done: 1234567890."]))
+    with Agent(model, journal=tmp_path / "s.jsonl") as agent:
+        agent.run("One? 3.14159265358979")
+        agent.run("Two?")
+    one = here("context", "s.jsonl", "--step", "last").stdout
+    data = json.loads(here("context", "s.jsonl", "--step", "last", "--json").stdout)
+
+    assert (data["counted"], model.sizes[-1] <= data["used"] <= data["budget"]) == (True, True)
+    assert f"used      at most {data['used']:,} tokens" in one
+    assert "before    at most " in one
+    assert "messages  3 of at most " in one
+    assert "about" not in one
+    assert "  tokens   at most " in here("context", "s.jsonl", "--diff", "1", "2").stdout
 
 
 def test_a_difference_says_what_came_went_and_was_kept(here: Cogstep, recorded: Path) -> None:

@@ -18,6 +18,7 @@ from cognition import (
     CogstepError,
     EchoEngine,
     Failure,
+    Limits,
     LLMEngine,
     ModelRequest,
     RetryPolicy,
@@ -25,7 +26,7 @@ from cognition import (
     UserSpoke,
 )
 from interpreters import Agent, tool
-from interpreters.recording.context_report import ContextReport, changes_between, report_of
+from interpreters.recording.context_report import SAYS_SO, STEPS_GO, ContextReport, changes_between, report_of
 from interpreters.recording.journal import JournalDamagedError, JournalError
 from interpreters.recording.requests import RecordedRequest, RecordedRequests, request_named
 from interpreters.testing.fakes import FakeClock, Reply, ScriptedModel, call
@@ -315,6 +316,22 @@ def test_a_summary_stands_for_what_it_summarises(tmp_path: Path) -> None:
     assert (after.left_out, after.shown[0].id, after.shown[0].role) == ((), "summary", "engine")
     assert f"stands for {len(text)} messages" in after.shown[0].why
     assert [one.id for one in after.shown[1:]] == [one.id for one in found[place + 1].call.request.messages[1:]]
+
+
+def test_steps_that_go_are_left_out_and_a_note_says_so(tmp_path: Path) -> None:
+    """A turn of so many calls that shortened results don't make room enough for them."""
+    path = tmp_path / "s.jsonl"
+    record(path, [("One?", [300 + place for place in range(40)])], 2048, limits=Limits(steps=60, tool_calls=None))
+    _, reports, _ = read(path)
+    first, begun, *rest = reports[-1].messages
+    note = next(one for one in rest if one.id == "skipped")
+
+    assert not [one for report in reports[:10] for one in report.messages if one.id == "skipped"]
+    assert (first.fate, begun.fate, begun.why) == ("whole", "left_out", STEPS_GO)
+    assert {one.why for one in reports[-1].left_out} == {STEPS_GO}
+    assert (note.fate, note.role, note.why) == ("added", "engine", SAYS_SO)
+    assert note.begins.startswith(f"[... {len(reports[-1].left_out)} messages of this turn")
+    assert reports[-1].messages[len(reports[-1].left_out) + 1] == note, "where they stood"
 
 
 def test_the_configuration_is_that_of_the_recording(tmp_path: Path) -> None:
