@@ -292,12 +292,18 @@ def fit(history: History, window: Window, fixed: float, budget: int, note: CutNo
         window = _shorten_newest(history, window, budget / window.scale - fixed, note)
     if (fixed + window.size) * window.scale <= budget:
         return window
-    return fit(history, _without_summary(history, window), fixed, budget, note) if window.summary.text else None
+    return fit(history, _without_summary(history, window, note), fixed, budget, note) if window.summary.text else None
 
 
-def _without_summary(history: History, window: Window) -> Window:
-    size = message_size(before_window(history, window)[0])
-    return evolve(window, size=window.size - size, summary=evolve(window.summary, text=""))
+def _without_summary(history: History, window: Window, note: CutNote) -> Window:
+    """The window without the summary. What of the turn it stood for is left out with the note of steps instead."""
+    summary = evolve(window.summary, text="", messages=0, tokens=())
+    if summary.asked is not None:
+        skipped = window.first - end_of_asking(history, summary.asked)
+        summary = evolve(summary, skipped=skipped, skipped_tokens=note.skipping(skipped) if skipped else ())
+    bare = evolve(window, summary=summary)
+    sizes = [sum(map(message_size, before_window(history, one))) for one in (bare, window)]
+    return evolve(bare, size=window.size + sizes[0] - sizes[1])
 
 
 def shown_size(history: History, window: Window, index: int, note: CutNote = PLAIN) -> float:

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from cognition.context.counting import notes_tokens
+from cognition.context.recalled import recalled, share_of_memory
+from cognition.counts import MOST_TOKENS
 from cognition.decisions import PlanChanged
 from cognition.draft import Draft, Setup
 from cognition.engine_tools import ASK_USER, RECALL, SPAWN_WORKER, SUBMIT_PLAN, read_plan, read_questions
 from cognition.handlers.batch import Awaiting, Found, call_found, find, settle, take_up
+from cognition.handlers.choosing import newest_size
 from cognition.handlers.engine_calls import set_mode
 from cognition.handlers.rejection import reject
 from cognition.inputs import (
@@ -27,7 +29,6 @@ from cognition.state import AgentState
 from cognition.transition import Transition
 from cognition.vocabulary import own_arguments
 
-FROM_NOTES = "From your notes:\n"
 APPROVED = "The plan is approved. Carry it out step by step and call finish_step after each."
 
 
@@ -69,8 +70,7 @@ def on_memory_recalled(setup: Setup, state: AgentState, event: MemoryRecalled) -
     if isinstance(state.phase, Recalling) and state.phase.effect_id == event.effect_id:
         draft = Draft(setup, state)
         if event.items:
-            tokens = notes_tokens(draft.costs, event.tokens, FROM_NOTES)
-            draft.note(FROM_NOTES + "\n".join(event.items), tokens)
+            _tell_notes(draft, event)
         draft.next_model_call(event.at, FIRST_ATTEMPT)
         return draft.seal()
     found = _find(setup, state, Running, RECALL.name, event)
@@ -79,6 +79,16 @@ def on_memory_recalled(setup: Setup, state: AgentState, event: MemoryRecalled) -
     text = "\n".join(event.items)
     result = ToolResult(text, tokens=event.tokens) if text else ToolResult("Nothing found.")
     return _settle(setup, state, found, result, event)
+
+
+def _tell_notes(draft: Draft, event: MemoryRecalled) -> None:
+    """Tell the model what was found for the user's message: as much as finds room beside it, within memory's share."""
+    setup = draft.setup
+    room = min(setup.budget, MOST_TOKENS) / draft.scale - draft.fixed
+    most = min(room * share_of_memory(setup.config.sections), room - newest_size(draft))
+    told = recalled(event.items, event.tokens, draft.costs, most)
+    if told is not None:
+        draft.note(*told)
 
 
 def on_worker_finished(setup: Setup, state: AgentState, event: WorkerFinished) -> Transition:

@@ -39,7 +39,7 @@ def choose_context(draft: Draft, event: UserSpoke) -> bool:
         setup.config.sections,
         event.text,
         int(room * each),
-        _newest(draft, each),
+        int(newest_size(draft) * each) + 1,
         int(draft.size * each) + 1,
         now=event.at,
         tokens=tokens,
@@ -64,12 +64,12 @@ def _characters(draft: Draft, event: UserSpoke) -> float:
     return PIECE / dense
 
 
-def _newest(draft: Draft, each: float) -> int:
-    """Characters that the newest message takes in the prompt, with the engine's notes behind it."""
+def newest_size(draft: Draft) -> float:
+    """Unscaled tokens that the newest message of the user takes in the prompt, with the engine's notes behind it."""
     size, place = 0.0, len(draft.history) - 1
     while True:
         message = draft.history[place]
         size += message_size(message)
         if isinstance(message, UserMessage) and message.origin == "user":
-            return int(size * each) + 1
+            return size
         place -= 1

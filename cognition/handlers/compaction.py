@@ -43,8 +43,8 @@ def on_compaction_asked(setup: Setup, state: AgentState, event: CompactionAsked)
 
 
 def on_summary(setup: Setup, state: AgentState, event: ModelReplied) -> Transition:
-    phase = state.phase
-    if not isinstance(phase, Compacting) or phase.waiting or phase.effect_id != event.effect_id:
+    phase = _awaiting(state, event)
+    if phase is None:
         return reject(state, event, ANOTHER_CALL)
     draft = Draft(setup, state)
     draft.steps += phase.attempt is not None
@@ -58,8 +58,8 @@ def on_summary(setup: Setup, state: AgentState, event: ModelReplied) -> Transiti
 
 def on_summary_failed(setup: Setup, state: AgentState, event: ModelFailed) -> Transition:
     """Try again what may pass; otherwise go on without a summary: what is wrong with the model the turn will see."""
-    phase = state.phase
-    if not isinstance(phase, Compacting) or phase.waiting or phase.effect_id != event.effect_id:
+    phase = _awaiting(state, event)
+    if phase is None:
         return reject(state, event, ANOTHER_CALL)
     draft = Draft(setup, state)
     use(draft, phase, event.usage)
@@ -76,8 +76,8 @@ def on_summary_failed(setup: Setup, state: AgentState, event: ModelFailed) -> Tr
 
 
 def on_summary_interrupted(setup: Setup, state: AgentState, event: ModelInterrupted) -> Transition:
-    phase = state.phase
-    if not isinstance(phase, Compacting) or phase.waiting or phase.effect_id != event.effect_id:
+    phase = _awaiting(state, event)
+    if phase is None:
         return reject(state, event, ANOTHER_CALL)
     draft = Draft(setup, state)
     use(draft, phase, event.usage)
@@ -91,8 +91,8 @@ def on_summary_interrupted(setup: Setup, state: AgentState, event: ModelInterrup
 
 
 def on_summary_due(setup: Setup, state: AgentState, event: TimerFired) -> Transition:
-    phase = state.phase
-    if not isinstance(phase, Compacting) or not phase.waiting or phase.effect_id != event.effect_id:
+    phase = _awaiting(state, event)
+    if phase is None:
         return reject(state, event, ANOTHER_TIMER)
     draft = Draft(setup, state)
     exhausted = None if phase.attempt is None else draft.exhausted(event.at)
@@ -102,6 +102,16 @@ def on_summary_due(setup: Setup, state: AgentState, event: TimerFired) -> Transi
         _tell_not(draft, NO_ROOM.format(budget=setup.budget))
         _go_on(draft, phase, event.at)
     return draft.seal()
+
+
+def _awaiting(
+    state: AgentState, event: ModelReplied | ModelFailed | ModelInterrupted | TimerFired
+) -> Compacting | None:
+    """The phase, if a summary awaits this: the end of its model call, or of the wait before it is asked for again."""
+    phase = state.phase
+    if not isinstance(phase, Compacting) or phase.effect_id != event.effect_id:
+        return None
+    return phase if phase.waiting == isinstance(event, TimerFired) else None
 
 
 def use(draft: Draft, phase: Compacting, usage: Usage) -> None:

@@ -359,7 +359,10 @@ def _misfit(subject: Subject, request: ModelRequest, state: AgentState) -> str |
         if shown[: len(asking)] != asking or not isinstance(history[window.first], AssistantMessage):
             return "shows a part of a turn without the message that began it, or not from a reply on"
         shown = shown[len(asking) :]
-        if window.summary.skipped:
+        gone = window.first - max(asked + len(asking), window.summary.messages)
+        if window.summary.skipped != gone:
+            return f"leaves out {gone} messages of the turn, and counts {window.summary.skipped}"
+        if gone:
             if shown[:1] != (skipped_message(window.summary),):
                 return f"does not say that it leaves out {window.summary.skipped} messages of the turn"
             shown = shown[1:]

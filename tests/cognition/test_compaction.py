@@ -59,6 +59,7 @@ from cognition import (
 from cognition.content import Image, TextPart
 from cognition.context import COMPACT_EVERY, message_size, prompt_budget, shown, summary_request
 from cognition.context.summaries import LEAST_SHARE, REQUEST_ID, cutting_point, with_summary
+from cognition.context.window import skipped_message
 from cognition.decisions import ContextAssembled, LimitHit, RetryPlanned
 from cognition.handlers.compaction import NO_ROOM, NO_SHORTER, NOTHING, NOTHING_NEW, WAS_CUT, WAS_EMPTY
 from cognition.outcomes import Outcome
@@ -824,9 +825,13 @@ def test_a_summary_goes_where_nothing_else_makes_room() -> None:
         session(ToolReturned(running.effect_id, "y" * 200))
 
     assert asked(session).purpose == "answer"
-    assert session.state.window.summary.text == ""
-    message, *_ = asked(session).request.messages
+    window = session.state.window
+    assert window.summary.text == ""
+    message, note, *_ = asked(session).request.messages
     assert message == session.state.history[0]
+    assert note == skipped_message(window.summary), "what the summary stood for is not left out in silence"
+    assert window.summary.skipped == window.first - 1 > 0
+    assert window.size == pytest.approx(sum(map(message_size, asked(session).request.messages)))
 
 
 def test_a_later_turn_that_is_too_long_leaves_the_rest_of_a_summarised_one_out() -> None:

@@ -23,6 +23,7 @@ from cognition import (
     TimerFired,
     ToolReturned,
     ToolSpec,
+    Transition,
     UserMessage,
     UserSpoke,
 )
@@ -260,6 +261,18 @@ def test_steps_that_are_left_out_in_silence_are_found() -> None:
     )
     assert problem is not None
     assert "does not say that it leaves out" in problem.text
+
+    def silent(transition: Transition) -> Transition:
+        """Nothing is told, and the state knows of nothing."""
+        state = transition.next_state
+        summary = evolve(state.window.summary, skipped=0, skipped_tokens=())
+        state = evolve(state, window=evolve(state.window, summary=summary))
+        shorter = request(lambda m: History([one for one in m if one.id != SKIPPED_ID]))(transition)
+        return evolve(shorter, next_state=state)
+
+    problem = law.step(edge_after(engine, tuple(inputs), silent))
+    assert problem is not None
+    assert problem.text.endswith("messages of the turn, and counts 0")
 
 
 def test_a_request_for_a_summary_that_is_too_large_by_its_counts_is_found() -> None:

@@ -124,6 +124,24 @@ def test_what_was_too_high_is_forgotten_where_something_goes() -> None:
     assert moved.first > 0
 
 
+def test_a_summary_that_finds_no_room_leaves_a_counted_note_in_its_place() -> None:
+    steps = [message for number in range(5) for message in conversation([("", "x" * 90, "")])[1:3]]
+    messages = [evolve(one, id=f"m{place}") for place, one in enumerate(steps)]
+    history = History([stamped(UserMessage("u", "Read.")), *messages])
+    summary = Summary("TASK: read.", 7, asked=0, tried=7, tokens=(900,))
+    window = Window(7, 0.0, summary=summary)
+    window = evolve(window, size=sum(map(message_size, shown(history, window))))
+    note = CutNote(tokens=30, user=5)
+
+    fitting = fit(history, window, 40.0, 300, note)
+
+    assert fitting is not None
+    assert (fitting.summary.text, fitting.summary.tokens, fitting.summary.messages) == ("", (), 0)
+    assert fitting.summary.skipped == fitting.first - 1 == 6
+    assert fitting.summary.skipped_tokens == note.skipping(6) != ()
+    assert fitting.size == sum(map(message_size, shown(history, fitting)))
+
+
 def test_the_longest_note_is_as_long_as_any() -> None:
     note = CutNote("ReadOutput")
     result = ToolMessage("m", "call-99999-999-99", "read", "x" * 100)
