@@ -14,7 +14,7 @@ from benchmarks.once import ONCE
 ROOT = Path(__file__).resolve().parent.parent
 
 LISTED = re.compile(r"^  make (?P<name>[a-z-]+)  ", re.MULTILINE)
-RUN = re.compile(r"^run (?:SHORT=1 )?(?P<name>[a-z-]+)", re.MULTILINE)
+RUN = re.compile(r"^ *run (?:SHORT=1 )?(?P<name>[a-z-]+)", re.MULTILINE)
 PROGRAM = 'if __name__ == "__main__":'
 
 needs_make = pytest.mark.skipif(shutil.which("make") is None, reason="a wheel's tests may run where there is no make")
@@ -37,7 +37,19 @@ def test_ci_runs_every_command_that_make_help_lists() -> None:
     listed = LISTED.findall(said_by_make("help"))
 
     assert len(listed) > 10
-    assert sorted(RUN.findall((ROOT / ".ci" / "run").read_text())) == sorted(listed)
+    assert set(RUN.findall((ROOT / ".ci" / "run").read_text())) == set(listed)
+
+
+@needs_make
+def test_ci_runs_every_test_once() -> None:
+    """What one lane runs the other leaves out; all that is new comes into the last."""
+    said = re.findall(r'^ *run test ARGS="(.*)"$', (ROOT / ".ci" / "run").read_text(), re.MULTILINE)
+    chosen, rest = (line.split() for line in said)
+    others = (*said_by_make("--dry-run", "coverage").split(), *said_by_make("--dry-run", "docs-check").split())
+    elsewhere = {word for word in (*chosen, *others) if word.startswith("tests/")}
+
+    assert {word.removeprefix("--ignore=") for word in rest} >= elsewhere > set(chosen)
+    assert all(word.startswith("--ignore=") and (ROOT / word.removeprefix("--ignore=")).exists() for word in rest)
 
 
 @needs_make
