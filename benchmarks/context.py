@@ -1,7 +1,8 @@
 """What it costs to keep a conversation within a small context, and how much of each prompt can be reused.
 
 No model, nothing to install. Sessions are driven by hand through ``LLMEngine``: each model call is answered at once,
-each tool gives a text of ``--result`` characters.
+each tool gives a text of ``--result`` characters. Times are those of the processor, so that other work on the machine
+counts little.
 
 - **Assembling**: milliseconds of the step in which a message of the user's brings 100 candidates for sections, in a
   conversation of 1,000 messages; beside it the same step without candidates. ``seen before``: the candidates are those
@@ -26,7 +27,7 @@ from itertools import pairwise
 from pathlib import Path
 from random import Random
 from statistics import median
-from time import perf_counter
+from time import thread_time
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # for `python benchmarks/context.py`
 
@@ -93,9 +94,9 @@ def turn(logic: LLMEngine, state: AgentState, text: str, calls: int, result: str
     made = 0
     while waiting:
         event = waiting.pop(0)
-        began = perf_counter()
+        began = thread_time()
         transition = logic.step(state, event)
-        taken = 1e6 * (perf_counter() - began)
+        taken = 1e6 * (thread_time() - began)
         state = transition.next_state
         report: ContextAssembled | None = None
         for decision in transition.decisions:
@@ -164,9 +165,9 @@ def assembling(count: int, messages: int, length: int, rounds: int) -> str:
                 words_in.cache_clear()
                 stem_of.cache_clear()
             event = UserSpoke(f"{text} ({number})", context=context, at=1e9)  # no message is one that was seen before
-            began = perf_counter()
+            began = thread_time()
             transition = logic.step(state, event)
-            times[name].append(1e3 * (perf_counter() - began))
+            times[name].append(1e3 * (thread_time() - began))
             decisions = transition.decisions if name == "with" else decisions
     (chosen,) = (one for one in decisions if isinstance(one, ContextChosen))
     fates = ", ".join(

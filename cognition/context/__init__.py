@@ -27,7 +27,6 @@ from cognition.context.window import (
     fit as fit,
     fixed_size as fixed_size,
     message_size as message_size,
-    next_turn as next_turn,
     prompt_budget as prompt_budget,
     result_limit as result_limit,
     scale_measured as scale_measured,

@@ -138,14 +138,6 @@ def is_asking(message: Message) -> bool:
     return isinstance(message, UserMessage) and message.origin == "user"
 
 
-def next_turn(history: History, first: int) -> int | None:
-    """Index of the first message of the turn after the one that begins at ``first``; None if that is the last turn."""
-    for index in range(first + 1, len(history)):
-        if is_asking(history[index]):
-            return index
-    return None
-
-
 def scale_measured(estimate: float, tokens: int) -> float:
     """The scale after the runtime counted ``tokens`` in a prompt of this unscaled estimate."""
     low, high = SCALE_RANGE
@@ -349,18 +341,17 @@ def _joined(cuts: Cuts) -> Cuts:
 def _drop_turns(history: History, window: Window, room: float, note: CutNote) -> Window:
     """The window without as many whole turns as it takes, but with the last one."""
     first, size, cuts, turns, summary = window.first, window.size, window.cuts, window.turns, window.summary
-    while size > room:
-        following = next_turn(history, first)
-        if following is None:
-            break
-        if cuts:
-            size -= sum(shown_size(history, window, index, note) for index in range(first, following))
-        else:
-            size -= sum(map(message_size, history[first:following]))
-        if summary.asked is not None:
-            size -= sum(map(message_size, before_window(history, window)[bool(summary.text) :]))
-            summary = evolve(summary, asked=None, skipped=0, skipped_tokens=())
-        first, turns = following, turns + 1
+    gone = 0.0  # of the turn that begins at ``first``
+    for index, message in enumerate(history.drop(first), first) if size > room else ():
+        if is_asking(message) and index > first:
+            size -= gone
+            if summary.asked is not None:
+                size -= sum(map(message_size, before_window(history, window)[bool(summary.text) :]))
+                summary = evolve(summary, asked=None, skipped=0, skipped_tokens=())
+            first, turns, gone = index, turns + 1, 0.0
+            if size <= room:
+                break
+        gone += message_size(shortened(message, limit_at(cuts, index), note) if cuts else message)
     cuts = tuple([cut for cut in cuts if cut[0] > first])
     return evolve(window, first=first, size=size, cuts=cuts, summary=summary, turns=turns)
 

@@ -55,7 +55,8 @@ AS_TEXT = "the summary to be written will stand for it; what is long of it is sh
 SUMMARISED = "a summary stands for it, in front of what is shown"
 STAYS = "the summary is of what stands before it"
 ASKS = "it asks for the summary"
-IS_SUMMARY = "the summary that the model has written stands for {} messages of history, the first ones"
+IS_SUMMARY = "the summary that the model has written, of the first {} messages of history"
+SHOWN_TOO = "; of these the one that began the turn is shown too"
 EXTENDED = "sections of the turn stand in front of it, which are counted apart"
 STEPS_GO = "the turn is too long with all of its results shortened: its oldest steps go"
 SAYS_SO = "it says that steps of the turn are left out"
@@ -326,7 +327,9 @@ def _why_added(message: Message, state: AgentState) -> str:
     if message.id == SKIPPED_ID:
         return SAYS_SO
     if message.id == SUMMARY_ID:
-        return IS_SUMMARY.format(state.window.summary.messages)
+        summary = state.window.summary
+        within = summary.asked is not None and summary.asked < summary.messages
+        return IS_SUMMARY.format(summary.messages) + (SHOWN_TOO if within else "")
     return ASKS if message.id == REQUEST_ID else NOT_IN_HISTORY
 
 

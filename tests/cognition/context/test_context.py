@@ -22,7 +22,6 @@ from cognition.context import (
     fit,
     fixed_size,
     message_size,
-    next_turn,
     prompt_budget,
     result_limit,
     shorten,
@@ -127,14 +126,6 @@ def conversation(turns: list[list[int]]) -> list[UserMessage]:
         for turn, sizes in enumerate(turns)
         for place, size in enumerate(sizes)
     ]
-
-
-@given(TURNS)
-def test_the_next_turn_begins_with_the_next_message_of_the_user(turns: list[list[int]]) -> None:
-    history = History(conversation(turns))
-    starts = [index for index, message in enumerate(history) if message.origin == "user"]  # type: ignore[union-attr]
-
-    assert [*starts[1:], None] == [next_turn(history, start) for start in starts]
 
 
 @given(TURNS, st.integers(0, 5), st.sampled_from([0.5, 1.0, 2.0]), st.integers(0, 40), st.integers(1, 200))

@@ -6,7 +6,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from interpreters.testing.cassettes.tape import data_of_reply, reply_of_data
 from interpreters.testing.fakes import FunctionModel, Reply, ScriptedGeneration, ScriptedModel
 
 
-def scripted(replies: list[Any]) -> ScriptedModel:
+def script(replies: list[Any]) -> list[Any]:
     """Texts, calls as ``[name, arguments]``, and lists of calls."""
 
     def reply(entry: Any) -> Any:
@@ -24,7 +24,12 @@ def scripted(replies: list[Any]) -> ScriptedModel:
             return entry
         return [ProposedCall(*one) for one in entry] if isinstance(entry[0], list) else ProposedCall(*entry)
 
-    return ScriptedModel(list(map(reply, replies)))
+    return list(map(reply, replies))
+
+
+def scripted(replies: list[Any]) -> ScriptedModel:
+    """Says what ``script`` reads."""
+    return ScriptedModel(script(replies))
 
 
 def noisy(replies: list[Any]) -> ScriptedModel:
@@ -115,3 +120,22 @@ if __name__ == "__main__":  # a child of its own
     from interpreters.hosting.child import serve
 
     serve(FileModel(sys.argv[1]), clock=ScriptClock(sys.argv[1]), files="/")
+
+
+class CountingScript(ScriptedModel):
+    """Counts two characters of a text as a token, and eight tokens around each message."""
+
+    def count_texts(self, texts: Sequence[str]) -> list[int]:
+        return [(len(text) + 1) // 2 for text in texts]
+
+    def count_tokens(self, request: ModelRequest) -> int:
+        texts = [
+            request.system,
+            *[getattr(one, "content", None) or getattr(one, "text", "") for one in request.messages],
+        ]
+        return sum(self.count_texts(texts)) + 8 * len(texts) + 100 * len(request.tools)
+
+
+def counting(replies: list[Any]) -> ScriptedModel:
+    """As ``scripted``, with a tokenizer of its own."""
+    return CountingScript(script(replies))

@@ -13,9 +13,10 @@ from typing import Any
 import pytest
 
 from cognition import Cancelled, Completed
-from interpreters import events, replay, tool
+from interpreters import Agent, events, replay, tool
 from interpreters.hosting import AgentHost, HostDiedError, HostError, ModelChoice, ToolWait
 from interpreters.observing.events import Event
+from tests.interpreters.hosting import models
 from tests.interpreters.signs import PATIENCE
 
 ROOT = Path(__file__).parent.parent.parent.parent
@@ -46,6 +47,26 @@ def scripted(*replies: Any) -> AgentHost:
 def kill(host: AgentHost) -> None:
     assert host.process is not None
     os.kill(host.process.pid, signal.SIGKILL)
+
+
+@pytest.mark.slow
+def test_sizes_are_counted_where_the_model_is_and_are_those_of_a_session_here() -> None:
+    """By the tokenizer in the other process, of results that this one's tools gave too."""
+    replies = [["multiply", '{"a": 17, "b": 23}'], "391."]
+    told: list[Event] = []
+    with host_with("counting", replies=replies) as host:
+        host.open("a", [multiply], observers=[told.append]).run("What is 17 * 23?")
+    here: list[Event] = []
+    with Agent(models.counting(replies), [multiply], observers=[here.append]) as agent:
+        agent.run("What is 17 * 23?")
+
+    sizes, expected = (
+        [(e.value.counted, e.value.tokens) for e in some if isinstance(e.value, events.ContextAssembled)]
+        for some in (told, here)
+    )
+    assert sizes == expected
+    assert len(sizes) == 2
+    assert all(counted for counted, _ in sizes)
 
 
 @pytest.mark.slow

@@ -314,7 +314,7 @@ def test_a_summary_stands_for_what_it_summarises(tmp_path: Path) -> None:
     assert before.tools_tokens == before.sections_tokens == 0
     assert before.used == before.fixed_tokens + before.shown[0].tokens
     assert (after.left_out, after.shown[0].id, after.shown[0].role) == ((), "summary", "engine")
-    assert f"stands for {len(text)} messages" in after.shown[0].why
+    assert f"of the first {len(text)} messages of history" in after.shown[0].why
     assert [one.id for one in after.shown[1:]] == [one.id for one in found[place + 1].call.request.messages[1:]]
 
 
