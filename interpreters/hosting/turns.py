@@ -378,6 +378,7 @@ class TurnStream:
                 self._handle.program.deps,
                 session=asked.owner,
                 call_id=effect.call.id,
+                effect_id=effect.effect_id,
                 tool=effect.call.name,
                 report=partial(self._progress, job),
                 begins=partial(job.begins, effect.effect_id),

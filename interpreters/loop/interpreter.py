@@ -467,7 +467,7 @@ class Interpreter(ABC):
         """What the call is given beside its arguments; its progress goes to ``deliver``."""
         call, turn = effect.call, self._at_work_for()
         context = self._contexts[effect.effect_id] = self.program.tool_context(
-            call,
+            effect,
             self.program.session,
             lambda text: deliver(Progress(turn, ToolProgress(effect.effect_id, call, text))),
             partial(turn.begins, effect.effect_id),

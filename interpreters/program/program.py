@@ -32,7 +32,6 @@ from cognition import (
     ReviewPlan,
     RunHook,
     SpawnWorker,
-    ToolCall,
 )
 from cognition.checking import shown
 from cognition.decisions import EFFECT_TYPES, Effect
@@ -121,14 +120,15 @@ class Program:
                 raise ConfigError(f"performers: {shown(performer)} is no function to perform {kind.__name__}")
 
     def tool_context(
-        self, call: ToolCall, session: str, report: Callable[[str], object], begins: Callable[[], bool]
+        self, effect: CallTool, session: str, report: Callable[[str], object], begins: Callable[[], bool]
     ) -> ToolContext[Any]:
         """What a call's tool is given beside its arguments."""
         return ToolContext(
             self.deps,
             session=session,
-            call_id=call.id,
-            tool=call.name,
+            call_id=effect.call.id,
+            effect_id=effect.effect_id,
+            tool=effect.call.name,
             report=report,
             begins=begins,
             keeper=self.keeper,

@@ -56,6 +56,7 @@ class ToolContext(Generic[Deps]):
         "_when_cancelled",
         "call_id",
         "deps",
+        "effect_id",
         "error",
         "keeper",
         "session",
@@ -72,11 +73,17 @@ class ToolContext(Generic[Deps]):
         report: Callable[[str], object] | None = None,
         begins: Callable[[], bool] | None = None,
         keeper: Keeper | None = None,
+        effect_id: str = "",
     ) -> None:
         self.deps = deps
         """What the embedding program gave to its ``Agent``: a database, a client, a user."""
         self.session = session
         self.call_id = call_id
+        """Of the call, the same in each attempt at it, and after a crash: with ``session`` it names the call for
+        good.
+        """
+        self.effect_id = effect_id
+        """Of this attempt (``turn.step.index``)."""
         self.tool = tool
         """The tool's name."""
         self.keeper = keeper

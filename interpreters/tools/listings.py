@@ -48,7 +48,7 @@ DEEPEST = 150
 MOST_DIGITS = 1000
 """The most digits of a whole number; Python itself reads four times as many."""
 
-SIGNS = re.compile(r'"(?:[^"\\]|\\.)*"|[\[{]|[\]}]', re.DOTALL)
+SIGNS = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"|[\[{]|[\]}]', re.DOTALL)
 """Finds brackets, and strings, in which brackets don't count."""
 
 TOO_DEEP = "-Infinity"
@@ -63,7 +63,7 @@ def decode_listing(text: str, *, twice: bool = True) -> Any:
         ValueError: it is no JSON.
     """
     pairs = None if twice else _object
-    return json.loads(_shallow(text), parse_int=_int, parse_constant=_constant, object_pairs_hook=pairs)
+    return json.loads(shallow(text, TOO_DEEP), parse_int=_int, parse_constant=_constant, object_pairs_hook=pairs)
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any] | Unreadable:
@@ -85,8 +85,8 @@ def _constant(text: str) -> Unreadable:
     return Unreadable("it is nested too deeply" if text == TOO_DEEP else f"it holds {text}, which is no JSON")
 
 
-def _shallow(text: str) -> str:
-    """A text without what is nested ``DEEPEST`` brackets deep or deeper."""
+def shallow(text: str, stand_in: str) -> str:
+    """JSON with ``stand_in`` for what is nested ``DEEPEST`` brackets deep or deeper."""
     kept, depth, begun = [], 0, 0
     for sign in SIGNS.finditer(text):
         if sign[0] in "[{":
@@ -96,7 +96,7 @@ def _shallow(text: str) -> str:
         elif sign[0] in "]}":
             depth -= 1
             if depth == DEEPEST - 1:
-                kept.append(TOO_DEEP)
+                kept.append(stand_in)
                 begun = sign.end()
     return "".join([*kept, text[begun:]]) if depth < DEEPEST else text
 

@@ -1,0 +1,96 @@
+"""One call of a server's tool: what it is told, and what its end means in plain words. A call whose fate nobody knows
+says so.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Mapping
+from hashlib import sha256
+from typing import Any
+
+from interpreters.mcp.connection import Connection
+from interpreters.mcp.contents import parts_of, shown
+from interpreters.tools.context import ToolContext, ToolError
+
+KEY = "cogstep/idempotency-key"
+"""In ``_meta``: names the call, the same in each attempt at it, so that a server can tell a repetition."""
+EFFECT = "cogstep/effect-id"
+"""In ``_meta``: names the attempt, as recordings do."""
+
+LONGEST_PROGRESS = 200
+"""Characters of a message of progress."""
+
+UNKNOWN = "nobody knows whether the call happened; look before you call it again"
+
+
+def idempotency_key(context: ToolContext[Any], tool: str, arguments: Mapping[str, Any]) -> str:
+    """Names a call for good. Of the session's name it has a hash only; with the arguments in it, two sessions that were
+    given the same name are never taken for a repetition where they want something else.
+    """
+    parts = [context.session, context.call_id, tool, json.dumps(arguments, sort_keys=True)]
+    return sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()[:32]
+
+
+async def call_tool(connection: Connection, name: str, arguments: dict[str, Any], context: ToolContext[Any]) -> str:
+    """What the model is told of the result.
+
+    Raises:
+        ToolError: it failed, could not be begun, or nobody knows.
+    """
+    from interpreters.mcp.link import LostError, RefusedError
+
+    server = connection.server
+    meta = {KEY: idempotency_key(context, name, arguments)}
+    if context.effect_id:
+        meta[EFFECT] = context.effect_id
+
+    async def progress(done: float, total: float | None, message: str | None) -> None:
+        context.progress(connection.hide(_progress(done, total, message)))
+
+    for attempt in (1, 2):
+        try:
+            link = await connection.connected()
+        except LostError as lost:
+            raise ToolError(f"the MCP server {server.name!r} can't be reached: {lost}", transient=True) from lost
+        try:
+            async with asyncio.timeout(server.timeout):
+                given = {"name": name, "arguments": arguments}
+                result = await link.request("tools/call", given, meta=meta, progress=progress)
+        except TimeoutError:
+            told = f"the MCP server {server.name!r} gave no answer within {server.timeout:g} s, and was told to stop"
+            raise ToolError(f"{told}; {UNKNOWN}", transient=True) from None
+        except LostError as lost:
+            if not lost.sent and attempt == 1 and connection.link is None:
+                continue  # it never began, and there may be a new connection
+            connection.note_failure()
+            if not lost.sent:
+                raise ToolError(f"the MCP server {server.name!r} can't be reached: {lost}", transient=True) from lost
+            raise ToolError(f"the MCP server {server.name!r} was lost: {lost}; {UNKNOWN}", transient=True) from lost
+        except RefusedError as refused:
+            connection.note_success()
+            raise ToolError(
+                f"the MCP server {server.name!r} refused: {refused}", transient=refused.transient
+            ) from refused
+        except ValueError as error:  # what came is no answer at all
+            raise ToolError(f"the answer of the MCP server {server.name!r} can't be read; {UNKNOWN}") from error
+        connection.note_success()
+        return _read(connection, result)
+    raise AssertionError("the second attempt ends in any case")
+
+
+def _read(connection: Connection, result: dict[str, Any]) -> str:
+    if result.get("resultType") == "input_required":
+        raise ToolError(
+            f"the MCP server {connection.server.name!r} asks for more than the arguments, which nobody answers here"
+        )
+    text = connection.hide(shown(parts_of(result)))
+    if result.get("isError") is True:
+        raise ToolError(text or "the tool failed, and said nothing")
+    return text
+
+
+def _progress(done: float, total: float | None, message: str | None) -> str:
+    share = f"{done:g} of {total:g}" if total else f"{done:g}"
+    return f"{share}: {message[:LONGEST_PROGRESS]}" if message else share

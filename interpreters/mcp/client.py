@@ -1,0 +1,200 @@
+"""``MCPServers`` and ``AsyncMCPServers``: many servers of tools side by side, for one program.
+
+with MCPServers([MCPServer("files", command="some-server")]) as servers, Agent(model, servers.tools()) as agent:
+    ...
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable, Coroutine, Iterable, Mapping
+from concurrent.futures import Future
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from cognition import ConfigError, ToolSpec
+from cognition.content import Image, TextPart
+from interpreters.mcp.hub import CLOSING_SECONDS, Hub, ServerStatus
+from interpreters.mcp.listing import MCPProblem, MCPPrompt, MCPResource
+from interpreters.mcp.servers import MCPServer, read_servers
+from interpreters.tools.tool import Tool
+
+Result = TypeVar("Result")
+
+Contents = list[str | Image]
+"""What a message of the user's may be: ``agent.run`` takes it."""
+
+
+class _Servers:
+    """What both have in common.
+
+    Args:
+        servers: each with a name of its own; or the file that lists them (see ``read_servers``).
+        on_change: called with a server's name when it has said that its tools are others now, on a thread of its own.
+            The tools that an agent was given stay as they were; ``tools()`` gives the new ones.
+
+    Raises:
+        ConfigError: two have the same name, the file can't be read, or the extra ``mcp`` is not installed.
+    """
+
+    def __init__(
+        self, servers: Iterable[MCPServer] | str | os.PathLike[str], on_change: Callable[[str], object] | None = None
+    ) -> None:
+        given = read_servers(servers) if isinstance(servers, str | os.PathLike) else tuple(servers)
+        for one in given:
+            if not isinstance(one, MCPServer):
+                raise ConfigError(f"servers must be MCPServer values, and {type(one).__name__} is among them")
+        self._hub = Hub(given, on_change)
+
+    def tools(self, recorded: Iterable[ToolSpec] = ()) -> tuple[Tool[..., Any], ...]:
+        """The tools of all servers, as an agent takes them. What can't be offered is in ``problems``, and logged.
+
+        Args:
+            recorded: for a session that goes on: the tools of its recording. Those of servers then have the
+                specifications that they had, whatever a server says today, and whether it can be reached or not.
+        """
+        return self._hub.tools(recorded)
+
+    @property
+    def problems(self) -> tuple[MCPProblem, ...]:
+        """The servers that are not there, and what the newest ``tools()`` left out or can't hold."""
+        return self._hub.problems
+
+    @property
+    def changed(self) -> frozenset[str]:
+        """The servers that have listed other tools since the newest ``tools()``."""
+        return frozenset(self._hub.changed)
+
+    def status(self) -> tuple[ServerStatus, ...]:
+        """How it stands with each server."""
+        return self._hub.status()
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {', '.join(server.name for server in self._hub.servers)}>"
+
+
+class MCPServers(_Servers):
+    __doc__ = f"""Servers of tools, from ``with`` to its end. {_Servers.__doc__}"""
+
+    def _wait(self, work: Coroutine[Any, Any, Result]) -> Result:
+        asked = self._hub.submit(work)
+        try:
+            return asked.result()
+        except BaseException:
+            asked.cancel()
+            raise
+
+    def __enter__(self) -> Self:
+        """Connect to all, side by side.
+
+        Raises:
+            MCPServerError: one that is not ``optional`` can't be reached.
+        """
+        self._hub.open()
+        try:
+            self._wait(self._hub.connect())
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End all connections, and the programs that were started. A second call does nothing."""
+        try:
+            closing = _closing(self._hub)
+            if closing is not None:
+                closing.result(CLOSING_SECONDS)
+        finally:
+            self._hub.stop()
+
+    def refresh(self) -> None:
+        """Have all servers list their tools anew, for ``tools()``."""
+        self._wait(self._hub.refresh())
+
+    def resources(self) -> tuple[MCPResource, ...]:
+        """What the servers let be read, templates of addresses among it."""
+        return self._wait(self._hub.resources())
+
+    def read_resource(self, server: str, uri: str) -> Contents:
+        """What a resource holds: texts and images, as ``agent.run`` takes them.
+
+        Raises:
+            MCPServerError: the server can't be reached, or refuses.
+            ConfigError: there is no such server.
+        """
+        return _contents(self._wait(self._hub.read(server, uri)))
+
+    def prompts(self) -> tuple[MCPPrompt, ...]:
+        """The prompts that the servers offer to their user."""
+        return self._wait(self._hub.prompts())
+
+    def prompt(self, server: str, name: str, arguments: Mapping[str, str] | None = None) -> Contents:
+        """What a prompt says, as ``agent.run`` takes it; raises as ``read_resource``."""
+        return _contents(self._wait(self._hub.prompt(server, name, dict(arguments or {}))))
+
+
+class AsyncMCPServers(_Servers):
+    __doc__ = f"""Servers of tools, from ``async with`` to its end. {_Servers.__doc__}"""
+
+    async def _wait(self, work: Coroutine[Any, Any, Result]) -> Result:
+        return await asyncio.wrap_future(self._hub.submit(work))
+
+    async def __aenter__(self) -> Self:
+        """As ``MCPServers``."""
+        self._hub.open()
+        try:
+            await self._wait(self._hub.connect())
+        except BaseException:
+            await self.close()
+            raise
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """As ``MCPServers.close``."""
+        try:
+            closing = _closing(self._hub)
+            if closing is not None:
+                async with asyncio.timeout(CLOSING_SECONDS):
+                    await asyncio.wrap_future(closing)
+        finally:
+            await asyncio.to_thread(self._hub.stop)
+
+    async def refresh(self) -> None:
+        """As ``MCPServers.refresh``."""
+        await self._wait(self._hub.refresh())
+
+    async def resources(self) -> tuple[MCPResource, ...]:
+        """As ``MCPServers.resources``."""
+        return await self._wait(self._hub.resources())
+
+    async def read_resource(self, server: str, uri: str) -> Contents:
+        """As ``MCPServers.read_resource``."""
+        return _contents(await self._wait(self._hub.read(server, uri)))
+
+    async def prompts(self) -> tuple[MCPPrompt, ...]:
+        """As ``MCPServers.prompts``."""
+        return await self._wait(self._hub.prompts())
+
+    async def prompt(self, server: str, name: str, arguments: Mapping[str, str] | None = None) -> Contents:
+        """As ``MCPServers.prompt``."""
+        return _contents(await self._wait(self._hub.prompt(server, name, dict(arguments or {}))))
+
+
+def _closing(hub: Hub) -> Future[None] | None:
+    """The end of all connections, under way; None where there is nothing to end."""
+    return hub.submit(hub.close()) if hub.is_open else None
+
+
+def _contents(parts: Iterable[TextPart | Image]) -> Contents:
+    return [part.text if isinstance(part, TextPart) else part for part in parts]

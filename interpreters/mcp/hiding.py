@@ -1,0 +1,68 @@
+"""What a server was given and nobody else may read: its keys, taken out of whatever is said of it or by it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+from interpreters.mcp.servers import MCPServer
+from interpreters.recording.redaction import Redaction
+from runtime.children.starting import SECRET
+
+HIDDEN = "[hidden]"
+
+SHORTEST = 4
+"""Characters of a key that is looked for; a shorter one would be found in any text."""
+
+PUBLIC = frozenset({"accept", "accept-language", "content-type", "user-agent", "mcp-protocol-version"})
+"""Headers that hold no key."""
+
+SHAPES = Redaction()
+
+
+class Hider:
+    """Takes one server's keys out of texts: those that it was given by a variable or argument that is named or looks
+    like one, by a header, or by its URL.
+    """
+
+    def __init__(self, server: MCPServer) -> None:
+        found = sorted({one for one in _keys(server) if len(one) >= SHORTEST}, key=len, reverse=True)
+        self._pattern = re.compile("|".join(map(re.escape, found))) if found else None
+
+    def __call__(self, text: str) -> str:
+        return text if self._pattern is None else self._pattern.sub(HIDDEN, text)
+
+
+def _keys(server: MCPServer) -> Iterator[str]:
+    for name, value in server.env.items():
+        if SECRET.search(name):
+            yield value
+        yield from _shaped(f"{name}={value}", value)
+    before = ""
+    for arg in server.args:
+        name, sign, value = arg.partition("=")
+        if sign and SECRET.search(name.lstrip("-").replace("-", "_")):
+            yield value
+        elif before.startswith("-") and "=" not in before and SECRET.search(before.lstrip("-").replace("-", "_")):
+            yield arg
+        yield from _shaped(arg, arg)
+        before = arg
+    for name, value in server.headers.items():
+        if name.lower() not in PUBLIC:
+            yield value
+            yield value.rpartition(" ")[2]  # what stands behind "Bearer"
+    if server.url:
+        parts = urlsplit(server.url)
+        for text in (parts.username, parts.password, *(value for _, value in parse_qsl(parts.query))):
+            if text:
+                yield from (text, unquote(text))
+        yield from (parts.query, parts.fragment)
+
+
+def _shaped(text: str, value: str) -> Iterator[str]:
+    """The parts of a value that look like a key by themselves."""
+    for one in SHAPES.found_in(text):
+        part = text[one.start : one.end]
+        if part in value:
+            yield part

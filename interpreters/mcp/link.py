@@ -1,0 +1,324 @@
+"""One connection to a server, over the SDK: made, used, and found to be lost. It is not made anew; ``connection`` does
+that.
+
+Lists and results are taken from the dispatcher as they came, and read by our own readers: the SDK would refuse a list
+of tools for one odd entry, and the result of a call that has happened for one odd block.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from contextvars import ContextVar
+from typing import Any
+
+import anyio
+import mcp.types as types
+from mcp.client.session import ClientSession
+from mcp.client.streamable_http import streamable_http_client
+from mcp.client.subscriptions import ListenNotSupportedError, SubscriptionLost, listen
+from mcp.shared.dispatcher import CallOptions
+from mcp.shared.exceptions import MCPError
+from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
+from mcp.types import CONNECTION_CLOSED, INVALID_REQUEST, PARSE_ERROR, REQUEST_TIMEOUT, Implementation
+
+from interpreters.mcp import stdio, web
+from interpreters.mcp.child import Child, UnstartableError
+from interpreters.mcp.hiding import Hider
+from interpreters.mcp.listing import ListedTool, MCPProblem, read_tools
+from interpreters.mcp.servers import MCPServer
+from interpreters.mcp.sifting import LONGEST_MESSAGE
+from interpreters.tools.failures import describe
+
+for _name in ("mcp", "client"):  # else Python would print what the SDK logs of strangers' mistakes where nobody listens
+    logging.getLogger(_name).addHandler(logging.NullHandler())
+
+STUBS: Mapping[str, Mapping[str, Any]] = {
+    "tools/call": {"content": []},
+    "resources/list": {"resources": []},
+    "resources/templates/list": {"resourceTemplates": []},
+    "resources/read": {"contents": []},
+    "prompts/list": {"prompts": []},
+    "prompts/get": {"messages": []},
+}
+"""What the SDK is given in the place of a result that we read ourselves."""
+
+MODERN: Mapping[str, Any] = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
+"""What it wants beside, since protocol 2026-07-28."""
+
+MOST_PAGES = 100
+"""Pages of a list that are asked for: one without an end must not hold anybody up."""
+
+RAW: ContextVar[dict[str, Any]] = ContextVar("raw")
+
+
+class LostError(Exception):
+    """The server could not be reached, or was lost.
+
+    Attributes:
+        sent: whether the request may have reached it: nobody knows then what became of it.
+    """
+
+    def __init__(self, why: str, *, sent: bool) -> None:
+        super().__init__(why)
+        self.sent = sent
+
+
+class RefusedError(Exception):
+    """The server answered with an error, and so the request was not carried out."""
+
+    def __init__(self, why: str, *, code: int = 0, transient: bool = False) -> None:
+        super().__init__(why)
+        self.code = code
+        self.transient = transient
+
+
+class _Dispatcher(JSONRPCDispatcher[Any]):
+    """Keeps each result as it came for who asked, and gives the SDK one that it can't find fault with."""
+
+    def __init__(self, *streams: Any, server: MCPServer) -> None:
+        super().__init__(*streams)
+        self._server = server
+
+    async def send_raw_request(
+        self, method: str, params: Mapping[str, Any] | None, opts: CallOptions | None = None, **more: Any
+    ) -> dict[str, Any]:
+        raw = await super().send_raw_request(method, params, opts, **more)
+        kept = RAW.get(None)
+        if kept is None:
+            return raw
+        kept.update(raw)
+        if method == "tools/list":
+            tools, _ = read_tools(self._server, raw.get("tools"))
+            return {"tools": [tool.as_sent() for tool in tools], **MODERN}
+        return {**STUBS.get(method, raw), **(MODERN if method in STUBS else {})}
+
+
+class Link:
+    """A connection that was made. Its methods belong to the event loop that it was made in."""
+
+    def __init__(self, server: MCPServer, session: ClientSession, hide: Hider) -> None:
+        self._server = server
+        self._session = session
+        self._hide = hide
+        self.lost: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        """Has the reason once the connection is lost."""
+        capabilities = session.server_capabilities
+        self.capabilities: Mapping[str, Any] = (
+            {} if capabilities is None else capabilities.model_dump(mode="json", exclude_none=True)
+        )
+        self.protocol = session.protocol_version or ""
+        info = session.server_info
+        self.info = "" if info is None else f"{info.name} {info.version}".strip()
+        self.instructions = session.instructions or ""
+
+    async def request(
+        self,
+        method: str,
+        params: Mapping[str, Any],
+        *,
+        meta: Mapping[str, Any] | None = None,
+        progress: Callable[[float, float | None, str | None], Awaitable[None]] | None = None,
+    ) -> dict[str, Any]:
+        """The result of a request, as it came.
+
+        Cancelling it tells the server.
+
+        Raises:
+            LostError: the connection was lost, before or after it was sent.
+            RefusedError: the server answered with an error.
+        """
+        if self.lost.done():
+            raise LostError(self.lost.result(), sent=False)
+        kept: dict[str, Any] = {}
+        token = RAW.set(kept)
+        try:
+            await self._send(method, {**params, **({"_meta": dict(meta)} if meta else {})}, progress)
+        except MCPError as error:
+            raise await self._failure(error) from error
+        except (anyio.ClosedResourceError, anyio.BrokenResourceError) as error:
+            raise LostError(await self._why(), sent=True) from error
+        finally:
+            RAW.reset(token)
+        return kept
+
+    async def _send(self, method: str, params: dict[str, Any], progress: Any) -> None:
+        request = REQUESTS[method]
+        result: Any = RESULTS[method]
+        made = request.model_validate({"method": method, "params": params}, by_name=False, by_alias=True)
+        await self._session.send_request(made, result, progress_callback=progress)
+
+    async def _failure(self, error: MCPError) -> Exception:
+        """What an error that the SDK raised means."""
+        data = error.data if isinstance(error.data, dict) else {}
+        said = self._hide(error.message[:1000])
+        fate, status = data.get(web.KEY), data.get("status")
+        if fate == web.REFUSED:
+            barred = "; look at its headers, or whether the key is right" if status in (401, 403) else ""
+            return RefusedError(f"{said}{barred}", code=error.code, transient=status in web.BUSY)
+        if fate is not None:
+            return LostError(said, sent=fate != web.NOT_SENT)
+        if error.code == CONNECTION_CLOSED:
+            return LostError(await self._why(said), sent=True)
+        if error.code == PARSE_ERROR:
+            return LostError("its answer can't be read", sent=True)
+        if error.code == REQUEST_TIMEOUT:
+            return LostError("it did not answer in time", sent=True)
+        if error.code == INVALID_REQUEST and said == "Session terminated":  # an older server that was started anew
+            self._lose(said)
+            return LostError("it has forgotten this session", sent=False)
+        return RefusedError(said or "it gave no reason", code=error.code)
+
+    async def _why(self, otherwise: str = "the connection was closed") -> str:
+        """Why the connection was lost; of a process that is learnt a moment later."""
+        if self._server.url:
+            return otherwise
+        with suppress(TimeoutError):
+            return await asyncio.wait_for(asyncio.shield(self.lost), 2.0)
+        return otherwise
+
+    def _lose(self, why: str) -> None:
+        if not self.lost.done():
+            self.lost.set_result(why)
+
+    async def list(self, method: str, key: str) -> list[Any]:
+        """All entries of a list, page by page; none where the server has none of the kind.
+
+        Raises:
+            LostError, RefusedError: as ``request``.
+        """
+        found: list[Any] = []
+        cursor: str | None = None
+        for _ in range(MOST_PAGES):
+            result = await self.request(method, {} if cursor is None else {"cursor": cursor})
+            items = result.get(key)
+            found += items if isinstance(items, list) else []
+            cursor = result.get("nextCursor")
+            if not isinstance(cursor, str) or not cursor:
+                break
+        return found
+
+    async def tools(self) -> tuple[tuple[ListedTool, ...], tuple[MCPProblem, ...]]:
+        """The tools that the server lists, and what of the list can't be used; raises as ``list``."""
+        if "tools" not in self.capabilities:
+            return (), ()
+        return read_tools(self._server, await self.list("tools/list", "tools"))
+
+    async def watch(self, changed: Callable[[], object]) -> None:
+        """Call ``changed`` whenever the server says that its lists are others now, as the protocol since 2026-07-28 has
+        it.
+
+        Older servers say it by themselves, which ``open_link`` hands on.
+        """
+        with suppress(ListenNotSupportedError, SubscriptionLost, MCPError, TimeoutError):
+            async with listen(
+                self._session, tools_list_changed=True, prompts_list_changed=True, resources_list_changed=True
+            ) as subscription:
+                async for _ in subscription:
+                    changed()
+
+
+REQUESTS: Mapping[str, Any] = {
+    "tools/list": types.ListToolsRequest,
+    "tools/call": types.CallToolRequest,
+    "resources/list": types.ListResourcesRequest,
+    "resources/templates/list": types.ListResourceTemplatesRequest,
+    "resources/read": types.ReadResourceRequest,
+    "prompts/list": types.ListPromptsRequest,
+    "prompts/get": types.GetPromptRequest,
+}
+RESULTS: Mapping[str, Any] = {
+    "tools/list": types.ListToolsResult,
+    "tools/call": types.CallToolResult,
+    "resources/list": types.ListResourcesResult,
+    "resources/templates/list": types.ListResourceTemplatesResult,
+    "resources/read": types.ReadResourceResult,
+    "prompts/list": types.ListPromptsResult,
+    "prompts/get": types.GetPromptResult,
+}
+
+LISTS_CHANGED = (
+    types.ToolListChangedNotification,
+    types.ResourceListChangedNotification,
+    types.PromptListChangedNotification,
+)
+
+
+@asynccontextmanager
+async def open_link(server: MCPServer, hide: Hider, changed: Callable[[], object]) -> AsyncIterator[Link]:
+    """A connection for as long as the block goes on; ``lost`` says when it ends before.
+
+    Raises:
+        LostError: the server can't be reached or started, or speaks no protocol that the SDK does; never ``sent``.
+    """
+
+    async def heard(message: Any) -> None:
+        if isinstance(message, LISTS_CHANGED):
+            changed()
+
+    child: Child | None = None
+    try:
+        async with AsyncExitStack() as stack:
+            if server.url:
+                client = await stack.enter_async_context(web.client_for(server))
+                streams: Any = await stack.enter_async_context(
+                    streamable_http_client(server.url, http_client=client, max_sse_event_size=LONGEST_MESSAGE)
+                )
+            else:
+                child = await Child.start(server)
+                stack.push_async_callback(child.end)
+                streams = await stack.enter_async_context(stdio.transport(child))
+            dispatcher = _Dispatcher(*streams, server=server)
+            session = await stack.enter_async_context(
+                ClientSession(
+                    dispatcher=dispatcher, message_handler=heard, client_info=Implementation(name="cogstep", version="")
+                )
+            )
+            await _shake_hands(session)
+            link = Link(server, session, hide)
+            noticing = asyncio.create_task(_notice(link, child, hide))
+            try:
+                yield link
+            finally:
+                noticing.cancel()
+    except Exception as error:
+        reason = innermost(error)  # the SDK's task groups wrap whatever passes through them
+        if isinstance(reason, UnstartableError):
+            raise LostError(hide(str(reason)), sent=False) from error
+        said = reason.message[:1000] if isinstance(reason, MCPError) else ""
+        raise LostError(_end_of(child, hide) or hide(said or describe(reason)), sent=False) from error
+
+
+async def _shake_hands(session: ClientSession) -> None:
+    """Agree on a protocol: the newest, else one of the older ones that begin with ``initialize``."""
+    try:
+        await session.discover()
+    except (MCPError, RuntimeError, ValueError):  # it knows no such request, or none of our versions, or answers oddly
+        await session.initialize()
+
+
+async def _notice(link: Link, child: Child | None, hide: Hider) -> None:
+    if child is not None:
+        await child.ended.wait()
+        await asyncio.sleep(0.05)  # for its last words
+        link._lose(_end_of(child, hide))
+
+
+def innermost(error: BaseException) -> BaseException:
+    """The first of the exceptions that a group is of."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
+
+
+def _end_of(child: Child | None, hide: Hider) -> str:
+    """How a server's process ended, with what it said last; empty where it did not."""
+    if child is None:
+        return ""
+    said = hide(child.last_words)
+    fate = child.fate
+    if said:
+        return f"{fate or 'it did not answer'}; it said last: {said[-1000:]}"
+    return fate

@@ -1,0 +1,163 @@
+"""Lists that a server sends, read entry by entry: one that can't be read is lost for itself and said, and no other.
+
+A tool's list is handed to the SDK in the same plain form, since it would refuse a whole list for one entry of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from attrs import evolve, field, frozen
+
+from cognition.shown import shown_name
+from interpreters.mcp.servers import MCPServer, matches
+from interpreters.mcp.sifting import TOO_DEEP
+
+MOST = 1000
+"""Entries of a list that are read."""
+
+LONGEST_DESCRIPTION = 8000
+"""Characters of a tool's description that the model is shown."""
+
+HINTS = ("readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint")
+
+
+@frozen
+class MCPProblem:
+    """Something of a server that can't be used, or not as it is."""
+
+    server: str
+    name: str
+    """The tool's own name, or the beginning of it; empty where it is not about one."""
+    problem: str
+    left_out: bool = True
+    """Whether it is not there at all. Else it is offered, and something of it is not held to."""
+
+    def __str__(self) -> str:
+        what = f" tool {shown_name(self.name)}" if self.name else ""
+        return f"MCP server {self.server}{what}: {self.problem}"
+
+
+@frozen
+class ListedTool:
+    """A tool as its server lists it."""
+
+    name: str
+    description: str
+    parameters: dict[str, Any] = field(repr=False)
+    hints: Mapping[str, bool] = field(factory=dict)
+    """What the server says of it (``readOnlyHint`` and so on): hints of a stranger, which permit nothing."""
+
+    def as_sent(self) -> dict[str, Any]:
+        """In the form of the protocol. Without an output schema, against which the SDK would check results at
+        length.
+        """
+        return {
+            "name": self.name,
+            "description": self.description,
+            "inputSchema": {**self.parameters, "type": "object"},
+        }
+
+
+def read_tools(server: MCPServer, items: Any) -> tuple[tuple[ListedTool, ...], tuple[MCPProblem, ...]]:
+    """The tools of a list that can be read, and what is wrong with the others."""
+    tools: dict[str, ListedTool] = {}
+    problems: list[MCPProblem] = []
+
+    def lost(name: str, why: str) -> None:
+        problems.append(MCPProblem(server.name, name[:80], why))
+
+    if not isinstance(items, list):
+        lost("", "its list of tools is no list")
+        items = []
+    if len(items) > MOST:
+        lost("", f"it lists {len(items)} tools, of which the first {MOST} are read")
+    for item in items[:MOST]:
+        read = _tool(item)
+        if isinstance(read, str):
+            name = item.get("name") if isinstance(item, Mapping) else ""
+            lost(name if isinstance(name, str) else "", read)
+        elif read.name in tools:
+            lost(read.name, "it is listed twice, and the first one is meant")
+        else:
+            tools[read.name] = read
+    chosen = [one for one in tools.values() if matches(one.name, server.tools)]
+    problems += [_cut(server, one) for one in chosen if len(one.description) > LONGEST_DESCRIPTION]
+    shortened = [evolve(one, description=one.description[:LONGEST_DESCRIPTION]) for one in chosen]
+    return tuple(shortened), tuple(problems)
+
+
+def _cut(server: MCPServer, tool: ListedTool) -> MCPProblem:
+    said = f"of its description of {len(tool.description)} characters the first {LONGEST_DESCRIPTION} are shown"
+    return MCPProblem(server.name, tool.name, said, left_out=False)
+
+
+def _tool(item: Any) -> ListedTool | str:
+    if not isinstance(item, Mapping):
+        return "it is no object"
+    name, said, schema, hints = (item.get(key) for key in ("name", "description", "inputSchema", "annotations"))
+    if not isinstance(name, str) or not name.strip():
+        return "it has no name"
+    if len(name) > 1000 or "\0" in name:
+        return "its name can't be used"
+    if said is not None and not isinstance(said, str):
+        said = None
+    if schema is None:
+        schema = {}
+    if not isinstance(schema, dict):
+        schema = {"$comment": TOO_DEEP} if schema == TOO_DEEP else {}
+    if not said:
+        title = item.get("title")
+        said = title if isinstance(title, str) else ""
+    found = {one: hints[one] for one in HINTS if isinstance(hints, Mapping) and isinstance(hints.get(one), bool)}
+    return ListedTool(name, said, {"type": "object", **schema}, found)
+
+
+@frozen
+class MCPResource:
+    """Something that a server lets be read."""
+
+    server: str
+    uri: str
+    """Its address; of a template with ``{names}`` to be filled in."""
+    name: str
+    description: str = ""
+    media_type: str = ""
+    template: bool = False
+
+
+@frozen
+class MCPPrompt:
+    """A prompt that a server offers to its user."""
+
+    server: str
+    name: str
+    description: str = ""
+    arguments: tuple[str, ...] = ()
+    required: tuple[str, ...] = ()
+
+
+def read_resources(server: str, items: Any, *, template: bool) -> Iterator[MCPResource]:
+    """The resources of a list that can be read."""
+    for item in items[:MOST] if isinstance(items, list) else ():
+        uri = item.get("uriTemplate" if template else "uri") if isinstance(item, Mapping) else None
+        if isinstance(uri, str):
+            name, said, kind = (
+                one if isinstance(one := item.get(key), str) else "" for key in ("name", "description", "mimeType")
+            )
+            yield MCPResource(server, uri, name, said, kind, template)
+
+
+def read_prompts(server: str, items: Any) -> Iterator[MCPPrompt]:
+    """The prompts of a list that can be read."""
+    for item in items[:MOST] if isinstance(items, list) else ():
+        name = item.get("name") if isinstance(item, Mapping) else None
+        if isinstance(name, str):
+            said = item.get("description")
+            given = item.get("arguments")
+            named = [one for one in (given if isinstance(given, list) else ()) if isinstance(one, Mapping)]
+            arguments = [one for one in named if isinstance(one.get("name"), str)]
+            required = tuple([one["name"] for one in arguments if one.get("required") is True])
+            names = tuple([one["name"] for one in arguments])
+            yield MCPPrompt(server, name, said if isinstance(said, str) else "", names, required)

@@ -1,0 +1,109 @@
+"""The tools of servers as tools of ours: what the model is shown of each, what policy knows of it, and how it is
+called.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from attrs import evolve
+
+from cognition import ConfigError, ToolSpec
+from interpreters.mcp.listing import ListedTool, MCPProblem
+from interpreters.mcp.servers import MCPServer, matches
+from interpreters.mcp.sifting import TOO_DEEP
+from interpreters.tools.context import ToolContext
+from interpreters.tools.mending import OPEN, LeftOut, mended
+from interpreters.tools.tool import Tool
+
+RETRIES = (0.5, 2.0)
+"""Seconds before further attempts at a call of a tool that may be called twice, where the connection was lost."""
+
+LONGEST_SCHEMA = 2000
+"""Characters of a schema that the model is told in words where nothing of it can be held."""
+
+MOST_SAID = 5
+"""Keywords of one schema that a problem names."""
+
+Call = Callable[[str, dict[str, Any], ToolContext[Any]], Awaitable[Any]]
+"""Calls a tool by its own name."""
+
+
+def offered(
+    server: MCPServer, listed: ListedTool, name: str, call: Call
+) -> tuple[Tool[..., Any] | None, MCPProblem | None]:
+    """The tool, and what of it can't be held or why there is none.
+
+    What the server says of its tool only tightens: ``destructiveHint`` makes it ask. That one changes nothing, or may
+    run twice, is the word of the user alone.
+    """
+    parameters, left = _parameters(listed)
+    problem = _told(server, listed, left)
+    description = listed.description
+    if parameters == OPEN and left and len(text := json.dumps(listed.parameters)) <= LONGEST_SCHEMA:
+        description = f"{description}\n\nIts parameters, as a JSON Schema: {text}".strip()
+    read_only = matches(listed.name, server.read_only)
+    repeatable = read_only or matches(listed.name, server.idempotent)
+    asks = server.approval
+    if asks is None:
+        asks = listed.hints.get("destructiveHint") is True and not read_only
+
+    async def function(arguments: dict[str, Any], context: ToolContext[Any]) -> Any:
+        return await call(listed.name, arguments, context)
+
+    try:
+        tool = Tool.from_schema(
+            name=name,
+            description=description,
+            parameters=parameters,
+            function=function,
+            read_only=read_only,
+            idempotent=repeatable,
+            approval=asks,
+            retries=RETRIES if repeatable else (),
+            output_limit=server.output_limit,
+        )
+    except ConfigError as error:
+        return None, MCPProblem(server.name, listed.name[:80], str(error))
+    return tool, problem
+
+
+def as_recorded(tool: Tool[..., Any], spec: ToolSpec) -> Tool[..., Any]:
+    """The same tool under a specification that it had when a session was recorded."""
+    made = Tool.from_schema(name=spec.name, parameters=spec.parameters, function=tool.function)
+    made.spec = evolve(spec)
+    made.prepare()
+    return made
+
+
+def _parameters(listed: ListedTool) -> tuple[dict[str, Any], tuple[LeftOut, ...]]:
+    parameters = listed.parameters
+    if TOO_DEEP in json.dumps(parameters):
+        return dict(OPEN), (LeftOut("$", "the schema", "it is nested too deeply"),)
+    if parameters.get("type", "object") != "object":
+        return dict(OPEN), (LeftOut("$", "type", "parameters are an object"),)
+    return mended(parameters)
+
+
+def _told(server: MCPServer, listed: ListedTool, left: tuple[LeftOut, ...]) -> MCPProblem | None:
+    if not left:
+        return None
+    words = "; ".join(map(str, left[:MOST_SAID])) + (
+        f"; and {len(left) - MOST_SAID} more" if len(left) > MOST_SAID else ""
+    )
+    return MCPProblem(
+        server.name, listed.name[:80], f"arguments are not held to all of its schema: {words}", left_out=False
+    )
+
+
+def hints_of(tools: Mapping[str, ListedTool], name: str) -> str:
+    """What a server says of a tool, in words."""
+    said = {
+        "readOnlyHint": "reads",
+        "destructiveHint": "destroys",
+        "idempotentHint": "idempotent",
+        "openWorldHint": "open",
+    }
+    return ", ".join(word for hint, word in said.items() if tools[name].hints.get(hint) is True)
