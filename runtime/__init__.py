@@ -1,4 +1,4 @@
-"""Things that hold models and notes: llama.cpp and MLX behind one protocol. Start with ``load_model``.
+"""Things that hold models and notes: llama.cpp, MLX and others' programs behind one protocol. `load_model` is the start.
 
 Importing this imports no backend: each is loaded when a model needs it.
 """
@@ -34,6 +34,11 @@ from runtime.llama.options import (
     Rope as Rope,
 )
 from runtime.loading import LoadProgress as LoadProgress, load_model as load_model
+from runtime.programs.options import (
+    ClaudeOptions as ClaudeOptions,
+    CodexOptions as CodexOptions,
+    McpServer as McpServer,
+)
 from runtime.protocol import (
     Done as Done,
     Generation as Generation,

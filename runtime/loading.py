@@ -15,13 +15,15 @@ from attrs import evolve, frozen
 
 from runtime.checking import checked_call
 from runtime.children.frozen import FLAG
-from runtime.errors import LoadCancelledError, ModelSpecError
+from runtime.errors import LoadCancelledError, ModelOptionsError, ModelSpecError
 from runtime.isolated.settings import Isolation
 from runtime.llama.options import LlamaOptions
 from runtime.local.loading import load_engine
 from runtime.local.owner import Owner
 from runtime.local.real_models import check_allowed
 from runtime.models.specs import BackendName, Source, resolve
+from runtime.programs.loading import load_program, names_program
+from runtime.programs.options import ProgramOptions
 from runtime.scheduling.owners import QUEUE_LIMIT
 from runtime.templates.chosen import NOTHING_CHOSEN, Chosen, choose
 
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
     from runtime.isolated.handles import IsolatedRuntime
     from runtime.local.engine import LocalEngine
     from runtime.local.handles import LocalRuntime
+    from runtime.programs.handles import ProgramRuntime
 else:  # it would make `import runtime` slow
     FormatSpec = object
 
@@ -55,15 +58,21 @@ class LoadOptions(TypedDict, total=False):
     threads: int | None
     template: str | Path | None
     format: str | FormatSpec | None
-    options: LlamaOptions | None
+    options: LlamaOptions | ProgramOptions | None
     queue_limit: int
     on_progress: OnProgress | None
 
 
 @overload
 def load_model(
-    spec: str | Path | None = None, *, isolate: Literal[False] = False, **options: Unpack[LoadOptions]
+    spec: Path | None = None, *, isolate: Literal[False] = False, **options: Unpack[LoadOptions]
 ) -> LocalRuntime: ...
+
+
+@overload
+def load_model(
+    spec: str, *, isolate: Literal[False] = False, **options: Unpack[LoadOptions]
+) -> LocalRuntime | ProgramRuntime: ...
 
 
 @overload
@@ -74,8 +83,8 @@ def load_model(
 
 @overload
 def load_model(
-    spec: str | Path | None = None, *, isolate: bool | Isolation, **options: Unpack[LoadOptions]
-) -> LocalRuntime | IsolatedRuntime: ...
+    spec: str | Path | None = None, *, isolate: bool | Isolation = False, **options: Unpack[LoadOptions]
+) -> LocalRuntime | IsolatedRuntime | ProgramRuntime: ...
 
 
 @checked_call
@@ -88,15 +97,16 @@ def load_model(
     threads: int | None = None,
     template: str | Path | None = None,
     format: str | FormatSpec | None = None,
-    options: LlamaOptions | None = None,
+    options: LlamaOptions | ProgramOptions | None = None,
     queue_limit: int = QUEUE_LIMIT,
     on_progress: OnProgress | None = None,
-) -> LocalRuntime | IsolatedRuntime:
+) -> LocalRuntime | IsolatedRuntime | ProgramRuntime:
     """Load a model and give back a runtime for it, ready for ``submit``. Close it, or use it in a ``with`` statement.
 
     Args:
         spec: a ``.gguf`` file, an MLX directory, ``hf:owner/repo[@rev][/file]``, or None for the small model that ships
-            with cogstep.
+            with cogstep. Or another agent's command line: ``claude``, ``claude:MODEL``, ``codex``, ``codex:MODEL``,
+            which takes ``options``, ``context_tokens`` and ``queue_limit`` alone (``docs/command-line-models.md``).
         isolate: whether the model lives in a process of its own, which is started again where native code crashes, runs
             out of memory or hangs; an ``Isolation`` says how patient to be.
         backend: ``"llama"`` or ``"mlx"``; None takes the one that the model is made for. The shipped model is there for
@@ -107,7 +117,8 @@ def load_model(
             another model (a ``.gguf`` file, a directory, ``hf:owner/repo``).
         format: how the model's replies are read, in place of what is derived from the template: the name of a written
             format (``"hermes"``; ``cognition.parsing.FORMATS`` has them) or a ``FormatSpec``.
-        options: more of llama.cpp's, such as the size of its cache, GPU layers and LoRA adapters.
+        options: more of llama.cpp's, such as the size of its cache, GPU layers and LoRA adapters; or ``ClaudeOptions``
+            and ``CodexOptions``.
         queue_limit: how many requests one agent may have waiting and running at a time, and eight times as many all of
             them together. What is submitted beyond that fails at once as ``rate_limit``, which an agent tries again.
         on_progress: called in the caller's thread as loading goes on. Returning False cancels the load.
@@ -121,6 +132,11 @@ def load_model(
         raise ModelSpecError(f"threads must be at least 1, not {threads}", spec=str(spec or ""))
     if queue_limit < 1:
         raise ModelSpecError(f"queue_limit must be at least 1, not {queue_limit}", spec=str(spec or ""))
+    if names_program(spec):
+        local = {"isolate": isolate, "backend": backend, "threads": threads, "template": template, "format": format}
+        return load_program(str(spec), local, options, context_tokens, queue_limit)
+    if isinstance(options, ProgramOptions):
+        raise ModelOptionsError(f"{type(options).__name__} are for another agent's command line", spec=str(spec or ""))
     chosen = choose(template, format, str(spec or ""))
     watch = _Watch()
     name = str(spec) if spec is not None else "small model"

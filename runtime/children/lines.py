@@ -113,6 +113,11 @@ class Lines:
             yield line.decode("utf-8", "surrogateescape")
         self._check(self._begun)
 
+    def rest(self) -> str:
+        """What has come of a line that has no end yet, and now never will."""
+        begun, self._begun = self._begun, bytearray()
+        return begun.decode("utf-8", "surrogateescape")
+
     def _check(self, line: bytearray) -> None:
         if len(line) > self._longest:
             raise ProtocolError(f"a message of more than {self._longest:,} bytes")
@@ -159,7 +164,7 @@ def read(line: str, union: Any, decoder: json.JSONDecoder) -> Any:
         ProtocolError: it is none.
     """
     try:
-        data = _decoded(line, decoder)
+        data = decoded(line, decoder)
     except (ValueError, RecursionError) as error:
         raise ProtocolError(f"this is no JSON: {error}", _as_far_as_it_goes(line)) from error
     if not isinstance(data, dict):
@@ -171,7 +176,13 @@ def read(line: str, union: Any, decoder: json.JSONDecoder) -> Any:
     return message
 
 
-def _decoded(line: str, decoder: json.JSONDecoder) -> Any:
+def decoded(line: str, decoder: json.JSONDecoder) -> Any:
+    """The JSON value of a line, held to the limits.
+
+    Raises:
+        ValueError: it is none, or exceeds one.
+        RecursionError: it is nested thousands deep.
+    """
     if not line.isascii() and NO_UTF8.search(line):
         raise ValueError("it is no UTF-8")
     if _brackets(line) > MOST_BRACKETS and _brackets(STRING.sub("", line)) > MOST_BRACKETS:
@@ -186,7 +197,7 @@ def _brackets(line: str) -> int:
 def _as_far_as_it_goes(line: str) -> dict[str, Any]:
     """What can be read of a line that is refused, since whoever waits for the answer to its id is to hear of it."""
     try:
-        data = _decoded(line, LENIENT)
+        data = decoded(line, LENIENT)
     except (ValueError, RecursionError):
         return {}
     return data if isinstance(data, dict) else {}

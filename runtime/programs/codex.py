@@ -1,0 +1,234 @@
+"""OpenAI's ``codex``: how it is called for a reply, and how what it writes is read. Pure.
+
+Called as ``codex exec --json -``, it reads a prompt from stdin and writes events, one JSON object a line
+(https://developers.openai.com/codex/noninteractive)::
+
+    {"type": "thread.started", "thread_id": "..."}
+    {"type": "turn.started"}
+    {"type": "item.completed", "item": {"id": "item_0", "type": "reasoning", "text": "..."}}
+    {"type": "item.started", "item": {"id": "item_1", "type": "command_execution", "command": "ls"}}
+    {"type": "item.completed", "item": {"id": "item_2", "type": "agent_message", "text": "Hello"}}
+    {"type": "turn.completed", "usage": {"input_tokens": 24, "cached_input_tokens": 8, "output_tokens": 5}}
+
+A message comes whole. Of several in a turn the last one is the answer; those before it say what it is about to do, and
+are told as reasoning. ``error`` alone ends nothing, since it also says that a connection is tried again;
+``turn.failed`` does. Codex can't be told to have no tools at all, so besides being told it is held to it: an item of a
+tool that is not allowed ends the process.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from cognition import GenerationOptions, ModelRequest, Usage
+from runtime.programs.events import EventReader, count, object_of, part, said, text_of
+from runtime.programs.failures import failure_of
+from runtime.programs.options import CodexOptions, McpServer
+from runtime.programs.program import Program
+
+INSTALL = "npm install -g @openai/codex, and sign in with: codex login"
+SIGN_IN = "sign in with `codex login`, or set CODEX_API_KEY"
+
+VARIABLES = ("CODEX_HOME", "CODEX_API_KEY", "CODEX_ACCESS_TOKEN", "OPENAI_API_KEY", "OPENAI_BASE_URL")
+"""Of the user's environment, what ``codex`` gets beside what any child of ours does."""
+
+HEEDED: frozenset[str] = frozenset()
+"""Options of a request that it has a place for."""
+
+SCHEMA_FILE = "schema.json"
+
+SWITCHES: Mapping[str, tuple[str, ...]] = {
+    "shell": ("features.shell_tool", "features.unified_exec"),
+    "apply_patch": ("include_apply_patch_tool", "features.apply_patch_freeform"),
+}
+"""Settings that have to be off where a tool is not allowed. A version ignores those that it does not know."""
+
+ALWAYS_OFF = (
+    "features.multi_agent",
+    "features.apps",
+    "features.plugins",
+    "features.image_generation",
+    "tools.view_image",
+)
+
+ITEMS: Mapping[str, str] = {"command_execution": "shell", "file_change": "apply_patch", "web_search": "web_search"}
+"""Kinds of items that are the work of a tool, and of which."""
+
+
+# ------------------------------------------------------------------------------------------------------------ calling
+
+
+def arguments(request: ModelRequest, options: CodexOptions, model: str, files: Path, session: str) -> list[str]:
+    """What stands behind the program's name. No text of the conversation does: other users may read arguments.
+
+    Args: as of ``claude.arguments``.
+    """
+    told = ["exec", "--json", "--color=never", "--skip-git-repo-check"]
+    if options.dangerously_skip_permissions:
+        told.append("--dangerously-bypass-approvals-and-sandbox")
+    else:
+        told.append(f"--sandbox={options.sandbox}")
+    if not options.user_settings:
+        told += ["--ignore-user-config", "--ignore-rules"]
+    if not options.sessions:
+        told.append("--ephemeral")
+    if model:
+        told.append(f"--model={model}")
+    if request.options.response_format:
+        told.append(f"--output-schema={files / SCHEMA_FILE}")
+    for key, value in _configured(options).items():
+        told += ["-c", f"{key}={value}"]
+    return [*told, *(["resume", session] if session else []), "-"]
+
+
+def files_for(request: ModelRequest, _options: CodexOptions) -> dict[str, str]:
+    """The files that the arguments name, by name: for this user's eyes alone, and gone with the reply."""
+    schema = request.options.response_format
+    return {SCHEMA_FILE: schema} if schema else {}
+
+
+def _configured(options: CodexOptions) -> dict[str, str]:
+    """Its settings, in TOML."""
+    told = {} if options.dangerously_skip_permissions else {"approval_policy": toml("never")}
+    told["project_doc_max_bytes"] = "0"  # no AGENTS.md of whatever folder it runs in
+    told["web_search"] = toml("live" if "web_search" in options.tools else "disabled")
+    for tool, keys in SWITCHES.items():
+        if tool not in options.tools:
+            told |= dict.fromkeys(keys, "false")
+    told |= dict.fromkeys(ALWAYS_OFF, "false")
+    if options.effort:
+        told["model_reasoning_effort"] = toml(options.effort)
+    for server in options.mcp_servers:
+        told |= _served(server, options)
+    return told
+
+
+def _served(server: McpServer, options: CodexOptions) -> dict[str, str]:
+    place = f"mcp_servers.{server.name}"
+    allowed = [tool.removeprefix(f"mcp__{server.name}__") for tool in options.tools if _of(server, tool)]
+    told = {f"{place}.enabled_tools": toml(allowed), f"{place}.default_tools_approval_mode": toml("approve")}
+    if server.url:
+        told[f"{place}.url"] = toml(server.url)
+        if server.token:
+            told[f"{place}.bearer_token_env_var"] = toml(server.token)
+        return told
+    told[f"{place}.command"] = toml(server.command[0])
+    told[f"{place}.args"] = toml(list(server.command[1:]))
+    told[f"{place}.env_vars"] = toml(list(server.variables))
+    return told
+
+
+def _of(server: McpServer, tool: str) -> bool:
+    return tool.startswith(f"mcp__{server.name}__")
+
+
+def toml(value: str | list[str]) -> str:
+    """A text, or a list of some, as TOML has it: as JSON, but that a character DEL has to be escaped too."""
+    return json.dumps(value, ensure_ascii=False).encode("utf-8", "replace").decode().replace("\x7f", "\\u007f")
+
+
+def settings(_options: GenerationOptions) -> dict[str, str]:
+    """Variables that are set for a reply: none."""
+    return {}
+
+
+# ------------------------------------------------------------------------------------------------------------ reading
+
+
+class CodexReader(EventReader):
+    """Reads what ``codex`` writes.
+
+    Args:
+        options: what it may do, to which what it does is held.
+        structured: whether a schema was asked for.
+    """
+
+    def __init__(self, options: CodexOptions, *, structured: bool = False, **more: Any) -> None:
+        super().__init__("codex", structured=structured, **more)
+        self._options = options
+        self._held: str | None = None
+        """The last message; whether it is the answer is known when another one comes, or the turn is over."""
+        self._told: set[str] = set()
+        """Ids of items that were told of."""
+        self._said_wrong = ""
+
+    def _event(self, event: dict[str, Any]) -> None:
+        kind = event.get("type")
+        if kind == "thread.started":
+            self.session = said(event, "thread_id")
+        elif kind in ("item.started", "item.updated", "item.completed") and not self.ended:
+            self._item(object_of(event, "item"), whole=kind == "item.completed")
+        elif kind == "turn.completed":
+            self._completed(part(event, "usage"))
+        elif kind == "turn.failed":
+            self._said_wrong = said(part(event, "error"), "message") or self._said_wrong
+            self.ended = True
+            self.failure = failure_of("codex", self._said_wrong or "its turn failed without a word")
+        elif kind == "error":
+            self._said_wrong = said(event, "message") or self._said_wrong
+            self.failure = failure_of("codex", self._said_wrong or "an error without a word")
+
+    def _item(self, item: Mapping[str, Any], *, whole: bool) -> None:
+        kind = said(item, "type") or said(item, "item_type")
+        if kind == "agent_message" or kind == "assistant_message":
+            if whole:
+                self._message(text_of(item, "text"))
+        elif kind == "reasoning":
+            if whole:
+                self.note(said(item, "text"))
+        elif kind == "error":
+            self.warn(f"codex says: {said(item, 'message')[:300]}")
+        elif kind == "mcp_tool_call":
+            self._called(item, f"mcp__{said(item, 'server')}__{said(item, 'tool')}", item.get("arguments"))
+        elif kind in ITEMS:
+            told = item.get("command") or item.get("query") or item.get("changes") or ""
+            self._called(item, ITEMS[kind], told)
+        elif kind == "collab_tool_call":
+            self.refuse("has started a helper of its own, which it was told not to do")
+
+    def _called(self, item: Mapping[str, Any], tool: str, arguments: Any) -> None:
+        if tool not in self._options.tools:
+            self.refuse(f"has used its tool {tool!r}, which CodexOptions.tools does not allow")
+            return
+        name = said(item, "id")
+        if name not in self._told:
+            self._told.add(name)
+            self.used(tool, arguments)
+
+    def _message(self, text: str) -> None:
+        if self._held is not None:
+            self.note(self._held)
+        self._held = text
+
+    def _completed(self, usage: Mapping[str, Any]) -> None:
+        self.ended = True
+        self.failure = None  # a connection that was tried again, and came about
+        self.usage = Usage(
+            count(usage, "input_tokens"), count(usage, "output_tokens"), count(usage, "cached_input_tokens")
+        )
+        self._finish()
+
+    def _finish(self) -> None:
+        if self._held is not None:
+            self.text(self._held)
+            self._held = None
+
+
+CODEX = Program(
+    name="codex",
+    options=CodexOptions,
+    install=INSTALL,
+    sign_in=SIGN_IN,
+    variables=VARIABLES,
+    heeded=HEEDED,
+    takes_system=False,
+    forks=False,
+    arguments=arguments,
+    files_for=files_for,
+    settings=settings,
+    refusal=lambda _request: None,
+    reader=lambda options, structured: CodexReader(options, structured=structured),
+)

@@ -1,0 +1,124 @@
+"""How a reply ended, made of what its program said, of how its process ended, and of why we ended it. Pure.
+
+Only one way leads to a success: the program has said that its reply is over, has told of no error, and its process has
+ended with 0, or was ended by us because it did not go by itself although it had said all.
+"""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterable
+
+from attrs import evolve, frozen
+
+from cognition import Failure, FinishReason
+from runtime.programs.child import CANT_START
+from runtime.programs.events import EventReader
+from runtime.programs.failures import SESSION_GONE, failure_of
+from runtime.programs.program import Program
+from runtime.programs.running import Ended, Patience
+
+SIGNALS = {int(number): number.name for number in signal.Signals}
+
+
+@frozen
+class Conclusion:
+    """What a reply's ``Done`` says of its end."""
+
+    reason: FinishReason
+    failure: Failure | None = None
+    warnings: tuple[str, ...] = ()
+
+
+def conclude(
+    program: Program, reader: EventReader, ended: Ended, patience: Patience, *, cut: bool, cancelled: bool
+) -> Conclusion:
+    """The end of a reply.
+
+    Args:
+        program: whose it is.
+        reader: what it has said, to its last byte.
+        ended: how its process has ended.
+        patience: the times that it had.
+        cut: whether a stop text ended the reply.
+        cancelled: whether the caller wants no more of it.
+    """
+    warnings = tuple(reader.warnings)
+    if cancelled and not (reader.ended and ended.how in ("itself", "lingering")):
+        return Conclusion("cancelled", warnings=warnings)
+    if reader.wrong is not None:
+        return Conclusion("error", reader.wrong, warnings)
+    if cut:
+        return Conclusion("stop", warnings=warnings)
+    failure = reader.failure if reader.ended else _unended(program, reader, ended, patience)
+    if failure is None and ended.how == "itself" and ended.code != 0:
+        failure = _said(program, ended, f"{_how(ended)} after its answer", "transient")
+    if failure is not None:
+        return Conclusion("error", _told_what_to_do(program, failure), warnings)
+    if ended.how == "lingering":
+        warnings = (*warnings, f"{program.name} had to be ended: it did not end by itself after its answer")
+    return Conclusion(reader.reason, warnings=warnings)
+
+
+def _unended(program: Program, reader: EventReader, ended: Ended, patience: Patience) -> Failure:
+    """Why there is no whole reply."""
+    name = program.name
+    if ended.how == "deadline":
+        return Failure(f"{name} took longer than {patience.deadline:g} s", kind="transient", code="deadline")
+    if ended.how == "silence":
+        said = f"; its last words were: {_last(ended.stderr)}" if ended.stderr else ""
+        return Failure(f"{name} was silent for {patience.silence:g} s{said}", kind="transient", code="silence")
+    if reader.failure is not None:
+        return reader.failure
+    if ended.code == CANT_START and "can't be started" in ended.stderr:
+        return Failure(f"{ended.stderr}; install it again: {program.install}", kind="fatal")
+    if ended.code == 0:
+        words = reader.noise or ended.stderr
+        said = f"; it said: {_last(words)}" if words else " and said nothing"
+        return Failure(f"{name} ended without an answer{said}", kind="bad_output")
+    how = _how(ended)
+    return _said(program, ended, how, "transient" if ended.code is None or ended.code < 0 else None, reader.noise)
+
+
+def _said(program: Program, ended: Ended, how: str, otherwise: str | None, noise: str = "") -> Failure:
+    """A failure by what the process wrote to stderr; of the kind ``otherwise`` where that tells nothing."""
+    words = ended.stderr or noise
+    failure = failure_of(program.name, f"{how}; it said: {words}" if words else how)
+    if words:
+        # The status of an error stands at the beginning of what was said, not of our sentence.
+        failure = evolve(failure_of(program.name, words), message=failure.message)
+    if SESSION_GONE.search(words):
+        return evolve(failure, kind="transient", code="session_gone")
+    if failure.kind is None and failure.status is None and otherwise == "transient":
+        return evolve(failure, kind="transient")
+    return failure
+
+
+def _how(ended: Ended) -> str:
+    if ended.code is None:
+        return "can't be ended: the kernel holds it"
+    if ended.code < 0:
+        return f"was killed by {SIGNALS.get(-ended.code, f'signal {-ended.code}')}"
+    return f"ended with code {ended.code}"
+
+
+def _last(words: str) -> str:
+    """The last line, shortened."""
+    lines = [line.strip() for line in words.splitlines() if line.strip()]
+    return lines[-1][:300] if lines else ""
+
+
+def _told_what_to_do(program: Program, failure: Failure) -> Failure:
+    if failure.kind == "auth" and program.sign_in not in failure.message:
+        return evolve(failure, message=f"{failure.message}; {program.sign_in}")
+    return failure
+
+
+def without(failure: Failure | None, secrets: Iterable[str]) -> Failure | None:
+    """A failure in whose message no secret stands that was handed to the program, which may repeat it."""
+    if failure is None:
+        return None
+    message = failure.message
+    for secret in secrets:
+        message = message.replace(secret, "***")
+    return evolve(failure, message=message)

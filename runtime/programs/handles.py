@@ -1,0 +1,409 @@
+"""A program as a runtime: a process for each reply, a few at a time, all ended when it is closed."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import threading
+import time
+import weakref
+from collections import deque
+from collections.abc import Callable
+from itertools import count
+from pathlib import Path
+from queue import SimpleQueue
+
+from attrs import define, evolve, field
+
+from cognition import Failure, ModelRequest
+from cognition.context.window import CHARS_PER_TOKEN
+from cognition.parsing import FORMATS, Output, TextDelta
+from runtime.children import starting
+from runtime.ending import done_of
+from runtime.errors import MediaError, ModelNotFoundError, ModelOptionsError, RuntimeClosedError
+from runtime.local.handles import LocalGeneration
+from runtime.local.real_models import check_allowed
+from runtime.local.stops import StopFilter
+from runtime.programs import prompt
+from runtime.programs.concluding import conclude, without
+from runtime.programs.events import EventReader
+from runtime.programs.options import ProgramOptions
+from runtime.programs.program import Program
+from runtime.programs.running import Hearing, Launch, Patience, Running
+from runtime.programs.sessions import Known, Sessions
+from runtime.protocol import Done, ModelInfo, Timings
+from runtime.scheduling.owners import QUEUE_LIMIT, OpenRequests, new_owner, owner_or
+
+SHORTEST_SECRET = 6
+"""Characters. A shorter value is a switch, and stands in many messages."""
+
+WHAT_IT_CAN = ("system", "thinking")
+"""Of ``ModelInfo.features``. It has no place for tools of ours, so agents tell it of them in the system prompt."""
+
+
+def find_program(program: Program, options: ProgramOptions) -> str:
+    """The absolute path of the program's file.
+
+    Raises:
+        ModelNotFoundError: there is none, with a line that says what to install.
+    """
+    name = os.path.expanduser(options.program) or program.name
+    found = shutil.which(name, path=starting.environment().get("PATH"))
+    if found is None:
+        raise ModelNotFoundError(
+            f"the program {name} is not installed, or not on PATH: {program.install}", spec=program.name
+        )
+    return os.path.abspath(found)
+
+
+def environment_for(program: Program, options: ProgramOptions) -> dict[str, str]:
+    """The variables that a process gets: those of the system, the program's own, and those that the options name."""
+    base = starting.environment()
+    given = {name: value for name, value in base.items() if name in starting.NEEDED or name.startswith(("LC_", "XDG_"))}
+    named = [*program.variables, *options.variables]
+    named += [name for server in options.mcp_servers for name in (*server.variables, server.token) if name]
+    named += [name for name in starting.NEEDED if starting.PROXY.search(name)]
+    return given | {name: os.environ[name] for name in named if name in os.environ}
+
+
+def secrets_of(environ: dict[str, str]) -> tuple[str, ...]:
+    """The values among these variables whose names say that they are secret, the longest first."""
+    found = {value for name, value in environ.items() if starting.SECRET.search(name) and len(value) >= SHORTEST_SECRET}
+    return tuple(sorted(found, key=len, reverse=True))
+
+
+@define(eq=False)
+class _Reply:
+    """One reply on its way. Used by its own thread, but for ``running``."""
+
+    request: ModelRequest
+    put: Callable[[Output | Done], None]
+    owner: int
+    submitted: float
+    running: Running
+    outputs: list[Output] = field(factory=list)
+    stops: StopFilter = field(init=False)
+    session: str = ""
+    started: float | None = None
+    first: float | None = None
+    last: float | None = None
+
+    @stops.default
+    def _no_stop_yet(self) -> StopFilter:
+        return StopFilter(self.request.options.stop)
+
+    def say(self, output: Output) -> None:
+        """Hand an output on; once the reply is not wanted any more, none."""
+        if self.running.cancelled or self.stops.hit:
+            return
+        if isinstance(output, TextDelta):
+            text = self.stops.feed(output.text)
+            if not text:
+                return
+            output = TextDelta(text)
+        self._tell(output)
+
+    def let_go(self) -> None:
+        """The rest of the text: what was held back was no stop text."""
+        if not self.running.cancelled and (rest := self.stops.finish()):
+            self._tell(TextDelta(rest))
+
+    def _tell(self, output: Output) -> None:
+        self.last = time.monotonic()
+        self.first = self.first or self.last
+        self.outputs.append(output)
+        self.put(output)
+
+    @property
+    def timings(self) -> Timings:
+        """Where the time went: until the first output, and from there on."""
+        if self.started is None or self.first is None or self.last is None:
+            return Timings()
+        return Timings(self.first - self.started, self.last - self.first, self.first - self.submitted)
+
+
+class Desk:
+    """Where requests are handed in; it lives as long as the runtime and its replies."""
+
+    def __init__(self, program: Program, model: str, options: ProgramOptions, queue_limit: int | None) -> None:
+        """Make a place for the program's files; nothing is started.
+
+        Raises:
+            ModelOptionsError: the folder that it is to run in does not exist.
+            OSError: there is no place.
+        """
+        self.program, self.options = program, options
+        self._model = model
+        self._patience = Patience(options.deadline, options.silence, options.grace)
+        self._sessions = Sessions(forks=program.forks, first=options.resume) if options.sessions else None
+        self._open = OpenRequests(queue_limit)
+        self._lock = threading.RLock()  # a garbage collection may close it in the middle of anything
+        self._waiting: deque[_Reply] = deque()
+        self._at_work: dict[_Reply, threading.Thread] = {}
+        self._numbers = count(1)
+        self.closed = False
+        folder = None if options.folder is None else Path(options.folder).expanduser()
+        if folder is not None and not folder.is_dir():
+            raise ModelOptionsError(f"folder: there is no directory {folder}", spec=program.name)
+        # For this user alone. Where no folder is given, the program runs in one that stays empty.
+        self._place = Path(tempfile.mkdtemp(prefix="cogstep-"))
+        self._folder = folder or self._place / "empty"
+        if folder is None:
+            self._folder.mkdir()
+
+    def submit(self, reply: _Reply) -> None:
+        """Queue a reply: its outputs come, and exactly one ``Done`` at their end."""
+        full = self._open.begin(reply.owner)
+        if full is not None:
+            reply.put(done_of((), "error", full))
+            return
+        with self._lock:
+            if not self.closed:
+                self._waiting.append(reply)
+                self._begin_next()
+                return
+        self._end(reply, done_of((), "cancelled"))
+
+    def cancel(self, reply: _Reply) -> None:
+        """End a reply soon; one that waits for its turn, at once."""
+        reply.running.cancel()
+        with self._lock:
+            waited = reply in self._waiting
+            if waited:
+                self._waiting.remove(reply)
+        if waited:
+            self._end(reply, done_of((), "cancelled"))
+
+    def close(self) -> None:
+        """End all replies as cancelled, wait for their processes, and leave nothing behind. May be called twice."""
+        with self._lock:
+            self.closed = True
+            waiting, threads = list(self._waiting), list(self._at_work.items())
+            self._waiting.clear()
+        for reply in waiting:
+            reply.running.cancel()
+            self._end(reply, done_of((), "cancelled"))
+        for reply, _thread in threads:
+            reply.running.cancel()
+        for _reply, thread in threads:
+            if thread is not threading.current_thread():
+                thread.join()
+        shutil.rmtree(self._place, ignore_errors=True)
+
+    def _begin_next(self) -> None:
+        """Under the lock."""
+        while self._waiting and len(self._at_work) < self.options.at_once:
+            reply = self._waiting.popleft()
+            thread = threading.Thread(
+                target=self._work, args=(reply,), name=f"cogstep {self.program.name}", daemon=True
+            )
+            self._at_work[reply] = thread
+            thread.start()
+
+    def _end(self, reply: _Reply, done: Done) -> None:
+        self._open.end(reply.owner)
+        reply.put(done)
+
+    # ------------------------------------------------------------------------------------------- on a reply's thread
+
+    def _work(self, reply: _Reply) -> None:
+        try:
+            done = self._answer(reply)
+        except Exception as error:  # whatever it is, whoever waits is told
+            said = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+            done = done_of(reply.outputs, "error", Failure(said, kind="fatal"))
+        with self._lock:
+            del self._at_work[reply]
+            if not self.closed:
+                self._begin_next()
+        self._end(reply, done)
+
+    def _answer(self, reply: _Reply) -> Done:
+        program, request = self.program, reply.request
+        refused = prompt.refusal(program.name, request) or program.refusal(request)
+        if refused is not None:
+            return done_of((), "error", refused)
+        environ = environment_for(program, self.options)
+        secrets = secrets_of(environ)
+        lines = prompt.lines_of(request.messages, native=request.protocol == "native")
+        about = f"{request.system}\n{request.options.response_format}"
+        known = Known() if self._sessions is None else self._sessions.find(about, lines)
+        reader = program.reader(self.options, bool(request.options.response_format))
+        files = self._place / f"reply-{next(self._numbers)}"
+        try:
+            launch = self._launch(request, lines, known, files, environ)
+            reply.started = time.monotonic()
+            ended = reply.running.run(launch, lambda data: _hear(reply, reader, data))
+        except (ModelNotFoundError, OSError) as error:
+            return done_of((), "error", Failure(str(error), kind="fatal"))
+        finally:
+            shutil.rmtree(files, ignore_errors=True)
+        for output in reader.finish():
+            reply.say(output)
+        reply.let_go()
+        reply.session = reader.session
+        end = conclude(program, reader, ended, self._patience, cut=reply.stops.hit, cancelled=reply.running.cancelled)
+        failure = without(_waiting(end.failure, reader), secrets)
+        done = done_of(
+            reply.outputs,
+            end.reason,
+            failure,
+            usage=reader.usage,
+            timings=reply.timings,
+            warnings=(*self._warnings(request), *end.warnings),
+        )
+        if self._sessions is not None:
+            self._keep(self._sessions, about, lines, known, done, reader)
+        return done
+
+    def _launch(
+        self, request: ModelRequest, lines: list[str], known: Known, files: Path, environ: dict[str, str]
+    ) -> Launch:
+        program, options = self.program, self.options
+        path = find_program(program, options)
+        contents = program.files_for(request, options)
+        if contents:
+            files.mkdir(mode=0o700)
+        for name, content in contents.items():
+            (files / name).touch(mode=0o600)
+            (files / name).write_text(content, "utf-8", errors="replace")
+        new = lines[known.lines :]
+        if request.system and not program.takes_system and not known.lines:
+            new = [prompt.system_line(request.system), *new]
+        told = prompt.prompt_of(new, goes_on=bool(known.session))
+        return Launch(
+            path,
+            program.arguments(request, options, self._model, files, known.session),
+            environ | program.settings(request.options),
+            str(self._folder),
+            told.encode(),
+        )
+
+    def _warnings(self, request: ModelRequest) -> tuple[str, ...]:
+        name = self.program.name
+        skipped = (skips(name),) if self.options.dangerously_skip_permissions else ()
+        return (
+            *prompt.untold_tools(name, request),
+            *prompt.unheeded(name, request.options, self.program.heeded),
+            *skipped,
+        )
+
+    @staticmethod
+    def _keep(sessions: Sessions, about: str, lines: list[str], known: Known, done: Done, reader: EventReader) -> None:
+        """Remember what the program's session has now; forget one that is gone."""
+        if done.failure is not None and done.failure.code == "session_gone":
+            sessions.forget(known.session)
+        elif done.finish_reason == "stop" and reader.ended and reader.session:
+            said = prompt.line_of({"role": "assistant", "content": done.text})
+            sessions.remember(about, [*lines, said], reader.session)
+
+
+def _hear(reply: _Reply, reader: EventReader, data: bytes) -> Hearing:
+    for output in reader.feed(data):
+        reply.say(output)
+    if reader.wrong is not None:
+        return "kill"
+    if reply.stops.hit:
+        return "stop"
+    return "over" if reader.ended else "more"
+
+
+def _waiting(failure: Failure | None, reader: EventReader) -> Failure | None:
+    """A rate limit with the time until it is over, where the program says when that is."""
+    if failure is None or failure.kind != "rate_limit" or failure.retry_after is not None or reader.limit_over is None:
+        return failure
+    return evolve(failure, retry_after=max(reader.limit_over - time.time(), 0.0))
+
+
+def skips(name: str) -> str:
+    """What is said of each reply for which nothing is asked."""
+    return f"{name} runs its tools without asking and outside of any sandbox (dangerously_skip_permissions)"
+
+
+class ProgramGeneration(LocalGeneration):
+    """A reply of a program on its way; see ``runtime.Generation``."""
+
+    def __init__(self, runtime: ProgramRuntime, reply: _Reply, outputs: SimpleQueue[Output | Done]) -> None:
+        desk = runtime.desk
+        super().__init__(runtime, outputs, lambda: desk.cancel(reply))
+        self._reply = reply
+
+    @property
+    def session(self) -> str:
+        """The id of the program's session, after the ``Done``; empty where it told none. The program has kept it only
+        with ``sessions=True``.
+        """
+        return self._reply.session
+
+
+class ProgramRuntime:
+    """A program of others as a model; see ``runtime.Runtime``. Made by ``runtime.load_model("claude")`` and the like.
+
+    Usable in a ``with`` statement. A runtime that is no longer held, or still open when this program ends, is closed.
+    """
+
+    def __init__(
+        self,
+        program: Program,
+        model: str = "",
+        options: ProgramOptions | None = None,
+        queue_limit: int | None = QUEUE_LIMIT,
+    ) -> None:
+        """Find the program; nothing of it is started yet.
+
+        Args:
+            program: which one.
+            model: the name of one of its models; empty for its usual one.
+            options: how it is asked.
+            queue_limit: as of ``load_model``.
+
+        Raises:
+            ModelNotFoundError: it is not installed.
+            ModelOptionsError: the folder that it is to run in does not exist.
+            OSError: there is no place for its files.
+        """
+        options = program.options() if options is None else options
+        find_program(program, options)
+        self.desk = Desk(program, model, options, queue_limit)
+        self._owner = new_owner()
+        name = f"{program.name}:{model}" if model else program.name
+        warned = (skips(program.name),) if options.dangerously_skip_permissions else ()
+        self._info = ModelInfo(
+            name, program.name, "", options.context_tokens, FORMATS["plain"], WHAT_IT_CAN, warnings=warned
+        )
+        self._shut = weakref.finalize(self, self.desk.close)
+
+    def submit(self, request: ModelRequest) -> ProgramGeneration:
+        self._check_open()
+        check_allowed(f"ask {self._info.name}")
+        outputs: SimpleQueue[Output | Done] = SimpleQueue()
+        running = Running(self.desk._patience)
+        reply = _Reply(request, outputs.put, owner_or(self._owner), time.monotonic(), running)
+        self.desk.submit(reply)
+        return ProgramGeneration(self, reply, outputs)
+
+    def count_tokens(self, request: ModelRequest) -> int:
+        """About how many tokens the prompt of this request has: nobody but the program's provider can count them."""
+        self._check_open()
+        if picture := prompt.picture_in(request.messages):
+            raise MediaError(prompt.refused_picture(self.desk.program.name, picture))
+        lines = prompt.lines_of(request.messages, native=request.protocol == "native")
+        return int((len(request.system) + len(prompt.prompt_of(lines))) / CHARS_PER_TOKEN)
+
+    def describe(self) -> ModelInfo:
+        return self._info
+
+    def close(self) -> None:
+        self._shut()
+        self.desk.close()  # once more: waits also where another caller has just begun to close
+
+    def _check_open(self) -> None:
+        if self.desk.closed:
+            raise RuntimeClosedError(self._info.name)
+
+    def __enter__(self) -> ProgramRuntime:
+        return self
+
+    def __exit__(self, *_exception: object) -> None:
+        self.close()

@@ -1,0 +1,31 @@
+"""An agent on another agent's command line: its tools are told in the system prompt, and run here under its policy."""
+
+from pathlib import Path
+
+import pytest
+
+from interpreters import Agent, tool
+from tests.runtime.programs.installed import PROGRAMS, Installed
+
+
+@tool
+def multiply(a: int, b: int) -> int:
+    """Multiply two whole numbers."""
+    return a * b
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_a_turn_with_a_tool(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The convention is chosen by itself, the call is read from the text, and the result is told."""
+    installed = Installed(name, tmp_path, monkeypatch)
+    call = 'I multiply.\n<tool>multiply</tool><args>{"a": 17, "b": 23}</args>'
+    installed.plan(["turns", call, "17 * 23 is 391."])
+    with installed.load() as model, Agent(model, [multiply], "Be brief.") as agent:
+        result = agent.run("What is 17 * 23?")
+    first, second = installed.calls
+
+    assert result.text == "17 * 23 is 391."
+    told = first["files"]["--system-prompt-file"][1] if name == "claude" else first["stdin"]
+    assert "<tool>name</tool>" in told
+    assert "multiply: Multiply two whole numbers." in told
+    assert "Result of multiply:\\n391" in second["stdin"]

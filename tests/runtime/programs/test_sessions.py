@@ -1,0 +1,71 @@
+"""A conversation goes on in the session that has its beginning, and in no other one."""
+
+from hypothesis import given, strategies as st
+
+from runtime.programs.sessions import MOST, Known, Sessions
+
+LINES = st.lists(st.sampled_from("abc"), min_size=1, max_size=4)
+
+
+@given(st.booleans(), st.lists(st.tuples(st.sampled_from("xy"), LINES), max_size=8), st.sampled_from("xy"), LINES)
+def test_what_is_found_has_the_beginning_and_not_all(
+    forks: bool, kept: list[tuple[str, list[str]]], about: str, lines: list[str]
+) -> None:
+    """Of all that are known it is one that has most of it."""
+    sessions = Sessions(forks=forks)
+    for number, (what, said) in enumerate(kept):
+        sessions.remember(what, said, f"session-{number}")
+    found = sessions.find(about, lines)
+
+    fitting = [said for what, said in kept if what == about and said == lines[: len(said)] and len(said) < len(lines)]
+    assert found.lines == max(map(len, fitting), default=0)
+    if found.session:
+        what, said = kept[int(found.session.removeprefix("session-"))]
+        assert (what, said) == (about, lines[: found.lines])
+
+
+def test_a_session_that_is_changed_by_going_on_serves_one_at_a_time() -> None:
+    """The second who comes from the same place begins anew, as its conversation would be that of two."""
+    sessions = Sessions(forks=False)
+    sessions.remember("", ["a", "b"], "one")
+
+    assert sessions.find("", ["a", "b", "c"]) == Known("one", 2)
+    assert sessions.find("", ["a", "b", "d"]) == Known()
+    sessions.remember("", ["a", "b", "c", "e"], "one")
+    assert sessions.find("", ["a", "b", "d"]) == Known()
+    assert sessions.find("", ["a", "b", "c", "e", "f"]) == Known("one", 4)
+
+
+def test_a_session_that_is_left_as_it_was_serves_many() -> None:
+    """Each goes on in a copy."""
+    sessions = Sessions(forks=True)
+    sessions.remember("", ["a", "b"], "one")
+
+    assert [sessions.find("", ["a", "b", end]) for end in "cd"] == [Known("one", 2)] * 2
+
+
+def test_conversations_may_begin_in_a_given_session() -> None:
+    """Where that one is changed by it, the first alone."""
+    forking, single = (Sessions(forks=forks, first="old") for forks in (True, False))
+
+    assert [forking.find("", ["a"]).session for _ in range(2)] == ["old", "old"]
+    assert [single.find("", ["a"]).session for _ in range(2)] == ["old", ""]
+
+
+def test_what_is_gone_is_forgotten() -> None:
+    """So the next attempt sends the whole conversation."""
+    sessions = Sessions(forks=True, first="one")
+    sessions.remember("", ["a", "b"], "one")
+    sessions.forget("one")
+
+    assert sessions.find("", ["a", "b", "c"]) == Known()
+
+
+def test_only_so_many_are_remembered() -> None:
+    """The one that went on longest ago goes first."""
+    sessions = Sessions(forks=True)
+    for number in range(MOST + 1):
+        sessions.remember("", [f"{number}", "b"], f"session-{number}")
+
+    assert sessions.find("", ["0", "b", "c"]) == Known()
+    assert sessions.find("", ["1", "b", "c"]) == Known("session-1", 2)
