@@ -36,7 +36,7 @@ def chosen_by_itself(model: Runtime, any_tools: bool, options: GenerationOptions
     info = model.describe()
     if has_place_for_tools(info):
         return "native", ""
-    why = f"the chat template of {info.name!r} has no place for tools"
+    why = _why(info)
     if options.tool_choice != "auto" or options.response_format:
         raise ConfigError(
             f"{why}, so its calls are written as text, in which neither options.tool_choice nor response_format can be "
@@ -57,6 +57,12 @@ def left_out(config: AgentConfig, model: Runtime) -> str:
     if has_place_for_tools(info):
         return ""
     return (
-        f"the chat template of {info.name!r} has no place for tools, and protocol='native' leaves them out; begin or "
-        f"fork the session with protocol={USED_WITHOUT_TOOLS!r}"
+        f"{_why(info)}, and protocol='native' leaves them out; begin or fork "
+        f"the session with protocol={USED_WITHOUT_TOOLS!r}"
     )
+
+
+def _why(info: ModelInfo) -> str:
+    """Why a model is not told of tools natively; one that has no file here has no template of ours either."""
+    whose = f"the chat template of {info.name!r}" if info.path else repr(info.name)
+    return f"{whose} has no place for tools"
