@@ -1,4 +1,4 @@
-"""Things that hold models and notes: llama.cpp, MLX and others' programs behind one protocol. `load_model` is the start.
+"""Things that hold models and notes: llama.cpp, MLX and programs of others behind one protocol. See ``load_model``.
 
 Importing this imports no backend: each is loaded when a model needs it.
 """
