@@ -97,10 +97,7 @@ def stretch(tokens: Tokens, length: int, start: int, end: int) -> list[Stretch]:
 
     Where the tokens are not counted in pieces of it, they are taken to be spread evenly.
     """
-    pieces: Sequence[float] = tokens[1:]
-    size = PIECE
-    if len(pieces) != -(-length // PIECE):
-        pieces, size = (sum(tokens[1:] or tokens),), length
+    pieces, size = _pieces(tokens, length)
     found: list[Stretch] = []
     for place in range(start // size, -(-end // size)) if start < end else ():
         first, last = place * size, min(place * size + size, length)
@@ -109,9 +106,27 @@ def stretch(tokens: Tokens, length: int, start: int, end: int) -> list[Stretch]:
     return found
 
 
-def most_in(stretches: Sequence[Stretch]) -> int:
-    """The tokens of stretches together."""
-    return ceil(sum([tokens for _, tokens in stretches]))
+def _pieces(tokens: Tokens, length: int) -> tuple[Tokens, int]:
+    """The tokens of each piece of a text of this length, and how many characters a piece has."""
+    pieces = tokens[1:]
+    return (pieces, PIECE) if len(pieces) == -(-length // PIECE) else ((sum(pieces or tokens),), length)
+
+
+def most_of_part(tokens: Tokens, text: str, start: int, end: int) -> int:
+    """The most tokens that the characters from ``start`` to before ``end`` of a text with these tokens have.
+
+    A piece that is cut may have all of its tokens on one side of the cut, as where blanks fill a line up. No part has
+    more than bytes, unless the template escapes them.
+    """
+    pieces, size = _pieces(tokens, len(text))
+    most = 0
+    for place in range(start // size, -(-end // size)) if start < end else ():
+        piece, first = pieces[place], place * size
+        if (start <= first and min(first + size, len(text)) <= end) or piece > most_tokens(text[first : first + size]):
+            most += piece
+        else:
+            most += min(piece, most_tokens(text[max(first, start) : min(first + size, end)]))
+    return most
 
 
 def in_pieces(stretches: Sequence[Stretch]) -> list[int]:

@@ -19,7 +19,7 @@ from cognition.counts import (
     Tokens,
     believed,
     in_pieces,
-    most_in,
+    most_of_part,
     most_tokens,
     pieces_of,
     stretch,
@@ -115,10 +115,11 @@ def shortened_to(whole: Kept, text: str, head: int, tail: int) -> Kept:
 
 def shown_tokens(message: ToolMessage, text: str, head: int, tail: int, note: CutNote) -> Tokens:
     """The tokens of a result of which a request shows so many characters of either end, and a note between them."""
-    whole, length = Kept(message.content, message.tokens), len(message.content)
-    parts = [*_part(whole, 0, head), *_part(whole, length - tail, length)]
+    length = len(message.content)
+    ends = most_of_part(message.tokens, message.content, 0, head)
+    ends += most_of_part(message.tokens, message.content, length - tail, length)
     between = note.tokens or most_tokens(text[head : len(text) - tail])
-    return (message.tokens[0] + most_in(parts) + between + 2 * EDGE,)
+    return (message.tokens[0] + ends + between + 2 * EDGE,)
 
 
 def _made(whole: Kept, text: str, stretches: list[Stretch]) -> Kept:

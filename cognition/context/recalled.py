@@ -10,7 +10,7 @@ from attrs import frozen
 from cognition.candidates import DEFAULT_SECTIONS, Section
 from cognition.context.counting import notes_tokens
 from cognition.context.window import CHARS_PER_TOKEN, MESSAGE_TOKENS, ends_of, shorten
-from cognition.counts import EDGE, TemplateCosts, Tokens, believed, most_in, most_tokens, stretch
+from cognition.counts import EDGE, TemplateCosts, Tokens, believed, most_of_part, most_tokens
 
 FROM_NOTES = "From your notes:\n"
 LEFT_OUT = "\n[... {} more notes were found, and are left out here for want of room ...]"
@@ -92,10 +92,10 @@ class _Found:
         text = f"{before}{self.text[:end]}{between}{self.text[again:until]}{behind}"
         if self.costs is None:
             return text, ()
-        length, most = len(self.text), most_tokens(text)
+        most = most_tokens(text)
         if self.tokens:
-            parts = [*stretch(self.tokens, length, 0, end), *stretch(self.tokens, length, again, until)]
-            most = min(most, len(before) + len(between) + len(behind) + most_in(parts) + 2 * EDGE)
+            parts = most_of_part(self.tokens, self.text, 0, end) + most_of_part(self.tokens, self.text, again, until)
+            most = min(most, len(before) + len(between) + len(behind) + parts + 2 * EDGE)
         return text, (self.costs.user + most,)
 
     def size(self, told: Told) -> float:

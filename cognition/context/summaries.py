@@ -27,7 +27,7 @@ from cognition.context.window import (
     shown_size,
     summary_message,
 )
-from cognition.counts import EDGE, TemplateCosts, Tokens, most_in, most_tokens, stretch
+from cognition.counts import EDGE, TemplateCosts, Tokens, most_of_part, most_tokens
 from cognition.history import History
 from cognition.messages import AssistantMessage, Message, UserMessage
 from cognition.state import Summary, Window
@@ -283,6 +283,6 @@ def _cut(entry: Entry, limit: float) -> Entry:
     most = most_tokens(short)
     if entry.result:
         head, tail = ends_of(characters)
-        shown = [*stretch(tokens, len(text), 0, head), *stretch(tokens, len(text), len(text) - tail, len(text))]
-        most = min(most, most_in(shown) + most_tokens(short[head : len(short) - tail]) + 2 * EDGE)
+        ends = most_of_part(tokens, text, 0, head) + most_of_part(tokens, text, len(text) - tail, len(text))
+        most = min(most, ends + most_tokens(short[head : len(short) - tail]) + 2 * EDGE)
     return evolve(entry, text=short, most=min(most, entry.most + NOTE_OF_CUT + 2 * EDGE))

@@ -10,6 +10,7 @@ holds of it.
 from __future__ import annotations
 
 import json
+from bisect import bisect_right
 from collections.abc import Sequence
 from functools import lru_cache
 from itertools import zip_longest
@@ -380,17 +381,24 @@ def _drop_steps(history: History, window: Window, room: float, note: CutNote) ->
 def _shorten_newest(history: History, window: Window, room: float, note: CutNote) -> Window:
     """The window with the results that the model has not answered shortened alike, as far as the room demands it.
 
-    All older ones have been shortened to ``OLD_RESULT`` before.
+    All older ones have been shortened to ``OLD_RESULT`` before. How many characters are as many tokens as there is room
+    for is estimated first; where counts say that these texts have more, it is searched for.
     """
     begin, end = _newest_step(history, window.first) + 1, len(history)
     results = {i: message for i in range(begin, end) if isinstance(message := history[i], ToolMessage)}
     others = window.size - sum(shown_size(history, window, index, note) for index in results)
-    characters = (room - others - MESSAGE_TOKENS * len(results)) * CHARS_PER_TOKEN
-    limit = _share(sorted(len(message.content) for message in results.values()), characters)
-    if limit is None:
-        return window
-    cut = evolve(window, cuts=_joined(((begin, OLD_RESULT), (end, limit))))
-    return evolve(cut, size=others + sum(shown_size(history, cut, index, note) for index in results))
+
+    def cut_to(limit: int) -> Window:
+        cut = evolve(window, cuts=_joined(((begin, OLD_RESULT), (end, limit))))
+        return evolve(cut, size=others + sum(shown_size(history, cut, index, note) for index in results))
+
+    lengths = sorted(len(message.content) for message in results.values())
+    limit = _share(lengths, (room - others - MESSAGE_TOKENS * len(results)) * CHARS_PER_TOKEN)
+    if limit is not None and (cut := cut_to(limit)).size <= room:
+        return cut
+    limits = range(LEAST_RESULT, max(lengths, default=0))
+    fitting = bisect_right(limits, room, key=lambda limit: cut_to(limit).size)
+    return cut_to(limits[fitting - 1]) if fitting else window
 
 
 def _share(lengths: list[int], characters: float) -> int | None:

@@ -168,7 +168,29 @@ def test_a_shortened_result_is_counted_by_what_it_shows(length: int, limit: int,
     whole = len(short.content) - len(said)
     assert sum(short.tokens) < sum(message.tokens)
     assert sum(short.tokens) >= 8 + whole / 2 + (note_tokens or len(said)) - 2
-    assert sum(short.tokens) <= 8 + whole / 2 + (note_tokens or len(said)) + 2 * EDGE + 4
+    assert sum(short.tokens) <= 8 + whole / 2 + (note_tokens or len(said)) + 2 * EDGE + 4 + PIECE
+
+
+@given(st.lists(st.tuples(st.sampled_from(" e\u8a9e\U0001f600"), st.integers(1, 120)), max_size=9), st.integers(1, 500))
+@example([("\u8a9e", 43), (" ", 57)] * 5 + [(" ", 19), ("\u8a9e", 43), (" ", 38)], 400)
+def test_a_shortened_result_is_never_counted_for_less_wherever_its_pieces_are_dense(
+    runs: list[tuple[str, int]], limit: int
+) -> None:
+    """Columns that blanks fill up: all tokens of a piece stand on one side of where it is cut."""
+    text = "".join(character * times for character, times in runs)
+    tokens = (8, *[tokens_of(text[start : start + PIECE]) for start in range(0, len(text), PIECE)])
+    note = CutNote()
+
+    short = shortened(ToolMessage("m", "c", "read", text, tokens=tokens), limit, note)
+
+    assert isinstance(short, ToolMessage)
+    assert sum(short.tokens) >= 8 + tokens_of(short.content)
+
+
+def tokens_of(text: str) -> int:
+    """Sixteen blanks are a token, four other letters of ASCII too, and each byte of any other character."""
+    blanks, wide = text.count(" "), sum(len(character.encode()) for character in text if not character.isascii())
+    return ceil(blanks / 16) + ceil(sum(map(str.isascii, text.replace(" ", ""))) / 4) + wide
 
 
 def test_a_result_that_costs_no_less_shortened_stays_whole() -> None:

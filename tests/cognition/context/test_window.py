@@ -174,6 +174,31 @@ def test_results_that_were_not_answered_share_the_room_and_short_ones_stay_whole
     assert 900 - 2 <= sum(map(message_size, shown(history, window))) <= 900
 
 
+@given(st.lists(st.integers(1, 3000), min_size=1, max_size=4), st.integers(1, 40), st.integers(400, 3000))
+@example([2304], 30, 2000)
+def test_newest_results_that_counts_say_are_dense_are_shortened_as_far_as_it_takes(
+    lengths: list[int], dense: int, budget: int
+) -> None:
+    """A turn fits wherever 200 characters of each of its results do, however many tokens their characters have."""
+    history = History(
+        evolve(message, tokens=(8, *[dense * 10] * -(-len(message.content) // 100)))
+        if isinstance(message, ToolMessage)
+        else message
+        for message in conversation([(10, [lengths], False)])
+    )
+    least = Window(0, cuts=((len(history), 200),))
+    window = fit(history, whole(history), 0, budget)
+
+    if window is None:
+        assert sum(map(message_size, shown(history, least))) > budget
+        return
+    assert sum(map(message_size, shown(history, window))) == pytest.approx(window.size)
+    assert window.size <= budget
+    more = fit(history, whole(history), 0, budget + 50)
+    assert more is not None
+    assert more.size >= window.size
+
+
 @pytest.mark.parametrize("dropped", [0, 10, 64, 70])
 def test_long_histories_share_what_they_show(dropped: int) -> None:
     """Whole chunks of a history are changed once, and what is shown of a longer one goes on from the same ones."""
