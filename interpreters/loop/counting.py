@@ -256,7 +256,8 @@ class Counter:
         one, replied = self._size((USER,)), self._size((USER, REPLY))
         answered = self._size((USER, REPLY, USER))
         reply = max(replied - one, answered - self._count_or((USER, USER), answered), 1)
-        user = max(answered - replied, answered - one - reply, 1)
+        # Behind another message of the user's nothing goes that a template writes around the newest reply alone.
+        user = max(answered - replied, answered - one - reply, self._count_or((USER, USER), one) - one, 1)
         first = self._size((USER, one_call, RESULT))
         both = self._size((USER, two_calls, RESULT, RESULT))
         again = self._size((USER, one_call, RESULT, one_call, RESULT))

@@ -30,8 +30,22 @@ TEMPLATES: dict[str, str] = {
 </tool_call>{% endfor %}{% endif %}<|im_end|>
 {% endfor %}{% if add_generation_prompt %}<|im_start|>assistant
 {% endif %}""",
+    "NEWEST_THINKS": """\
+{%- set asked = namespace(last=-1) %}
+{%- for message in messages %}{% if message.role == 'user' %}{% set asked.last = loop.index0 %}{% endif %}{% endfor %}
+{%- for message in messages %}<|im_start|>{{ message.role }}
+{% if message.role == 'assistant' and loop.index0 > asked.last %}<think>
+{{ message.reasoning_content or 'nothing to think about here' }}
+</think>
+
+{% endif %}{{ message.content }}{% for call in message.tool_calls or [] %}<tool_call>
+{"name": "{{ call.function.name }}", "arguments": {{ call.function.arguments | tojson }}}
+</tool_call>{% endfor %}<|im_end|>
+{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant
+{% endif %}""",
 }
-"""Every habit of the families that tests have a template for, and one that writes results as JSON, as Llama's do."""
+"""Every habit of the families that tests have a template for; one that writes results as JSON, as Llama's do; and one
+that writes a block of thoughts, empty or not, around the replies behind the newest message alone, as Qwen3's do."""
 
 
 class ShippedTokenizer:

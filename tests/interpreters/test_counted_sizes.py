@@ -17,6 +17,7 @@ from cognition import (
     CallModel,
     Candidate,
     EchoEngine,
+    Failure,
     History,
     ModelReplied,
     ModelRequest,
@@ -63,7 +64,8 @@ RESULTS: list[str] = []
 
 
 Say = Callable[[ModelRequest], Iterator[Any]]
-Turn = tuple[str, list[list[tuple[dict[str, str], str]]], str, str]
+Steps = list[list[tuple[dict[str, str], str]]]
+Turn = tuple[str, Steps, str, str]
 """What the user says, the calls of each step with their results, the answer, and what is thought before each reply."""
 
 
@@ -120,11 +122,23 @@ def test_no_prompt_is_larger_than_its_budget(
     name: str, turns: list[Turn], context: int, compact_at: float | None
 ) -> None:
     """By every habit of templates that there is one for, with the shipped model's tokenizer; summaries too."""
+    if name in WITHOUT_SUMMARIES:
+        turns = [
+            (text, unlike(steps, turn), answer, thought) for turn, (text, steps, answer, thought) in enumerate(turns)
+        ]
     check(name, turns, context, None if name in WITHOUT_SUMMARIES else compact_at)
 
 
 WITHOUT_SUMMARIES = {"REFUSES_NONE"}
 """A template that takes no conversation without tools."""
+
+
+def unlike(steps: Steps, turn: int) -> Steps:
+    """The steps with calls that are no repetition, at which a turn would be asked for an answer without tools."""
+    return [
+        [({"text": f"{turn}.{step}.{place}"}, result) for place, (_, result) in enumerate(calls)]
+        for step, calls in enumerate(steps)
+    ]
 
 
 @pytest.mark.parametrize("name", sorted(set(TEMPLATES) - WITHOUT_SUMMARIES))
@@ -133,6 +147,18 @@ def test_no_request_for_a_summary_is_larger_than_its_budget(name: str) -> None:
     mixed = [(f"{text} {WIDE}", steps, answer, "") for text, steps, answer, _ in LONG]
 
     assert check(name, mixed, 1500, 0.5) > 1
+
+
+@pytest.mark.parametrize("name", sorted(set(TEMPLATES) - {"STRICT"}))
+def test_messages_that_nobody_has_answered_stand_side_by_side_and_count(name: str) -> None:
+    """Turns that failed leave them. A template that writes something around the newest reply alone takes none away."""
+    told, model, _ = run(
+        lambda say: CountingModel(counting_by(TEMPLATES[name]), lambda _request: iter([Failure("no", status=400)])),
+        [("Well?", [], "", "")] * 12,
+        4096,
+    )
+
+    assert all(size <= report.tokens for size, report in zip(model.sizes, told, strict=True))
 
 
 ENGLISH = "The quick brown fox jumps over the lazy dog. "
