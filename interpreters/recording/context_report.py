@@ -257,10 +257,12 @@ def _before(
 
 def _sections(state: AgentState, request: ModelRequest) -> tuple[str, str]:
     """What of the turn's sections stands in a request behind the system prompt and in front of the user's message."""
-    if state.briefing is None or isinstance(state.phase, Compacting):  # a summary is asked for without them
+    if state.briefing is None:
         return "", ""
     behind = with_standing(".", state.briefing)[1:] if request.system != state.briefing.standing else request.system
     passing = f"{state.briefing.passing}{BETWEEN}" if state.briefing.passing else ""
+    if isinstance(state.phase, Compacting):  # a summary is asked for with the system prompt alone
+        passing = ""
     return behind if request.system.endswith(behind) else "", passing
 
 
@@ -276,9 +278,9 @@ def room_of(
         return assembled.budget, assembled.tokens
     budget, used = None if config is None else prompt_budget(config), None
     if purpose == "summary":  # one message, of which the engine gives no account
-        sizes = _Sizes(state.window.scale)
-        used = sum(_before(state, request, config, purpose, len(request.system)))
-        used += sum(map(sizes.message, request.messages))
+        sizes, (standing, passing) = _Sizes(state.window.scale), _sections(state, request)
+        used = sum(_before(state, request, config, purpose, len(request.system) - len(standing)))
+        used += sizes.sections(state, standing, passing) + sum(map(sizes.message, request.messages))
     return budget, used
 
 

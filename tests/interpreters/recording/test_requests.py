@@ -31,6 +31,7 @@ from interpreters.recording.journal import JournalDamagedError, JournalError
 from interpreters.recording.requests import RecordedRequest, RecordedRequests, request_named
 from interpreters.testing.fakes import FakeClock, Reply, ScriptedModel, call
 from tests.interpreters.journals import record_session, replaced
+from tests.interpreters.templated import TEMPLATES, CountingModel, counting_by
 
 
 @tool(read_only=True)
@@ -332,6 +333,24 @@ def test_steps_that_go_are_left_out_and_a_note_says_so(tmp_path: Path) -> None:
     assert (note.fate, note.role, note.why) == ("added", "engine", SAYS_SO)
     assert note.begins.startswith(f"[... {len(reports[-1].left_out)} messages of this turn")
     assert reports[-1].messages[len(reports[-1].left_out) + 1] == note, "where they stood"
+
+
+def test_a_summary_is_asked_for_with_the_sections_behind_the_system_prompt(tmp_path: Path) -> None:
+    """And with none of those in front of the user's message; the size is that of the whole request."""
+    path, known = tmp_path / "s.jsonl", [Candidate("identity", "Be kind. " * 20), Candidate("memory", "word " * 30)]
+    count = counting_by(TEMPLATES["FALLBACK"])
+    model = CountingModel(count, lambda _request: iter(["word " * 50]), context_tokens=2048)
+    with Agent(model, journal=path, compact_at=0.5, context=[lambda: known]) as agent:
+        for number in range(6):
+            agent.run(f"{number}: " + "word " * 200)
+    _, reports, _ = read(path)
+    asked = [report for report in reports if report.purpose == "summary"]
+
+    assert len(asked) == len(model.summaries) > 0
+    for report, (_, size) in zip(asked, model.summaries, strict=True):
+        assert report.sections_tokens > 0
+        assert report.used is not None
+        assert size <= report.used == report.fixed_tokens + report.shown[0].tokens
 
 
 def test_the_configuration_is_that_of_the_recording(tmp_path: Path) -> None:
