@@ -84,7 +84,10 @@ class Source:
 
     def failed(self, error: Exception) -> ContextSourceError:
         """What is raised where the function raised something."""
-        return ContextSourceError(f"{self._named} failed ({describe(error)}); {UNSAID}")
+        said = (
+            str(error) if isinstance(error, CogstepError) else describe(error)
+        )  # which names the file that it is about
+        return ContextSourceError(f"{self._named} failed ({said}); {UNSAID}")
 
     @property
     def _named(self) -> str:

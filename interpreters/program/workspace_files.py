@@ -106,7 +106,10 @@ class WorkspaceFiles:
 
     def _read(self, name: str) -> str | None:
         path = self._inside(name)
-        return None if path is None else read_regular_text(path, LONGEST_FILE)
+        try:
+            return None if path is None else read_regular_text(path, LONGEST_FILE)
+        except FileNotFoundError:  # it has gone meanwhile, as where an editor saves it anew
+            return None
 
     def _inside(self, name: str) -> Path | None:
         """The file behind a name in the directory, where that is within it; None where there is none.
@@ -120,6 +123,8 @@ class WorkspaceFiles:
         try:
             real, root = path.resolve(strict=True), self._root.resolve(strict=True)
         except (OSError, RuntimeError) as error:
+            if isinstance(error, FileNotFoundError) and not path.is_symlink():
+                return None
             raise UnusableFileError("it is a link that leads nowhere; delete it", path) from error
         if not real.is_relative_to(root):
             raise UnusableFileError("it is a link that leads out of the workspace; put a file in its place", path)

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from cognition import Candidate, ConfigError
-from interpreters import WorkspaceFiles
+from interpreters import Agent, ContextSourceError, WorkspaceFiles
 from interpreters.program.workspace_files import LONGEST_FILE, MOST_DAYS, MOST_PASSAGES
+from interpreters.testing.fakes import FunctionModel
 from runtime.files import UnusableFileError
 
 
@@ -134,3 +135,33 @@ def test_daily_notes_of_elsewhere_are_refused(tmp_path: Path) -> None:
 
     with pytest.raises(UnusableFileError, match="leads out of the workspace"):
         WorkspaceFiles(folder)("Hello")
+
+
+@pytest.mark.parametrize("moment", ["resolve", "open"])
+def test_a_file_that_goes_while_it_is_looked_at_is_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: str
+) -> None:
+    """As where an editor deletes a file and writes it anew."""
+    (tmp_path / "AGENTS.md").write_text("Be kind.")
+    resolve = Path.resolve
+
+    def going(path: Path, strict: bool = False) -> Path:
+        if moment == "resolve":
+            path.unlink(missing_ok=True)
+        real = resolve(path, strict)
+        if path.name == "AGENTS.md":
+            path.unlink()
+        return real
+
+    files = WorkspaceFiles(tmp_path)
+    monkeypatch.setattr(Path, "resolve", going)
+
+    assert files("Hello") == ()
+
+
+def test_a_message_that_is_refused_says_of_which_file(tmp_path: Path) -> None:
+    (tmp_path / "AGENTS.md").write_bytes(b"\xff")
+    problem = r"failed \(.*AGENTS\.md: it is no text in UTF-8; convert it"
+    agent = Agent(FunctionModel(lambda _request: "Yes."), context=[WorkspaceFiles(tmp_path)])
+    with agent, pytest.raises(ContextSourceError, match=problem):
+        agent.run("Hello")
