@@ -149,6 +149,9 @@ class Index:
             passages, words, whole = self._file.execute(f"SELECT {counts}").fetchone()
             if not passages == words == (whole or 0):
                 raise sqlite3.DatabaseError("a part of the index is missing")
+        except UnicodeDecodeError as error:  # SQLite says what is damaged in the bytes that are
+            self._file.close()
+            raise sqlite3.DatabaseError(f"its tables can't be read: {error}") from error
         except BaseException:
             self._file.close()
             raise

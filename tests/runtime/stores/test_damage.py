@@ -86,6 +86,12 @@ def a_file_there(folder: Path) -> None:
     (folder / ".index").write_text("I am in the way")
 
 
+def no_utf8(folder: Path) -> None:
+    """In the names of tables, which SQLite repeats in what it says of them."""
+    path = database(folder)
+    path.write_bytes(path.read_bytes().replace(b"CREATE TABLE passages", b"CREATE TABL\xe4 passages"))
+
+
 def change(statement: str) -> Callable[[Path], None]:
     def damage(folder: Path) -> None:
         with closing(sqlite3.connect(database(folder))) as file:
@@ -94,7 +100,9 @@ def change(statement: str) -> Callable[[Path], None]:
     return damage
 
 
-DAMAGES = {one.__name__: one for one in (garbage, empty, cut, missing, linked, pointer, no_folder, a_file_there)} | {
+DAMAGES = {
+    one.__name__: one for one in (garbage, empty, cut, missing, linked, pointer, no_folder, a_file_there, no_utf8)
+} | {
     "another version": change("UPDATE about SET version = 99"),
     "no version": change("DELETE FROM about"),
     "a view": change("CREATE VIEW more AS SELECT 1"),
