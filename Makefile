@@ -117,5 +117,5 @@ $(VENV)/.demo-llama: pyproject.toml | $(BIN)/python
 
 $(VENV)/.all: pyproject.toml | $(BIN)/python
 	@echo "Installing cogstep with both backends and the tools into $(VENV): llama.cpp compiles for some minutes ..."
-	@$(PIP) install -e '.[llama,mlx,hub,dev]'
+	@$(PIP) install -e '.[llama,mlx,hub,remote,dev]'
 	@touch $@

@@ -47,13 +47,15 @@ def program(name: str) -> Path:
     return _home() / "build" / "bin" / name
 
 
-def prepare(say: Progress, jobs: int | None = None) -> None:
-    """Build what is not there yet. Ctrl-C ends the compiler too; what is compiled by then is kept.
+def prepare(say: Progress, jobs: int | None = None, programs: Sequence[str] = PROGRAMS) -> None:
+    """Build those of ``programs`` that are not there yet.
+
+    Ctrl-C ends the compiler too; what is compiled by then is kept.
 
     Raises:
         BuildError: something is missing, or a step failed.
     """
-    if all(program(name).is_file() for name in PROGRAMS):
+    if all(program(name).is_file() for name in programs):
         return
     package = find_spec("llama_cpp")
     if package is None or not package.submodule_search_locations:
@@ -73,7 +75,7 @@ def prepare(say: Progress, jobs: int | None = None) -> None:
     )
     _run(["cmake", "-S", home / "source", "-B", home / "build", *ninja, *OPTIONS, *here], say)
     jobs = jobs or len(os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else range(os.cpu_count() or 1))
-    _run(["cmake", "--build", home / "build", "--target", *PROGRAMS, "--parallel", str(jobs)], say)
+    _run(["cmake", "--build", home / "build", "--target", *programs, "--parallel", str(jobs)], say)
 
 
 _libc = ctypes.CDLL(None) if sys.platform == "linux" else None
@@ -144,5 +146,5 @@ def started(command: Sequence[str | Path], **options: object) -> Iterator[subpro
                 process.wait()
 
 
-if __name__ == "__main__":
-    prepare(Progress())
+if __name__ == "__main__":  # all of them, or those that are named
+    prepare(Progress(), programs=sys.argv[1:] or PROGRAMS)

@@ -47,6 +47,13 @@ from runtime.protocol import (
     TextCounter as TextCounter,
     Timings as Timings,
 )
+from runtime.providers.backends import (
+    BACKENDS as BACKENDS,
+    Backend as Backend,
+    Backends as Backends,
+    Price as Price,
+    Timeouts as Timeouts,
+)
 from runtime.server import (
     ModelServer as ModelServer,
     ServedModel as ServedModel,

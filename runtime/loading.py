@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from pathlib import Path
 from queue import SimpleQueue
@@ -24,6 +24,8 @@ from runtime.local.real_models import check_allowed
 from runtime.models.specs import BackendName, Source, resolve
 from runtime.programs.loading import load_program, names_program
 from runtime.programs.options import ProgramOptions
+from runtime.providers.backends import Backend
+from runtime.providers.loading import load_remote, names_remote
 from runtime.scheduling.owners import QUEUE_LIMIT
 from runtime.templates.chosen import NOTHING_CHOSEN, Chosen, choose
 
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
     from runtime.local.engine import LocalEngine
     from runtime.local.handles import LocalRuntime
     from runtime.programs.handles import ProgramRuntime
+    from runtime.providers.remote import RemoteRuntime
 else:  # it would make `import runtime` slow
     FormatSpec = object
 
@@ -61,6 +64,7 @@ class LoadOptions(TypedDict, total=False):
     options: LlamaOptions | ProgramOptions | None
     queue_limit: int
     on_progress: OnProgress | None
+    backends: Sequence[Backend]
 
 
 @overload
@@ -72,7 +76,7 @@ def load_model(
 @overload
 def load_model(
     spec: str, *, isolate: Literal[False] = False, **options: Unpack[LoadOptions]
-) -> LocalRuntime | ProgramRuntime: ...
+) -> LocalRuntime | ProgramRuntime | RemoteRuntime: ...
 
 
 @overload
@@ -84,7 +88,7 @@ def load_model(
 @overload
 def load_model(
     spec: str | Path | None = None, *, isolate: bool | Isolation = False, **options: Unpack[LoadOptions]
-) -> LocalRuntime | IsolatedRuntime | ProgramRuntime: ...
+) -> LocalRuntime | IsolatedRuntime | ProgramRuntime | RemoteRuntime: ...
 
 
 @checked_call
@@ -100,13 +104,17 @@ def load_model(
     options: LlamaOptions | ProgramOptions | None = None,
     queue_limit: int = QUEUE_LIMIT,
     on_progress: OnProgress | None = None,
-) -> LocalRuntime | IsolatedRuntime | ProgramRuntime:
+    backends: Sequence[Backend] = (),
+) -> LocalRuntime | IsolatedRuntime | ProgramRuntime | RemoteRuntime:
     """Load a model and give back a runtime for it, ready for ``submit``. Close it, or use it in a ``with`` statement.
 
     Args:
         spec: a ``.gguf`` file, an MLX directory, ``hf:owner/repo[@rev][/file]``, or None for the small model that ships
-            with cogstep. Or another agent's command line: ``claude``, ``claude:MODEL``, ``codex``, ``codex:MODEL``,
-            which takes ``options``, ``context_tokens`` and ``queue_limit`` alone (``docs/command-line-models.md``).
+            with cogstep. Or a model behind a server: ``openai/NAME`` (or another backend), ``NAME@BACKEND``,
+            ``http://HOST/v1|NAME``, unless there is a file or directory of that name; it takes ``context_tokens``,
+            ``queue_limit`` and ``backends`` alone (``docs/remote-models.md``). Or another agent's command line:
+            ``claude``, ``claude:MODEL``, ``codex``, ``codex:MODEL``, which takes ``options``, ``context_tokens`` and
+            ``queue_limit`` alone (``docs/command-line-models.md``).
         isolate: whether the model lives in a process of its own, which is started again where native code crashes, runs
             out of memory or hangs; an ``Isolation`` says how patient to be.
         backend: ``"llama"`` or ``"mlx"``; None takes the one that the model is made for. The shipped model is there for
@@ -121,7 +129,9 @@ def load_model(
             and ``CodexOptions``.
         queue_limit: how many requests one agent may have waiting and running at a time, and eight times as many all of
             them together. What is submitted beyond that fails at once as ``rate_limit``, which an agent tries again.
-        on_progress: called in the caller's thread as loading goes on. Returning False cancels the load.
+        on_progress: called in the caller's thread as loading goes on. Returning False cancels the load. A remote model
+            is not loaded, and tells nothing.
+        backends: more places where remote models are, each by its name, or in place of a built-in one.
 
     Raises:
         ModelLoadError: one of its kinds, with a line that says what to do.
@@ -132,11 +142,14 @@ def load_model(
         raise ModelSpecError(f"threads must be at least 1, not {threads}", spec=str(spec or ""))
     if queue_limit < 1:
         raise ModelSpecError(f"queue_limit must be at least 1, not {queue_limit}", spec=str(spec or ""))
+    refused = {"isolate": isolate, "backend": backend, "threads": threads, "template": template, "format": format}
     if names_program(spec):
-        local = {"isolate": isolate, "backend": backend, "threads": threads, "template": template, "format": format}
-        return load_program(str(spec), local, options, context_tokens, queue_limit)
+        return load_program(str(spec), refused, options, context_tokens, queue_limit)
     if isinstance(options, ProgramOptions):
         raise ModelOptionsError(f"{type(options).__name__} are for another agent's command line", spec=str(spec or ""))
+    remote = names_remote(spec, backends)
+    if remote is not None:
+        return load_remote(remote, refused | {"options": options}, context_tokens, queue_limit)
     chosen = choose(template, format, str(spec or ""))
     watch = _Watch()
     name = str(spec) if spec is not None else "small model"

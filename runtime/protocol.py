@@ -66,7 +66,8 @@ class ModelInfo:
     """How the model marks reasoning and tool calls, as derived from its template."""
     features: tuple[str, ...] = ()
     """What the model and its template can do, of: ``tools``, ``system``, ``thinking``, ``thinking_option`` (reasoning
-    can be asked for or not), ``prefix_reuse`` or ``snapshots``, ``saved_cache``, ``constrained_calls``."""
+    can be asked for or not), ``prefix_reuse`` or ``snapshots``, ``saved_cache``, ``constrained_calls``; and
+    ``estimated_counts`` where ``count_tokens`` only estimates."""
     warnings: tuple[str, ...] = ()
     """What a user should know, one sentence each, such as a missing chat template and what is done instead."""
     media: tuple[MediaType, ...] = ()

@@ -55,8 +55,11 @@ CHANGERS = frozenset(
 """Methods that change the value they are called on."""
 
 BACKENDS = frozenset(
-    {"huggingface_hub", "jinja2", "llama_cpp", "mlx", "mlx_lm", "numpy", "tokenizers", "torch", "transformers"}
-)
+    {
+        "httpcore2", "httpx2", "huggingface_hub", "jinja2", "llama_cpp", "mlx", "mlx_lm", "numpy", "tokenizers",
+        "torch", "transformers",
+    }
+)  # fmt: skip
 
 LONGEST_MODULE = 500
 """Lines. A module has one subject and is readable in one sitting."""

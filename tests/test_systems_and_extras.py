@@ -68,6 +68,16 @@ def test_a_package_that_is_missing_names_its_extra(code: str) -> None:
     assert "pip install 'cogstep[testing]'" in done.stderr.splitlines()[-1]
 
 
+def test_a_remote_model_without_its_extra_names_it() -> None:
+    """The base install knows the names, and says what is missing."""
+    code = "import sys\nsys.modules['httpcore2'] = None\nimport runtime\nruntime.load_model('http://127.0.0.1:1/v1|m')"
+    done = run(code)
+
+    assert done.returncode == 1
+    assert "ExtraMissingError" in done.stderr.splitlines()[-1]
+    assert "pip install 'cogstep[remote]'" in done.stderr.splitlines()[-1]
+
+
 def test_the_laws_without_hypothesis_can_be_explored() -> None:
     code = (
         "from cognition import EchoEngine\nfrom cognition.testing import explore\nprint(explore(EchoEngine(), limit=5))"

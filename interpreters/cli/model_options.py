@@ -22,8 +22,8 @@ def add_model_options(group: Any) -> None:
     group.add_argument(
         "--model",
         metavar="SPEC",
-        help="a GGUF file, an MLX directory, hf:owner/repo[@rev][/file], claude[:MODEL] or codex[:MODEL] (default: the "
-        "model that ships)",
+        help="a GGUF file, an MLX directory, hf:owner/repo[@rev][/file], a model behind a server (openai/NAME, "
+        "ollama/NAME, http://HOST/v1|NAME), claude[:MODEL] or codex[:MODEL] (default: the model that ships)",
     )
     group.add_argument("--backend", choices=("llama", "mlx"), help="what runs it (default: what fits the model)")
     group.add_argument(

@@ -33,7 +33,10 @@ PACKAGES: dict[BackendName, str] = {"llama": "llama_cpp", "mlx": "mlx_lm"}
 """What has to be importable for a backend, in the order of preference for the shipped model: llama.cpp writes it about
 twenty times as fast as MLX does on a CPU, and loads it as fast."""
 
-FORMS = "a .gguf file, an MLX directory, hf:owner/repo[@rev][/file], or nothing for the model that ships with cogstep"
+FORMS = (
+    "a .gguf file, an MLX directory, hf:owner/repo[@rev][/file], openai/NAME and the like for a model behind a server, "
+    "or nothing for the model that ships with cogstep"
+)
 
 GGUF_VERSIONS = (2, 3)
 """What llama.cpp reads. Version 1 of 2023 is gone."""

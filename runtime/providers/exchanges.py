@@ -1,0 +1,224 @@
+"""One request and its response, which any thread may stop at any time, and the sockets that make that possible.
+
+``Lines`` is a network backend of httpcore (the part of httpx that holds connections): its streams know whose exchange
+they carry at the moment, wait no longer than that one allows, and are shut down when it is stopped. So a reply that is
+waited for ends at once, and the server sees the connection close, also where it has not said a word yet.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import ssl
+import threading
+import time
+from collections.abc import Iterable, Iterator
+from typing import Any, Literal
+
+import httpcore2
+
+from runtime.providers.backends import Timeouts
+
+StopReason = Literal["cancelled", "late"]
+
+Wait = Literal["connect", "first", "silence", "whole"]
+"""What is waited for: the fields of ``Timeouts``."""
+
+
+HURRY = 0.2
+"""Seconds for the bytes that end a response, which come with the last ones of its reply, or at once behind them."""
+
+
+STALE = 2.0
+"""Seconds within which a connection that had been closed by the server shows it, once it is used again."""
+
+
+class _Carried(threading.local):
+    """The exchange that this thread begins, for the lines that it gets."""
+
+    exchange: Exchange | None = None
+    request: object = None
+    """Stands for the one request of it that is sent now."""
+
+
+_now = _Carried()
+
+
+class Exchange:
+    """One request on its way. ``stop`` is for any thread; all else for the one that sends or reads just now."""
+
+    def __init__(self, timeouts: Timeouts) -> None:
+        """Begin to count its time."""
+        self.stopped: StopReason | None = None
+        self.waits: Wait = "connect"
+        """What it waited for last, and so what took too long where that is the failure."""
+        self._timeouts = timeouts
+        self._lock = threading.RLock()  # a signal handler may stop what its own thread is just stopping
+        self._line: Line | None = None
+        self._due = None if timeouts.whole is None else time.monotonic() + timeouts.whole
+        self._answered = False
+
+    def stop(self, reason: StopReason) -> bool:
+        """End it soon, if it isn't over yet. From any thread, a signal handler too; whether it was the first to."""
+        with self._lock:
+            if self.stopped is not None:
+                return False
+            self.stopped = reason
+            line = self._line
+        if line is not None:
+            line.shut_down(self)
+        return True
+
+    @contextlib.contextmanager
+    def on_this_thread(self) -> Iterator[None]:
+        """What is connected or sent within is this exchange's."""
+        before, _now.exchange = _now.exchange, self
+        _now.request = object()
+        try:
+            yield
+        finally:
+            _now.exchange = before
+
+    def answered(self) -> None:
+        """The reply has begun: from now on silence is measured."""
+        self._answered = True
+
+    def hurry(self) -> None:
+        """The reply is whole: what still comes is waited for no longer than ``HURRY``."""
+        now = time.monotonic() + HURRY
+        self._due = now if self._due is None else min(self._due, now)
+
+    def left(self) -> float | None:
+        """Seconds until the whole of it has to be over; None without a limit."""
+        return None if self._due is None else self._due - time.monotonic()
+
+    def patience(self, connecting: bool = False) -> float:
+        """Seconds to wait for the socket now."""
+        limits = self._timeouts
+        wait: Wait = "connect" if connecting else "silence" if self._answered else "first"
+        seconds = limits.connect if connecting else limits.silence if self._answered else limits.first
+        left = self.left()
+        if left is not None and left < seconds:
+            wait, seconds = "whole", left
+        self.waits = wait
+        return seconds
+
+    def holds(self, line: Line) -> None:
+        """It is carried by this line from now on."""
+        with self._lock:
+            self._line = line
+            stopped = self.stopped is not None
+        if stopped:
+            line.shut_down(self)
+
+
+class Line(httpcore2.NetworkStream):
+    """A connection that one exchange after another goes over.
+
+    A server may close a connection behind a reply without a word: llama-server does so after each. The next request
+    then meets its end in place of an answer, and goes over another connection, as it does in curl and in browsers. That
+    is no retry: a connection that was not used before, or on which a byte has come, is never replaced.
+    """
+
+    def __init__(self, inner: httpcore2.NetworkStream, exchange: Exchange | None) -> None:
+        """Carry the exchange that has opened it; None: until the first writes, nobody's."""
+        self._inner = inner
+        self._lock = threading.RLock()
+        self._exchange = exchange
+        self._request: object = _now.request
+        self._used_until = 0.0
+        """Until when the end of the connection is taken for one that had come before: 0 while it is new."""
+        self._shut = False
+        if exchange is not None:
+            exchange.holds(self)
+
+    def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
+        exchange = self._exchange
+        if exchange is not None:
+            timeout = exchange.patience()
+            if timeout <= 0:
+                raise httpcore2.ReadTimeout("its time is over")
+        if not self._used_until:
+            return self._inner.read(max_bytes, timeout)
+        until, self._used_until = self._used_until, 0.0
+        try:
+            data = self._inner.read(max_bytes, timeout)
+        except httpcore2.ReadError:
+            data = b""
+        if not data and time.monotonic() < until and (exchange is None or exchange.stopped is None):
+            raise httpcore2.ConnectionNotAvailable
+        return data
+
+    def write(self, buffer: bytes, timeout: float | None = None) -> None:
+        exchange = _now.exchange
+        if exchange is not None:
+            if _now.request is not self._request:
+                self._take_over(exchange)
+            timeout = exchange.patience()
+            if timeout <= 0:
+                raise httpcore2.WriteTimeout("its time is over")
+        self._inner.write(buffer, timeout)
+
+    def _take_over(self, exchange: Exchange) -> None:
+        """Carry another request.
+
+        The last one may have been stopped in the instant in which it ended by itself; then this line is of no use any
+        more, and the pool takes another.
+        """
+        with self._lock:
+            if self._shut:
+                raise httpcore2.ConnectionNotAvailable
+            self._exchange = exchange
+        self._request = _now.request
+        self._used_until = time.monotonic() + STALE
+        exchange.holds(self)
+
+    def shut_down(self, exchange: Exchange) -> None:
+        """End the connection both ways, which wakes whoever waits at it, unless it carries another exchange by now."""
+        with self._lock:
+            if self._exchange is not exchange or self._shut:
+                return
+            self._shut = True
+            bare = self._inner.get_extra_info("socket")
+            with contextlib.suppress(OSError):  # it is closed by now
+                # Of the bare socket: a TLS socket's own method would take its state from under whoever reads.
+                socket.socket.shutdown(bare, socket.SHUT_RDWR)
+
+    def close(self) -> None:
+        with self._lock:
+            self._shut = True
+        self._inner.close()
+
+    def start_tls(
+        self, ssl_context: ssl.SSLContext, server_hostname: str | None = None, timeout: float | None = None
+    ) -> httpcore2.NetworkStream:
+        exchange = self._exchange
+        if exchange is not None:
+            timeout = max(0.001, exchange.patience(connecting=True))
+        line = Line(self._inner.start_tls(ssl_context, server_hostname, timeout), exchange)
+        line._request = self._request
+        return line
+
+    def get_extra_info(self, info: str) -> Any:
+        return self._inner.get_extra_info(info)
+
+
+class Lines(httpcore2.NetworkBackend):
+    """Opens lines."""
+
+    def __init__(self) -> None:
+        """Open none yet."""
+        self._inner = httpcore2.SyncBackend()
+
+    def connect_tcp(
+        self,
+        host: str,
+        port: int,
+        timeout: float | None = None,
+        local_address: str | None = None,
+        socket_options: Iterable[httpcore2.SOCKET_OPTION] | None = None,
+    ) -> httpcore2.NetworkStream:
+        exchange = _now.exchange
+        if exchange is not None:
+            timeout = max(0.001, exchange.patience(connecting=True))
+        return Line(self._inner.connect_tcp(host, port, timeout, local_address, socket_options), exchange)

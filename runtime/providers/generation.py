@@ -1,0 +1,256 @@
+"""A reply of a remote model on its way: sent by a worker's thread, read by the thread that iterates over it."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from functools import partial
+from queue import Empty, SimpleQueue
+from typing import TYPE_CHECKING, Protocol
+
+import httpcore2
+from attrs import evolve, frozen
+
+from cognition import Failure, FinishReason, Usage
+from cognition.wire import WireReply
+from runtime.protocol import Done, Timings
+from runtime.providers.connection import LONGEST_ERROR, Answer, FailedError
+from runtime.providers.exchanges import Exchange
+from runtime.providers.workers import WORKERS
+
+if TYPE_CHECKING:
+    from cognition.parsing import Output
+    from runtime.protocol import Runtime
+
+LONGEST_WAIT = 0.5
+"""Seconds of one wait for the head of the response. Python runs a signal's handler when a wait ends or is interrupted;
+one that comes in the microseconds before the wait begins would otherwise be seen much later."""
+
+MOST_DRAINED = 4
+"""Pieces of a response that are read behind the end of its reply."""
+
+CUT = Failure("the reply was cancelled", "transient", code="cancelled")
+"""What a decoder is told that ends a reply which nobody wants any more. No ``Done`` has it."""
+
+BROKEN = Failure("reading the reply was interrupted", "transient", code="interrupted")
+
+
+class Reading(Protocol):
+    """Reads a reply's bytes; see ``cognition.wire.Decoder``."""
+
+    def feed(self, data: bytes, /) -> tuple[Output, ...]:
+        """What these bytes add to the reply."""
+        ...
+
+    @property
+    def over(self) -> bool:
+        """Whether the reply is whole, or has failed."""
+        ...
+
+    def finish(self, cut: Failure | None = None, /) -> WireReply:
+        """All that came."""
+        ...
+
+
+@frozen
+class Call:
+    """What one reply needs of its runtime."""
+
+    send: Callable[[Exchange], Answer]
+    """Sends the request. Raises FailedError."""
+    refuse: Callable[[Answer, bytes], Failure]
+    """The failure that a response is whose status is no success, by its body."""
+    failure: Callable[[BaseException, Exchange], Failure]
+    """The failure that an error of the connection is."""
+    scrub: Callable[[Failure], Failure]
+    """A failure without keys."""
+    cost: Callable[[Usage], float]
+    over: Callable[[], None]
+    """To be called once, when the reply is over."""
+    decoder: Reading
+    warnings: tuple[str, ...] = ()
+
+
+class RemoteGeneration:
+    """See ``runtime.Generation``. One that nobody holds any more is cancelled, so that the server may stop."""
+
+    def __init__(self, runtime: Runtime, exchange: Exchange, call: Call) -> None:
+        """One that has not been sent."""
+        self._runtime = runtime  # a runtime that nobody else holds lives as long as its replies
+        self._exchange = exchange
+        self._call = call
+        self._began = time.monotonic()
+        self._first: float | None = None
+        self._heads: SimpleQueue[Answer | Failure | None] = SimpleQueue()
+        """Where the worker puts what came of the request, and ``cancel`` a None."""
+        self._answer: Answer | None = None
+        self._pieces: Iterator[bytes] | None = None
+        self._reading = False
+        self._ready: deque[Output | Done] = deque()
+        self._ended = False
+        self._over = False
+
+    def begin(self) -> None:
+        """Have the request sent, on another thread."""
+        WORKERS.run(partial(_send, self._call, self._exchange, self._heads))
+
+    def refuse(self, failure: Failure) -> None:
+        """Fail, instead of ``begin``."""
+        self._heads.put(failure)
+
+    def __iter__(self) -> Iterator[Output | Done]:
+        return self
+
+    def __next__(self) -> Output | Done:
+        if not self._ready:
+            if self._ended:
+                raise StopIteration
+            while not self._ready:
+                self._advance()
+        return self._ready.popleft()
+
+    def _advance(self) -> None:
+        """Wait for what comes next."""
+        if self._pieces is None:
+            self._await_head()
+            return
+        if self._reading:  # an exception, such as KeyboardInterrupt, came out of the middle of the last read
+            self._finish(BROKEN)
+            return
+        self._reading = True
+        try:
+            data = next(self._pieces, None)
+        except Exception as error:
+            self._finish(self._call.failure(error, self._exchange))
+            return
+        self._reading = False
+        if data is None:
+            self._finish(None)
+            return
+        outputs = self._call.decoder.feed(data)
+        if outputs:
+            if self._first is None:
+                self._first = time.monotonic()
+            self._ready.extend(outputs)
+        if self._call.decoder.over:
+            self._drain()
+            self._finish(None)
+
+    def _drain(self) -> None:
+        """Read the few bytes that end the response behind its reply, so that the connection can be used again."""
+        assert self._pieces is not None
+        self._exchange.hurry()
+        with contextlib.suppress(Exception):
+            for _ in zip(range(MOST_DRAINED), self._pieces, strict=False):
+                pass
+
+    def _await_head(self) -> None:
+        left = self._exchange.left()
+        try:
+            head = self._heads.get(timeout=LONGEST_WAIT if left is None else min(LONGEST_WAIT, max(0.0, left)))
+        except Empty:
+            if left is not None and left <= 0:  # the worker may be held up where no timeout reaches, as by a name
+                self._exchange.stop("late")
+            elif self._exchange.stopped is None:
+                return
+            head = None
+        if isinstance(head, Answer):
+            self._answer = head
+            self._exchange.answered()
+            self._pieces = head.body
+            if self._exchange.stopped is not None:
+                self._finish(None)
+        elif head is not None or self._exchange.stopped is not None:
+            self._finish(head)
+
+    def _finish(self, failure: Failure | None) -> None:
+        """Nothing more comes: because of a failure, or because the response has ended."""
+        stopped = self._exchange.stopped
+        self._leave()
+        if stopped == "cancelled":
+            failure = CUT
+        elif stopped == "late":
+            self._exchange.waits = "whole"
+            failure = self._call.failure(httpcore2.ReadTimeout(), self._exchange)
+        reply = self._call.decoder.finish(failure)
+        reason: FinishReason = reply.finish_reason
+        failed = reply.failure
+        if stopped == "cancelled" and failed is not None:
+            reason, failed = "cancelled", None
+        usage = reply.usage if reply.usage.cost else evolve(reply.usage, cost=self._call.cost(reply.usage))
+        self._ended = True
+        self._ready.extend(reply.outputs)
+        self._ready.append(
+            Done(
+                reply.text,
+                reply.reasoning,
+                reply.calls,
+                reply.malformed,
+                reason,
+                usage,
+                self._timings(),
+                None if failed is None else self._call.scrub(failed),
+                (*self._call.warnings, *reply.warnings),
+            )
+        )
+
+    def _timings(self) -> Timings:
+        if self._first is None:
+            return Timings(time.monotonic() - self._began)
+        waited = self._first - self._began
+        return Timings(waited, time.monotonic() - self._first, waited)
+
+    # ------------------------------------------------------------------------------------------------ on any thread
+
+    def cancel(self) -> None:
+        """As ``Generation`` promises. The connection is closed, by which the server knows."""
+        if not self._ended and self._exchange.stop("cancelled"):
+            self._heads.put(None)
+
+    def _leave(self) -> None:
+        """Nothing more is read. What has not come to its end is closed."""
+        if self._over:
+            return
+        self._over = True
+        if self._answer is None:
+            self._exchange.stop("cancelled")  # whatever may still come, as of a worker that still connects
+            _empty(self._heads)
+        else:
+            with contextlib.suppress(Exception):
+                self._answer.close()
+        self._call.over()
+
+    def __del__(self) -> None:
+        if hasattr(self, "_over"):
+            self._leave()
+
+
+def _send(call: Call, exchange: Exchange, heads: SimpleQueue[Answer | Failure | None]) -> None:
+    """Put what comes of a request into a queue. Holds no generation, so that one that nobody wants can go."""
+    try:
+        answer = call.send(exchange)
+    except FailedError as error:
+        heads.put(error.failure)
+        return
+    if 200 <= answer.status < 300:
+        heads.put(answer)
+        if exchange.stopped is not None:  # nobody may be there any more to take it
+            _empty(heads)
+            heads.put(None)
+        return
+    try:
+        body = answer.read(LONGEST_ERROR)
+    except Exception:  # the status says enough
+        body = b""
+    heads.put(call.scrub(call.refuse(answer, body)))
+
+
+def _empty(heads: SimpleQueue[Answer | Failure | None]) -> None:
+    """Close a response that nobody has taken."""
+    with contextlib.suppress(Empty):
+        while True:
+            head = heads.get_nowait()
+            if isinstance(head, Answer):
+                head.close()

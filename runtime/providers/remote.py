@@ -1,0 +1,257 @@
+"""``RemoteRuntime``: a model behind a server, as a runtime like any other. Made by ``load_model("openai/gpt-5")``.
+
+    submit ─▶ encode ─▶ a worker's thread sends it ─▶ whoever iterates reads the response ─▶ decode ─▶ outputs, Done
+
+It tries nothing again by itself: a failure is data in the ``Done``, and what follows from it is the core's to decide.
+"""
+
+from __future__ import annotations
+
+import json
+import weakref
+from functools import partial
+
+from attrs import evolve
+
+from cognition import Failure, ModelRequest, Usage
+from cognition.content import MEDIA_TYPES, Image, images_of
+from cognition.messages import UserMessage
+from cognition.parsing import FormatSpec
+from cognition.wire import HABITS, Decoder, Habits, UnsayableError, WireRequest, decode_error, encode
+from runtime.backend import DEFAULT_CONTEXT
+from runtime.errors import MediaError, ModelOptionsError, RuntimeClosedError
+from runtime.local.real_models import check_allowed
+from runtime.protocol import ModelInfo
+from runtime.providers.backends import ANY_SERVER, Price
+from runtime.providers.connection import Answer, Connection
+from runtime.providers.counting import COUNTING, asked_tokens, estimated_tokens
+from runtime.providers.credentials import NoKeyError, key_of, scrubbed, scrubbed_failure
+from runtime.providers.exchanges import Exchange
+from runtime.providers.facts import Facts, ask_facts
+from runtime.providers.failing import redirected
+from runtime.providers.generation import Call, RemoteGeneration
+from runtime.providers.names import RemoteName
+from runtime.sampling import with_own
+from runtime.scheduling.owners import QUEUE_LIMIT, OpenRequests, new_owner, owner_or
+
+REDIRECTS = range(300, 400)
+
+ANY_MODEL = "default_model"
+"""What a server's one model is called where neither the program nor the server has named it: ``mlx_lm.server`` knows
+that name, and others that have one model read over it."""
+
+NOTHING = WireRequest("", (), "")
+"""What is sent for a request that can't be said: it isn't."""
+
+
+class RemoteRuntime:
+    """A remote model; see ``runtime.Runtime``. From any thread; usable in a ``with`` statement.
+
+    A runtime that is no longer held, or still open when the program ends, is closed.
+    """
+
+    def __init__(
+        self, name: RemoteName, *, context_tokens: int | None = None, queue_limit: int = QUEUE_LIMIT, ask: bool = True
+    ) -> None:
+        """Ask the server what it tells of the model, and connect to nothing else.
+
+        Args:
+            name: the backend, and what the model is called there.
+            context_tokens: the longest prompt and reply together; None: what the server says.
+            queue_limit: as of ``load_model``.
+            ask: whether to ask the server at all.
+
+        Raises:
+            ModelOptionsError: the backend's key is not in the environment, or can't be one.
+            RealModelBlockedError: a test run keeps real models out.
+        """
+        check_allowed(f"ask {name.text}")
+        try:
+            key_of(name.backend)
+        except NoKeyError as error:
+            raise ModelOptionsError(str(error), spec=name.text) from None
+        self._name = name
+        self._connection = Connection(name.backend)
+        self._open = OpenRequests(queue_limit)
+        self._owner = new_owner()
+        self._closed = False
+        self._running: weakref.WeakSet[RemoteGeneration] = weakref.WeakSet()
+        facts = ask_facts(self._connection, name.model) if ask else Facts()
+        self._facts = facts
+        self._model = name.model or facts.model or ANY_MODEL
+        self._habits = _habits_of(name, facts)
+        self._price = name.backend.price_of(self._model)
+        self._info = _info_of(name, self._model, facts, self._habits, self._price, context_tokens)
+        if name.backend.dialect == "ollama":  # or it would take a context of its own, and cut what doesn't fit
+            self._habits = _with_context(self._habits, self._info.context_tokens)
+        self._shut = weakref.finalize(self, self._connection.close)
+
+    def __repr__(self) -> str:
+        return f"<RemoteRuntime {self._name.text}{' (closed)' if self._closed else ''}>"
+
+    # --------------------------------------------------------------------------------------------------- a runtime
+
+    def submit(self, request: ModelRequest) -> RemoteGeneration:
+        """As every runtime does. The request is sent by a thread of its own; nothing is tried again.
+
+        Raises:
+            RuntimeClosedError: after ``close()``.
+            RealModelBlockedError: a test run keeps real models out.
+        """
+        self._check_open()
+        check_allowed(f"ask {self._name.text}")
+        request = self._whole(request)
+        try:
+            self._check_media(request)
+            wire = self._encoded(request)
+            failure = None
+        except MediaError as error:
+            wire, failure = NOTHING, Failure(str(error), "modality")
+        except UnsayableError as error:
+            wire, failure = NOTHING, error.failure
+        agent = owner_or(self._owner)
+        full = failure or self._open.begin(agent)
+        exchange = Exchange(self._name.backend.timeouts)
+        backend = self._name.backend
+        call = Call(
+            send=partial(self._connection.send, path=wire.path, headers=wire.headers, body=wire.body),
+            refuse=self._refusal,
+            failure=self._connection.failure,
+            scrub=partial(scrubbed_failure, backend=backend),
+            cost=self._cost,
+            over=_nothing if full else partial(self._open.end, agent),
+            decoder=Decoder(backend.dialect, request, self._habits),
+            warnings=wire.warnings,
+        )
+        generation = RemoteGeneration(self, exchange, call)
+        self._running.add(generation)
+        if full:
+            generation.refuse(full)
+        else:
+            generation.begin()
+            if self._closed:  # meanwhile
+                generation.cancel()
+        return generation
+
+    def count_tokens(self, request: ModelRequest) -> int:
+        """The tokens of a prompt: asked from the server where it can count, which takes a round trip or two.
+
+        Elsewhere, and where the server doesn't answer, it is an estimate by the prompt's length: then
+        ``describe().features`` has ``estimated_counts``.
+
+        Raises:
+            RuntimeClosedError: after ``close()``.
+            MediaError: a message holds what the model does not take.
+        """
+        self._check_open()
+        self._check_media(request)
+        counted = None
+        if self._facts.kind in COUNTING:
+            check_allowed(f"ask {self._name.text}")
+            counted = asked_tokens(self._connection, self._facts.kind, self._encoded(self._whole(request)))
+        return estimated_tokens(request) if counted is None else counted
+
+    def describe(self) -> ModelInfo:
+        return self._info
+
+    def close(self) -> None:
+        """Cancel what runs, and close the connections. A second call does nothing."""
+        self._closed = True
+        for generation in tuple(self._running):
+            generation.cancel()
+        self._shut()
+
+    def __enter__(self) -> RemoteRuntime:
+        return self
+
+    def __exit__(self, *_exception: object) -> None:
+        self.close()
+
+    # ------------------------------------------------------------------------------------------------------- parts
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise RuntimeClosedError(self._info.name)
+
+    def _check_media(self, request: ModelRequest) -> None:
+        takes = self._info.media
+        for message in request.messages:
+            for image in images_of(message.parts) if isinstance(message, UserMessage) and message.parts else ():
+                if image.media_type not in takes:
+                    raise MediaError(_not_taken(self._info, image))
+
+    def _whole(self, request: ModelRequest) -> ModelRequest:
+        """The request, with what holds where it says nothing of sampling."""
+        options = with_own(request.options, self._facts.sampling)
+        return request if options is request.options else evolve(request, options=options)
+
+    def _encoded(self, request: ModelRequest) -> WireRequest:
+        return encode(self._name.backend.dialect, request, self._model, stream=True, habits=self._habits)
+
+    def _refusal(self, answer: Answer, body: bytes) -> Failure:
+        if answer.status in REDIRECTS:
+            return redirected(answer.status, answer.headers.get("location", ""), self._name.backend)
+        return decode_error(self._name.backend.dialect, answer.status, answer.headers, body)
+
+    def _cost(self, usage: Usage) -> float:
+        return 0.0 if self._price is None else self._price.of(usage)
+
+
+def _nothing() -> None:
+    """What is to be done at the end of a reply that never began."""
+
+
+def _not_taken(info: ModelInfo, image: Image) -> str:
+    takes = f"takes {', '.join(info.media)} beside text" if info.media else "takes text alone"
+    return f"the model {info.name!r} {takes}, and a message has {image}; describe the picture in words"
+
+
+def _habits_of(name: RemoteName, facts: Facts) -> Habits:
+    """Those that the backend has, or, of a server of which nothing was known, those of its kind."""
+    habits = name.backend.habits
+    found = HABITS.get(facts.kind) if habits is ANY_SERVER else None
+    return found or habits
+
+
+def _with_context(habits: Habits, context_tokens: int) -> Habits:
+    """Those of a server that is told with each request how long a context to make."""
+    extra = json.loads(habits.extra)
+    options = {"num_ctx": context_tokens, **extra.get("options", {})}
+    return evolve(habits, extra=json.dumps({**extra, "options": options}))
+
+
+def _info_of(
+    name: RemoteName, model: str, facts: Facts, habits: Habits, price: Price | None, context_tokens: int | None
+) -> ModelInfo:
+    backend, warnings = name.backend, list[str]()
+    told = facts.context_tokens
+    context = context_tokens or told or backend.context_tokens or DEFAULT_CONTEXT
+    if facts.problem:
+        warnings.append(f"the server could not be asked about the model: {scrubbed(facts.problem, backend)}")
+    if context_tokens is None and told is None and backend.context_tokens is None:
+        warnings.append(
+            f"the server doesn't tell the context length; {context} tokens are assumed: context_tokens= sets it"
+        )
+    if context_tokens is not None and told is not None and context_tokens > told:
+        warnings.append(f"the server's context has {told} tokens, and {context_tokens} were asked for")
+    if price is None:
+        warnings.append(f"no price is known of {model!r}, so its cost counts as 0: prices= of its backend sets it")
+    features = ["system"]
+    if habits.tools and facts.tools is not False:
+        features.append("tools")
+    if facts.thinking is not False and habits.thinking_on != "{}":
+        features += ["thinking", "thinking_option"]
+    if facts.kind not in COUNTING:
+        features.append("estimated_counts")
+    media = facts.media if facts.media is not None else MEDIA_TYPES
+    return ModelInfo(
+        name=model or name.text,
+        backend=backend.name,
+        path="",
+        context_tokens=context,
+        format=FormatSpec(backend.dialect),
+        features=tuple(features),
+        warnings=tuple(warnings),
+        media=media if habits.images else (),
+        sampling=facts.sampling,
+    )
