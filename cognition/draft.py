@@ -192,7 +192,7 @@ class Draft:
         own, limit, tokens = setup.result_limits.get(call.name), setup.result_limit, NOT_COUNTED
         if self.costs is not None or note or len(content) > (limit if own is None else min(own, limit)):
             again = setup.note.again(call.name, call.id)
-            content, tokens = kept_result(result, self.costs, own, limit, note, again)
+            content, tokens = kept_result(result, self.costs, own, limit, note, again, call.name)
         self.append(ToolMessage(self.new_message_id(), call.id, call.name, content, result.status, tokens))
 
     def ask_model(self, attempt: ModelAttempt, now: float, *, new_step: bool) -> None:

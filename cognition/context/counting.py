@@ -49,7 +49,7 @@ def counted(message: Message, costs: TemplateCosts) -> Message:
 
 def _most(message: Message, costs: TemplateCosts) -> Tokens:
     if isinstance(message, ToolMessage):
-        return (costs.result, *pieces_of(message.content))
+        return _uncounted(message.content, message.name, costs)
     if not isinstance(message, AssistantMessage):
         images = len(images_of(message.parts)) if message.parts else 0
         return (costs.user + most_tokens(message.text) + IMAGE_TOKENS * images,)
@@ -93,10 +93,14 @@ def summary_tokens(costs: TemplateCosts | None, shown: UserMessage, summary: str
     return (costs.user + most_tokens(shown.text) - most_tokens(summary) + most,)
 
 
-def kept(text: str, tokens: Tokens, costs: TemplateCosts) -> Kept:
-    """A result's text with the tokens that were stamped on it, else with the most that it can have."""
-    tokens = tokens if tokens and believed(tokens) else (costs.result, *pieces_of(text))
-    return Kept(text, tokens)
+def kept(text: str, tokens: Tokens, costs: TemplateCosts, name: str = "") -> Kept:
+    """The text of a tool's result with the tokens that were stamped on it, else with the most that it can have."""
+    return Kept(text, tokens if tokens and believed(tokens) else _uncounted(text, name, costs))
+
+
+def _uncounted(text: str, name: str, costs: TemplateCosts) -> Tokens:
+    """The most tokens of a result that nobody has counted, of the tool ``name``: some templates write that too."""
+    return (costs.result + most_tokens(name), *pieces_of(text))
 
 
 def with_note(whole: Kept, note: str) -> Kept:

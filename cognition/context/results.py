@@ -9,7 +9,7 @@ from cognition.messages import ToolResult
 
 
 def kept_result(
-    result: ToolResult, costs: TemplateCosts | None, own: int | None, limit: int, note: str, again: str
+    result: ToolResult, costs: TemplateCosts | None, own: int | None, limit: int, note: str, again: str, name: str = ""
 ) -> tuple[str, Tokens]:
     """The text of a result in history, and its tokens; without ``costs`` none.
 
@@ -20,11 +20,12 @@ def kept_result(
         limit: the most characters of any result.
         note: the program's, which is put behind the text.
         again: how to read what is left out, as ``CutNote.again`` words it.
+        name: of the tool.
     """
     if costs is None:
         text = result.content if own is None else shorten(result.content, own, again)
         return shorten(f"{text}\n{note}" if note else text, limit, again), ()
-    whole = kept(result.content, result.tokens, costs)
+    whole = kept(result.content, result.tokens, costs, name)
     if own is not None:
         whole = _cut(whole, own, again)
     whole = _cut(with_note(whole, note) if note else whole, limit, again)

@@ -116,9 +116,9 @@ def test_an_estimate_that_can_not_be_is_refused(wrong: float) -> None:
         (UserMessage("m", "", parts=(Image.of(b"GIF89a"),)), (5 + IMAGE_TOKENS,)),
         (AssistantMessage("m", "ab", "c"), (6 + 3,)),
         (AssistantMessage("m", "", "", (ToolCall("c", "look"), ToolCall("c", "see"))), (6 + 2 * 7 + 4 + 2 + 3 + 2,)),
-        (ToolMessage("m", "c", "look", "x" * 150), (8, 100, 50)),
+        (ToolMessage("m", "c", "look", "x" * 150), (8 + len("look"), 100, 50)),
         (ToolMessage("m", "c", "look", "x" * 150, tokens=(8, 9, 10)), (8, 9, 10)),
-        (ToolMessage("m", "c", "look", "x", tokens=(8, -1)), (8, 1)),
+        (ToolMessage("m", "c", "look", "x", tokens=(8, -1)), (8 + len("look"), 1)),
     ],
 )
 def test_what_nobody_has_counted_has_a_token_a_byte(message: Message, tokens: tuple[int, ...]) -> None:
@@ -311,7 +311,7 @@ def test_what_becomes_a_result_brings_its_counts() -> None:
     session(replied("1.2.0", "", ProposedCall("recall", {"query": "b"})))
     session(MemoryRecalled(EffectId("1.2.1"), (), (8,)))
     session(HookReturned(EffectId("1.2.2")))
-    assert last(session).tokens == (8, len("Nothing found."))
+    assert last(session).tokens == (8 + len("recall"), len("Nothing found."))
     assert notes_tokens(COSTS, (8, -1), "a") == notes_tokens(None, (8, 1), "a") == ()
 
 
