@@ -48,11 +48,22 @@ SWITCHES: Mapping[str, tuple[str, ...]] = {
 
 ALWAYS_OFF = (
     "features.multi_agent",
+    "features.multi_agent_v2",
     "features.apps",
     "features.plugins",
+    "features.tool_suggest",
+    "features.memories",
     "features.image_generation",
+    "features.computer_use",
+    "features.browser_use",
     "tools.view_image",
 )
+"""What nothing in the options allows."""
+HOOKS = "features.hooks"
+"""Programs of the user's that it runs around its steps; they are settings as others are."""
+
+HARMLESS = ("todo_list", "plan")
+"""Kinds of items that are no work of a tool, and nothing that has to be told."""
 
 ITEMS: Mapping[str, str] = {"command_execution": "shell", "file_change": "apply_patch", "web_search": "web_search"}
 """Kinds of items that are the work of a tool, and of which."""
@@ -99,6 +110,8 @@ def _configured(options: CodexOptions) -> dict[str, str]:
         if tool not in options.tools:
             told |= dict.fromkeys(keys, "false")
     told |= dict.fromkeys(ALWAYS_OFF, "false")
+    if not options.user_settings:
+        told[HOOKS] = "false"
     if options.effort:
         told["model_reasoning_effort"] = toml(options.effort)
     for server in options.mcp_servers:
@@ -188,6 +201,8 @@ class CodexReader(EventReader):
             self._called(item, ITEMS[kind], told)
         elif kind == "collab_tool_call":
             self.refuse("has started a helper of its own, which it was told not to do")
+        elif kind not in HARMLESS:
+            self.warn(f"codex did something of a kind that is not known here: {kind[:60]!r}")
 
     def _called(self, item: Mapping[str, Any], tool: str, arguments: Any) -> None:
         if tool not in self._options.tools:

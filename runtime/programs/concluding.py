@@ -41,10 +41,10 @@ def conclude(
         ended: how its process has ended.
         patience: the times that it had.
         cut: whether a stop text ended the reply.
-        cancelled: whether the caller wants no more of it.
+        cancelled: whether the caller wanted no more of it before it was whole.
     """
     warnings = tuple(reader.warnings)
-    if cancelled and not (reader.ended and ended.how in ("itself", "lingering")):
+    if cancelled:
         return Conclusion("cancelled", warnings=warnings)
     if reader.wrong is not None:
         return Conclusion("error", reader.wrong, warnings)
@@ -114,11 +114,8 @@ def _told_what_to_do(program: Program, failure: Failure) -> Failure:
     return failure
 
 
-def without(failure: Failure | None, secrets: Iterable[str]) -> Failure | None:
-    """A failure in whose message no secret stands that was handed to the program, which may repeat it."""
-    if failure is None:
-        return None
-    message = failure.message
+def without(words: str, secrets: Iterable[str]) -> str:
+    """Words in which no secret stands that was handed to the program, which may repeat it."""
     for secret in secrets:
-        message = message.replace(secret, "***")
-    return evolve(failure, message=message)
+        words = words.replace(secret, "***")
+    return words

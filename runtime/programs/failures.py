@@ -84,7 +84,9 @@ SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 RESETS_AT = re.compile(r"limit reached\|(\d{9,11})\b")
 """Claude Code's older form: the time at which a limit is over, in seconds since 1970."""
 
-TOO_OLD = re.compile(r"unknown (?:option|argument)|unexpected argument|unrecognized (?:option|argument)", re.IGNORECASE)
+TOO_OLD = re.compile(
+    r"unknown (?:option|argument|field|variant)|unexpected argument|unrecognized (?:option|argument)", re.IGNORECASE
+)
 SESSION_GONE = re.compile(r"no conversation found|no rollout found|session .{0,80}not found", re.IGNORECASE)
 
 

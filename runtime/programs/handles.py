@@ -85,6 +85,8 @@ class _Reply:
     outputs: list[Output] = field(factory=list)
     stops: StopFilter = field(init=False)
     session: str = ""
+    dropped: bool = False
+    """Whether a part of it was not handed on, since it was cancelled."""
     started: float | None = None
     first: float | None = None
     last: float | None = None
@@ -95,7 +97,10 @@ class _Reply:
 
     def say(self, output: Output) -> None:
         """Hand an output on; once the reply is not wanted any more, none."""
-        if self.running.cancelled or self.stops.hit:
+        if self.running.cancelled:
+            self.dropped = True
+            return
+        if self.stops.hit:
             return
         if isinstance(output, TextDelta):
             text = self.stops.feed(output.text)
@@ -106,8 +111,11 @@ class _Reply:
 
     def let_go(self) -> None:
         """The rest of the text: what was held back was no stop text."""
-        if not self.running.cancelled and (rest := self.stops.finish()):
-            self._tell(TextDelta(rest))
+        if rest := self.stops.finish():
+            if self.running.cancelled:
+                self.dropped = True
+            else:
+                self._tell(TextDelta(rest))
 
     def _tell(self, output: Output) -> None:
         self.last = time.monotonic()
@@ -235,23 +243,30 @@ class Desk:
             launch = self._launch(request, lines, known, files, environ)
             reply.started = time.monotonic()
             ended = reply.running.run(launch, lambda data: _hear(reply, reader, data))
-        except (ModelNotFoundError, OSError) as error:
+        except ModelNotFoundError as error:
             return done_of((), "error", Failure(str(error), kind="fatal"))
+        except OSError as error:
+            why = f"{program.name} can't be started ({error}); install it again: {program.install}"
+            return done_of((), "error", Failure(why, kind="fatal"))
         finally:
             shutil.rmtree(files, ignore_errors=True)
         for output in reader.finish():
             reply.say(output)
         reply.let_go()
         reply.session = reader.session
-        end = conclude(program, reader, ended, self._patience, cut=reply.stops.hit, cancelled=reply.running.cancelled)
-        failure = without(_waiting(end.failure, reader), secrets)
+        # What was cancelled after its last word had been handed on is a whole reply.
+        cancelled = reply.running.cancelled and (reply.dropped or not reader.ended)
+        end = conclude(program, reader, ended, self._patience, cut=reply.stops.hit, cancelled=cancelled)
+        failure = _waiting(end.failure, reader)
+        if failure is not None:
+            failure = evolve(failure, message=without(failure.message, secrets))
         done = done_of(
             reply.outputs,
             end.reason,
             failure,
             usage=reader.usage,
             timings=reply.timings,
-            warnings=(*self._warnings(request), *end.warnings),
+            warnings=(*self._warnings(request), *[without(one, secrets) for one in end.warnings]),
         )
         if self._sessions is not None:
             self._keep(self._sessions, about, lines, known, done, reader)

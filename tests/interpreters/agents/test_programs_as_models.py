@@ -4,7 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from cognition import CallTool
 from interpreters import Agent, tool
+from interpreters.observing.events import Event
 from tests.runtime.programs.installed import PROGRAMS, Installed
 
 
@@ -29,3 +31,22 @@ def test_a_turn_with_a_tool(name: str, tmp_path: Path, monkeypatch: pytest.Monke
     assert "<tool>name</tool>" in told
     assert "multiply: Multiply two whole numbers." in told
     assert "Result of multiply:\\n391" in second["stdin"]
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_a_turn_goes_on_in_the_programs_session(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the program keeps one: of its own call and of the question, nothing is sent again."""
+    installed = Installed(name, tmp_path, monkeypatch)
+    installed.plan(["say", '<tool>multiply</tool><args>{"a": 17, "b": 23}</args>'])
+
+    def at_the_call(event: Event) -> None:
+        if isinstance(event.value, CallTool):
+            installed.plan(["say", "391."])
+
+    with installed.load(sessions=True) as model, Agent(model, [multiply], observers=[at_the_call]) as agent:
+        result = agent.run("What is 17 * 23?")
+    _, second = installed.calls
+
+    assert result.text == "391."
+    assert "391" in second["stdin"]
+    assert "What is 17 * 23?" not in second["stdin"]

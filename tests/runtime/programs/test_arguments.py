@@ -134,7 +134,15 @@ class TestCodex:
             '"disabled"',
             "0",
         )
-        assert {told["features.shell_tool"], told["features.unified_exec"], told["features.multi_agent"]} == {"false"}
+        off = (
+            "features.shell_tool",
+            "features.unified_exec",
+            "features.multi_agent",
+            "features.hooks",
+            "tools.view_image",
+        )
+        assert {told[name] for name in off} == {"false"}
+        assert "features.hooks" not in settings(of_codex(user_settings=True))
 
     def test_tools_that_are_allowed_are_left_on(self) -> None:
         told = settings(of_codex(tools=("shell", "web_search"), sandbox="workspace-write"))

@@ -73,6 +73,21 @@ def test_the_time_at_which_a_limit_is_over_is_read() -> None:
     assert resets_at("usage limit reached") is None
 
 
+@pytest.mark.parametrize(
+    "said",
+    [
+        "error: unknown option '--no-session-persistence'",
+        "error: unexpected argument '--ignore-user-config' found",
+        "unknown field `default_tools_approval_mode`, expected one of `command`, `args`",
+    ],
+)
+def test_a_program_of_another_age_says_so(said: str) -> None:
+    """What it does not know, it was told by us: nobody can mend that but by an update."""
+    failure = failure_of("codex", said)
+
+    assert (failure.kind, "update it" in failure.message) == ("fatal", True)
+
+
 def test_long_words_are_shortened_in_their_middle() -> None:
     """An error is told first by some programs, and last by others."""
     message = failure_of("codex", f"first {'x' * 5000} last").message

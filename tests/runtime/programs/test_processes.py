@@ -10,9 +10,11 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from attrs import evolve
 
 from cognition import AssistantMessage, Failure, UserMessage
 from cognition.parsing import TextDelta
@@ -288,6 +290,49 @@ class TestCancel:
         assert not lives(pid)
         assert [one.finish_reason for made in generations for one in made if isinstance(one, Done)] == ["cancelled"] * 3
 
+    def test_after_the_last_word_it_changes_nothing(self, installed: Installed) -> None:
+        """What was handed on whole is a whole reply, whether or not its process has ended."""
+        installed.plan(["ignore", "SIGINT"], ["say", "Hello"], ["hang"])
+        with installed.load(grace=0.3) as runtime:
+            generation = runtime.submit(ask())
+            outputs = [next(generation), next(generation)]
+            time.sleep(0.05)  # its last event comes behind the last piece of its text
+            generation.cancel()
+            (done,) = generation
+
+        assert outputs == [TextDelta("He"), TextDelta("llo")]
+        assert isinstance(done, Done)
+        assert (done.text, done.finish_reason) == ("Hello", "stop")
+
+    @EACH
+    def test_in_the_instant_of_the_last_event_it_counts_or_the_reply_does(
+        self, installed: Installed, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """A reply of which a part was not handed on is never told as a whole one."""
+        reader = installed.program.reader
+
+        def cancelling(options: Any, structured: bool) -> Any:
+            made = reader(options, structured)
+            feed = made.feed
+
+            def heard(data: bytes) -> Any:
+                outputs = feed(data)
+                if made.ended:
+                    generation.cancel()
+                return outputs
+
+            made.feed = heard
+            return made
+
+        installed.plan(["say", "Hello"])
+        with installed.load() as runtime:
+            runtime.desk.program = evolve(installed.program, reader=cancelling)
+            generation = runtime.submit(ask())
+            *_, done = generation
+
+        assert isinstance(done, Done)
+        assert (done.finish_reason, done.text) in [("cancelled", ""), ("cancelled", "Hel"), ("stop", "Hello")]
+
     @pytest.mark.skipif(sys.platform != "linux", reason="only Linux ends a process with its parent")
     def test_it_ends_with_this_program(self, installed: Installed) -> None:
         """Even if that is killed."""
@@ -312,6 +357,42 @@ class TestCancel:
             time.sleep(0.01)
 
         assert not lives(pid)
+
+
+class TestElsewhere:
+    """Where a process can't be tied to its parent, and its end is looked for instead of told: as on macOS."""
+
+    @pytest.fixture(autouse=True)
+    def no_linux(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("runtime.programs.running.sys", SimpleNamespace(platform="darwin"))
+        monkeypatch.setattr("runtime.programs.running.command_of", lambda path, arguments: [path, *arguments])
+
+    def test_a_reply(self, installed: Installed) -> None:
+        installed.plan(["leave"], ["say", "Hello"])
+        with installed.load(grace=30.0) as runtime:
+            done = reply(runtime, ask())
+
+        assert (done.text, done.failure) == ("Hello", None)
+
+    def test_a_cancelled_one(self, installed: Installed) -> None:
+        installed.plan(["ignore", "SIGINT", "SIGTERM"], ["meet", str(installed.meeting)], ["hang"])
+        with installed.load(grace=0.1) as runtime:
+            generation = runtime.submit(ask())
+            pid = installed.met()
+            generation.cancel()
+            (done,) = generation
+
+        assert isinstance(done, Done)
+        assert (done.finish_reason, lives(pid)) == ("cancelled", False)
+
+    def test_one_that_can_not_be_started(self, installed: Installed) -> None:
+        with installed.load() as runtime:
+            installed.path.write_text("#!/nowhere\n", "utf-8")
+            done = reply(runtime, ask())
+
+        assert done.failure is not None
+        assert done.failure.kind == "fatal"
+        assert installed.program.install in done.failure.message
 
 
 class TestWhatItGets:

@@ -414,6 +414,13 @@ class TestCodex:
 
         assert read(reader, *events) == ("Done.", '[shell ls]\n[mcp__notes__find {"q": "x"}]\n')
 
+    def test_work_of_a_kind_that_is_not_known_is_a_warning(self) -> None:
+        """A list of what it is about to do is none."""
+        reader = codex()
+        read(reader, item("todo_list", items=[]), item("telepathy"), message("Hello"), COMPLETED)
+
+        assert reader.warnings == ["codex did something of a kind that is not known here: 'telepathy'"]
+
     def test_an_error_of_an_item_is_a_warning(self) -> None:
         """It ends nothing."""
         reader = codex()
