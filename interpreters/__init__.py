@@ -48,9 +48,11 @@ if TYPE_CHECKING:
         PendingError as PendingError,
         TurnFailedError as TurnFailedError,
     )
+    from interpreters.mcp.agents import agent_tool as agent_tool
     from interpreters.mcp.client import AsyncMCPServers as AsyncMCPServers, MCPServers as MCPServers
     from interpreters.mcp.hub import MCPServerError as MCPServerError
     from interpreters.mcp.servers import MCPServer as MCPServer, read_servers as read_servers
+    from interpreters.mcp.serving import MCPService as MCPService
     from interpreters.observing import events as events
     from interpreters.program.approvals import Approval as Approval, ApprovalRequest as ApprovalRequest
     from interpreters.program.asking import (
@@ -88,9 +90,11 @@ HOMES: dict[str, str] = {
     "agents.results": "RunResult Suspended",
     "hosting": "AgentHandle AgentHost HostDiedError HostError HostTimeoutError ModelChoice",
     "loop.errors": "AgentClosedError BusyError PendingError TurnFailedError",
+    "mcp.agents": "agent_tool",
     "mcp.client": "AsyncMCPServers MCPServers",
     "mcp.hub": "MCPServerError",
     "mcp.servers": "MCPServer read_servers",
+    "mcp.serving": "MCPService",
     "program.approvals": "Approval ApprovalRequest",
     "program.asking": "HookAnswer HookRequest PlanAnswer PlanRequest QuestionRequest",
     "program.content": "load_image",

@@ -151,6 +151,7 @@ def add_session_options(command: Parser) -> None:
         f"never with {SMALL}, which can't write a summary)",
     )
     add_tool_options(agent, f"default: all, and standard for {SMALL} and with --agent")
+    add_mcp_option(agent)
     usual = f"none; in a chat where all is offered: {', '.join(FEATURES[:3])}"
     add_feature_options(agent, usual, f"{VOCABULARIES[0]}; {VOCABULARIES[1]} where all is offered")
     add_mode_option(agent, "default")
@@ -261,6 +262,17 @@ def add_tool_options(group: Any, default: str) -> None:
 def add_own_tools_option(group: Any, text: str) -> None:
     """The option of the user's own tools. The module is looked for in the working directory first."""
     group.add_argument("--tools", type=names, action="extend", metavar="NAME,...", help=f"{text}; may be repeated")
+
+
+def add_mcp_option(group: Any) -> None:
+    """The option of servers of tools."""
+    group.add_argument(
+        "--mcp",
+        action="append",
+        metavar="SERVER",
+        help="the tools of an MCP server too, each call of which asks: NAME=COMMAND, NAME=http://..., a JSON file of "
+        "servers, or MODULE:NAME for a list of MCPServer; may be repeated (see cogstep mcp)",
+    )
 
 
 def add_secrets_option(group: Any) -> None:

@@ -18,6 +18,7 @@ from interpreters.cli import (
     context_command,
     doctor,
     format,
+    mcp,
     memory,
     parse,
     rehearse,
@@ -61,6 +62,7 @@ COMMANDS = (
     context_command,
     sessions,
     memory,
+    mcp,
     format,
     parse,
     bench,
@@ -121,7 +123,12 @@ def _run(arguments: Sequence[str] | None) -> int:
         options = parser().parse_args(arguments)
     except SystemExit as end:  # --help, --version, wrong usage
         return end.code if isinstance(end.code, int) else UNUSABLE
-    code: int = options.act(options)
+    try:
+        code: int = options.act(options)
+    finally:
+        opened: contextlib.ExitStack | None = getattr(options, "opened", None)
+        if opened is not None:  # servers of tools
+            opened.close()
     return code
 
 

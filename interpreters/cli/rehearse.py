@@ -6,7 +6,7 @@ import argparse
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from interpreters.cli.arguments import add_agent_option, add_command, add_own_tools_option
+from interpreters.cli.arguments import add_agent_option, add_command, add_mcp_option, add_own_tools_option
 from interpreters.cli.errors import ANSWERED, UNANSWERED
 from interpreters.cli.replay import complain, counted
 from interpreters.cli.terminal import out
@@ -32,6 +32,7 @@ def add(commands: Any) -> None:
     command.add_argument("file", metavar="FILE", help="a recording made with --record")
     command.add_argument("--cwd", metavar="DIR", help="where the tools look (default: an empty scratch directory)")
     add_own_tools_option(command, "MODULE:NAME of the tools that it was recorded with, unless they are cogstep's")
+    add_mcp_option(command)
     add_agent_option(command)
     command.add_argument("--foreign", action="store_true", help="also if somebody else recorded it")
     command.add_argument("--json", action="store_true", help="print the result as one JSON object")

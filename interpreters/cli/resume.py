@@ -10,6 +10,7 @@ from interpreters.cli.arguments import (
     OUTPUT,
     add_command,
     add_feature_options,
+    add_mcp_option,
     add_mode_option,
     add_notes_option,
     add_own_tools_option,
@@ -73,6 +74,7 @@ def add(commands: Any) -> None:
     add_model_options(command.add_argument_group("model"))
     agent = command.add_argument_group("agent")
     add_own_tools_option(agent, "MODULE:NAME of the tools that it was recorded with, unless they are cogstep's")
+    add_mcp_option(agent)
     add_notes_option(agent)
     add_mode_option(agent, "as recorded")
     add_resumed_options(command)
@@ -93,6 +95,7 @@ def add(commands: Any) -> None:
     agent.add_argument("--system", metavar="TEXT", help="another system prompt (default: the recorded one)")
     agent.add_argument("--max-steps", type=COUNT, metavar="N", help="model replies in one turn (default: as recorded)")
     add_tool_options(agent, "default: as recorded")
+    add_mcp_option(agent)
     add_feature_options(agent, "as recorded", "as recorded")
     add_mode_option(agent, "as recorded")
     add_resumed_options(new)

@@ -32,7 +32,7 @@ from interpreters.cli.person import Person
 from interpreters.cli.programs import brought, configuring, program_options
 from interpreters.cli.screen import JsonLines, Output, Screen
 from interpreters.cli.terminal import bar, err, out
-from interpreters.cli.tools import choose_tools
+from interpreters.cli.tools import choose_tools, tool_warnings
 from interpreters.observing.events import Inline
 from interpreters.program.workspace_files import WorkspaceFiles
 from interpreters.recording.redaction import Redaction
@@ -133,7 +133,7 @@ def open_session(options: argparse.Namespace, begin: Begin | None = None) -> Ite
             given["observers"] = [*given["observers"], writer]
         model = _load(options, output)
         try:
-            for warning in model.describe().warnings:
+            for warning in (*tool_warnings(options), *model.describe().warnings):
                 output.note(f"! {warning}", "warning")
             agent = begin(model, given)
         except BaseException:

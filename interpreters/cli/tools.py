@@ -40,8 +40,26 @@ def directory(options: argparse.Namespace) -> Path:
 
 def choose_tools(options: argparse.Namespace) -> tuple[AnyTool, ...]:
     """The tools that were asked for: those of cogstep in their usual order whatever the order of their names, since
-    models learn it, then the user's own in the order in which they were named.
+    models learn it, then the user's own in the order in which they were named, then those of MCP servers.
     """
+    return (*_chosen(options), *_of_servers(options))
+
+
+def _of_servers(options: argparse.Namespace, recorded: Iterable[ToolSpec] = ()) -> tuple[AnyTool, ...]:
+    if not getattr(options, "mcp", None):
+        return ()
+    from interpreters.cli.mcp_servers import server_tools
+
+    return server_tools(options, recorded)
+
+
+def tool_warnings(options: argparse.Namespace) -> tuple[str, ...]:
+    """What of the MCP servers is not there, or not as they say, one sentence each."""
+    servers = getattr(options, "mcp_opened", None)
+    return () if servers is None else tuple(map(str, servers.problems))
+
+
+def _chosen(options: argparse.Namespace) -> tuple[AnyTool, ...]:
     root = directory(options)
     if options.no_tools:
         return ()
@@ -77,6 +95,7 @@ def recorded_tools(header: Header, path: str, options: argparse.Namespace, root:
     named = {tool.spec.name: tool for tool in own_tools(options, root)}
     if header.config is None:
         return tuple(named.values())
+    named |= {tool.spec.name: tool for tool in _of_servers(options, header.config.tools)}
     recorded = {spec.name: spec for spec in header.config.tools}
     missing = {name: spec for name, spec in recorded.items() if name not in named}
     ours = {tool.spec.name: tool for tool in _standard(root)}
@@ -92,7 +111,11 @@ def recorded_tools(header: Header, path: str, options: argparse.Namespace, root:
         there = f"; of those named there are only {', '.join(named)}" if named else ""
         raise CommandError(
             f"{path} was recorded with tools of another program ({', '.join(foreign)}){there}; "
-            "name the module that has them, as in --tools my_tools:TOOLS"
+            + (
+                "name the servers that have them, as in --mcp servers.json"
+                if all(name.startswith("mcp.") for name in foreign)
+                else "name the module that has them, as in --tools my_tools:TOOLS"
+            )
         )
     return tuple(named.get(name) or ours[name] for name in recorded)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import cache
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from interpreters.mcp.servers import MCPServer
@@ -18,7 +19,10 @@ SHORTEST = 4
 PUBLIC = frozenset({"accept", "accept-language", "content-type", "user-agent", "mcp-protocol-version"})
 """Headers that hold no key."""
 
-SHAPES = Redaction()
+
+@cache
+def _shapes() -> Redaction:
+    return Redaction()
 
 
 class Hider:
@@ -62,7 +66,7 @@ def _keys(server: MCPServer) -> Iterator[str]:
 
 def _shaped(text: str, value: str) -> Iterator[str]:
     """The parts of a value that look like a key by themselves."""
-    for one in SHAPES.found_in(text):
+    for one in _shapes().found_in(text):
         part = text[one.start : one.end]
         if part in value:
             yield part

@@ -48,7 +48,7 @@ def offered(
     repeatable = read_only or matches(listed.name, server.idempotent)
     asks = server.approval
     if asks is None:
-        asks = listed.hints.get("destructiveHint") is True and not read_only
+        asks = listed.hints.get("destructiveHint") is True
 
     async def function(arguments: dict[str, Any], context: ToolContext[Any]) -> Any:
         return await call(listed.name, arguments, context)
@@ -61,7 +61,7 @@ def offered(
             function=function,
             read_only=read_only,
             idempotent=repeatable,
-            approval=asks,
+            approval=asks and not read_only,
             retries=RETRIES if repeatable else (),
             output_limit=server.output_limit,
         )

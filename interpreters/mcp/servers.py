@@ -102,7 +102,8 @@ class MCPServer:
     """The tools of which you say that twice is as good as once: their calls are tried again where the connection was
     lost. They are told by ``cogstep/idempotency-key`` which call it is."""
     approval: bool | None = None
-    """Whether the user is asked before each call. None: where the server says itself that a tool destroys something."""
+    """Whether the user is asked before each call, but for tools that are ``read_only``. None: where the server says
+    itself that a tool destroys something."""
     output_limit: int | None = None
     """As in ``ToolSpec``, of each of its tools."""
     optional: bool = False
