@@ -3,11 +3,17 @@
 from pathlib import Path
 
 import pytest
+from attrs import frozen
 
-from cognition import CallTool
+from cognition import CallTool, Failed, RetryPolicy
 from interpreters import Agent, tool
 from interpreters.observing.events import Event
 from tests.runtime.programs.installed import PROGRAMS, Installed
+
+
+@frozen
+class Answer:
+    value: int
 
 
 @tool
@@ -31,6 +37,23 @@ def test_a_turn_with_a_tool(name: str, tmp_path: Path, monkeypatch: pytest.Monke
     assert "<tool>name</tool>" in told
     assert "multiply: Multiply two whole numbers." in told
     assert "Result of multiply:\\n391" in second["stdin"]
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_an_answer_of_a_type(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The program is handed its schema, and the core checks what came; a failure of the program's is tried again."""
+    installed = Installed(name, tmp_path, monkeypatch)
+    retry = RetryPolicy(attempts=2, first_delay=0.01)
+    with installed.load() as model, Agent(model, retry=retry) as agent:
+        installed.plan(["say", '{"value": 391}'])
+        answer = agent.run("What is 17 * 23?", returns=Answer).value
+        installed.plan(["error", "API Error: 529 overloaded"], ["exit", 1])
+        outcome = agent.run("And now?").outcome
+
+    assert answer == Answer(391)
+    assert isinstance(outcome, Failed)
+    assert outcome.kind == "rate_limit"
+    assert len(installed.calls) == 3
 
 
 @pytest.mark.parametrize("name", PROGRAMS)

@@ -110,12 +110,13 @@ def claude_begins(name, **more):
     tell({**begun, "permissionMode": "default", **more})
 
 
-def claude_says(name, text):
+def claude_says(name, text, given):
     def stream(**event):
         tell({"type": "stream_event", "session_id": name, "parent_tool_use_id": None, "event": event})
 
     usage = {"input_tokens": 12, "cache_creation_input_tokens": 3, "cache_read_input_tokens": 5, "output_tokens": 1}
-    claude_begins(name)
+    structured = "--json-schema" in given
+    claude_begins(name, tools=["StructuredOutput"] if structured else [])
     message = {"id": "msg_1", "type": "message", "role": "assistant", "model": "claude-test", "content": []}
     stream(type="message_start", message={**message, "usage": usage})
     stream(type="content_block_start", index=0, content_block={"type": "text", "text": ""})
@@ -128,15 +129,14 @@ def claude_says(name, text):
     stream(type="content_block_stop", index=0)
     stream(type="message_delta", delta={"stop_reason": "end_turn"}, usage={"output_tokens": 7})
     stream(type="message_stop")
-    tell(
-        {
-            "type": "result", "subtype": "success", "is_error": False, "session_id": name, "num_turns": 1,
-            "result": text, "stop_reason": "end_turn", "total_cost_usd": 0.25, "usage": {**usage, "output_tokens": 7},
-        }
-    )  # fmt: skip
+    result = {
+        "type": "result", "subtype": "success", "is_error": False, "session_id": name, "num_turns": 1,
+        "result": text, "stop_reason": "end_turn", "total_cost_usd": 0.25, "usage": {**usage, "output_tokens": 7},
+    }  # fmt: skip
+    tell({**result, "structured_output": json.loads(text)} if structured else result)
 
 
-def codex_says(name, text):
+def codex_says(name, text, _given):
     tell(
         {"type": "thread.started", "thread_id": name},
         {"type": "turn.started"},
@@ -146,16 +146,16 @@ def codex_says(name, text):
     )
 
 
-def says(name, text):
-    (claude_says if NAME == "claude" else codex_says)(name, text)
+def says(name, text, given):
+    (claude_says if NAME == "claude" else codex_says)(name, text, given)
 
 
-def step(name, told, word, *parts):
+def step(name, told, given, word, *parts):
     if word == "say":
-        says(name, parts[0])
+        says(name, parts[0], given)
     elif word == "turns":
         said = [line for line in told.splitlines() if line.startswith('{"role": "assistant"')]
-        says(name, parts[len(said)])
+        says(name, parts[len(said)], given)
     elif word == "events":
         tell(*parts)
     elif word == "raw":
@@ -198,10 +198,10 @@ def main():
     if plan:
         with open(plan, encoding="utf-8") as file:
             for one in json.load(file):
-                step(name, told, *one)
+                step(name, told, given, *one)
     else:
         last = json.loads([line for line in told.splitlines() if line.startswith("{")][-1])
-        says(name, f"You said: {last['content']}")
+        says(name, f"You said: {last['content']}", given)
 
 
 if __name__ == "__main__":

@@ -216,11 +216,7 @@ class TestStructuredReplies:
     def test_the_schema_reaches_the_program(self, installed: Installed, runtime: ProgramRuntime) -> None:
         """Claude Code gives its structured output, and Codex writes it as its message."""
         value = '{"a": 1}'
-        if installed.program.name == "claude":
-            end = {"type": "result", "subtype": "success", "is_error": False, "structured_output": {"a": 1}}
-            installed.plan(["events", end])
-        else:
-            installed.plan(["say", value])
+        installed.plan(["say", value])
         done = reply(runtime, ask(response_format='{"type": "object"}'))
 
         assert (done.text, done.failure) == (value, None)
