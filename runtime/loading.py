@@ -144,7 +144,7 @@ def load_model(
         raise ModelSpecError(f"queue_limit must be at least 1, not {queue_limit}", spec=str(spec or ""))
     refused = {"isolate": isolate, "backend": backend, "threads": threads, "template": template, "format": format}
     if names_program(spec):
-        return load_program(str(spec), refused, options, context_tokens, queue_limit)
+        return load_program(str(spec), refused | {"backends": backends}, options, context_tokens, queue_limit)
     if isinstance(options, ProgramOptions):
         raise ModelOptionsError(f"{type(options).__name__} are for another agent's command line", spec=str(spec or ""))
     remote = names_remote(spec, backends)
