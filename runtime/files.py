@@ -138,7 +138,8 @@ def read_regular(path: StrPath, longest: int, *, dir_fd: int | None = None, link
         length = len(content)
         while content and length <= longest:  # it grows, or is one of those that don't know their size
             content = file.read(min(AT_ONCE, longest + 1 - length))
-            parts.append(content)
+            if content:  # else the usual file of one part would be copied
+                parts.append(content)
             length += len(content)
     if length > longest:
         raise too_long(path, longest)

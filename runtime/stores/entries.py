@@ -7,6 +7,7 @@ takes away again.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from datetime import date
@@ -72,6 +73,47 @@ def entry(heading: str, text: str) -> str:
     return f"## {heading}\n\n{escaped(text)}\n"
 
 
+@frozen
+class Heading:
+    """A heading below which the next lines stand."""
+
+    level: int
+    title: str
+    day: str
+
+
+@frozen
+class Mark:
+    """A place in a file from which it can be read on once more was appended to it: nothing that is appended changes a
+    passage before it. It stands behind a heading, or between two lines where a long section is cut.
+    """
+
+    offset: int = 0
+    """Bytes before it, which are whole lines."""
+    lines: int = 0
+    pieces: int = 0
+    """Passages before it."""
+    above: tuple[Heading, ...] = ()
+    """The headings that what follows stands below, the outermost first."""
+    within: bool = False
+    """Whether a passage of the section in which it stands is before it."""
+
+
+BEGINNING = Mark()
+
+
+def mark_text(mark: Mark) -> str:
+    """A mark as it can be kept."""
+    above = [[one.level, one.title, one.day] for one in mark.above]
+    return json.dumps([mark.offset, mark.lines, mark.pieces, above, mark.within], ensure_ascii=False)
+
+
+def mark_in(text: str) -> Mark:
+    """What ``mark_text`` was given; ValueError or TypeError where it has not written this."""
+    offset, lines, pieces, above, within = json.loads(text)
+    return Mark(offset, lines, pieces, tuple(Heading(*one) for one in above), within)
+
+
 def pieces_of(text: str, name: str = "") -> list[Piece]:
     """The passages of a file in order.
 
@@ -80,12 +122,38 @@ def pieces_of(text: str, name: str = "") -> list[Piece]:
         name: its own, without an ending: the day of sections whose headings have none, if it begins with one. As the
             first heading of the file it is no title.
     """
-    return [piece for section in _sections(text, name) for piece in _split(section)]
+    sections = (section.piece for section in _sections(text, name, BEGINNING))
+    return [piece for section in sections if section is not None for piece in _split(section)[0]]
+
+
+def read_on(content: bytes, name: str, since: Mark = BEGINNING) -> tuple[list[Piece], Mark]:
+    """The passages of a file behind a mark in order, and the mark from which it can be read on when it has grown.
+
+    Args:
+        content: all that it holds. Bytes that are no UTF-8 are read as ``�``.
+        name: as ``pieces_of`` takes it.
+        since: a mark of the same file, which had no more than this before it was appended to.
+    """
+    behind = content[since.offset :] if since.offset else content
+    pieces: list[Piece] = []
+    above, within, lines, before = since.above, since.within, since.lines, 0
+    for section in _sections(behind.decode("utf-8" if since.offset else "utf-8-sig", "replace"), name, since):
+        found, cut, line = ([], 0, 0) if section.piece is None else _split(section.piece)
+        if section.settled:
+            above, lines, before = section.above, line - 1 if cut else section.lines, len(pieces) + cut
+            within = section.within or cut > 0
+        pieces += found
+    offset = 0
+    for _ in range(lines - since.lines):
+        offset = behind.index(b"\n", offset) + 1
+    return pieces, Mark(since.offset + offset, lines, since.pieces + before, above, within)
 
 
 def notes_in(text: str, like: str, name: str) -> list[str]:
     """The whole sections of a file of this name; none of them where a text that is looked for is not even in it."""
-    return [one.text for one in _sections(text, name)] if escaped(like) in text else []
+    if escaped(like) not in text:
+        return []
+    return [one.piece.text for one in _sections(text, name, BEGINNING) if one.piece is not None]
 
 
 def day_of(text: str) -> str:
@@ -98,58 +166,79 @@ def day_of(text: str) -> str:
 
 
 @frozen
-class _Open:
-    """A heading below which the next lines stand."""
+class _Section:
+    """What stands between two headings, before the first one, or behind a mark."""
 
-    level: int
-    title: str
-    day: str
+    lines: int
+    """Of the file before it."""
+    above: tuple[Heading, ...]
+    """The headings it stands below; the last one is its own."""
+    within: bool
+    """Whether it is the rest of one, of which passages stand before it."""
+    settled: bool
+    """Whether its heading is a whole line, so that nothing that is appended makes it another one."""
+    piece: Piece | None
+    """All of it, where it is a passage."""
 
 
-def _sections(text: str, name: str) -> Iterator[Piece]:
+def _sections(text: str, name: str, since: Mark) -> Iterator[_Section]:
     file_day = day_of(name[:10])
-    above: list[_Open] = []
+    above, before, within, settled = since.above, since.lines, since.within, True
     lines = text.replace("\r\n", "\n").split("\n")
-    begin, body = 1, list[str]()
+    last = since.lines + len(lines)
+    body: list[str] = []
 
-    def section(following: int) -> Iterator[Piece]:
+    def piece(following: int) -> Piece | None:
         """What stands below the newest heading; a heading without anything is a passage, unless it heads others."""
         content = "\n".join(body)
         days = [one.day for one in above if one.day]
         own_day = days[-1] if days else file_day
         if content.strip():
-            blank = len(content) - len(content.lstrip("\n"))
+            blank = 0 if within else len(content) - len(content.lstrip("\n"))
             title = " › ".join(one.title for one in above if one.title)
-            yield Piece(begin + blank, own_day, title, unescaped(content.strip("\n").rstrip()))
-        elif above and above[-1].title and following <= above[-1].level:
+            return Piece(before + 1 + blank, own_day, title, unescaped(content[blank:].rstrip()))
+        if above and above[-1].title and following <= above[-1].level:
             title = " › ".join(one.title for one in above[:-1] if one.title)
-            yield Piece(begin - 1, own_day, title, above[-1].title)
+            return Piece(before, own_day, title, above[-1].title)
+        return None
 
-    for number, line in enumerate(lines, 1):
+    for number, line in enumerate(lines, since.lines + 1):
         found = HEADING.fullmatch(line) if line.startswith("#") and len(line) <= LONGEST_HEADING else None
         if found is None:
             body.append(line)
             continue
         level = len(found[1])
-        yield from section(level)
-        above = [one for one in above if one.level < level]
+        yield _Section(before, above, within, settled, piece(level))
         when = WHEN.match(found[2] or "")
         rest = (found[2] or "")[when.end() if when else 0 :].strip()
         rest = "" if level == 1 and rest.casefold() == name.casefold() else rest
-        above.append(_Open(level, rest, day_of((when and when[1]) or "")))
-        begin, body = number + 1, []
-    yield from section(0)
+        heading = Heading(level, rest, day_of((when and when[1]) or ""))
+        above = (*(one for one in above if one.level < level), heading)
+        before, within, settled, body = number, False, number < last, []
+    yield _Section(before, above, within, settled, piece(0))
 
 
-def _split(piece: Piece) -> Iterator[Piece]:
-    """A section as passages: cut between paragraphs where there is one, else lines, else words."""
-    text, line = piece.text, piece.line
-    while len(text) > LONGEST_PASSAGE:
-        window = text[:LONGEST_PASSAGE]
+def _split(piece: Piece) -> tuple[list[Piece], int, int]:
+    """A section as passages: cut between paragraphs where there is one, else lines, else words.
+
+    Also how many of them are before the last cut that nothing which is appended changes, and the line behind it. All
+    that was looked at for such a cut is in front of the last line, which may become another one; and it is between two
+    lines, so that it has a place among the bytes of the file.
+    """
+    text, line, at = piece.text, piece.line, 0
+    settled = text.rfind("\n") + 1
+    found: list[Piece] = []
+    before, behind = 0, piece.line
+    while len(text) - at > LONGEST_PASSAGE:
+        window = text[at : at + LONGEST_PASSAGE]
         least = LONGEST_PASSAGE // 2
-        cut = next((at + len(gap) for gap in ("\n\n", "\n", " ") if (at := window.rfind(gap, least)) > 0), len(window))
-        yield Piece(line, piece.day, piece.title, text[:cut].strip("\n").rstrip())
-        line += text[:cut].count("\n")
-        text = text[cut:]
-    if text.strip():
-        yield Piece(line, piece.day, piece.title, text.strip("\n").rstrip())
+        gaps = ((gap, window.rfind(gap, least)) for gap in ("\n\n", "\n", " "))
+        cut = next((place + len(gap) for gap, place in gaps if place > 0), len(window))
+        found.append(Piece(line, piece.day, piece.title, window[:cut].strip("\n").rstrip()))
+        line += window.count("\n", 0, cut)
+        if at + LONGEST_PASSAGE <= settled and window[cut - 1] == "\n":
+            before, behind = len(found), line
+        at += cut
+    if (rest := text[at:]).strip():
+        found.append(Piece(line, piece.day, piece.title, rest.strip("\n").rstrip()))
+    return found, before, behind

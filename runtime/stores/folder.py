@@ -34,8 +34,9 @@ from runtime.files import (
 from runtime.stores.entries import clean, day_of, entry, notes_in, one_line
 from runtime.stores.generations import BUSY, ELSEWHERE, Generations, code_of, locked
 from runtime.stores.index import Filters, Index, Row
-from runtime.stores.outcomes import OUTCOMES, ToolOutcome, digest_of, outcome_line, outcomes_in
+from runtime.stores.outcomes import OUTCOMES, digest_of, outcome_line
 from runtime.stores.present import FOLDERS, LONGEST_FILE
+from runtime.stores.tallies import Tallies
 from runtime.stores.words import excerpt_of, query_of
 
 Source = Literal["episodes", "knowledge", "outcomes"]
@@ -137,6 +138,7 @@ class MemoryFolder:
         self._now = now
         self._mutex = threading.Lock()
         self._generations = Generations(self.path)
+        self._tallies = Tallies()
         self._open: tuple[str, Index] | None = None
         self._process = os.getpid()
         self._closed = False
@@ -258,13 +260,9 @@ class MemoryFolder:
     def digest(self, days: int = 7) -> str:
         """How calls of tools went in the last days, today's included, as a text for a prompt; nothing if none."""
         today = self._now().date()
-        found: list[ToolOutcome] = []
-        for back in reversed(range(max(1, days))):
-            day = str(today - timedelta(days=back))
-            with self._telling(self.path), contextlib.suppress(FileNotFoundError, UnusableFileError):
-                content = read_regular(self.path / "outcomes" / f"{day}.md", LONGEST_FILE, links=False)
-                found += outcomes_in(content.decode("utf-8-sig", "replace"), day)
-        return digest_of(found, max(1, days))
+        asked = [str(today - timedelta(days=back)) for back in reversed(range(max(1, days)))]
+        with self._telling(self.path):
+            return digest_of(self._tallies.of(self.path / "outcomes", asked), max(1, days))
 
     def files(self) -> tuple[MemoryFile, ...]:
         """The files of this memory by name, with those that can't be searched.

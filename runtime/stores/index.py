@@ -1,8 +1,8 @@
 """The index of a memory: SQLite's full-text search over the passages of its files, which it follows.
 
 Everything in it is made of the files and can be made again. A file whose size, times and number are as they were is not
-read; one that is read is taken apart only if the hash of its content is another, and of its passages only those are
-indexed that weren't there before.
+read; one that is read is taken apart only if the hash of its content is another, from the last passage on where it was
+only appended to, and of its passages only those are indexed that weren't there before.
 
 Nothing here looks after the database's own file (see ``generations``); whatever is wrong is a ``sqlite3.Error``.
 """
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import date
 from hashlib import blake2b
 from itertools import accumulate, takewhile
@@ -21,11 +21,9 @@ from attrs import evolve, frozen
 
 from cognition.context.words import words_of
 from runtime.stores.ages import ages_of
-from runtime.stores.entries import Piece, pieces_of
-from runtime.stores.present import FOLDERS, RACY, Known, Listing, State, listing, look, parsed, states_in
-
-VERSION = 2
-"""Of the tables and of how texts become words. An index of another is made again."""
+from runtime.stores.entries import BEGINNING, Mark, Piece, mark_in, mark_text, read_on
+from runtime.stores.present import FOLDERS, RACY, Known, Listing, Reader, Seen, State, listing, parsed, states_in
+from runtime.stores.tables import connected, writing
 
 MOST_PASSAGES = 50_000
 """Of one file."""
@@ -45,30 +43,6 @@ PER_DAY = 1 << 24
 
 MOST_COUNTS = 10_000
 """Words whose counts are kept."""
-
-CACHE = 1 << 15
-"""KiB of the database that may be kept in memory, 32 MiB: what 20,000 passages need while they are searched."""
-
-WAIT = 10_000
-"""Milliseconds for another process that writes the index."""
-
-TABLES = """
-CREATE TABLE about (version INTEGER NOT NULL);
-CREATE TABLE files (
-    name TEXT PRIMARY KEY, state TEXT NOT NULL, checked INTEGER NOT NULL, hash BLOB NOT NULL, problem TEXT NOT NULL,
-    passages INTEGER NOT NULL
-) WITHOUT ROWID;
-CREATE TABLE passages (
-    id INTEGER PRIMARY KEY, name TEXT NOT NULL, source TEXT NOT NULL, place INTEGER NOT NULL, line INTEGER NOT NULL,
-    day TEXT NOT NULL, title TEXT NOT NULL, text TEXT NOT NULL, hash BLOB NOT NULL
-);
-CREATE INDEX in_files ON passages(name, place);
-CREATE INDEX by_day ON passages(day DESC, name, place, source);
-CREATE INDEX by_id ON passages(id, day, name, place, source);
-CREATE VIRTUAL TABLE words USING fts5(title, text, tokenize = "porter ascii tokenchars '+#'");
-"""
-"""``words`` holds the words of ``passages`` as ``words_of`` gives them, with spaces between: SQLite adds the English
-stems (https://www.sqlite.org/fts5.html)."""
 
 
 @contextlib.contextmanager
@@ -115,9 +89,8 @@ class Index:
     """
 
     def __init__(self, path: Path | None) -> None:
-        self._file = sqlite3.connect(
-            ":memory:" if path is None else path, check_same_thread=False, isolation_level=None, timeout=WAIT / 1000
-        )
+        self._file = connected(path)
+        self._reader = Reader()
         self._known: dict[str, Known] | None = None
         """The files that are indexed, as long as no other process writes."""
         self._places: list[str] = list(FOLDERS)
@@ -131,30 +104,6 @@ class Index:
         self._added: list[int] = []
         """The numbers of passages that were added since words are counted."""
         self._version = self._passages = 0
-        try:
-            self._file.execute(f"PRAGMA cache_size = -{CACHE}")
-            if path is not None:
-                self._file.execute("PRAGMA journal_mode = WAL")
-                self._file.execute("PRAGMA synchronous = NORMAL")
-            if self._file.execute("SELECT count(*) FROM sqlite_schema").fetchone() == (0,):
-                with self._writing():
-                    for statement in TABLES.split(";\n"):
-                        self._file.execute(statement)
-                    self._file.execute("INSERT INTO about VALUES (?)", (VERSION,))
-            if _schema(self._file) != _own_schema():
-                raise sqlite3.DatabaseError("its tables are not those of an index")
-            if self._file.execute("SELECT version FROM about").fetchall() != [(VERSION,)]:
-                raise sqlite3.DatabaseError("the index is of another version")
-            counts = "(SELECT count(*) FROM passages), (SELECT count(*) FROM words), (SELECT sum(passages) FROM files)"
-            passages, words, whole = self._file.execute(f"SELECT {counts}").fetchone()
-            if not passages == words == (whole or 0):
-                raise sqlite3.DatabaseError("a part of the index is missing")
-        except UnicodeDecodeError as error:  # SQLite says what is damaged in the bytes that are
-            self._file.close()
-            raise sqlite3.DatabaseError(f"its tables can't be read: {error}") from error
-        except BaseException:
-            self._file.close()
-            raise
 
     def close(self) -> None:
         """A second call does nothing."""
@@ -163,18 +112,6 @@ class Index:
     def abandon(self) -> None:
         """In a forked child, where the parent's connection must neither be used nor closed."""
         _abandoned.append(self._file)
-
-    @contextlib.contextmanager
-    def _writing(self) -> Iterator[None]:
-        """A transaction: all of it, or nothing."""
-        self._file.execute("BEGIN IMMEDIATE")
-        try:
-            yield
-            self._file.execute("COMMIT")
-        except BaseException:
-            with contextlib.suppress(sqlite3.Error):
-                self._file.execute("ROLLBACK")
-            raise
 
     # ------------------------------------------------------------------------------------------------- the files
 
@@ -189,14 +126,16 @@ class Index:
         if now is not None and now == self._settled and self._are_as_they_were(folder, known):
             return
         states, places = states_in(folder)
-        if not self._changed(folder, states):
+        changed = self._changed(folder, states, known := self._files())
+        if not changed:
             self._settled, self._places = now if places == self._places else None, places
             return
         try:
-            with self._writing():
-                known = self._files()  # another process may have been here meanwhile
-                for name in self._changed(folder, states):
-                    self._take_in(folder, name, known)
+            with writing(self._file):
+                if (now_known := self._files()) is not known:  # another process has been here meanwhile
+                    changed = self._changed(folder, states, now_known)
+                for name in changed:
+                    self._take_in(folder, name, now_known)
         except BaseException:  # what is known is not what is indexed
             self._forget()
             raise
@@ -205,11 +144,11 @@ class Index:
     def _are_as_they_were(self, folder: Path, known: dict[str, Known]) -> bool:
         """Whether files that were read right after they had changed have not changed once more."""
         for name in tuple(self._racy):
-            now = look(folder, name)
+            now = self._reader.look(folder, name, known[name])
             if now is None or (now.state, now.hash) != (known[name].state, known[name].hash):
                 return False
             if not _is_racy(now):
-                with self._writing():
+                with writing(self._file):
                     self._file.execute("UPDATE files SET checked = ? WHERE name = ?", (now.checked, name))
                 known[name] = evolve(known[name], checked=now.checked)
                 self._racy.discard(name)
@@ -220,9 +159,11 @@ class Index:
         self._known = self._settled = None
         self._racy, self._counts, self._added = set(), {}, []
 
-    def _changed(self, folder: Path, states: Mapping[str, State]) -> list[str]:
-        """The names of files that are not as they were indexed, in order."""
-        known = self._files()
+    def _changed(self, folder: Path, states: Mapping[str, State], known: Mapping[str, Known]) -> list[str]:
+        """The names of files that are not as they were indexed, in order: the outcomes first, whose last passage mostly
+        gives way to a longer one. Its number is lower than that of a new one, and SQLite writes a part of its own
+        whenever a number is lower than the one before, all of which it has to merge.
+        """
         found = list(known.keys() - states.keys())
         for name, state in states.items():
             one = known.get(name)
@@ -230,10 +171,10 @@ class Index:
                 found.append(name)
             elif _is_racy(one):
                 self._racy.add(name)
-                now = look(folder, name)
+                now = self._reader.look(folder, name, one)
                 if now is None or now.hash != one.hash or not _is_racy(now):
                     found.append(name)
-        return sorted(found)
+        return sorted(found, key=lambda name: (-FOLDERS.index(name.partition("/")[0]), name))
 
     def files(self) -> Mapping[str, Known]:
         """The files as they were indexed."""
@@ -248,41 +189,51 @@ class Index:
         return self._known
 
     def _read_files(self) -> dict[str, Known]:
-        rows = self._file.execute("SELECT name, state, checked, hash, problem, passages FROM files")
+        rows = self._file.execute("SELECT name, state, checked, length, hash, problem, passages, mark FROM files")
         return {name: Known(parsed(state), *rest) for name, state, *rest in rows}
 
     def _take_in(self, folder: Path, name: str, files: dict[str, Known]) -> None:
         """Index a file as it is now, and note it among those that are known."""
-        now, known = look(folder, name), files.pop(name, None)
+        known = files.pop(name, None)
+        now = self._reader.look(folder, name, known)
         self._racy.discard(name)
-        count = before = 0 if known is None else known.passages
-        self._passages -= before
+        self._passages -= 0 if known is None else known.passages
         if now is None:
             self._file.execute("DELETE FROM files WHERE name = ?", (name,))
-            self._put(name, ())
+            self._put(name, 0, ())
             return
         if known is None or (now.hash, now.problem) != (known.hash, known.problem):
-            stem = name.rpartition("/")[2].removesuffix(".md")
-            pieces = pieces_of(now.content.decode("utf-8-sig", "replace"), stem)
-            if len(pieces) > MOST_PASSAGES:
-                now = evolve(
-                    now, problem=f"it has more than the {MOST_PASSAGES:,} sections that are searched; split it"
-                )
-                pieces = []
-            self._put(name, pieces)
-            count = len(pieces)
-        row = (name, ":".join(map(str, now.state)), now.checked, now.hash, now.problem, count)
-        self._file.execute("INSERT OR REPLACE INTO files VALUES (?, ?, ?, ?, ?, ?)", row)
-        files[name] = evolve(now, passages=count, content=b"")
+            count, mark, problem = self._read(name, now, known)
+        else:
+            count, mark, problem = known.passages, known.mark, known.problem
+        one = Known(now.state, now.checked, len(now.content), now.hash, problem, count, mark)
+        row = (name, ":".join(map(str, one.state)), one.checked, one.length, one.hash, problem, count, mark)
+        self._file.execute("INSERT OR REPLACE INTO files VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row)
+        files[name] = one
         self._passages += count
-        if _is_racy(now):
+        if _is_racy(one):
             self._racy.add(name)
 
-    def _put(self, name: str, pieces: Sequence[Piece]) -> None:
-        """Have these passages of a file in place of those that are there, of which what is the same stays."""
-        old = self._file.execute(
-            "SELECT id, line, hash FROM passages WHERE name = ? ORDER BY place", (name,)
-        ).fetchall()
+    def _read(self, name: str, now: Seen, known: Known | None) -> tuple[int, str, str]:
+        """Index the passages of a file; their number, from where it can be read on, and why it is not indexed."""
+        since = BEGINNING if known is None or known.problem or not now.kept else _mark_in(known.mark, name, known.hash)
+        pieces, mark = read_on(now.content, name.rpartition("/")[2].removesuffix(".md"), since)
+        count, problem = since.pieces + len(pieces), now.problem
+        if count > MOST_PASSAGES:
+            problem = f"it has more than the {MOST_PASSAGES:,} sections that are searched; split it"
+            since, pieces, mark, count = BEGINNING, [], BEGINNING, 0
+        stood = self._put(name, since.pieces, pieces)
+        if known is not None and since.pieces + stood != known.passages:
+            raise sqlite3.DatabaseError("a part of the index is missing")
+        text = mark_text(mark)
+        return count, f"{_hash(name, now.hash.hex(), text).hex()} {text}", problem
+
+    def _put(self, name: str, first: int, pieces: Sequence[Piece]) -> int:
+        """Have these passages of a file in place of those that are there from this place on, of which what is the same
+        stays; how many those were.
+        """
+        query = "SELECT id, line, hash FROM passages WHERE name = ? AND place >= ? ORDER BY place"
+        old = self._file.execute(query, (name, first)).fetchall()
         hashes = [_hash(name, piece.day, piece.title, piece.text) for piece in pieces]
         same = len(list(takewhile(lambda pair: pair[0][2] == pair[1], zip(old, hashes, strict=False))))
         behind = zip(reversed(old[same:]), reversed(hashes[same:]), strict=False)
@@ -298,7 +249,7 @@ class Index:
             piece = pieces[place]
             number = self._next_number(piece.day)
             self._added.append(number)
-            row = (number, name, source, place, piece.line, piece.day, piece.title, piece.text, hashes[place])
+            row = (number, name, source, first + place, piece.line, piece.day, piece.title, piece.text, hashes[place])
             self._file.execute("INSERT INTO passages VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
             title, text = words_of(f"{stem} {piece.title}"), words_of(piece.text)
             self._file.execute(
@@ -308,12 +259,13 @@ class Index:
             id_, line, _ = old[len(old) - tail + number]
             place = len(pieces) - tail + number
             if (len(old), line) != (len(pieces), pieces[place].line):
-                new = (place, pieces[place].line, id_)
+                new = (first + place, pieces[place].line, id_)
                 self._file.execute("UPDATE passages SET place = ?, line = ? WHERE id = ?", new)
         for number in range(same):
             if old[number][1] != pieces[number].line:
                 new_line = (pieces[number].line, old[number][0])
                 self._file.execute("UPDATE passages SET line = ? WHERE id = ?", new_line)
+        return len(old)
 
     def _next_number(self, day: str) -> int:
         first = _ordinal(day) * PER_DAY
@@ -443,7 +395,7 @@ class Index:
         return [(NEXT_TO_NOTHING * ages_of(today)[id_ // PER_DAY], id_) for id_ in found]
 
 
-def _is_racy(file: Known) -> bool:
+def _is_racy(file: Known | Seen) -> bool:
     """Whether a file may have changed once more since it was read, though its times are what they were."""
     return file.checked - max(file.state[2:]) < RACY
 
@@ -460,6 +412,14 @@ def _wanted(words: Sequence[str], filters: Filters) -> tuple[str, list[str]]:
     return wanted, values
 
 
+def _mark_in(text: str, name: str, hashed: bytes) -> Mark:
+    """From where a file with this hash can be read on; its own hash shows whether it is as it was written."""
+    own, _, mark = text.partition(" ")
+    if own != _hash(name, hashed.hex(), mark).hex():
+        raise sqlite3.DatabaseError("a mark in the index is damaged")
+    return mark_in(mark)
+
+
 def _ordinal(day: str) -> int:
     return date.fromisoformat(day).toordinal() if day else 0
 
@@ -470,20 +430,3 @@ def _hash(*texts: str) -> bytes:
 
 _abandoned: list[sqlite3.Connection] = []
 """Never closed: that would take away the parent's locks."""
-
-
-def _schema(file: sqlite3.Connection) -> set[tuple[str, str]]:
-    """What is defined in a file, but for FTS5's own tables, which each version may define in its way.
-
-    A view or a trigger of somebody else's would be run by a search.
-    """
-    rows: Iterable[tuple[str, str]] = file.execute(
-        "SELECT name, sql FROM sqlite_schema WHERE sql IS NOT NULL AND NOT (type = 'table' AND name GLOB 'words_*')"
-    )
-    return set(rows)
-
-
-def _own_schema() -> set[tuple[str, str]]:
-    with contextlib.closing(sqlite3.connect(":memory:")) as empty:
-        empty.executescript(TABLES)
-        return _schema(empty)

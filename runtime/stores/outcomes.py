@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Mapping
 from typing import Literal, get_args
 
 from attrs import frozen
@@ -17,7 +17,9 @@ from runtime.stores.entries import one_line
 How = Literal["succeeded", "failed", "denied", "approved"]
 OUTCOMES: tuple[str, ...] = get_args(How)
 
-LINE = re.compile(r"- (\d{2}:\d{2}) \| ([^|\n]+) \| (succeeded|failed|denied|approved)(?: \| ([^\n]*?))?")
+LINE = re.compile(
+    r"^- (\d{2}:\d{2}) \| ([^|\n]+) \| (succeeded|failed|denied|approved)(?: \| ([^\n]*))?$", re.MULTILINE
+)
 """Whatever else stands in such a file is left alone."""
 
 NAME, ARGUMENTS, DETAIL = 80, 80, 200
@@ -51,34 +53,51 @@ def outcome_line(time: str, tool: str, outcome: str, arguments: str, detail: str
     return f"- {' | '.join(parts)}\n"
 
 
-def outcomes_in(text: str, day: str) -> list[ToolOutcome]:
-    """The calls that a file tells of, in its order."""
-    found = map(LINE.fullmatch, text.split("\n"))
-    return [ToolOutcome(day, one[1], one[2], one[3], one[4] or "") for one in found if one is not None]
+@frozen
+class Tally:
+    """How the calls of a time went, as much of it as a digest says."""
+
+    counts: Mapping[tuple[str, str], int] = {}
+    """How many, by tool and outcome."""
+    ill: tuple[ToolOutcome, ...] = ()
+    """The latest that did not succeed, oldest first, as many as a digest tells of."""
+
+    def and_then(self, later: Tally) -> Tally:
+        """Both times together."""
+        return Tally(Counter(self.counts) + Counter(later.counts), (self.ill + later.ill)[-LATEST:])
 
 
-def digest_of(outcomes: Iterable[ToolOutcome], days: int) -> str:
+def tally_of(text: str, day: str) -> Tally:
+    """What a file of this day says; whatever else stands in it is left alone."""
+    found = LINE.findall(text)
+    ill = [one for one in found if one[2] not in ("succeeded", "approved")]
+    latest = tuple(ToolOutcome(day, *one) for one in ill[-LATEST:])
+    return Tally(Counter((tool, outcome) for _, tool, outcome, _ in found), latest)
+
+
+def digest_of(tally: Tally, days: int) -> str:
     """What a model may know of how calls went, the same for the same calls; nothing where there were none.
 
     Args:
-        outcomes: of these days, oldest first.
+        tally: of these days.
         days: how many, for its first line.
     """
-    calls = list(outcomes)
-    made = [one for one in calls if one.outcome != "approved"]
-    if not made:
+    made = Counter[str]()
+    for (tool, outcome), count in tally.counts.items():
+        made[tool] += count * (outcome != "approved")
+    total = made.total()
+    if not total:
         return ""
-    well = sum(one.outcome == "succeeded" for one in made)
+    well = sum(count for (_, outcome), count in tally.counts.items() if outcome == "succeeded")
     when = f"the last {days} days" if days > 1 else "today"
-    lines = [f"Tool calls of {when}: {len(made)}, of which {100 * well // len(made)} % succeeded."]
-    often = Counter(one.tool for one in made)
-    for tool, _ in sorted(often.items(), key=lambda item: (-item[1], item[0]))[:TOOLS]:
-        how = Counter(one.outcome for one in calls if one.tool == tool)
-        lines.append(f"- {tool}: {', '.join(f'{how[one]} {one}' for one in OUTCOMES if how[one])}")
-    ill = [one for one in made if one.outcome != "succeeded"]
-    if ill:
+    lines = [f"Tool calls of {when}: {total}, of which {100 * well // total} % succeeded."]
+    for tool, count in sorted(made.items(), key=lambda item: (-item[1], item[0]))[:TOOLS]:
+        if count:
+            how = {outcome: tally.counts.get((tool, outcome), 0) for outcome in OUTCOMES}
+            lines.append(f"- {tool}: {', '.join(f'{how[one]} {one}' for one in OUTCOMES if how[one])}")
+    if tally.ill:
         lines.append("The latest that did not succeed, newest first:")
-    for one in ill[: -LATEST - 1 : -1]:
+    for one in reversed(tally.ill):
         line = f"- {one.day} {one.tool} {one.outcome}{': ' * bool(one.detail)}{one.detail}"
         if sum(map(len, lines)) + len(lines) + len(line) > LONGEST_DIGEST:
             break

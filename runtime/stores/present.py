@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from hashlib import blake2b
 from pathlib import Path
 
-from attrs import frozen
+from attrs import define, frozen
 
 from runtime.files import UnusableFileError, read_regular
 
@@ -27,6 +27,10 @@ State = tuple[int, int, int, int]
 in nanoseconds."""
 
 
+HELD = 1 << 22
+"""Bytes of files that are kept to be compared, 4 MiB together: days of episodes, little beside what SQLite keeps."""
+
+
 @frozen
 class Known:
     """A file as it was indexed."""
@@ -34,12 +38,30 @@ class Known:
     state: State
     checked: int
     """When it was read, in nanoseconds."""
+    length: int
+    """Bytes that it had, which may be more than its state says: it may have grown until it was read."""
     hash: bytes
+    """Of them all; nothing where it could not be read."""
     problem: str = ""
     """Why it is not indexed."""
     passages: int = 0
+    mark: str = ""
+    """From where it can be read on, as it stands in the index."""
+
+
+@frozen
+class Seen:
+    """A file as it is now."""
+
+    state: State
+    checked: int
+    """When it was read, in nanoseconds."""
+    hash: bytes
+    problem: str = ""
+    """Why it can't be read."""
     content: bytes = b""
-    """Only where it was just read."""
+    kept: int = 0
+    """Bytes in front that are all of those that it had when it was indexed; 0 where these were others."""
 
 
 def parsed(text: str) -> State:
@@ -52,20 +74,63 @@ def _state(about: os.stat_result) -> State:
     return about.st_ino, about.st_size, about.st_mtime_ns, about.st_ctime_ns
 
 
-def look(folder: Path, name: str) -> Known | None:
-    """A file as it is now; None where it is gone."""
-    path, checked, content, problem = folder / name, time.time_ns(), b"", ""
-    try:
-        state = _state(os.stat(path, follow_symlinks=False))  # before it is read: what changes meanwhile is seen
-        content = read_regular(path, LONGEST_FILE, links=False)
-    except FileNotFoundError:
-        return None
-    except OSError as error:
-        problem = error.reason if isinstance(error, UnusableFileError) else str(error.strerror)
-        with contextlib.suppress(FileNotFoundError):
-            return Known(_state(os.stat(path, follow_symlinks=False)), checked, b"", problem)
-        return None
-    return Known(state, checked, blake2b(content, digest_size=16).digest(), problem, content=content)
+@define
+class _Held:
+    content: bytes
+    hasher: blake2b
+    """Of the content."""
+    hash: bytes
+
+
+class Reader:
+    """Reads the files of a memory, again and again, and tells what they only were appended to from what is another.
+
+    Nothing but reading a file tells whether somebody has changed a letter in its middle, so each is read whole. But
+    what was read last is kept of those that are read again, up to ``HELD``: to read and compare them takes a tenth of
+    the time that hashing takes (0.1 and 1.1 ms a MiB), and only what is behind is hashed.
+    """
+
+    def __init__(self) -> None:
+        self._held: dict[str, _Held] = {}
+
+    def look(self, folder: Path, name: str, known: Known | None) -> Seen | None:
+        """A file as it is now; None where it is gone.
+
+        Args:
+            folder: the memory's.
+            name: its own, such as ``knowledge/notes.md``.
+            known: how it was indexed.
+        """
+        held = self._held.pop(name, None)
+        path, checked = folder / name, time.time_ns()
+        try:
+            state = _state(os.stat(path, follow_symlinks=False))  # before it is read: what changes meanwhile is seen
+            content = read_regular(path, LONGEST_FILE, links=False)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            problem = error.reason if isinstance(error, UnusableFileError) else str(error.strerror)
+            with contextlib.suppress(FileNotFoundError):
+                return Seen(_state(os.stat(path, follow_symlinks=False)), checked, b"", problem)
+            return None
+        view = memoryview(content)
+        if known is not None and held is not None and held.hash == known.hash and content.startswith(held.content):
+            hasher, length = held.hasher, len(held.content)
+            kept = length
+        else:
+            length = 0 if known is None else known.length
+            hasher = blake2b(view[:length], digest_size=16)
+            kept = length if known is not None and hasher.digest() == known.hash else 0
+        hasher.update(view[length:])
+        seen = Seen(state, checked, hasher.digest(), "", content, kept)
+        if kept and len(content) <= HELD:
+            self._hold(name, _Held(content, hasher, seen.hash))
+        return seen
+
+    def _hold(self, name: str, held: _Held) -> None:
+        self._held[name] = held
+        while sum(len(one.content) for one in self._held.values()) > HELD:
+            del self._held[next(iter(self._held))]
 
 
 Listing = list[tuple[list[str], list[os.stat_result]] | None]

@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from runtime import MemoryFolder, MemoryStoreError
-from runtime.stores import folder as module, generations, index as indexing
+from runtime.stores import folder as module, generations, tables
 from tests.runtime import memory_kills
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -156,6 +156,28 @@ def test_it_may_be_damaged_while_it_is_open(folder: Path) -> None:
     assert len(list((folder / ".index").glob("*.sqlite"))) == 1, "nothing is left of the old one"
 
 
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE files SET mark = replace(mark, ', 1', ', 7')",
+        "UPDATE files SET mark = 'nothing'",
+        "UPDATE files SET length = length - 9, hash = x'00'",
+        "UPDATE passages SET name = 'knowledge/others.md' WHERE place > 110; UPDATE passages SET place = place - 1",
+    ],
+)
+def test_what_says_from_where_a_file_can_be_read_on_may_be_damaged(folder: Path, statement: str) -> None:
+    """It is another one, or passages behind it are missing: a file that has grown is then read whole."""
+    change(statement)(folder)
+    with open(folder / "knowledge" / "notes.md", "a") as file:
+        file.write("of plums and\n\n## More\n\nA last pear.\n")
+
+    with MemoryFolder(folder) as memory:
+        (last,) = memory.search("last")
+        assert (last.line, last.text) == (len(NOTES) * 4 + 5, "A last pear.")
+        assert memory.search("119")[0].text == f"{NOTES[119]}\n\nof plums and"
+        assert sum(one.passages for one in memory.files()) == 121
+
+
 def test_an_index_of_two_that_begin_at_once_is_one(folder: Path) -> None:
     """The second one waits for the lock and takes what the first has made."""
     shutil.rmtree(folder / ".index")
@@ -212,7 +234,7 @@ def test_without_full_text_search_it_says_so(tmp_path: Path, monkeypatch: pytest
 def test_somebody_who_writes_the_index_for_long_is_not_waited_for(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(indexing, "WAIT", 1)
+    monkeypatch.setattr(tables, "WAIT", 1)
     with closing(sqlite3.connect(database(folder), isolation_level=None)) as busy, MemoryFolder(folder) as memory:
         busy.execute("BEGIN IMMEDIATE")
         memory.remember("A new plum.", "new")

@@ -2,10 +2,12 @@
 
 import re
 
-from hypothesis import given, strategies as st
+from hypothesis import example, given, settings, strategies as st
 
 from runtime.stores.entries import (
+    BEGINNING,
     LONGEST_PASSAGE,
+    Piece,
     clean,
     day_of,
     entry,
@@ -13,6 +15,7 @@ from runtime.stores.entries import (
     notes_in,
     one_line,
     pieces_of,
+    read_on,
     unescaped,
 )
 
@@ -69,6 +72,59 @@ def test_a_long_section_is_cut_and_nothing_of_it_is_lost(length: int, between: s
     assert "".join("".join(piece.text.split()) for piece in pieces if words) == "".join(words)
     assert all(piece.title == "Log" for piece in pieces if words)
     assert all(len(piece.text) >= LONGEST_PASSAGE // 2 for piece in pieces[:-1])
+
+
+PARTS = st.lists(
+    st.sampled_from(
+        [
+            *(
+                b"# a",
+                b"## 2020-01-01 b",
+                b"### c ##",
+                b"\\# d",
+                b"\\\\## e",
+                b"#",
+                b"##",
+                b"\\",
+                b"####### no",
+                b"# n.md",
+            ),
+            *(b"\n", b"\n", b"\n\n", b"\r\n", b"\r", b" ", b"\t", b"text", b"\xef\xbb\xbf", b"\xc3", b"\xa4", b"\0"),
+            *(b"word " * 150, b"line\n" * 150, b"paragraph\n\n" * 70, b"x" * 900, b"\xe4\xbc\x9a" * 400, b"\n" * 1200),
+        ]
+    ),
+    max_size=8,
+).map(b"".join)
+
+
+@settings(max_examples=300)
+@given(st.lists(PARTS, min_size=1, max_size=8), st.sampled_from(["a", "2026-11-25", ""]))
+@example([b"## a\nx\n#", b"tag"], "")
+@example([b"y\n" * 999 + b"\\#", b"tag\n\n" + b"z" * 3000], "")
+@example([b"\xef\xbb", b"\xbf# a\n", b"\xef\xbb\xbf# a\n"], "")
+def test_a_file_that_grows_is_read_on_as_it_is_read_whole(parts: list[bytes], name: str) -> None:
+    """Wherever it was cut: within a character, a line, a heading or a long section."""
+    content, mark = b"", BEGINNING
+    pieces: list[Piece] = []
+    for part in parts:
+        content += part
+        behind, following = read_on(content, name, mark)
+        pieces[mark.pieces :] = behind
+        whole, its_mark = read_on(content, name)
+        assert pieces == whole == pieces_of(content.decode("utf-8-sig", "replace"), name)
+        assert following == its_mark
+        assert content[: following.offset].count(b"\n") == following.lines
+        mark = following
+
+
+@given(st.lists(LINES.map(clean).filter(bool), min_size=1, max_size=6), st.integers(1, 2000))
+def test_of_a_file_of_notes_only_the_last_one_is_read_again(notes: list[str], calls: int) -> None:
+    """Of one with a line for each call, no more than is looked at for one cut."""
+    file = ("# notes\n\n" + "\n".join(entry("2026-11-25 14:03", note) for note in notes)).encode()
+    lines = b"# 2026-11-25\n\n" + b"- 14:03 | multiply | succeeded\n" * calls
+
+    assert read_on(file, "")[1].offset == file.rindex(b"## 2026-11-25 14:03\n") + len("## 2026-11-25 14:03\n")
+    assert len(lines) - read_on(lines, "")[1].offset < 2 * LONGEST_PASSAGE + 100
 
 
 def test_headings_give_the_title_and_the_day() -> None:

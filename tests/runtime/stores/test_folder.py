@@ -19,7 +19,7 @@ from runtime import Memory, MemoryFolder, MemoryStoreError
 from runtime.stores import folder as module, generations, index as indexing, present
 from runtime.stores.ages import recency
 from runtime.stores.entries import clean
-from runtime.stores.outcomes import LONGEST_DIGEST, digest_of, outcome_line, outcomes_in
+from runtime.stores.outcomes import LONGEST_DIGEST, digest_of, outcome_line, tally_of
 from runtime.stores.words import query_of
 
 NOON = datetime(2026, 11, 25, 12, 30)
@@ -392,10 +392,31 @@ def test_files_that_can_t_be_searched_are_named(
 def test_an_outcome_is_one_line_and_read_again(tool: str, outcome: str, arguments: str, detail: str) -> None:
     line = outcome_line("12:30", tool, outcome, arguments, detail)
 
-    (read,) = outcomes_in(f"# 2026-11-25\n\n{line}- not one of ours\n- 12:30 | x\n", "2026-11-25")
-    assert (read.time, read.outcome) == ("12:30", outcome)
+    tally = tally_of(f"# 2026-11-25\n\n{line}- not one of ours\n- 12:30 | x\n", "2026-11-25")
+    assert [(how, count) for (_, how), count in tally.counts.items()] == [(outcome, 1)]
+    assert [(one.time, one.outcome) for one in tally.ill] == [("12:30", outcome)] * (outcome in ("failed", "denied"))
     assert line.splitlines() == [line.rstrip("\n")]
-    assert len(digest_of([read] * 1000, 7)) <= LONGEST_DIGEST + 200
+    many = tally_of(line * 1000, "2026-11-25")
+    assert len(digest_of(many.and_then(many), 7)) <= LONGEST_DIGEST + 200
+
+
+CALLS = st.lists(
+    st.tuples(st.sampled_from(("fetch", "pay", "read")), st.sampled_from(("succeeded", "failed", "denied", "approved")))
+).map(lambda calls: "".join(outcome_line("12:30", tool, how, "", "") for tool, how in calls).encode())
+
+
+@given(st.lists(CALLS | st.sampled_from((b"- 12:30 | fetch | ", b"failed", b" | x\n", b"\xff", b"\n")), max_size=6))
+def test_a_digest_of_files_that_grow_is_that_of_the_whole_files(parts: list[bytes]) -> None:
+    """Wherever a line was cut when it was read, and whatever was changed before it."""
+    with tempfile.TemporaryDirectory() as place:
+        memory, path = MemoryFolder(place, now=at_noon), Path(place, "outcomes", "2026-11-25.md")
+        path.parent.mkdir()
+        path.write_bytes(b"")
+        for part in (*parts, b"pay"):
+            content = path.read_bytes() + part if part != b"pay" else path.read_bytes().replace(b"fetch", b"get", 1)
+            path.write_bytes(content)
+            assert memory.digest(1) == digest_of(tally_of(content.decode("utf-8-sig", "replace"), "2026-11-25"), 1)
+        memory.close()
 
 
 def test_a_digest_says_how_calls_went(memory: MemoryFolder) -> None:

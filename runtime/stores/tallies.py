@@ -1,0 +1,65 @@
+"""How the calls of some days went, by the files of a memory.
+
+Each file is read whole, since nothing else tells whether somebody has changed a letter in its middle; but of one that
+was only appended to no more than the new lines are taken apart.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+from hashlib import blake2b
+from pathlib import Path
+
+from attrs import frozen
+
+from runtime.files import UnusableFileError, read_regular
+from runtime.stores.outcomes import Tally, tally_of
+from runtime.stores.present import LONGEST_FILE
+
+
+@frozen
+class _Day:
+    length: int
+    """Bytes of its file that are whole lines."""
+    hash: bytes
+    """Of these."""
+    tally: Tally
+
+
+class Tallies:
+    """Reads what the files of days say. For any number of threads: a day that two read at once is read twice."""
+
+    def __init__(self) -> None:
+        self._days: dict[str, _Day] = {}
+
+    def of(self, folder: Path, days: Sequence[str]) -> Tally:
+        """How the calls of these days went, the oldest first; without those that have no file that can be read.
+
+        Raises:
+            OSError: a file is there and can't be read.
+        """
+        read: dict[str, _Day] = {}
+        whole = Tally()
+        for day in days:
+            with contextlib.suppress(FileNotFoundError, UnusableFileError):
+                content = read_regular(folder / f"{day}.md", LONGEST_FILE, links=False)
+                read[day] = lines = _whole_lines(content, day, self._days.get(day))
+                whole = whole.and_then(lines.tally).and_then(_tally(content, lines.length, len(content), day))
+        self._days = read
+        return whole
+
+
+def _whole_lines(content: bytes, day: str, known: _Day | None) -> _Day:
+    """What the whole lines of a file say, where it may begin with what is known of it."""
+    end, view = content.rfind(b"\n") + 1, memoryview(content)
+    length, tally = (0, Tally()) if known is None else (known.length, known.tally)
+    hasher = blake2b(view[:length], digest_size=16)
+    if known is None or hasher.digest() != known.hash:
+        length, tally, hasher = 0, Tally(), blake2b(digest_size=16)
+    hasher.update(view[length:end])
+    return _Day(end, hasher.digest(), tally.and_then(_tally(content, length, end, day)))
+
+
+def _tally(content: bytes, begin: int, end: int, day: str) -> Tally:
+    return tally_of(content[begin:end].decode("utf-8" if begin else "utf-8-sig", "replace"), day)
