@@ -71,6 +71,8 @@ class ModelReplied:
     nobody looked. The model is told."""
     tokens: Tokens = field(default=(), repr=False)
     """What the reply adds to the next prompt, as in ``UserSpoke``."""
+    continuation: str = field(default="", repr=False)
+    """As in ``AssistantMessage``."""
     at: float = field(default=0.0, kw_only=True)
 
 

@@ -158,6 +158,8 @@ class AssistantMessage:
     interrupted: bool = False
     """Whether the reply was cut by a cancellation or a failure; the text is then what had arrived."""
     tokens: Tokens = field(default=(), repr=False)
+    continuation: str = field(default="", repr=False)
+    """What the server that made the reply wants back beside it, such as signed thoughts (``cognition.wire``)."""
 
 
 @frozen

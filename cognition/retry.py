@@ -24,6 +24,15 @@ BY_STATUS: dict[int, ErrorKind] = {
 }
 """HTTP statuses (RFC 9110, and what providers add); any other from 500 on is transient, below it fatal."""
 
+BY_CODE: dict[str, ErrorKind] = {
+    "insufficient_quota": "auth",  # OpenAI, DashScope: no credit is left, which waiting does not mend
+    "billing_not_active": "auth",
+    "billing_hard_limit_reached": "auth",
+    "context_length_exceeded": "context_overflow",
+    "exceed_context_size_error": "context_overflow",  # llama-server
+}
+"""Codes that say more than the status under which they come."""
+
 AMBIGUOUS: frozenset[int] = frozenset({400, 422})
 """Statuses under which providers report quite different failures, so that code and message are read instead."""
 
@@ -38,11 +47,36 @@ BY_TEXT: tuple[tuple[ErrorKind, tuple[str, ...]], ...] = (
             "too many tokens",
             "prompt is too long",
             "exceeds the available context",
+            "exceed context limit",
+            "exceed context window",
+            "exceeds the maximum number of tokens",
+            "reduce the length of the messages",
         ),
     ),
     ("rate_limit", ("rate_limit", "rate limit", "too many requests", "overloaded", "quota")),
-    ("auth", ("invalid_api_key", "api key", "unauthorized", "authentication", "permission denied", "forbidden")),
-    ("modality", ("does not support image", "image input", "audio input", "unsupported content type", "modality")),
+    (
+        "auth",
+        (
+            "credit balance is too low",
+            "invalid_api_key",
+            "api key",
+            "unauthorized",
+            "authentication",
+            "permission denied",
+            "forbidden",
+        ),
+    ),
+    (
+        "modality",
+        (
+            "does not support image",
+            "image input",
+            "image_url is only",
+            "audio input",
+            "unsupported content type",
+            "modality",
+        ),
+    ),
     (
         "offline",
         (
@@ -71,9 +105,14 @@ BY_TEXT: tuple[tuple[ErrorKind, tuple[str, ...]], ...] = (
 
 
 def classify(failure: Failure) -> ErrorKind:
-    """The kind of a failure: as stated, else by status, else by code, else by message; ``fatal`` if nothing tells."""
+    """The kind of a failure: as stated, else by status, else by code, else by message; ``fatal`` if nothing tells.
+
+    A few codes say more than any status (``BY_CODE``).
+    """
     if failure.kind is not None:
         return failure.kind
+    if failure.code in BY_CODE:
+        return BY_CODE[failure.code]
     if failure.status is not None and failure.status not in AMBIGUOUS:
         known = BY_STATUS.get(failure.status)
         return known or ("transient" if failure.status >= 500 else "fatal")

@@ -48,6 +48,9 @@ class Done:
     warnings: tuple[str, ...] = ()
     """What was asked for and the model did not get, one sentence each, such as ``thinking=False`` where its template
     has no switch for that."""
+    continuation: str = ""
+    """What the server wants back with the next request beside the reply, such as signed thoughts; empty of a local
+    model."""
 
 
 @frozen

@@ -126,7 +126,9 @@ def _keep(
     draft: Draft, event: ModelReplied, reasoning: str, calls: tuple[ToolCall, ...] = (), *, cut: bool = False
 ) -> None:
     """Write a reply into history."""
-    draft.append(AssistantMessage(draft.new_message_id(), event.text, reasoning, calls, cut, event.tokens))
+    draft.append(
+        AssistantMessage(draft.new_message_id(), event.text, reasoning, calls, cut, event.tokens, event.continuation)
+    )
 
 
 def _stop_cut(draft: Draft, event: ModelReplied, reply: ModelReplied, malformed: tuple[MalformedToolCall, ...]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from cognition.messages import MalformedToolCall, ProposedCall
 from cognition.parsing.literals import Unreadable
 from cognition.parsing.making import call_of
-from cognition.parsing.values import json_values
+from cognition.parsing.values import Value, json_values
 
 
 def read_call(name: str, text: str, *, complete: bool) -> ProposedCall | MalformedToolCall:
@@ -22,7 +22,7 @@ def read_call(name: str, text: str, *, complete: bool) -> ProposedCall | Malform
         if not stripped:
             if not complete:
                 raise Unreadable("its arguments are missing")
-            return call_of(name, None, ())
+            return call_of(name, Value({}, "{}"), ())  # servers write a call without arguments so
         if stripped.startswith("["):
             raise Unreadable("the arguments have to be a JSON object, not a list")
         values, repairs, _ = json_values(stripped, complete)

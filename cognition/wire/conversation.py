@@ -6,12 +6,18 @@ result without its call, and a call without its result: the one is told as text,
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterable, Mapping
+from hashlib import sha256
+from typing import Any
+
 from attrs import frozen
 
 from cognition.content import Part, TextPart
-from cognition.messages import AssistantMessage, Message, ToolMessage, UserMessage
+from cognition.messages import AssistantMessage, Message, ToolMessage, UserMessage, read_arguments
 from cognition.requests import ModelRequest
-from cognition.wire.habits import Habits
+from cognition.strict_json import NUMBERS
+from cognition.wire.habits import Dialect, Habits
 from cognition.wire.names import Ids, Names
 
 NO_RESULT = "(no result: the call was interrupted)"
@@ -44,6 +50,8 @@ class Replied:
     text: str = ""
     reasoning: str = ""
     calls: tuple[Called, ...] = ()
+    kept: tuple[tuple[int, Mapping[str, Any]], ...] = ()
+    """What the server wants back, each with its place (``replies.Kept``)."""
 
 
 @frozen
@@ -59,7 +67,7 @@ class Resulted:
 Turn = Said | Replied | Resulted
 
 
-def turns_of(request: ModelRequest, habits: Habits, names: Names) -> list[Turn]:
+def turns_of(request: ModelRequest, habits: Habits, names: Names, model: str) -> list[Turn]:
     """The messages of a request in order. With a text protocol, calls and results are texts."""
     if request.protocol != "native":
         return [_as_text(message) for message in request.messages]
@@ -77,10 +85,42 @@ def turns_of(request: ModelRequest, habits: Habits, names: Names) -> list[Turn]:
                 call.id: Called(ids[call.id], names.to_wire[call.name], call.arguments_json) for call in message.calls
             }
             waiting = dict(calls)
-            turns.append(Replied(message.text, message.reasoning, tuple(calls.values())))
+            kept = continued(message.continuation, habits.dialect, model)
+            turns.append(Replied(message.text, message.reasoning, tuple(calls.values()), kept))
         else:
             turns.append(_as_text(message))
     return turns + _unanswered(waiting)
+
+
+def continuation_of(dialect: Dialect, model: str, kept: Iterable[tuple[int, Mapping[str, Any]]]) -> str:
+    """What a message keeps of a reply for the server that gave it, as JSON text; empty where there is nothing."""
+    items = [[at, value] for at, value in kept]
+    if not items:
+        return ""
+    text = json.dumps(items)
+    return json.dumps({"dialect": dialect, "model": model, "kept": text, "digest": _digest(text)})
+
+
+def continued(continuation: str, dialect: Dialect, model: str) -> tuple[tuple[int, Mapping[str, Any]], ...]:
+    """What a message kept, where it is for the same model in the same format; else nothing, since no other takes it.
+
+    Servers name a model more exactly than it was asked for: ``m-2026-02-01`` for ``m``.
+    """
+    if not continuation:
+        return ()
+    try:
+        known = json.loads(continuation)
+        if known["dialect"] != dialect or not known["model"].startswith(model):
+            return ()
+        if known["digest"] != _digest(known["kept"]):  # a recording hides what looks like a secret
+            return ()
+        return tuple((int(at), dict(value)) for at, value in json.loads(known["kept"]))
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        return ()  # of a session that somebody else wrote
+
+
+def _digest(text: str) -> str:
+    return sha256(text.encode()).hexdigest()[:16]
 
 
 def _unanswered(waiting: dict[str, Called]) -> list[Turn]:
@@ -97,3 +137,25 @@ def _as_text(message: Message) -> Turn:
         return Said((TextPart(RESULT_NOTE.format(name=message.name, content=message.content)),))
     told = (f"Call of {call.name}: {call.arguments_json}" for call in message.calls)
     return Replied(message.text or "\n".join(told), message.reasoning)
+
+
+def placed(
+    told: list[dict[str, Any]], before: int, kept: Iterable[tuple[int, Mapping[str, Any]]]
+) -> list[dict[str, Any]]:
+    """Text and calls, of which ``before`` are text, with what the server wants back where it stood among them."""
+    rows: list[list[dict[str, Any]]] = [[] for _ in range(len(told) - before + 1)]
+    for at, value in kept:
+        if told and at < len(rows):  # servers refuse a thought that nothing follows
+            rows[at].append(dict(value))
+    made = [*rows[0], *told[:before]]
+    for row, call in zip(rows[1:], told[before:], strict=True):
+        made += [*row, call]
+    return made
+
+
+def arguments_object(text: str) -> dict[str, Any]:
+    """The arguments of a call, of formats that have them as an object."""
+    try:
+        return read_arguments("", text, NUMBERS)
+    except (ValueError, RecursionError):
+        return {"arguments": text}  # of a session that somebody else wrote: an engine makes no such call

@@ -16,7 +16,8 @@ from cognition.outcomes import Failure, FinishReason
 from cognition.parsing.outputs import Output
 from cognition.parsing.rope import joined
 from cognition.requests import ModelRequest
-from cognition.wire import openai_chat
+from cognition.wire import anthropic, ollama, openai_chat, responses
+from cognition.wire.conversation import continuation_of
 from cognition.wire.errors import failure_in
 from cognition.wire.fields import BadOutputError, Object, object_of
 from cognition.wire.habits import DEFAULTS, Dialect, Habits
@@ -27,7 +28,12 @@ from cognition.wire.sse import Event, Events, EventState
 
 Outputs = tuple[Output, ...]
 
-READERS: Mapping[Dialect, Callable[[Gathering, Object], None]] = {"openai": openai_chat.read}
+READERS: Mapping[Dialect, Callable[[Gathering, Object], None]] = {
+    "openai": openai_chat.read,
+    "responses": responses.read,
+    "anthropic": anthropic.read,
+    "ollama": ollama.read,
+}
 
 FINISH_REASONS: Mapping[str, FinishReason] = {
     "stop": "stop",
@@ -68,6 +74,8 @@ class WirePlan:
 
     dialect: Dialect
     names: Names
+    model: str = ""
+    """The model that was asked for."""
 
 
 @frozen
@@ -82,9 +90,9 @@ class WireState:
     """Whether any event has come."""
 
 
-def plan_of(dialect: Dialect, request: ModelRequest, habits: Habits | None = None) -> WirePlan:
-    """How the reply to a request is read, which has to be encoded with the same habits."""
-    return WirePlan(dialect, names_of(request, habits or DEFAULTS[dialect]))
+def plan_of(dialect: Dialect, request: ModelRequest, habits: Habits | None = None, *, model: str = "") -> WirePlan:
+    """How the reply to a request is read, which has to be encoded with the same habits, for the same model."""
+    return WirePlan(dialect, names_of(request, habits or DEFAULTS[dialect]), model)
 
 
 def advance(plan: WirePlan, state: WireState, data: bytes) -> tuple[WireState, Outputs]:
@@ -143,7 +151,7 @@ class Run:
                     self._event(event, last=True)
         if not self.over and not self._any:
             self._read_stray()
-        return finished(reply, cut)
+        return finished(self._plan, reply, cut)
 
     # ------------------------------------------------------------------------------------------------------ events
 
@@ -210,7 +218,7 @@ class Run:
         return tuple(outputs)
 
 
-def finished(reply: Gathering, cut: Failure | None) -> WireReply:
+def finished(plan: WirePlan, reply: Gathering, cut: Failure | None) -> WireReply:
     """The reply as it ended: with the server's word for why, or else as a failure."""
     reason: FinishReason = "stop"
     if reply.reason:
@@ -244,7 +252,9 @@ def finished(reply: Gathering, cut: Failure | None) -> WireReply:
         reply.warnings,
         reply.model,
         reply.response_id,
-        "",
+        continuation_of(
+            plan.dialect, plan.model or reply.model, [(kept.at, kept.whole) for kept in reply.kept.values()]
+        ),
         tuple(reply.outputs),
     )
 
@@ -252,9 +262,14 @@ def finished(reply: Gathering, cut: Failure | None) -> WireReply:
 class Decoder:
     """Reads one reply that comes in pieces."""
 
-    def __init__(self, dialect: Dialect, request: ModelRequest, habits: Habits | None = None) -> None:
-        """``request`` and ``habits``: those that were encoded. None: the habits of the format's own server."""
-        self.plan = plan_of(dialect, request, habits)
+    def __init__(
+        self, dialect: Dialect, request: ModelRequest, habits: Habits | None = None, *, model: str = ""
+    ) -> None:
+        """All arguments: those that were encoded.
+
+        Without ``model``, what the server wants back (``continuation``) goes by the name that the server gives.
+        """
+        self.plan = plan_of(dialect, request, habits, model=model)
         self._run = Run(self.plan)
 
     def feed(self, data: bytes) -> Outputs:
@@ -282,9 +297,16 @@ class Decoder:
         return self._run.state
 
 
-def decode_body(dialect: Dialect, request: ModelRequest, body: bytes, habits: Habits | None = None) -> WireReply:
-    """An answer that did not come as a stream. Its ``outputs`` are all that a stream of it would have given."""
-    plan = plan_of(dialect, request, habits)
+def decode_body(
+    dialect: Dialect, request: ModelRequest, body: bytes, habits: Habits | None = None, *, model: str = ""
+) -> WireReply:
+    """An answer that did not come as a stream. Its ``outputs`` are all that a stream of it would have given.
+
+    Args:
+        dialect: as of ``Decoder``, and so ``request``, ``habits`` and ``model``.
+        body: all of it.
+    """
+    plan = plan_of(dialect, request, habits, model=model)
     reply = Gathering.of(plan.names, ReplyState())
     text = body.decode("utf-8", "replace").removeprefix("\ufeff")
     try:
@@ -295,4 +317,4 @@ def decode_body(dialect: Dialect, request: ModelRequest, body: bytes, habits: Ha
         READERS[dialect](reply, value)
     except BadOutputError as error:
         reply.fail(Failure(str(error), "bad_output"))
-    return finished(reply, None)
+    return finished(plan, reply, None)

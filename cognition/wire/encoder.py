@@ -5,11 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from cognition.requests import ModelRequest
-from cognition.wire import openai_chat
+from cognition.wire import anthropic, ollama, openai_chat, responses
 from cognition.wire.habits import DEFAULTS, Dialect, Habits
 from cognition.wire.making import Making, WireRequest
 
-ENCODERS: Mapping[Dialect, Callable[..., WireRequest]] = {"openai": openai_chat.encode}
+ENCODERS: Mapping[Dialect, Callable[[Making], WireRequest]] = {
+    "openai": openai_chat.encode,
+    "responses": responses.encode,
+    "anthropic": anthropic.encode,
+    "ollama": ollama.encode,
+}
 
 
 def encode(
@@ -27,4 +32,4 @@ def encode(
     Raises:
         UnsayableError: the server can't be asked this at all, such as a picture where it takes none.
     """
-    return ENCODERS[dialect](Making(request, habits or DEFAULTS[dialect]), model, stream=stream)
+    return ENCODERS[dialect](Making(request, habits or DEFAULTS[dialect], model, stream))

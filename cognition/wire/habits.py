@@ -32,8 +32,9 @@ SystemRole = Literal["system", "developer", "user"]
 ToolChoices = Literal["named", "words", "none"]
 """What a server takes to say whether to call: names of tools too, only ``auto``, ``none``, ``required``, or nothing."""
 
-ReplyFormat = Literal["schema", "object", "none"]
-"""How a reply can be held to a schema: by the schema, only to be some JSON object, or not at all."""
+ReplyFormat = Literal["schema", "object_schema", "object", "none"]
+"""How a reply can be held to a schema: by ``json_schema``, by ``json_object`` with a schema, only to be JSON, or not at
+all."""
 
 ReasoningBack = Literal["never", "calls", "always"]
 """Which messages go back with what the model thought: none, those with calls (then even where it is empty), or all."""
@@ -134,6 +135,7 @@ ANTHROPIC = Habits(
     thinking_on={"thinking": {"type": "adaptive"}},
     thinking_off={"thinking": {"type": "disabled"}},
     thinking_takes_sampling=False,
+    extra={"cache_control": {"type": "ephemeral"}},  # of the prompt, which grows from call to call
     headers=(("anthropic-version", "2023-06-01"),),
 )
 """https://docs.anthropic.com/en/api/messages"""
@@ -208,7 +210,7 @@ HABITS: Mapping[str, Habits] = {
             *names(top_k="top_k", min_p="min_p", repeat_penalty="repeat_penalty"),
         ),
         parallel_field=False,
-        response_format="object",
+        response_format="object_schema",
         any_names=True,
     ),  # https://github.com/abetlen/llama-cpp-python
     "vllm": Habits(

@@ -70,6 +70,8 @@ class Making:
 
     request: ModelRequest
     habits: Habits
+    model: str
+    stream: bool
     names: Names = field(init=False)
     body: dict[str, Any] = field(init=False, factory=dict)
     warnings: list[str] = field(init=False, factory=list)
@@ -79,7 +81,7 @@ class Making:
 
     def turns(self) -> list[Turn]:
         """The messages."""
-        return turns_of(self.request, self.habits, self.names)
+        return turns_of(self.request, self.habits, self.names, self.model)
 
     def put(self, path: str, value: Any) -> None:
         """Set a field; a dot in its name leads into an object."""
@@ -209,13 +211,13 @@ class Making:
 
     # ------------------------------------------------------------------------------------------------------ the end
 
-    def sent(self, path: str, *, stream: bool) -> WireRequest:
+    def sent(self, path: str) -> WireRequest:
         """The request as it is sent."""
         merge(self.body, json.loads(self.habits.extra))
         accept = "application/x-ndjson" if self.habits.dialect == "ollama" else "text/event-stream"
         headers = (
             ("content-type", "application/json"),
-            ("accept", accept if stream else "application/json"),
+            ("accept", accept if self.stream else "application/json"),
             *self.habits.headers,
         )
         return WireRequest(path, headers, written(self.body), tuple(self.warnings))

@@ -38,21 +38,24 @@ from cognition.wire.fields import (
     text_in,
     tokens_in,
 )
+from cognition.wire.habits import Habits
 from cognition.wire.making import Making, WireRequest
 from cognition.wire.replies import Gathering
 
 PATH = "/chat/completions"
 DONE = "[DONE]"
+GROWING = ("text", "summary", "data", "signature")
+"""Fields of ``reasoning_details`` that come in pieces (https://openrouter.ai/docs/use-cases/reasoning-tokens)."""
 
 # ------------------------------------------------------------------------------------------------------- a request
 
 
-def encode(making: Making, model: str, *, stream: bool) -> WireRequest:
+def encode(making: Making) -> WireRequest:
     """The request as chat completions have it."""
     body, request = making.body, making.request
-    body["model"] = model
+    body["model"] = making.model
     body["messages"] = _messages(making)
-    if stream:
+    if making.stream:
         body["stream"] = True
         if making.habits.usage_option:
             body["stream_options"] = {"include_usage": True}
@@ -72,7 +75,7 @@ def encode(making: Making, model: str, *, stream: bool) -> WireRequest:
         _put_format(making, json.loads(request.options.response_format))
     making.sampling()
     making.thinking()
-    return making.sent(PATH, stream=stream)
+    return making.sent(PATH)
 
 
 def function(making: Making, name: str, description: str, parameters: Object) -> Object:
@@ -90,6 +93,8 @@ def _put_format(making: Making, schema: Object) -> None:
             if making.strict(schema):
                 inner["strict"] = True
             making.body["response_format"] = {"type": "json_schema", "json_schema": inner}
+        case "object_schema":
+            making.body["response_format"] = {"type": "json_object", "schema": schema}
         case "object":
             making.body["response_format"] = {"type": "json_object"}
             making.warn("this server holds replies to JSON, and not to the schema of response_format")
@@ -118,21 +123,30 @@ def _message(making: Making, turn: Turn) -> Object:
             return {"role": "user", "content": _content(making, parts)}
         case Resulted(call_id, _, content):
             return {"role": "tool", "tool_call_id": call_id, "content": content}
-        case Replied(text, reasoning, calls):
-            habits = making.habits
-            message: Object = {"role": "assistant", "content": text}
-            back = habits.reasoning_back
-            if (back == "always" and reasoning) or (back == "calls" and calls):
-                message[habits.reasoning_field] = reasoning
-            if calls:
-                message["tool_calls"] = [
-                    {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
-                    for call in calls
-                ]
-                if habits.signature:  # of the first call alone, as the server gives it
-                    signed = {"google": {"thought_signature": habits.signature}}
-                    message["tool_calls"][0]["extra_content"] = signed
-            return message
+        case Replied():
+            return _reply(making.habits, turn)
+
+
+def _reply(habits: Habits, turn: Replied) -> Object:
+    message: Object = {"role": "assistant", "content": turn.text}
+    back = habits.reasoning_back
+    if (back == "always" and turn.reasoning) or (back == "calls" and turn.calls):
+        message[habits.reasoning_field] = turn.reasoning
+    if turn.calls:
+        message["tool_calls"] = [
+            {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
+            for call in turn.calls
+        ]
+        signed = {at - 2: value["extra_content"] for at, value in turn.kept if "extra_content" in value}
+        if habits.signature and 0 not in signed:  # the first call alone is signed
+            signed[0] = {"google": {"thought_signature": habits.signature}}
+        for place, extra in signed.items():
+            if place < len(turn.calls):
+                message["tool_calls"][place]["extra_content"] = extra
+    details = [value for _, value in turn.kept if "extra_content" not in value]
+    if details:
+        message["reasoning_details"] = details
+    return message
 
 
 def _content(making: Making, parts: tuple[Part, ...]) -> Any:
@@ -179,9 +193,9 @@ def _read_choice(reply: Gathering, choice: Object) -> None:
     if choice.get("error"):  # OpenRouter
         reply.fail(failure_in(choice))
         return
-    thought = text_in(delta, "reasoning_content") or text_in(delta, "reasoning")
-    if thought:
-        reply.think(thought)
+    reply.think(text_in(delta, "reasoning_content") or text_in(delta, "reasoning"))
+    if delta.get("reasoning_details"):
+        _keep_details(reply, objects_in(delta, "reasoning_details"))
     content = delta.get("content")
     if isinstance(content, list):
         _read_parts(reply, content)
@@ -198,6 +212,14 @@ def _read_choice(reply: Gathering, choice: Object) -> None:
         reply.reason = reason
     if usage := inner_of(choice, "usage"):  # Moonshot
         _read_usage(reply, usage)
+
+
+def _keep_details(reply: Gathering, details: list[Object]) -> None:
+    """OpenRouter's record of the thoughts, which it wants back as it was: pieces of one index are one detail."""
+    for detail in details:
+        key = f"detail {number_in(detail, 'index', len(reply.kept))}"
+        pieces = {name: text_in(detail, name) for name in GROWING if detail.get(name)}
+        reply.keep(key, {name: value for name, value in detail.items() if name not in GROWING}, **pieces)
 
 
 def _read_parts(reply: Gathering, parts: list[Any]) -> None:
@@ -223,6 +245,8 @@ def _read_call(reply: Gathering, call: Object, place: int) -> None:
     else:
         key = f"#{len(reply.calls)}"
     _read_function(reply, key, object_in(call, "function"))
+    if call.get("extra_content"):  # Gemini: the signature of the thoughts before the call
+        reply.keep(f"extra {key}", {"extra_content": object_in(call, "extra_content")})
 
 
 def _read_function(reply: Gathering, key: str, function: Object) -> None:

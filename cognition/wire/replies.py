@@ -34,6 +34,8 @@ LARGEST_REPLY = 1 << 26
 """Characters of a reply, everything in it together: 64 Mi. What has more is no reply of a model."""
 MOST_CALLS = 1000
 """Calls of a reply."""
+MOST_KEPT = 1000
+"""Parts of a reply that go back to the server."""
 
 SURROGATE = re.compile("[\ud800-\udfff]")
 HALF = "\N{REPLACEMENT CHARACTER}"
@@ -73,10 +75,28 @@ class OpenCall(NamedTuple):
     name: str = ""
     """As on the wire, as far as it has come."""
     arguments: Rope = EMPTY
-    told: int | None = None
-    """Its index in the outputs, once it was announced."""
+    place: int = 0
+    """Its place among the calls of the reply."""
+    told: bool = False
+    """Whether it was announced."""
     half: str = ""
     """Half a character at the end of what came."""
+
+
+class Kept(NamedTuple):
+    """Something that the server wants back."""
+
+    at: int
+    """Where it stands: 0 before all text and calls, 1 behind the text, 2 behind the first call, and so on."""
+    value: Mapping[str, Any]
+    grown: tuple[tuple[str, Rope], ...] = ()
+    """Its fields that come in pieces."""
+
+    @property
+    def whole(self) -> dict[str, Any]:
+        """The value with all of its fields."""
+        texts = {name: whole_characters("", joined(text)) for name, text in self.grown}
+        return {**self.value, **{name: ready + HALF * len(half) for name, (ready, half) in texts.items()}}
 
 
 @frozen
@@ -89,7 +109,6 @@ class ReplyState:
     half_reasoning: str = ""
     calls: tuple[tuple[str, OpenCall], ...] = ()
     """By what the server calls them: their places in the reply, their ids, or the like."""
-    announced: int = 0
     size: int = 0
     reason: str = ""
     """The server's word for why the reply ended; empty as long as it has not said."""
@@ -100,8 +119,10 @@ class ReplyState:
     model: str = ""
     response_id: str = ""
     warnings: tuple[str, ...] = ()
-    kept: tuple[Any, ...] = ()
-    """What goes back to the server, as JSON values."""
+    kept: tuple[tuple[str, Kept], ...] = ()
+    """What goes back to the server, by what it is called there."""
+    seen: frozenset[str] = frozenset()
+    """Parts of the reply that were read, of formats that tell them twice."""
 
 
 @define
@@ -117,7 +138,6 @@ class Gathering:
     half_text: str
     half_reasoning: str
     calls: dict[str, OpenCall]
-    announced: int
     size: int
     reason: str
     ended: bool
@@ -126,17 +146,18 @@ class Gathering:
     model: str
     response_id: str
     warnings: tuple[str, ...]
-    kept: tuple[Any, ...]
+    kept: dict[str, Kept]
+    seen: frozenset[str]
 
     @classmethod
     def of(cls, names: Names, state: ReplyState) -> Gathering:
         fields: dict[str, Any] = {name: getattr(state, name) for name in _FIELDS}
-        return cls(names, [], "", **fields | {"calls": dict(state.calls)})
+        return cls(names, [], "", **fields | {"calls": dict(state.calls), "kept": dict(state.kept)})
 
     @property
     def state(self) -> ReplyState:
         fields: dict[str, Any] = {name: getattr(self, name) for name in _FIELDS}
-        return ReplyState(**fields | {"calls": tuple(self.calls.items())})
+        return ReplyState(**fields | {"calls": tuple(self.calls.items()), "kept": tuple(self.kept.items())})
 
     # ------------------------------------------------------------------------------------------- what a reader says
 
@@ -162,14 +183,17 @@ class Gathering:
         if call is None:
             if len(self.calls) >= MOST_CALLS:
                 raise BadOutputError(f"the reply has more than {MOST_CALLS} calls")
-            call = OpenCall()
+            for other, before in self.calls.items():  # nothing more of its name comes
+                if not before.told and before.name.strip():
+                    self.calls[other] = self._announced(before)
+            call = OpenCall(place=len(self.calls))
         if name or arguments:
             self._grow(name + arguments)
         if name:
             call = call._replace(name=self._longer_name(call, name))
         if arguments:
             call = self._more_arguments(call, arguments)
-        elif call.told is None and self._certain(call.name):
+        elif not call.told and self._certain(call.name):
             call = self._announced(call)
         self.calls[key] = call
 
@@ -209,9 +233,25 @@ class Gathering:
         if warning not in self.warnings:
             self.warnings = (*self.warnings, warning)
 
-    def keep(self, value: Any) -> None:
-        """Something that goes back to the server with the next request."""
-        self.kept = (*self.kept, value)
+    def keep(self, key: str, value: Mapping[str, Any], **pieces: str) -> None:
+        """Something that goes back to the server with the next request. ``pieces``: more of its fields that grow."""
+        known = self.kept.get(key)
+        if known is None:
+            if len(self.kept) >= MOST_KEPT:
+                raise BadOutputError(f"the reply has more than {MOST_KEPT} parts that are to be sent back")
+            known = Kept(1 + len(self.calls) if self.text or self.calls else 0, value)
+        grown = dict(known.grown)
+        for name, piece in pieces.items():
+            self._grow(piece)
+            grown[name] = added(grown.get(name, EMPTY), piece)
+        self.kept[key] = known._replace(value={**known.value, **value}, grown=tuple(grown.items()))
+
+    def first(self, key: str) -> bool:
+        """Whether a part of the reply is read for the first time."""
+        if key in self.seen:
+            return False
+        self.seen |= {key}
+        return True
 
     # ------------------------------------------------------------------------------------------------------- the end
 
@@ -225,35 +265,31 @@ class Gathering:
         if self.half_reasoning:
             self.half_reasoning = ""
             self.think(HALF)
-        for place, (key, call) in enumerate(self.calls.items(), 1):
+        for call in self.calls.values():
             if call.half:
                 call = self._more_arguments(call._replace(half=""), HALF)
-            open_end = cut and place == len(self.calls)
+            open_end = cut and call.place == len(self.calls) - 1
             name, text = self.names.of_wire(call.name.strip()), joined(call.arguments)
             read: ProposedCall | MalformedToolCall
             if self.failure is None:
                 read = read_call(name, text, complete=not open_end)
             else:
                 read = MalformedToolCall(f"{name} {text}".strip(), BROKE_OFF)
-            if call.told is None and call.name.strip():
-                call = self._announced(call)
-            index = call.told
-            if index is None:
-                index, self.announced = self.announced, self.announced + 1
-            self.calls[key] = call._replace(told=index)
+            if not call.told and call.name.strip():
+                self._announced(call)
             if isinstance(read, ProposedCall):
                 calls.append(read)
-                self.outputs.append(CallFinished(index, read, terminated=not open_end))
+                self.outputs.append(CallFinished(call.place, read, terminated=not open_end))
             else:
                 malformed.append(read)
-                self.outputs.append(CallMalformed(index, read))
+                self.outputs.append(CallMalformed(call.place, read))
         return tuple(calls), tuple(malformed)
 
     # --------------------------------------------------------------------------------------------------------- calls
 
     def _longer_name(self, call: OpenCall, piece: str) -> str:
         """The name with another piece of it; some servers tell the whole name again with each piece of arguments."""
-        if call.told is not None or (piece == call.name and call.name in self.names.on_wire):
+        if call.told or (piece == call.name and call.name in self.names.on_wire):
             return call.name
         return call.name + piece
 
@@ -264,19 +300,18 @@ class Gathering:
 
     def _more_arguments(self, call: OpenCall, arguments: str) -> OpenCall:
         ready, half = whole_characters(call.half, arguments)
-        if call.told is None and call.name.strip():
+        if not call.told and call.name.strip():
             call = self._announced(call)
-        if ready and call.told is not None:
-            self.outputs.append(ArgumentsDelta(call.told, ready))
+        if ready and call.told:
+            self.outputs.append(ArgumentsDelta(call.place, ready))
         return call._replace(arguments=added(call.arguments, ready), half=half)
 
     def _announced(self, call: OpenCall) -> OpenCall:
         """The call, once its name was told and the arguments that have waited for it."""
-        index, self.announced = self.announced, self.announced + 1
-        self.outputs.append(CallStarted(index, self.names.of_wire(call.name.strip())))
+        self.outputs.append(CallStarted(call.place, self.names.of_wire(call.name.strip())))
         if call.arguments:
-            self.outputs.append(ArgumentsDelta(index, joined(call.arguments)))
-        return call._replace(told=index)
+            self.outputs.append(ArgumentsDelta(call.place, joined(call.arguments)))
+        return call._replace(told=True)
 
     def _grow(self, text: str) -> None:
         self.size += len(text)

@@ -268,7 +268,14 @@ class ReplyStream:
         if done.finish_reason == "cancelled":
             return ModelInterrupted(effect_id, done.text if self._told is None else self.text, done.usage)
         reply = ModelReplied(
-            effect_id, done.text, done.reasoning, done.calls, done.malformed, done.finish_reason, done.usage
+            effect_id,
+            done.text,
+            done.reasoning,
+            done.calls,
+            done.malformed,
+            done.finish_reason,
+            done.usage,
+            continuation=done.continuation,
         )
         objection = self.turn.objection(reply) if self._shown and self.turn.objection is not None else ""
         return evolve(reply, objection=objection) if objection else reply

@@ -175,6 +175,7 @@ def data_of_reply(done: Done, pieces: int) -> dict[str, Any]:
         "finish_reason": done.finish_reason,
         "usage": to_data(done.usage),
         "failure": failure,
+        "continuation": done.continuation,
     }
     return {name: value for name, value in data.items() if value}
 
@@ -185,7 +186,8 @@ def reply_of_data(data: dict[str, Any]) -> tuple[Done, int]:
     Raises:
         ValueError, TypeError, KeyError: it is no such data.
     """
-    unknown = data.keys() - {"text", "pieces", "reasoning", "calls", "malformed", "finish_reason", "usage", "failure"}
+    known = {"text", "pieces", "reasoning", "calls", "malformed", "finish_reason", "usage", "failure", "continuation"}
+    unknown = data.keys() - known
     if unknown:
         raise ValueError(f"a reply has no {', '.join(sorted(unknown))}")
     if data["finish_reason"] not in get_args(FinishReason):
@@ -202,6 +204,7 @@ def reply_of_data(data: dict[str, Any]) -> tuple[Done, int]:
             from_data(data.get("usage", {}), Usage),
             Timings(),
             None if data.get("failure") is None else from_data(data["failure"], Failure),
+            continuation=from_data(data.get("continuation", ""), str),
         ), max(from_data(data.get("pieces", 1), int), 1)
     except CodecError as error:
         raise ValueError(str(error)) from error

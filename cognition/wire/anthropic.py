@@ -1,0 +1,262 @@
+r"""Anthropic's messages (https://docs.anthropic.com/en/api/messages).
+
+A reply comes as events with names, block by block::
+
+    event: message_start
+    data: {"type": "message_start", "message": {"id": "msg_1", "model": "m", "usage": {"input_tokens": 21}}}
+
+    event: content_block_start
+    data: {"type": "content_block_start", "index": 0, "content_block": {"type": "tool_use", "id": "toolu_1",
+           "name": "multiply", "input": {}}}
+
+    event: content_block_delta
+    data: {"type": "content_block_delta", "index": 0,
+           "delta": {"type": "input_json_delta", "partial_json": "{\"a\": 17}"}}
+
+    event: content_block_stop
+    data: {"type": "content_block_stop", "index": 0}
+
+    event: message_delta
+    data: {"type": "message_delta", "delta": {"stop_reason": "tool_use"}, "usage": {"output_tokens": 9}}
+
+    event: message_stop
+    data: {"type": "message_stop"}
+
+Messages of one role become one, results stand first in theirs, and a conversation begins and ends with the user.
+Thoughts are signed, and go back with their signatures: ``WireReply.continuation``.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from cognition.content import Image, Part
+from cognition.wire.conversation import Called, Replied, Resulted, Said, Turn, arguments_object, placed
+from cognition.wire.errors import failure_in
+from cognition.wire.fields import (
+    Object,
+    counted,
+    inner_of,
+    number_in,
+    object_in,
+    objects_in,
+    text_in,
+    tokens_in,
+)
+from cognition.wire.making import Making, WireRequest
+from cognition.wire.replies import Gathering
+
+PATH = "/messages"
+NO_TEXT = "(no text)"
+"""Stands for a message without any, which the server refuses."""
+GO_ON = "(go on)"
+"""What the user says where the conversation would begin or end with the model."""
+
+# ------------------------------------------------------------------------------------------------------- a request
+
+
+def encode(making: Making) -> WireRequest:
+    """The request as Anthropic's messages have it."""
+    body, request = making.body, making.request
+    body["model"] = making.model
+    turns = making.turns()
+    if request.system:
+        body["system"] = request.system
+    body["messages"] = _messages(making, turns)
+    if making.stream:
+        body["stream"] = True
+    _put_tools(making, turns)
+    if request.options.response_format:
+        if making.habits.response_format == "schema":
+            schema = json.loads(request.options.response_format)
+            making.put("output_config.format", {"type": "json_schema", "schema": schema})
+        else:
+            making.refuse("response_format")
+    making.sampling()
+    if request.options.thinking and _thoughts_are_missing(turns):
+        making.warn("the model does not think while it goes on from calls whose thoughts were not kept")
+    else:
+        making.thinking()
+    return making.sent(PATH)
+
+
+def _put_tools(making: Making, turns: list[Turn]) -> None:
+    body = making.body
+    tools = making.offered()
+    if tools:
+        body["tools"] = [
+            {
+                "name": making.names.to_wire[tool.name],
+                "description": tool.description,
+                "input_schema": {"type": "object", **tool.parameters},
+            }
+            for tool in tools
+        ]
+        choice = making.choice()
+        kinds = {"auto": "auto", "none": "none", "required": "any"}
+        told: Object = {"type": kinds[choice]} if choice in kinds else {"type": "tool", "name": choice}
+        if choice != "none" and making.one_call():
+            told["disable_parallel_tool_use"] = True
+        if told != {"type": "auto"}:
+            body["tool_choice"] = told
+        return
+    called = [call.name for turn in turns if isinstance(turn, Replied) for call in turn.calls]
+    if called:  # a conversation with calls is refused without tools
+        body["tools"] = [{"name": name, "input_schema": {"type": "object"}} for name in dict.fromkeys(called)]
+        body["tool_choice"] = {"type": "none"}
+
+
+def _thoughts_are_missing(turns: list[Turn]) -> bool:
+    """Whether the model goes on from calls, and what it thought before them is not known: the server insists on it."""
+    last = next((turn for turn in reversed(turns) if isinstance(turn, Replied)), None)
+    return last is not None and bool(last.calls) and not last.kept
+
+
+def _messages(making: Making, turns: list[Turn]) -> list[Object]:
+    messages: list[Object] = []
+    for turn in turns:
+        role, blocks = _blocks(making, turn)
+        if not blocks:
+            continue
+        if messages and messages[-1]["role"] == role:
+            messages[-1]["content"] += blocks
+        else:
+            messages.append({"role": role, "content": blocks})
+    said = {"role": "user", "content": [_text(GO_ON)]}
+    if not messages or messages[0]["role"] != "user":
+        messages.insert(0, said)
+    if messages[-1]["role"] != "user":
+        messages.append(said)
+    return messages
+
+
+def _blocks(making: Making, turn: Turn) -> tuple[str, list[Object]]:
+    match turn:
+        case Said(parts):
+            blocks = [block for part in parts if (block := _part(making, part))]
+            return "user", blocks or [_text(NO_TEXT)]
+        case Resulted(call_id, _, content, failed):
+            result: Object = {"type": "tool_result", "tool_use_id": call_id, "content": content}
+            return "user", [result | {"is_error": True} if failed else result]
+        case Replied():
+            return "assistant", _reply(turn)
+
+
+def _reply(turn: Replied) -> list[Object]:
+    """Text, calls, and between them what the server wants back, each where it stood."""
+    told: list[Object] = [_text(turn.text)] if turn.text.strip() else []
+    told += map(_call, turn.calls)
+    return placed(told, len(told) - len(turn.calls), [(at, value) for at, value in turn.kept if sendable(value)])
+
+
+def _call(call: Called) -> Object:
+    return {"type": "tool_use", "id": call.id, "name": call.name, "input": arguments_object(call.arguments)}
+
+
+def _part(making: Making, part: Part) -> Object | None:
+    making.check_image(part)
+    if isinstance(part, Image):
+        source = {"type": "base64", "media_type": part.media_type, "data": part.data}
+        return {"type": "image", "source": source}
+    return _text(part.text) if part.text.strip() else None
+
+
+def _text(text: str) -> Object:
+    return {"type": "text", "text": text}
+
+
+# --------------------------------------------------------------------------------------------------------- a reply
+
+
+def read(reply: Gathering, event: Object) -> None:
+    """An event of a stream, or a whole body. Kinds that are not known are read over, as the API's versions ask."""
+    match text_in(event, "type"):
+        case "message_start":
+            _read_message(reply, object_in(event, "message"))
+        case "content_block_start":
+            _read_block(reply, _key(event), object_in(event, "content_block"))
+        case "content_block_delta":
+            _read_delta(reply, _key(event), object_in(event, "delta"))
+        case "message_delta":
+            reply.reason = text_in(object_in(event, "delta"), "stop_reason") or reply.reason
+            _read_usage(reply, inner_of(event, "usage"))
+        case "message_stop":
+            reply.ended = True
+        case "error":
+            reply.fail(failure_in(event))
+        case "message":
+            _read_message(reply, event)
+            for place, block in enumerate(objects_in(event, "content")):
+                _read_block(reply, f"#{place}", block, whole=True)
+            reply.reason = text_in(event, "stop_reason")
+        case _:
+            if event.get("error"):
+                reply.fail(failure_in(event))
+
+
+def _key(event: Object) -> str:
+    return f"#{number_in(event, 'index')}"
+
+
+def _read_message(reply: Gathering, message: Object) -> None:
+    reply.response_id = text_in(message, "id")
+    reply.model = text_in(message, "model")
+    _read_usage(reply, inner_of(message, "usage"))
+
+
+def _read_block(reply: Gathering, key: str, block: Object, *, whole: bool = False) -> None:
+    """A block, or the beginning of one."""
+    match text_in(block, "type"):
+        case "text":
+            reply.say(text_in(block, "text"))
+        case "thinking":
+            thought = text_in(block, "thinking")
+            reply.think(thought)
+            reply.keep(key, {"type": "thinking"}, thinking=thought, signature=text_in(block, "signature"))
+        case "redacted_thinking":
+            reply.keep(key, {"type": "redacted_thinking", "data": text_in(block, "data")})
+        case "tool_use":
+            given = object_in(block, "input")
+            if given or whole:
+                reply.call_with_object(key, text_in(block, "name"), given)
+            else:
+                reply.call(key, text_in(block, "name"))
+        case _:
+            pass  # of tools that the server runs, none of which was asked for
+
+
+def _read_delta(reply: Gathering, key: str, delta: Object) -> None:
+    match text_in(delta, "type"):
+        case "text_delta":
+            reply.say(text_in(delta, "text"))
+        case "thinking_delta":
+            thought = text_in(delta, "thinking")
+            reply.think(thought)
+            reply.keep(key, {"type": "thinking"}, thinking=thought)
+        case "signature_delta":
+            reply.keep(key, {"type": "thinking"}, signature=text_in(delta, "signature"))
+        case "input_json_delta":
+            if key in reply.calls:
+                reply.call(key, "", text_in(delta, "partial_json"))
+        case _:
+            pass
+
+
+def _read_usage(reply: Gathering, usage: Object) -> None:
+    """Counts so far. Those that an event leaves out stay as they were; what a cache holds is counted apart there."""
+    if not usage:
+        return
+    parts = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
+    before = reply.usage
+    told = any(tokens_in(usage, part) for part in parts)
+    prompt = sum(tokens_in(usage, part) for part in parts) if told or before is None else before.input_tokens
+    reused = tokens_in(usage, parts[2]) if told or before is None else before.reused_tokens
+    output = tokens_in(usage, "output_tokens") or (before.output_tokens if before is not None else 0)
+    reply.usage = counted(prompt, output, reused)
+
+
+def sendable(value: Mapping[str, Any]) -> bool:
+    """Whether the server takes something back: no thought without its signature."""
+    return value.get("type") != "thinking" or bool(value.get("signature"))

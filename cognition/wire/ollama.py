@@ -1,0 +1,104 @@
+"""Ollama's chat (https://github.com/ollama/ollama/blob/main/docs/api.md): a JSON object a line.
+
+::
+
+    {"model": "m", "message": {"role": "assistant", "content": "", "thinking": "First "}, "done": false}
+    {"message": {"tool_calls": [{"function": {"name": "multiply", "arguments": {"a": 17}}}]}, "done": false}
+    {"message": {"content": ""}, "done": true, "done_reason": "stop", "prompt_eval_count": 21, "eval_count": 9}
+
+Calls come whole, their arguments as objects. An error that comes within a reply is a line of its own.
+"""
+
+from __future__ import annotations
+
+import json
+
+from cognition.content import images_of, text_of
+from cognition.wire.conversation import Replied, Resulted, Said, Turn, arguments_object
+from cognition.wire.errors import failure_in
+from cognition.wire.fields import (
+    Object,
+    counted,
+    object_in,
+    objects_in,
+    text_in,
+    tokens_in,
+)
+from cognition.wire.making import Making, WireRequest
+from cognition.wire.openai_chat import function
+from cognition.wire.replies import Gathering
+
+PATH = "/api/chat"
+
+# ------------------------------------------------------------------------------------------------------- a request
+
+
+def encode(making: Making) -> WireRequest:
+    """The request as Ollama's chat has it."""
+    body, request = making.body, making.request
+    body["model"] = making.model
+    messages = [_message(making, turn) for turn in making.turns()]
+    if request.system:
+        messages.insert(0, {"role": "system", "content": request.system})
+    body["messages"] = messages
+    body["stream"] = making.stream
+    if tools := making.offered():
+        body["tools"] = [
+            {"type": "function", "function": function(making, tool.name, tool.description, tool.parameters)}
+            for tool in tools
+        ]
+        making.choice()
+        making.one_call()
+    if request.options.response_format:
+        if making.habits.response_format == "schema":
+            body["format"] = json.loads(request.options.response_format)
+        else:
+            making.refuse("response_format")
+    making.sampling()
+    making.thinking()
+    return making.sent(PATH)
+
+
+def _message(making: Making, turn: Turn) -> Object:
+    match turn:
+        case Said(parts):
+            message: Object = {"role": "user", "content": text_of(parts)}
+            for part in parts:
+                making.check_image(part)
+            if images := images_of(parts):
+                message["images"] = [image.data for image in images]
+            return message
+        case Resulted(call_id, name, content):
+            return {"role": "tool", "tool_call_id": call_id, "tool_name": name, "content": content}
+        case Replied(text, reasoning, calls):
+            message = {"role": "assistant", "content": text}
+            if reasoning and making.habits.reasoning_back == "always":
+                message[making.habits.reasoning_field] = reasoning
+            if calls:
+                message["tool_calls"] = [
+                    {"id": call.id, "function": {"name": call.name, "arguments": arguments_object(call.arguments)}}
+                    for call in calls
+                ]
+            return message
+
+
+# --------------------------------------------------------------------------------------------------------- a reply
+
+
+def read(reply: Gathering, event: Object) -> None:
+    """A line of a stream, or a whole body."""
+    if event.get("error"):
+        reply.fail(failure_in(event))
+        return
+    if not reply.model:
+        reply.model = text_in(event, "model")
+    message = object_in(event, "message")
+    reply.think(text_in(message, "thinking"))
+    reply.say(text_in(message, "content"))
+    for call in objects_in(message, "tool_calls"):
+        told = object_in(call, "function")
+        reply.call_with_object(f"#{len(reply.calls)}", text_in(told, "name"), object_in(told, "arguments"))
+    if event.get("done") is True:
+        reply.ended = True
+        reply.reason = text_in(event, "done_reason") or "stop"
+        reply.usage = counted(tokens_in(event, "prompt_eval_count"), tokens_in(event, "eval_count"), 0)

@@ -1,0 +1,197 @@
+r"""OpenAI's responses (https://platform.openai.com/docs/api-reference/responses).
+
+A reply is a list of items. Each comes in events with its place, and whole in the last one, which says how it ended::
+
+    data: {"type": "response.output_item.added", "output_index": 0,
+           "item": {"type": "function_call", "call_id": "call_1", "name": "multiply", "arguments": ""}}
+
+    data: {"type": "response.function_call_arguments.delta", "output_index": 0, "delta": "{\"a\": 17}"}
+
+    data: {"type": "response.completed", "response": {"id": "resp_1", "status": "completed", "output": [],
+           "usage": {"input_tokens": 21, "output_tokens": 9}}}
+
+Nothing is stored at the server: each request holds the whole conversation, and encrypted thoughts go back with it
+(``WireReply.continuation``).
+"""
+
+from __future__ import annotations
+
+import json
+
+from cognition.content import Image, Part
+from cognition.wire.conversation import Replied, Resulted, Said, Turn, placed
+from cognition.wire.errors import failure_in
+from cognition.wire.fields import (
+    Object,
+    counted,
+    inner_of,
+    number_in,
+    object_in,
+    objects_in,
+    text_in,
+    tokens_in,
+)
+from cognition.wire.making import Making, WireRequest
+from cognition.wire.openai_chat import data_url
+from cognition.wire.replies import Gathering
+
+PATH = "/responses"
+
+# ------------------------------------------------------------------------------------------------------- a request
+
+
+def encode(making: Making) -> WireRequest:
+    """The request as responses have it."""
+    body, request = making.body, making.request
+    body["model"] = making.model
+    body["store"] = False
+    if request.system:
+        body["instructions"] = request.system
+    body["input"] = [item for turn in making.turns() for item in _items(making, turn)]
+    if making.stream:
+        body["stream"] = True
+    if tools := making.offered():
+        body["tools"] = [
+            {
+                "type": "function",
+                "name": making.names.to_wire[tool.name],
+                "description": tool.description,
+                "parameters": tool.parameters,
+                "strict": making.strict(tool.parameters),  # without it the server makes the schema another one
+            }
+            for tool in tools
+        ]
+        choice = making.choice()
+        if choice in ("none", "required"):
+            body["tool_choice"] = choice
+        elif choice != "auto":
+            body["tool_choice"] = {"type": "function", "name": choice}
+        if making.one_call():
+            body["parallel_tool_calls"] = False
+    if request.options.response_format:
+        _put_format(making, json.loads(request.options.response_format))
+    making.sampling()
+    making.thinking()
+    if request.options.thinking:
+        body["include"] = ["reasoning.encrypted_content"]
+    return making.sent(PATH)
+
+
+def _put_format(making: Making, schema: Object) -> None:
+    if making.habits.response_format == "schema":
+        inner = {"type": "json_schema", "name": "reply", "schema": schema, "strict": making.strict(schema)}
+        making.put("text.format", inner)
+    else:
+        making.refuse("response_format")
+
+
+def _items(making: Making, turn: Turn) -> list[Object]:
+    match turn:
+        case Said(parts):
+            return [{"role": "user", "content": [_part(making, part) for part in parts]}]
+        case Resulted(call_id, _, content):
+            return [{"type": "function_call_output", "call_id": call_id, "output": content}]
+        case Replied(text, _, calls, kept):
+            told: list[Object] = [{"role": "assistant", "content": text}] if text else []
+            told += [
+                {"type": "function_call", "call_id": call.id, "name": call.name, "arguments": call.arguments}
+                for call in calls
+            ]
+            return placed(told, len(told) - len(calls), kept)
+
+
+def _part(making: Making, part: Part) -> Object:
+    making.check_image(part)
+    if isinstance(part, Image):
+        return {"type": "input_image", "image_url": data_url(part)}
+    return {"type": "input_text", "text": part.text}
+
+
+# --------------------------------------------------------------------------------------------------------- a reply
+
+
+def read(reply: Gathering, event: Object) -> None:
+    """An event of a stream, or a whole body. Kinds that are not known are read over."""
+    match text_in(event, "type"):
+        case "response.output_item.added":
+            item = object_in(event, "item")
+            if item.get("type") == "function_call":
+                reply.call(_key(event), text_in(item, "name"), text_in(item, "arguments"))
+        case "response.output_item.done":
+            _read_item(reply, _key(event), object_in(event, "item"))
+        case "response.output_text.delta" | "response.refusal.delta":
+            reply.first(f"text {_key(event)}")
+            reply.say(text_in(event, "delta"))
+        case "response.reasoning_summary_text.delta" | "response.reasoning_text.delta":
+            reply.first(f"thought {_key(event)}")
+            reply.think(text_in(event, "delta"))
+        case "response.reasoning_summary_part.added":
+            if number_in(event, "summary_index"):
+                reply.think("\n\n")
+        case "response.function_call_arguments.delta":
+            reply.call(_key(event), "", text_in(event, "delta"))
+        case "response.function_call_arguments.done":
+            reply.whole_arguments(_key(event), text_in(event, "arguments"))
+        case "response.created" | "response.in_progress" | "response.queued":
+            _read_head(reply, object_in(event, "response"))
+        case "response.completed" | "response.incomplete" | "response.failed":
+            _read_response(reply, object_in(event, "response"))
+        case "error":
+            reply.fail(failure_in(event))
+        case _:
+            if event.get("object") == "response":
+                _read_response(reply, event)
+            elif event.get("error"):
+                reply.fail(failure_in(event))
+
+
+def _key(event: Object) -> str:
+    return f"#{number_in(event, 'output_index')}"
+
+
+def _read_head(reply: Gathering, response: Object) -> None:
+    reply.response_id = text_in(response, "id")
+    reply.model = text_in(response, "model")
+
+
+def _read_item(reply: Gathering, key: str, item: Object) -> None:
+    """A whole item. What came in pieces before is not told again."""
+    if not reply.first(f"item {key}"):
+        return
+    match text_in(item, "type"):
+        case "function_call":
+            if key not in reply.calls:
+                reply.call(key, text_in(item, "name"))
+            reply.whole_arguments(key, text_in(item, "arguments"))
+        case "message":
+            if reply.first(f"text {key}"):
+                for part in objects_in(item, "content"):
+                    reply.say(text_in(part, "text") or text_in(part, "refusal"))
+        case "reasoning":
+            if reply.first(f"thought {key}"):
+                texts = [text_in(part, "text") for name in ("summary", "content") for part in objects_in(item, name)]
+                reply.think("\n\n".join(texts))
+            if item.get("encrypted_content"):
+                names = ("type", "id", "summary", "encrypted_content")
+                reply.keep(key, {name: item[name] for name in names if name in item})
+        case _:
+            pass  # of tools that the server runs, none of which was asked for
+
+
+def _read_response(reply: Gathering, response: Object) -> None:
+    """The last event, or a body."""
+    _read_head(reply, response)
+    for place, item in enumerate(objects_in(response, "output")):
+        _read_item(reply, f"#{place}", item)
+    usage = inner_of(response, "usage")
+    if usage:
+        cached = tokens_in(inner_of(usage, "input_tokens_details"), "cached_tokens")
+        reply.usage = counted(tokens_in(usage, "input_tokens"), tokens_in(usage, "output_tokens"), cached)
+    reply.ended = True
+    status = text_in(response, "status")
+    if status == "failed" or response.get("error"):
+        reply.fail(failure_in(response))
+    elif status == "incomplete":
+        reply.reason = text_in(object_in(response, "incomplete_details"), "reason") or "length"
+    else:
+        reply.reason = status
