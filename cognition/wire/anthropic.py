@@ -33,7 +33,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from cognition.content import Image, Part
-from cognition.wire.conversation import Called, Replied, Resulted, Said, Turn, arguments_object, placed
+from cognition.wire.conversation import Called, Replied, Resulted, Turn, arguments_object, placed
 from cognition.wire.errors import failure_in
 from cognition.wire.fields import (
     Object,
@@ -133,15 +133,13 @@ def _messages(making: Making, turns: list[Turn]) -> list[Object]:
 
 
 def _blocks(making: Making, turn: Turn) -> tuple[str, list[Object]]:
-    match turn:
-        case Said(parts):
-            blocks = [block for part in parts if (block := _part(making, part))]
-            return "user", blocks or [_text(NO_TEXT)]
-        case Resulted(call_id, _, content, failed):
-            result: Object = {"type": "tool_result", "tool_use_id": call_id, "content": content}
-            return "user", [result | {"is_error": True} if failed else result]
-        case Replied():
-            return "assistant", _reply(turn)
+    if isinstance(turn, Replied):
+        return "assistant", _reply(turn)
+    if isinstance(turn, Resulted):
+        result: Object = {"type": "tool_result", "tool_use_id": turn.id, "content": turn.content}
+        return "user", [result | {"is_error": True} if turn.failed else result]
+    blocks = [block for part in turn.parts if (block := _part(making, part))]
+    return "user", blocks or [_text(NO_TEXT)]
 
 
 def _reply(turn: Replied) -> list[Object]:

@@ -14,7 +14,7 @@ def read_call(name: str, text: str, *, complete: bool) -> ProposedCall | Malform
     Args:
         name: the tool's.
         text: its arguments, as they came; to the byte, where nothing in them has to be mended.
-        complete: whether they are known to have ended. Otherwise they may have been cut, and nothing is made up.
+        complete: whether the reply is known to have gone on behind them. Otherwise they may not have begun.
     """
     raw = f"{name} {text}".strip()
     try:
@@ -25,7 +25,8 @@ def read_call(name: str, text: str, *, complete: bool) -> ProposedCall | Malform
             return call_of(name, Value({}, "{}"), ())  # servers write a call without arguments so
         if stripped.startswith("["):
             raise Unreadable("the arguments have to be a JSON object, not a list")
-        values, repairs, _ = json_values(stripped, complete)
+        # A brace that is missing is never made up: it may have been lost on the way, and more with it.
+        values, repairs, _ = json_values(stripped, complete=False)
         if len(values) != 1:
             raise Unreadable("the arguments have to be one JSON object")
         return call_of(name, values[0], repairs)

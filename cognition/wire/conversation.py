@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from hashlib import sha256
 from typing import Any
+from zlib import crc32
 
 from attrs import frozen
 
@@ -98,7 +98,7 @@ def continuation_of(dialect: Dialect, model: str, kept: Iterable[tuple[int, Mapp
     if not items:
         return ""
     text = json.dumps(items)
-    return json.dumps({"dialect": dialect, "model": model, "kept": text, "digest": _digest(text)})
+    return json.dumps({"dialect": dialect, "model": model, "kept": text, "checksum": _checksum(text)})
 
 
 def continued(continuation: str, dialect: Dialect, model: str) -> tuple[tuple[int, Mapping[str, Any]], ...]:
@@ -112,15 +112,15 @@ def continued(continuation: str, dialect: Dialect, model: str) -> tuple[tuple[in
         known = json.loads(continuation)
         if known["dialect"] != dialect or not known["model"].startswith(model):
             return ()
-        if known["digest"] != _digest(known["kept"]):  # a recording hides what looks like a secret
+        if known["checksum"] != _checksum(known["kept"]):  # a recording hides what looks like a secret
             return ()
         return tuple((int(at), dict(value)) for at, value in json.loads(known["kept"]))
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return ()  # of a session that somebody else wrote
 
 
-def _digest(text: str) -> str:
-    return sha256(text.encode()).hexdigest()[:16]
+def _checksum(text: str) -> int:
+    return crc32(text.encode())
 
 
 def _unanswered(waiting: dict[str, Called]) -> list[Turn]:

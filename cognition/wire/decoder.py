@@ -19,7 +19,7 @@ from cognition.requests import ModelRequest
 from cognition.wire import anthropic, ollama, openai_chat, responses
 from cognition.wire.conversation import continuation_of
 from cognition.wire.errors import failure_in
-from cognition.wire.fields import BadOutputError, Object, object_of
+from cognition.wire.fields import BadOutputError, Object, object_of, without_halves
 from cognition.wire.habits import DEFAULTS, Dialect, Habits
 from cognition.wire.lines import LONGEST_LINE, Lines, LineState
 from cognition.wire.names import Names, names_of
@@ -117,6 +117,7 @@ class Run:
         self._events = Events(state.event)
         self._reply = Gathering.of(plan.names, state.reply)
         self._stray = list(state.stray)
+        self._room = MOST_STRAY - sum(len(line) + 1 for line in state.stray)
         self._any = state.events
         self._by_line = plan.dialect == "ollama"
 
@@ -166,8 +167,9 @@ class Run:
         event, known = self._events.read(line)
         if event is not None:
             self._event(event, last=last)
-        elif not known and not self._any and sum(map(len, self._stray)) < MOST_STRAY:
+        elif not known and not self._any and self._room > 0:
             self._stray.append(line)
+            self._room -= len(line) + 1
 
     def _event(self, event: Event, *, last: bool = False) -> None:
         """Read an event. The ``last`` one may have been cut, and is then read over."""
@@ -250,8 +252,8 @@ def finished(plan: WirePlan, reply: Gathering, cut: Failure | None) -> WireReply
         reply.usage or Usage(),
         reply.failure,
         reply.warnings,
-        reply.model,
-        reply.response_id,
+        without_halves(reply.model),
+        without_halves(reply.response_id),
         continuation_of(
             plan.dialect, plan.model or reply.model, [(kept.at, kept.whole) for kept in reply.kept.values()]
         ),

@@ -23,7 +23,7 @@ from cognition.counts import MOST_TOKENS
 from cognition.outcomes import Failure
 from cognition.retry import classify
 from cognition.wire.dates import http_date
-from cognition.wire.fields import Object
+from cognition.wire.fields import Object, without_halves
 from cognition.wire.habits import Dialect
 
 LONGEST_MESSAGE = 1000
@@ -110,10 +110,10 @@ def _failure(value: Any, status: int | None, retry_after: float | None) -> Failu
         value = value[0]
     error = _error_in(value)
     message = _message_in(error)[:LONGEST_READ]
-    code = _code_in(error)
+    code = without_halves(_code_in(error))
     if status is None:
         status = _status_in(error, code)
-    said = " ".join(message.split())[:LONGEST_MESSAGE]
+    said = without_halves(" ".join(message.split())[:LONGEST_MESSAGE])
     if not said:
         said = f"the server answered with status {status}" if status else "the server reported an error"
     needed, available = _sizes(error, message)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 from cognition.counts import MOST_TOKENS
@@ -15,8 +16,18 @@ SHOWN = 80
 """Characters of a server's text that a message of ours repeats."""
 
 
+SURROGATE = re.compile("[\ud800-\udfff]")
+HALF = "\N{REPLACEMENT CHARACTER}"
+"""Stands for half a character, which JSON can write and UTF-8 can't."""
+
+
 class BadOutputError(Exception):
     """What a server sent is not of the form that its API has. Stays within this package: it becomes a ``Failure``."""
+
+
+def without_halves(text: str) -> str:
+    """A text of which nothing more comes, with half characters as replacement characters."""
+    return text if text.isascii() else SURROGATE.sub(HALF, text)
 
 
 def object_of(text: str) -> Object:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -16,11 +15,11 @@ from cognition.outcomes import Failure
 from cognition.requests import ModelRequest
 from cognition.tools import ToolSpec
 from cognition.wire.conversation import Turn, turns_of
+from cognition.wire.fields import without_halves
 from cognition.wire.habits import Habits
 from cognition.wire.names import Names, names_of
 
 ENCODE = encoder(ascii_only=False, allow_nan=False)
-SURROGATE = re.compile("[\ud800-\udfff]")
 
 WHOLE_SAMPLING = ("temperature", "top_p", "seed", "top_k", "min_p", "typical_p", "repeat_penalty")
 """Options that are None where nothing is asked for."""
@@ -93,8 +92,7 @@ class Making:
 
     def warn(self, sentence: str) -> None:
         """Say what is not said."""
-        if sentence not in self.warnings:
-            self.warnings.append(sentence)
+        self.warnings.append(sentence)
 
     def refuse(self, option: str) -> None:
         """Say that an option is not said."""
@@ -220,13 +218,12 @@ class Making:
             ("accept", accept if self.stream else "application/json"),
             *self.habits.headers,
         )
-        return WireRequest(path, headers, written(self.body), tuple(self.warnings))
+        return WireRequest(path, headers, written(self.body), tuple(dict.fromkeys(self.warnings)))
 
 
 def written(body: Any) -> str:
     """A body as JSON text, with half characters, which have no form in UTF-8, as replacement characters."""
-    text = ENCODE(body)
-    return text if text.isascii() else SURROGATE.sub("\N{REPLACEMENT CHARACTER}", text)
+    return without_halves(ENCODE(body))
 
 
 def merge(body: dict[str, Any], more: Mapping[str, Any]) -> None:

@@ -73,12 +73,13 @@ class Ids:
     def __init__(self, habits: Habits) -> None:
         self._allowed = NINE if habits.nine_ids else ANY_ID
         self._given: dict[str, str] = {}
+        self._taken: set[str] = set()
 
     def __getitem__(self, call_id: str) -> str:
         if call_id not in self._given:
-            fits = self._allowed.fullmatch(call_id) is not None and call_id not in self._given.values()
-            number = len(self._given)
-            while not fits and f"call{number:05d}" in self._given.values():
-                number += 1
-            self._given[call_id] = call_id if fits else f"call{number:05d}"
+            made, number = call_id, len(self._given)
+            while made in self._taken or not self._allowed.fullmatch(made):
+                made, number = f"call{number:05d}", number + 1
+            self._given[call_id] = made
+            self._taken.add(made)
         return self._given[call_id]

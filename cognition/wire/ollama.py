@@ -14,7 +14,7 @@ from __future__ import annotations
 import json
 
 from cognition.content import images_of, text_of
-from cognition.wire.conversation import Replied, Resulted, Said, Turn, arguments_object
+from cognition.wire.conversation import Replied, Resulted, Turn, arguments_object
 from cognition.wire.errors import failure_in
 from cognition.wire.fields import (
     Object,
@@ -60,26 +60,24 @@ def encode(making: Making) -> WireRequest:
 
 
 def _message(making: Making, turn: Turn) -> Object:
-    match turn:
-        case Said(parts):
-            message: Object = {"role": "user", "content": text_of(parts)}
-            for part in parts:
-                making.check_image(part)
-            if images := images_of(parts):
-                message["images"] = [image.data for image in images]
-            return message
-        case Resulted(call_id, name, content):
-            return {"role": "tool", "tool_call_id": call_id, "tool_name": name, "content": content}
-        case Replied(text, reasoning, calls):
-            message = {"role": "assistant", "content": text}
-            if reasoning and making.habits.reasoning_back == "always":
-                message[making.habits.reasoning_field] = reasoning
-            if calls:
-                message["tool_calls"] = [
-                    {"id": call.id, "function": {"name": call.name, "arguments": arguments_object(call.arguments)}}
-                    for call in calls
-                ]
-            return message
+    if isinstance(turn, Resulted):
+        return {"role": "tool", "tool_call_id": turn.id, "tool_name": turn.name, "content": turn.content}
+    if isinstance(turn, Replied):
+        message: Object = {"role": "assistant", "content": turn.text}
+        if turn.reasoning and making.habits.reasoning_back == "always":
+            message[making.habits.reasoning_field] = turn.reasoning
+        if turn.calls:
+            message["tool_calls"] = [
+                {"id": call.id, "function": {"name": call.name, "arguments": arguments_object(call.arguments)}}
+                for call in turn.calls
+            ]
+        return message
+    message = {"role": "user", "content": text_of(turn.parts)}
+    for part in turn.parts:
+        making.check_image(part)
+    if images := images_of(turn.parts):
+        message["images"] = [image.data for image in images]
+    return message
 
 
 # --------------------------------------------------------------------------------------------------------- a reply

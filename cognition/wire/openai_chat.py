@@ -98,7 +98,7 @@ def _put_format(making: Making, schema: Object) -> None:
         case "object":
             making.body["response_format"] = {"type": "json_object"}
             making.warn("this server holds replies to JSON, and not to the schema of response_format")
-        case "none":
+        case _:
             making.refuse("response_format")
 
 
@@ -108,7 +108,7 @@ def _messages(making: Making) -> list[Object]:
     if system and habits.system_role == "user":
         first = turns[0] if turns else None
         if isinstance(first, Said):
-            turns[0] = Said((TextPart(f"{system}\n\n"), *first.parts))
+            turns[0] = Said((TextPart(system), *first.parts))
         else:
             turns.insert(0, Said((TextPart(system),)))
     messages = [_message(making, turn) for turn in turns]
@@ -118,13 +118,11 @@ def _messages(making: Making) -> list[Object]:
 
 
 def _message(making: Making, turn: Turn) -> Object:
-    match turn:
-        case Said(parts):
-            return {"role": "user", "content": _content(making, parts)}
-        case Resulted(call_id, _, content):
-            return {"role": "tool", "tool_call_id": call_id, "content": content}
-        case Replied():
-            return _reply(making.habits, turn)
+    if isinstance(turn, Replied):
+        return _reply(making.habits, turn)
+    if isinstance(turn, Resulted):
+        return {"role": "tool", "tool_call_id": turn.id, "content": turn.content}
+    return {"role": "user", "content": _content(making, turn.parts)}
 
 
 def _reply(habits: Habits, turn: Replied) -> Object:
@@ -141,7 +139,7 @@ def _reply(habits: Habits, turn: Replied) -> Object:
         if habits.signature and 0 not in signed:  # the first call alone is signed
             signed[0] = {"google": {"thought_signature": habits.signature}}
         for place, extra in signed.items():
-            if place < len(turn.calls):
+            if 0 <= place < len(turn.calls):
                 message["tool_calls"][place]["extra_content"] = extra
     details = [value for _, value in turn.kept if "extra_content" not in value]
     if details:

@@ -7,7 +7,6 @@ ends: what was cut is never a call.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -27,7 +26,7 @@ from cognition.parsing.outputs import (
 from cognition.parsing.rope import EMPTY, Rope, added, joined
 from cognition.strict_json import DECODER, DuplicateKeyError
 from cognition.wire.calls import read_call
-from cognition.wire.fields import BadOutputError
+from cognition.wire.fields import HALF, SURROGATE, BadOutputError, without_halves
 from cognition.wire.names import Names
 
 LARGEST_REPLY = 1 << 26
@@ -36,9 +35,6 @@ MOST_CALLS = 1000
 """Calls of a reply."""
 MOST_KEPT = 1000
 """Parts of a reply that go back to the server."""
-
-SURROGATE = re.compile("[\ud800-\udfff]")
-HALF = "\N{REPLACEMENT CHARACTER}"
 
 BROKE_OFF = "the reply broke off"
 
@@ -190,7 +186,7 @@ class Gathering:
         if name or arguments:
             self._grow(name + arguments)
         if name:
-            call = call._replace(name=self._longer_name(call, name))
+            call = call._replace(name=self._longer_name(call, without_halves(name)))
         if arguments:
             call = self._more_arguments(call, arguments)
         elif not call.told and self._certain(call.name):
@@ -230,8 +226,7 @@ class Gathering:
 
     def warn(self, warning: str) -> None:
         """Say something of the reply, once."""
-        if warning not in self.warnings:
-            self.warnings = (*self.warnings, warning)
+        self.warnings = (*dict.fromkeys((*self.warnings, warning)),)
 
     def keep(self, key: str, value: Mapping[str, Any], **pieces: str) -> None:
         """Something that goes back to the server with the next request. ``pieces``: more of its fields that grow."""

@@ -19,7 +19,7 @@ from __future__ import annotations
 import json
 
 from cognition.content import Image, Part
-from cognition.wire.conversation import Replied, Resulted, Said, Turn, placed
+from cognition.wire.conversation import Replied, Resulted, Turn, placed
 from cognition.wire.errors import failure_in
 from cognition.wire.fields import (
     Object,
@@ -86,18 +86,16 @@ def _put_format(making: Making, schema: Object) -> None:
 
 
 def _items(making: Making, turn: Turn) -> list[Object]:
-    match turn:
-        case Said(parts):
-            return [{"role": "user", "content": [_part(making, part) for part in parts]}]
-        case Resulted(call_id, _, content):
-            return [{"type": "function_call_output", "call_id": call_id, "output": content}]
-        case Replied(text, _, calls, kept):
-            told: list[Object] = [{"role": "assistant", "content": text}] if text else []
-            told += [
-                {"type": "function_call", "call_id": call.id, "name": call.name, "arguments": call.arguments}
-                for call in calls
-            ]
-            return placed(told, len(told) - len(calls), kept)
+    if isinstance(turn, Resulted):
+        return [{"type": "function_call_output", "call_id": turn.id, "output": turn.content}]
+    if not isinstance(turn, Replied):
+        return [{"role": "user", "content": [_part(making, part) for part in turn.parts]}]
+    told: list[Object] = [{"role": "assistant", "content": turn.text}] if turn.text else []
+    told += [
+        {"type": "function_call", "call_id": call.id, "name": call.name, "arguments": call.arguments}
+        for call in turn.calls
+    ]
+    return placed(told, len(told) - len(turn.calls), turn.kept)
 
 
 def _part(making: Making, part: Part) -> Object:

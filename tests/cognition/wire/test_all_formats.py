@@ -10,7 +10,7 @@ from attrs import evolve
 from hypothesis import given, settings, strategies as st
 
 from cognition import Failure, ProposedCall, Usage
-from cognition.parsing import CallFinished, CallMalformed, CallStarted, collect
+from cognition.parsing import ArgumentsDelta, CallFinished, CallMalformed, CallStarted, TextDelta, collect
 from cognition.wire import Dialect, WireState, advance, decode_body, finish, plan_of
 from tests.cognition.wire.sent import asked, joined, pieces_of, read
 from tests.cognition.wire.servers import BODIES, STREAMS, Told
@@ -154,9 +154,13 @@ def test_a_damaged_event_is_a_failure_or_does_no_harm(dialect: Dialect, data: An
     assert (reply.failure is not None) == (reply.finish_reason == "error")
     for call in reply.calls:
         assert isinstance(json.loads(call.arguments_json), dict)
-    reply.text.encode()
+    "".join((reply.text, reply.reasoning, reply.model, *(call.name for call in reply.calls))).encode()
     for output in outputs:
-        repr(output).encode()
+        match output:
+            case CallStarted(name=text) | ArgumentsDelta(text=text) | TextDelta(text=text):
+                text.encode()
+            case _:
+                pass
 
 
 @every_format
@@ -211,6 +215,15 @@ def test_no_line_grows_without_end(dialect: Dialect, monkeypatch: pytest.MonkeyP
 
 
 @every_format
+def test_a_body_has_its_bounds(dialect: Dialect, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cognition.wire.decoder.LONGEST_LINE", 100)
+    reply = decode_body(dialect, asked(), b"{" + b" " * 100)
+
+    assert reply.failure is not None
+    assert "body of more than 100 bytes" in reply.failure.message
+
+
+@every_format
 def test_a_reply_has_its_bounds(dialect: Dialect, monkeypatch: pytest.MonkeyPatch) -> None:
     """In characters, and in calls."""
     monkeypatch.setattr("cognition.wire.replies.LARGEST_REPLY", 20)
@@ -236,6 +249,7 @@ def test_characters_that_come_in_halves_are_put_together(dialect: Dialect) -> No
         ],
     )
     assert (reply.text, reply.reasoning) == ("a😀b", "c😀")
+    assert (reply.failure, reply.finish_reason) == (None, "stop")
     told = Told("a\ud83d", "\ude00c\ud83d", step=1)
     _, reply = read(
         dialect,

@@ -8,7 +8,8 @@ from hypothesis import given, strategies as st
 
 from cognition import ProposedCall, Usage
 from cognition.parsing import ArgumentsDelta, CallFinished, CallStarted, TextDelta
-from tests.cognition.wire.sent import joined, pieces_of, read
+from cognition.wire import Decoder, advance, finish
+from tests.cognition.wire.sent import asked, joined, pieces_of, read
 
 PLAIN = b"""\
 data: {"id": "c1", "model": "m-1", "choices": [{"index": 0, "delta": {"role": "assistant", "content": "It is"}}]}
@@ -50,6 +51,27 @@ def test_a_reply_is_the_same_for_any_cut_of_its_bytes(cuts: list[int], end: byte
     assert (reply.text, reply.calls, reply.finish_reason) == ("It is ü.", (call,), "tool_calls")
     assert (reply.usage, reply.model, reply.response_id) == (Usage(21, 9, 16), "m-1", "c1")
     assert (reply.failure, reply.warnings) == (None, ())
+
+
+def test_arguments_come_in_halves_too() -> None:
+    """As text within text: the halves of the JSON that holds them, and of the JSON that they are."""
+    told = [r"{\"a\": \"\ud83d", r"\ude00\ud83d", r"\"}", r"\ud83d"]
+    template = 'data: {"choices": [{"delta": {"tool_calls": [{"index": 0, "function": {"arguments": "%s"}}]}}]}\n\n'
+    events = [template % one for one in told]
+    named = events[0].replace('"function": {', '"function": {"name": "add", ')
+    outputs, reply = read("openai", ["".join([named, *events[1:3], "data: [DONE]\n\n"]).encode()])
+    assert reply.calls == (ProposedCall("add", '{"a": "😀\ufffd"}'),)
+    assert ArgumentsDelta(0, '{"a": "😀\ufffd"}') in joined(outputs)
+    _, reply = read("openai", ["".join([named, *events[1:], "data: [DONE]\n\n"]).encode()])
+    assert reply.malformed[0].raw == 'add {"a": "😀\ufffd"}\ufffd'
+
+
+def test_a_state_goes_on_elsewhere() -> None:
+    decoder = Decoder("openai", asked())
+    decoder.feed(PLAIN[:300])
+
+    assert finish(decoder.plan, advance(decoder.plan, decoder.state, PLAIN[300:])[0]).text == "It is ü."
+    assert not decoder.over
 
 
 @given(st.integers(0, len(PLAIN)))
