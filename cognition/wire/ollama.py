@@ -28,7 +28,8 @@ from cognition.wire.making import Making, WireRequest
 from cognition.wire.openai_chat import function
 from cognition.wire.replies import Gathering
 
-PATH = "/api/chat"
+PATH = "/chat"
+"""Its base URL ends with ``/api``, as those of the other formats do with ``/v1``."""
 
 # ------------------------------------------------------------------------------------------------------- a request
 
