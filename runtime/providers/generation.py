@@ -193,6 +193,7 @@ class RemoteGeneration:
                 self._timings(),
                 None if failed is None else self._call.scrub(failed),
                 (*self._call.warnings, *reply.warnings),
+                reply.continuation,
             )
         )
 

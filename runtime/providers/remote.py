@@ -120,7 +120,7 @@ class RemoteRuntime:
             scrub=partial(scrubbed_failure, backend=backend),
             cost=self._cost,
             over=_nothing if full else partial(self._open.end, agent),
-            decoder=Decoder(backend.dialect, request, self._habits),
+            decoder=Decoder(backend.dialect, request, self._habits, model=self._model),
             warnings=wire.warnings,
         )
         generation = RemoteGeneration(self, exchange, call)

@@ -566,7 +566,7 @@ class Ollama(Protocol):
                 case ReasoningDelta(text):
                     yield self._line({"content": "", "thinking": text})
                 case CallFinished(_, call):
-                    function = {"name": call.name, "arguments": call.arguments}
+                    function = {"name": call.name, "arguments": json.loads(call.arguments_json)}
                     yield self._line({"content": "", "tool_calls": [{"function": function}]})
                 case Done():
                     if output.failure is not None:
