@@ -24,6 +24,8 @@ LONGEST = 1 << 24
 
 FOUND = 5
 """Notes that one search gives: what a small model can read beside a question."""
+DAMAGE = (sqlite3.Error, UnicodeDecodeError)
+"""What is raised of a file that can not be used; the second, where SQLite says of a damaged one what stands there."""
 
 TABLES = """
 CREATE TABLE IF NOT EXISTS notes (id INTEGER PRIMARY KEY, text TEXT NOT NULL UNIQUE);
@@ -85,7 +87,7 @@ class Notes:
             self._file.executescript(TABLES)
             if path is not None and _schema(self._file) != _SCHEMA:
                 raise sqlite3.DatabaseError("its tables are not those of notes")
-        except sqlite3.Error as error:
+        except DAMAGE as error:
             self._file.close()
             raise self._error(error) from error
 
@@ -94,7 +96,7 @@ class Notes:
         try:
             with self._lock:
                 self._file.execute("INSERT OR IGNORE INTO notes(text) VALUES (?)", (_storable(text),))
-        except sqlite3.Error as error:
+        except DAMAGE as error:
             raise self._error(error) from error
 
     def recall(self, query: str) -> tuple[str, ...]:
@@ -107,7 +109,7 @@ class Notes:
                 rows = self._file.execute(
                     "SELECT text FROM words WHERE words MATCH ? ORDER BY rank, rowid LIMIT ?", (words, FOUND)
                 ).fetchall()
-        except sqlite3.Error as error:
+        except DAMAGE as error:
             raise self._error(error) from error
         return tuple(text for (text,) in rows)
 
@@ -122,7 +124,7 @@ class Notes:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _error(self, error: sqlite3.Error | OSError) -> MemoryStoreError:
+    def _error(self, error: sqlite3.Error | UnicodeDecodeError | OSError) -> MemoryStoreError:
         reason = reason_about(error, self._path) if isinstance(error, OSError) else error
         return MemoryStoreError(f"the notes in {self._path} can't be used ({reason}); give another file", self._path)
 

@@ -69,6 +69,20 @@ def test_what_is_no_store_is_refused(tmp_path: Path) -> None:
             use("text")
 
 
+@pytest.mark.parametrize("words", [b"CREATE TABLE notes", b"CREATE VIRTUAL TABLE"])
+def test_a_file_whose_damage_is_no_text_is_refused(tmp_path: Path, words: bytes) -> None:
+    """SQLite repeats it in what it says, which is no UTF-8 then."""
+    path = tmp_path / "notes.db"
+    with Notes(path) as notes:
+        notes.remember("The door code is 4711.")
+    content = path.read_bytes()
+    assert words in content
+    path.write_bytes(content.replace(words, words.replace(b"TABLE", b"TABL\xe4")))
+
+    with pytest.raises(MemoryStoreError, match=r"notes\.db can't be used .*give another file"):
+        Notes(path)
+
+
 def test_notes_may_be_used_from_several_threads() -> None:
     with Notes() as notes:
         threads = [threading.Thread(target=notes.remember, args=(f"note number {n}",)) for n in range(20)]
