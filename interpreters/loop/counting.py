@@ -57,8 +57,10 @@ AROUND = '<instructions>\n<source name="notes.md">\n&lt;/source>&amp;lt;\n</sour
 """As sections of a prompt stand around what was chosen, with tags of its own that are escaped."""
 REMEMBERED = 8
 """Measures of one model."""
-ESCAPED = 8
-"""A result that has so many tokens more than its text and its markers was escaped by the template."""
+BESIDES = 8
+"""More tokens than twice its bytes that a text may be said to have."""
+QUOTES, WIDE = '"\\\n\t' * 8, "\u8a9e" * 16
+"""Results that are longer where a template writes them as JSON, and as JSON in ASCII."""
 
 USER, REPLY = UserMessage("m", WORD), AssistantMessage("m", WORD)
 CALL, RESULT = ToolCall(CALL_ID, WORD), ToolMessage("m", CALL_ID, WORD, WORD)
@@ -93,6 +95,8 @@ class Measure:
     note: CutNote
     costs: TemplateCosts | None = None
     """None while they are being measured."""
+    written: Callable[[str], str] = str
+    """How a result's text stands in prompts."""
     sizes: dict[tuple[Message, ...], int] = field(factory=dict)
     """Of small conversations: those in which a word stands for the message that is measured."""
 
@@ -214,10 +218,7 @@ class Counter:
         text = message.content
         more = self._in_place((USER, AssistantMessage("m", WORD, calls=(CALL,))), message, RESULT, ())
         pieces = [text[start : start + PIECE] for start in range(0, len(text), PIECE)]
-        counts = self._texts(pieces)
-        if more + costs.result - sum(counts) > costs.result + ESCAPED + len(pieces):
-            escaped = self._texts([json.dumps(piece)[1:-1] for piece in pieces])
-            counts = escaped if sum(escaped) <= more + costs.result else counts
+        counts = self._texts(list(map(self._current().written, pieces)))
         return (max(more + costs.result - sum(counts), costs.result), *counts)
 
     def _in_place(self, before: tuple[Message, ...], one: Message, sample: Message, behind: tuple[Message, ...]) -> int:
@@ -243,6 +244,7 @@ class Counter:
             if not found:
                 try:
                     measure.costs = self._all_costs(request)
+                    measure.written = self._written()
                 except BaseException:
                     self._measure = None
                     raise
@@ -282,6 +284,19 @@ class Counter:
             model=str(self._model.describe().name),
         )
 
+    def _written(self) -> Callable[[str], str]:
+        """How the template writes the text of a result: as it is, or as JSON, which some write in ASCII."""
+        if self._closest(QUOTES, (str, _json)) is str:
+            return str
+        return self._closest(WIDE, (_json, _ascii_json))
+
+    def _closest(self, odd: str, ways: Sequence[Callable[[str], str]]) -> Callable[[str], str]:
+        """The way of writing a text that has as many tokens as it adds to a prompt, as a result."""
+        called = AssistantMessage("m", WORD, calls=(CALL,))
+        more = self._in_place((USER, called), evolve(RESULT, content=odd), RESULT, ())
+        away = [abs(count - 1 - more) for count in self._texts([write(odd) for write in ways])]
+        return ways[away.index(min(away))]
+
     def _size(self, messages: tuple[Message, ...]) -> int:
         """As ``_count``, remembered."""
         sizes = self._current().sizes
@@ -311,9 +326,17 @@ class Counter:
         if len(counts) != len(texts):
             raise CountError(f"{len(texts)} texts were to be counted, and {len(counts)} counts came back")
         for count, text in zip(counts, texts, strict=True):
-            if count > 2 * most_tokens(text) + ESCAPED:
+            if count > 2 * most_tokens(text) + BESIDES:
                 raise CountError(f"a text of {most_tokens(text)} bytes is to have {count} tokens")
         return counts
+
+
+def _json(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)[1:-1]
+
+
+def _ascii_json(text: str) -> str:
+    return json.dumps(text)[1:-1]
 
 
 def _number(value: Any) -> int:

@@ -161,6 +161,18 @@ def test_messages_that_nobody_has_answered_stand_side_by_side_and_count(name: st
     assert all(size <= report.tokens for size, report in zip(model.sizes, told, strict=True))
 
 
+@pytest.mark.parametrize("name", ["ESCAPES_RESULTS", "FALLBACK"])
+def test_a_result_that_is_odd_where_it_is_shown_alone_counts_as_it_is_written(name: str) -> None:
+    """JSON within JSON at its beginning, and then so much of plain text that the difference is small beside it."""
+    odd = '{"a": "\\\\\\"\\t"}\n' * 30 + "die Straße über die Brücke; naïve café " * 1000
+    count = counting_by(TEMPLATES[name])
+
+    told, model, _ = run(lambda say: CountingModel(count, say), [("Look.", [[({}, odd)]], "", "")], 2000)
+
+    assert len(told) == 2
+    assert all(size <= report.tokens for size, report in zip(model.sizes, told, strict=True))
+
+
 ENGLISH = "The quick brown fox jumps over the lazy dog. "
 LONG: list[Turn] = [
     (f"Question {turn}: {ENGLISH}", [[({}, ENGLISH * 8)], [({}, ENGLISH * 20), ({}, ENGLISH)]], ENGLISH, "")
