@@ -70,7 +70,7 @@ bench: $(VENV)/.all ## the cost of one turn, beside the peers (in an environment
 bench-once: $(VENV)/.all ## one round of each benchmark, in small: not to measure, but to see that it runs
 	$(BIN)/python benchmarks/once.py $(ARGS)
 
-prove: $(VENV)/.all ## hold the core to all its laws in 1,250,000 situations of six configurations (20 minutes on two cores)
+prove: $(VENV)/.all ## hold the core to all its laws in 1,250,000 situations of eight configurations (20 minutes on two cores)
 	$(BIN)/python benchmarks/prove.py $(call short,--states 20000) $(ARGS)
 
 conformance: $(VENV)/.all ## parse what the chat templates of all model families write (downloads 114 MB, once)

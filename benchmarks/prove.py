@@ -4,9 +4,10 @@
     python benchmarks/prove.py --states 20000 --processes 1
     python benchmarks/prove.py --only text     one configuration, with all the situations that ``--states`` says
 
-Six configurations share the situations. Four have every feature and every hook on: with small limits, with room, in a
-text protocol, and without a recall before each turn; the fifth has tools alone, which is how it gets further with them,
-and the sixth has a conversation summarised after a few messages.
+Eight configurations share the situations. Four have every feature and every hook on: with small limits, with room, in a
+text protocol, and without a recall before each turn; the fifth has tools alone, which is how it gets further with them.
+In the sixth a conversation is summarised after a few messages, the seventh has texts for sections and counts tokens,
+and the last has three models that fail and come back.
 
 Prints for each how many distinct situations were seen, the steps taken from them, the depth and the time. A broken law
 ends the search with a shortest story; Ctrl-C ends it with what was seen so far. Exit status: 0 all laws hold, 1 one is
@@ -27,7 +28,7 @@ from typing import get_args
 
 from attrs import evolve
 
-from cognition import AgentConfig, GenerationOptions, Limits, LLMEngine, RetryPolicy, Section, ToolSpec
+from cognition import AgentConfig, Breaker, GenerationOptions, Limits, LLMEngine, RetryPolicy, Section, ToolSpec
 from cognition.features import Feature, HookPoint
 from cognition.testing import Exploration, explore
 from cognition.testing.explore import Chunk, Spread
@@ -69,6 +70,19 @@ CONTEXT = evolve(
 )
 """Messages with texts for sections, sessions that begin to count tokens, and summaries of both."""
 
+MODELS = evolve(
+    TOOLS_ALONE,
+    tools=TOOLS_ALONE.tools[:1],
+    models=("b", "c"),
+    fallback=("b", ""),
+    routes=(("summary", "c"),),
+    breaker=Breaker(failures=2),
+    retry=RetryPolicy(attempts=2),
+    context_tokens=1200,
+    compact_at=0.5,
+)
+"""Three models that fail, are turned away from, chosen, and come back."""
+
 ROOM = Limits(steps=6, tool_calls=6, refusals=2, workers=2, hook_continuations=1)
 
 CONFIGURATIONS = {
@@ -79,6 +93,7 @@ CONFIGURATIONS = {
     "tools": TOOLS_ALONE,
     "summaries": SUMMARIES,
     "context": CONTEXT,
+    "models": MODELS,
 }
 """Where a hook comes before each turn, many situations are its answers; so one leaves these hooks out."""
 

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from cognition.decisions import (
         AskApproval as AskApproval,
         AskUser as AskUser,
+        BreakerClosed as BreakerClosed,
+        BreakerOpened as BreakerOpened,
         CallJudged as CallJudged,
         CallModel as CallModel,
         CallTool as CallTool,
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
         ContextChosen as ContextChosen,
         Decision as Decision,
         Effect as Effect,
+        FellBack as FellBack,
         LimitHit as LimitHit,
         ModeSet as ModeSet,
         NotCompacted as NotCompacted,
@@ -72,6 +75,7 @@ if TYPE_CHECKING:
         Input as Input,
         MemoryRecalled as MemoryRecalled,
         ModeChanged as ModeChanged,
+        ModelChosen as ModelChosen,
         ModelFailed as ModelFailed,
         ModelInterrupted as ModelInterrupted,
         ModelReplied as ModelReplied,
@@ -128,6 +132,7 @@ if TYPE_CHECKING:
         shell_protections as shell_protections,
     )
     from cognition.requests import ModelRequest as ModelRequest
+    from cognition.routing import Breaker as Breaker
     from cognition.schema import json_schema as json_schema
     from cognition.state import AgentState as AgentState
     from cognition.tools import RETRY_PLAN as RETRY_PLAN, ToolSpec as ToolSpec
@@ -140,9 +145,10 @@ HOMES: dict[str, str] = {
     "content": "Image Part TextPart",
     "counts": "TemplateCosts",
     "decisions": (
-        "AskApproval AskUser CallJudged CallModel CallTool CancelEffect Compacted ContextAssembled ContextChosen "
-        "Decision Effect LimitHit ModeSet NotCompacted Notice PlanChanged Recall Rejected Remember RetryPlanned "
-        "ReviewPlan RulesForgotten RunHook SessionClosed SpawnWorker StartTimer TasksChanged TurnFinished"
+        "AskApproval AskUser BreakerClosed BreakerOpened CallJudged CallModel CallTool CancelEffect Compacted "
+        "ContextAssembled ContextChosen Decision Effect FellBack LimitHit ModeSet NotCompacted Notice PlanChanged "
+        "Recall Rejected Remember RetryPlanned ReviewPlan RulesForgotten RunHook SessionClosed SpawnWorker StartTimer "
+        "TasksChanged TurnFinished"
     ),
     "echo": "EchoEngine",
     "engine": "CognitiveEngine LLMEngine",
@@ -153,9 +159,9 @@ HOMES: dict[str, str] = {
     "ids": "EffectId",
     "inputs": (
         "ApprovalGiven ApprovalRefused ApprovalsForgotten CancelAsked CompactionAsked HookReturned Input "
-        "MemoryRecalled ModeChanged ModelFailed ModelInterrupted ModelReplied PlanReviewed QuestionAnswered "
-        "SessionReset ShutdownAsked TimerFired ToolFailed ToolReturned UserSpoke WorkerFailed WorkerFinished "
-        "WorkerStalled"
+        "MemoryRecalled ModeChanged ModelChosen ModelFailed ModelInterrupted ModelReplied PlanReviewed "
+        "QuestionAnswered SessionReset ShutdownAsked TimerFired ToolFailed ToolReturned UserSpoke WorkerFailed "
+        "WorkerFinished WorkerStalled"
     ),
     "messages": (
         "AssistantMessage MalformedToolCall Message ProposedCall ToolCall ToolMessage ToolResult Usage UserMessage"
@@ -164,6 +170,7 @@ HOMES: dict[str, str] = {
     "phases": "Acting Closed Compacting Hooked Idle Phase Recalling Thinking Waiting in_flight",
     "policy": "SHELL_PROTECTIONS Layer Policy Rule Verdict shell_protections",
     "requests": "ModelRequest",
+    "routing": "Breaker",
     "schema": "json_schema",
     "state": "AgentState",
     "tools": "RETRY_PLAN ToolSpec",

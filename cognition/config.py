@@ -13,6 +13,7 @@ from cognition.errors import ConfigError
 from cognition.features import Feature, HookPoint, Vocabulary
 from cognition.messages import schema_text
 from cognition.policy import Policy
+from cognition.routing import Breaker, Routes, check_models
 from cognition.text_protocol import TextProtocol, instructions
 from cognition.tools import ToolSpec
 from cognition.vocabulary import engine_tools
@@ -185,6 +186,15 @@ class AgentConfig:
     compact_at: float | None = field(default=None, validator=_between(0, 1, above=True))
     """The share of the prompt's budget, above 0 and at most 1, beyond which a model call summarises older messages;
     None: never, unless somebody asks for it. What finds no room is left out either way."""
+    models: tuple[str, ...] = ()
+    """The names of the models that there are beside the agent's own. ``context_tokens`` has to hold for all of them."""
+    fallback: tuple[str, ...] = ()
+    """Of these models, those that are called where the one before fails, in this order; ``""`` is the agent's own."""
+    routes: Routes = ()
+    """For tasks, the model that is called first: a task (``answer``, ``plan``, ``summary``, ``worker``), and a name of
+    ``models`` or ``""``."""
+    breaker: Breaker = field(factory=Breaker)
+    """When no calls go to a model for a while, where there is another one."""
 
     @property
     def offered(self) -> tuple[ToolSpec, ...]:
@@ -203,6 +213,8 @@ class AgentConfig:
     def __attrs_post_init__(self) -> None:
         if self.sections is not DEFAULT_SECTIONS:
             check_sections(self.sections)
+        if self.models or self.fallback or self.routes:
+            check_models(self.models, self.fallback, self.routes)
         names = [tool.name for tool in self.offered]
         if len(set(names)) < len(names):
             twice = next(name for name in names if names.count(name) > 1)

@@ -29,6 +29,8 @@ class CallModel:
     seconds: float | None = None
     """How long it may take: what is left of ``Limits.seconds``. Whoever carries it out cancels it then, and answers
     with ``ModelInterrupted(late=True)``."""
+    model: str = ""
+    """Which of ``AgentConfig.models`` it is; empty for the agent's own."""
 
 
 @frozen
@@ -203,6 +205,38 @@ class RetryPlanned:
 
 
 @frozen
+class FellBack:
+    """A model call has failed and is made again, with another model."""
+
+    tag: ClassVar[str] = "fell_back"
+    model: str
+    """The one that failed; names as in ``CallModel``."""
+    to: str
+    kind: ErrorKind
+    message: str
+
+
+@frozen
+class BreakerOpened:
+    """A model has failed so often that no call goes to it for a while, if there is another one."""
+
+    tag: ClassVar[str] = "breaker_opened"
+    model: str
+    """As in ``CallModel``."""
+    seconds: float
+    kind: ErrorKind
+    message: str
+
+
+@frozen
+class BreakerClosed:
+    """A model has answered whose breaker had opened."""
+
+    tag: ClassVar[str] = "breaker_closed"
+    model: str
+
+
+@frozen
 class LimitHit:
     """A budget is used up; the turn ends, perhaps after one last answer."""
 
@@ -306,6 +340,9 @@ Notice = (
     | Compacted
     | NotCompacted
     | RetryPlanned
+    | FellBack
+    | BreakerOpened
+    | BreakerClosed
     | LimitHit
     | Remember
     | TasksChanged

@@ -25,6 +25,7 @@ from cognition.messages import AssistantMessage, Message, ToolCall, ToolMessage,
 from cognition.outcomes import Completed, Failed, LimitKind, LimitReached, Outcome
 from cognition.phases import IDLE, Compacting, Hooked, ModelAttempt, Phase, Thinking
 from cognition.requests import ModelRequest
+from cognition.routing import OWN, ModelTask, choose, order_of
 from cognition.setup import Setup as Setup
 from cognition.state import NO_SUMMARY, AgentState, Counters, Spent, Window
 from cognition.transition import Transition
@@ -55,9 +56,12 @@ class Draft:
         "decisions",
         "first",
         "fixed",
+        "given_up",
+        "health",
         "history",
         "hook_continuations",
         "mode",
+        "model",
         "now",
         "nudges",
         "phase",
@@ -96,6 +100,7 @@ class Draft:
         self.mode, self.resume_mode = state.mode, state.resume_mode
         self.tasks, self.plan, self.returns = state.tasks, state.plan, state.returns
         self.system, self.costs, self.briefing = state.system, state.costs, state.briefing
+        self.model, self.health = state.model, state.health
         self.fixed = setup.fixed
         if self.system is not None or self.costs is not None or self.briefing is not None:
             self.fixed = setup.fixed_with(self.system, self.costs) + briefing_size(self.briefing)
@@ -115,7 +120,7 @@ class Draft:
         self.refusals, self.nudges, self.repairs = spent.refusals, spent.nudges, spent.repairs
         self.workers, self.hook_continuations = spent.workers, spent.hook_continuations
         self.usage, self.recent, self.called = spent.usage, spent.recent, spent.called
-        self.corrections = spent.corrections
+        self.corrections, self.given_up = spent.corrections, spent.given_up
 
     @property
     def turn(self) -> int:
@@ -225,12 +230,16 @@ class Draft:
             system=self.system,
             briefing=self.briefing,
         )
-        counted = self.costs is not None
+        counted, model = self.costs is not None, OWN
+        if setup.config.models:
+            model = self.model_for(self.task, now)
+            if attempt.model != model:
+                attempt = evolve(attempt, model=model)
         self.decisions.append(
             ContextAssembled(len(messages), dropped, int(tokens), setup.budget, shortened, self.turns, counted)
         )
         self.decisions.append(
-            CallModel(effect_id, attempt.purpose, request, self.seconds_left(now) if setup.budgets else None)
+            CallModel(effect_id, attempt.purpose, request, self.seconds_left(now) if setup.budgets else None, model)
         )
         self.phase = Thinking(effect_id, attempt)
 
@@ -263,9 +272,11 @@ class Draft:
         if self.steps + 1 >= config.limits.steps or not is_due(self.history, tried):
             return False
         until = cutting_point(self.history, self.window(), setup.budget / self.scale, setup.note_with(self.costs))
-        return until is not None and self.ask_summary(attempt, until, self.seconds_left(now))
+        return until is not None and self.ask_summary(attempt, until, self.seconds_left(now), now)
 
-    def ask_summary(self, attempt: ModelAttempt | None, until: int, seconds: float | None, number: int = 1) -> bool:
+    def ask_summary(
+        self, attempt: ModelAttempt | None, until: int, seconds: float | None, now: float, number: int = 1
+    ) -> bool:
         """Ask the model for a summary, as ``Compacting`` says; False, with nothing done, where the question finds no
         room.
         """
@@ -274,10 +285,24 @@ class Draft:
             return False
         if number == 1:
             self._step, self._index = self._step + 1, 0
-        effect_id = self.new_effect()
-        self.decisions.append(CallModel(effect_id, "summary", asking[0], seconds))
-        self.phase = Compacting(effect_id, attempt, until, number)
+        effect_id, model = self.new_effect(), self.model_for("summary", now)
+        self.decisions.append(CallModel(effect_id, "summary", asking[0], seconds, model))
+        self.phase = Compacting(effect_id, attempt, until, number, model=model)
         return True
+
+    @property
+    def task(self) -> ModelTask:
+        """What the model is called for, where it is not for a summary."""
+        return "plan" if self.mode == "plan" else "answer"
+
+    def model_for(self, task: ModelTask, now: float) -> str:
+        """The model that is called for a task, as in ``CallModel``."""
+        return choose(self.order(task), self.health, self.given_up, now) if self.setup.config.models else OWN
+
+    def order(self, task: ModelTask) -> tuple[str, ...]:
+        """The models that may be called for a task, in the order in which they are tried."""
+        config = self.setup.config
+        return order_of(self.model, config.routes, config.fallback, task)
 
     def summary_request(self, until: int) -> tuple[ModelRequest, float] | None:
         """The request for a summary of the messages before ``until``, with its unscaled size; None for want of room."""
@@ -391,6 +416,8 @@ class Draft:
             self.system,
             self.briefing,
             self.costs,
+            self.model,
+            self.health,
         )
         return Transition(state, tuple(self.decisions))
 
@@ -412,6 +439,7 @@ class Draft:
             and self.recent is spent.recent
             and self.called == spent.called
             and self.corrections == spent.corrections
+            and self.given_up == spent.given_up
         ):
             return spent
         return Spent(
@@ -427,4 +455,5 @@ class Draft:
             self.recent,
             self.called,
             self.corrections,
+            self.given_up,
         )

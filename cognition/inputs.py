@@ -303,6 +303,16 @@ class ModeChanged:
 
 
 @frozen
+class ModelChosen:
+    """Somebody chooses the model that answers from the next call on."""
+
+    tag: ClassVar[str] = "model_chosen"
+    model: str
+    """One of ``AgentConfig.models``, or empty for the agent's own."""
+    at: float = field(default=0.0, kw_only=True)
+
+
+@frozen
 class ApprovalsForgotten:
     """The user takes back what was said "from now on"."""
 
@@ -360,6 +370,7 @@ Input = (
     | EffectAnswer
     | CancelAsked
     | ModeChanged
+    | ModelChosen
     | ApprovalsForgotten
     | CompactionAsked
     | SessionReset

@@ -23,6 +23,8 @@ class ModelAttempt:
     """With the purpose ``final_answer``: the limit that ends this turn."""
     trimmed: bool = False
     """Whether history was trimmed after a context overflow, which is done once."""
+    model: str = ""
+    """The model that is called, as in ``CallModel``."""
 
 
 FIRST_ATTEMPT = ModelAttempt()
@@ -193,6 +195,8 @@ class Compacting:
     """Which attempt at the summary it is."""
     waiting: bool = False
     """Whether the effect is the timer before that attempt."""
+    model: str = ""
+    """The model that is asked, as in ``CallModel``."""
 
 
 @frozen

@@ -11,6 +11,7 @@ from cognition.history import History
 from cognition.messages import Usage
 from cognition.phases import IDLE, Phase
 from cognition.policy import Rule
+from cognition.routing import HealthOf
 
 
 @frozen(weakref_slot=False)  # one in each state that is kept
@@ -47,6 +48,8 @@ class Spent:
     """Whether a reply of this turn held a call. Where ``tool_choice`` forces a call, only the first one is forced."""
     corrections: int = 0
     """How often an answer that is not of the type asked for was sent back."""
+    given_up: tuple[str, ...] = ()
+    """Models that the turn has turned away from, since they failed."""
 
 
 @frozen(weakref_slot=False)
@@ -126,3 +129,7 @@ class AgentState:
     """The sections that stand in this turn's requests; None where the newest message brought no candidates."""
     costs: TemplateCosts | None = None
     """What prompts have beside their messages, as an interpreter measured it; None: sizes are estimated."""
+    model: str = ""
+    """The name of the model that was chosen to answer; empty for the agent's own."""
+    health: HealthOf = ()
+    """What is known of models that have failed, of an agent that has several."""

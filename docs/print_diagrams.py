@@ -26,6 +26,7 @@ from cognition import (  # noqa: E402 - after the path is set
     Limits,
     LLMEngine,
     ModeChanged,
+    ModelChosen,
     ModelReplied,
     ProposedCall,
     RetryPolicy,
@@ -87,6 +88,7 @@ LONG_TALK = History(
     for message in (UserMessage(f"m{2 * turn - 1}", "long " * 480), AssistantMessage(f"m{2 * turn}", "Done."))
 )
 """Turns that fill nine tenths of the context's budget."""
+CHANGES = (ModeChanged("careful"), ModelChosen(""))
 SITUATIONS = 300
 """For each configuration, and 1,200 show no other arrow."""
 
@@ -112,7 +114,7 @@ def explored() -> Targets:
     """For each phase and input the phases that were seen to follow."""
     found: Targets = defaultdict(set)
     for config, start in beginnings():
-        engine, letters = LLMEngine(config), (*BESIDE, *default_alphabet(config), ModeChanged("careful"), TOO_LONG)
+        engine, letters = LLMEngine(config), (*BESIDE, *default_alphabet(config), *CHANGES, TOO_LONG)
         if any(tool.retries for tool in config.tools):
             letters = AGAIN
         alphabet = (*letters, *(evolve(letter, at=LATE) for letter in letters))

@@ -147,7 +147,7 @@ def call_model(effect: CallModel, scope: Scope) -> Input | None:
     scope.begin(effect)
     with reply.watched():
         with owned_by(scope.program.owner):
-            generation = scope.program.model.submit(effect.request)
+            generation = scope.program.runtime(effect.model).submit(effect.request)
         for output in reply.begin(generation):
             if reply.take(output):
                 break
@@ -160,7 +160,7 @@ async def call_model_async(effect: CallModel, scope: Scope) -> Input | None:
     scope.begin(effect)
     with reply.watched(asyncio.get_running_loop().call_later):
         with owned_by(scope.program.owner):
-            generation = reading(scope.program.model, effect.request)
+            generation = reading(scope.program.runtime(effect.model), effect.request)
         async for output in reply.begin(generation):
             if reply.take(output):
                 break

@@ -15,8 +15,6 @@ from typing import Any
 import pytest
 from hypothesis import Phase, settings
 
-from cognition import codec
-
 # What tests record is sealed, and no key of the person who runs them is used or made for it.
 _state = tempfile.TemporaryDirectory(prefix="cogstep-tests-")
 os.environ["XDG_STATE_HOME"] = _state.name
@@ -40,14 +38,23 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+KEEPING = ("cognition.codec", "cognition.context.")
+"""Modules that keep what they have worked out."""
+
+
 @pytest.fixture(autouse=True)
-def _no_converter_from_before() -> None:
-    """Under mutation the codec's converter and hooks are made in each test: older ones know nothing of the mutation."""
+def _nothing_kept_from_before() -> None:
+    """Under mutation what is kept is made anew in each test: what was made before knows nothing of the mutation."""
     mutant = os.environ.get("MUTANT_UNDER_TEST", "")  # set by mutmut; "stats" while it learns which test reaches what
-    if mutant == "stats" or mutant.startswith("cognition.codec."):
-        for kept in vars(codec).values():
+    if mutant != "stats" and not mutant.startswith(KEEPING):
+        return
+    for name in [name for name in sys.modules if name.startswith(KEEPING)]:
+        for kept in vars(sys.modules[name]).values():
             if hasattr(kept, "cache_clear"):
                 kept.cache_clear()
+    characters = getattr(sys.modules.get("cognition.context.words"), "_CHARACTERS", None)
+    if characters is not None:
+        characters.clear()
 
 
 # ------------------------------------------------------------------------------------------------- what does not end

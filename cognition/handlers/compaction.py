@@ -13,6 +13,7 @@ from cognition.context.summaries import with_summary
 from cognition.context.window import scale_overflowed
 from cognition.decisions import Compacted, NotCompacted
 from cognition.draft import Draft, Setup
+from cognition.handlers.fallback import fall_back, note_failure, note_reply
 from cognition.handlers.model import ANOTHER_CALL, ANOTHER_TIMER, wait_before
 from cognition.handlers.rejection import reject
 from cognition.inputs import CompactionAsked, ModelFailed, ModelInterrupted, ModelReplied, TimerFired
@@ -34,10 +35,11 @@ NO_SHORTER = "the summary is no shorter than what it would stand for"
 
 def on_compaction_asked(setup: Setup, state: AgentState, event: CompactionAsked) -> Transition:
     draft = Draft(setup, state)
+    draft.given_up = ()  # those of the turn before
     until = len(draft.history)
     if draft.first == until:
         _tell_not(draft, NOTHING_NEW if draft.summary.text else NOTHING)
-    elif not draft.ask_summary(None, until, setup.config.limits.seconds):
+    elif not draft.ask_summary(None, until, setup.config.limits.seconds, event.at):
         _tell_not(draft, NO_ROOM.format(budget=setup.budget))
     return draft.seal()
 
@@ -48,6 +50,7 @@ def on_summary(setup: Setup, state: AgentState, event: ModelReplied) -> Transiti
         return reject(state, event, ANOTHER_CALL)
     draft = Draft(setup, state)
     draft.steps += phase.attempt is not None
+    note_reply(draft, phase.model)
     use(draft, phase, event.usage)
     problem = _take(draft, phase, event)
     if problem:
@@ -63,9 +66,14 @@ def on_summary_failed(setup: Setup, state: AgentState, event: ModelFailed) -> Tr
         return reject(state, event, ANOTHER_CALL)
     draft = Draft(setup, state)
     use(draft, phase, event.usage)
-    kind, number = classify(event.failure), phase.number + 1
+    kind, number, left = classify(event.failure), phase.number + 1, _seconds_left(draft, phase, event.at)
+    note_failure(draft, phase.model, kind, event)
+    if fall_back(draft, "summary", phase.model, phase.number, kind, event) and _ask_again(
+        draft, phase, number, event.at
+    ):
+        return draft.seal()
     if kind in RETRIED and phase.number < setup.config.retry.attempts:
-        effect_id = wait_before(draft, number, kind, event, _seconds_left(draft, phase, event.at))
+        effect_id = wait_before(draft, number, kind, event, left)
         draft.phase = evolve(phase, effect_id=effect_id, number=number, waiting=True)
         return draft.seal()
     if kind == "context_overflow" and (asking := draft.summary_request(phase.until)) is not None:
@@ -98,7 +106,7 @@ def on_summary_due(setup: Setup, state: AgentState, event: TimerFired) -> Transi
     exhausted = None if phase.attempt is None else draft.exhausted(event.at)
     if exhausted is not None:
         draft.stop_at(exhausted)
-    elif not draft.ask_summary(phase.attempt, phase.until, _seconds_left(draft, phase, event.at), phase.number):
+    elif not _ask_again(draft, phase, phase.number, event.at):
         _tell_not(draft, NO_ROOM.format(budget=setup.budget))
         _go_on(draft, phase, event.at)
     return draft.seal()
@@ -131,6 +139,11 @@ def end_without(draft: Draft, reason: str) -> None:
 def _seconds_left(draft: Draft, phase: Compacting, now: float) -> float | None:
     """What is left of the turn's time; without a turn a model call has as much as a whole one."""
     return draft.setup.config.limits.seconds if phase.attempt is None else draft.seconds_left(now)
+
+
+def _ask_again(draft: Draft, phase: Compacting, number: int, now: float) -> bool:
+    """Ask for the same summary, as this attempt; False where that finds no room any more."""
+    return draft.ask_summary(phase.attempt, phase.until, _seconds_left(draft, phase, now), now, number)
 
 
 def _take(draft: Draft, phase: Compacting, event: ModelReplied) -> str:

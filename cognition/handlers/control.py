@@ -9,7 +9,16 @@ from cognition.handlers.compaction import end_without, use
 from cognition.handlers.counting import count_by
 from cognition.handlers.engine_calls import set_mode
 from cognition.handlers.hooks import open_turn
-from cognition.inputs import ApprovalsForgotten, CancelAsked, ModeChanged, SessionReset, ShutdownAsked, UserSpoke
+from cognition.handlers.rejection import reject
+from cognition.inputs import (
+    ApprovalsForgotten,
+    CancelAsked,
+    ModeChanged,
+    ModelChosen,
+    SessionReset,
+    ShutdownAsked,
+    UserSpoke,
+)
 from cognition.messages import ToolResult, UserMessage
 from cognition.outcomes import Cancelled
 from cognition.phases import (
@@ -24,6 +33,8 @@ from cognition.phases import (
     Thinking,
     in_flight,
 )
+from cognition.routing import OWN
+from cognition.shown import shown_name
 from cognition.state import AgentState
 from cognition.text_protocol import answer_so_far
 from cognition.transition import Transition
@@ -104,6 +115,16 @@ def on_mode_changed(setup: Setup, state: AgentState, event: ModeChanged) -> Tran
     if event.mode == "plan" and draft.mode != "plan":
         draft.resume_mode = draft.mode
     set_mode(draft, event.mode)
+    return draft.seal()
+
+
+def on_model_chosen(setup: Setup, state: AgentState, event: ModelChosen) -> Transition:
+    known = setup.config.models
+    if event.model != OWN and event.model not in known:
+        named = ", ".join(map(repr, known)) or "none"
+        return reject(state, event, f"there is no model {shown_name(event.model)!r}; beside the agent's own: {named}")
+    draft = Draft(setup, state)
+    draft.model = event.model
     return draft.seal()
 
 

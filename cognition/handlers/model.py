@@ -10,6 +10,7 @@ from cognition.draft import Draft, Setup
 from cognition.guards import fingerprint
 from cognition.handlers.batch import ReadCall, begin_calls, tell_malformed
 from cognition.handlers.counting import take_measure
+from cognition.handlers.fallback import fall_back, note_failure, note_reply
 from cognition.handlers.rejection import reject
 from cognition.ids import EffectId
 from cognition.inputs import ModelFailed, ModelInterrupted, ModelReplied, TimerFired
@@ -38,6 +39,7 @@ def on_model_replied(setup: Setup, state: AgentState, event: ModelReplied) -> Tr
         return reject(state, event, ANOTHER_CALL)
     draft = Draft(setup, state)
     attempt, cut = phase.attempt, event.finish_reason == "length"
+    note_reply(draft, attempt.model)
     _count_reply(draft, event.usage, calibrate=attempt.purpose != "final_answer")
     if attempt.limit is not None:  # the final answer: tools were not offered, so calls in it mean nothing
         _keep(draft, event, event.reasoning, cut=cut)
@@ -80,14 +82,17 @@ def on_model_failed(setup: Setup, state: AgentState, event: ModelFailed) -> Tran
         return reject(state, event, ANOTHER_CALL)
     draft = Draft(setup, state)
     draft.usage += event.usage
-    kind = classify(event.failure)
+    attempt, kind = phase.attempt, classify(event.failure)
+    note_failure(draft, attempt.model, kind, event)
     if event.partial_text:  # the user has read it; a second, different answer would contradict it
         draft.keep_partial(event.partial_text)
         draft.finish(Failed(kind, event.failure.message, _to_read(draft, event.partial_text)))
-    elif kind == "context_overflow" and not phase.attempt.trimmed:
-        _trim_and_retry(draft, phase.attempt, event)
-    elif kind in RETRIED and phase.attempt.number < setup.config.retry.attempts:
-        _plan_retry(draft, phase.attempt, kind, event)
+    elif kind == "context_overflow" and not attempt.trimmed:
+        _trim_and_retry(draft, attempt, event)
+    elif fall_back(draft, draft.task, attempt.model, attempt.number, kind, event):
+        draft.ask_model(evolve(attempt, number=1), event.at, new_step=False)
+    elif kind in RETRIED and attempt.number < setup.config.retry.attempts:
+        _plan_retry(draft, attempt, kind, event)
     else:
         draft.finish(Failed(kind, event.failure.message))
         if kind == "context_overflow":

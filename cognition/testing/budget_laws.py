@@ -17,7 +17,7 @@ from cognition.decisions import (
     TasksChanged,
     TurnFinished,
 )
-from cognition.inputs import HookReturned, Input, ModelInterrupted, SessionReset, ShutdownAsked, TimerFired
+from cognition.inputs import HookReturned, Input, ModelFailed, ModelInterrupted, SessionReset, ShutdownAsked, TimerFired
 from cognition.outcomes import Completed, LimitReached
 from cognition.testing.subject import Found, Problem, Subject
 from cognition.testing.world import Edge, Turn, count, is_objected, is_rejected
@@ -106,8 +106,10 @@ def _summarised(turn: Turn, limits: Limits, event: Input, call: CallModel) -> Fo
         return Problem("a summary is asked for with tools")
     if turn.replies + 1 >= limits.steps:
         return Problem(f"a summary is asked for after {turn.replies} replies of {limits.steps}: it takes the last step")
-    replies = None if turn.summarised is None or isinstance(event, TimerFired) else turn.replies - turn.summarised
-    if replies is not None and replies < COMPACT_EVERY:
+    if turn.summarised is None or isinstance(event, TimerFired | ModelFailed):  # the same one once more
+        return None
+    replies = turn.replies - turn.summarised
+    if replies < COMPACT_EVERY:
         return Problem(f"a summary is asked for {replies} replies after the one before")
     return None
 

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from cognition.inputs import Input
-from cognition.testing import budget_laws, edge_laws, permission_laws, state_laws
+from cognition.testing import budget_laws, edge_laws, permission_laws, routing_laws, state_laws
 from cognition.testing.law import EdgeCheck, InconclusiveError, Law, LawViolation, Probe, StateCheck
 from cognition.testing.subject import Subject
 from cognition.testing.world import AnyEngine
@@ -59,7 +59,8 @@ STATEMENTS: tuple[tuple[str, str, str], ...] = (
         "bounded",
         "Every turn ends with exactly one TurnFinished, its last decision, with nothing left in flight. Steps, tool "
         "calls, refusals, tokens, cost and wall time are budgets that nothing overdraws. A summary is asked for once "
-        "in some replies at most, never in place of the last one, and is taken only if it makes prompts smaller.",
+        "in some replies at most, never in place of the last one, and is taken only if it makes prompts smaller. A "
+        "call goes to the first model of its order that works, as far as its breaker and the turn know.",
     ),
     (
         "L7",
@@ -94,7 +95,7 @@ CHECKS: dict[str, tuple[tuple[Probe, ...], tuple[EdgeCheck, ...], tuple[StateChe
     "L3": ((), (edge_laws.answered,), (state_laws.any_arrival_order,)),
     "L4": ((), (edge_laws.ordered,), ()),
     "L5": ((), (permission_laws.permitted, permission_laws.accounted), ()),
-    "L6": ((), (budget_laws.bounded,), ()),
+    "L6": ((), (budget_laws.bounded, routing_laws.routed), ()),
     "L7": ((), (edge_laws.cancels_what_is_open,), (state_laws.cancellable,)),
     "L8": ((), (edge_laws.recorded_input, edge_laws.recorded_decisions), (state_laws.stored_and_read,)),
     "L9": ((), (edge_laws.fitting,), ()),

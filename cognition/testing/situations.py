@@ -15,8 +15,18 @@ from cognition.codec import to_data
 from cognition.config import AgentConfig
 from cognition.counts import TemplateCosts
 from cognition.decisions import CallModel, Effect
-from cognition.inputs import CompactionAsked, HookReturned, Input, ModeChanged, ModelReplied, UserSpoke
+from cognition.inputs import (
+    CompactionAsked,
+    HookReturned,
+    Input,
+    ModeChanged,
+    ModelChosen,
+    ModelFailed,
+    ModelReplied,
+    UserSpoke,
+)
 from cognition.messages import ProposedCall, ToolCall, Usage
+from cognition.outcomes import Failure
 from cognition.state import AgentState
 from cognition.testing.letters import ANY, LETTERS, REPLIES
 from cognition.testing.subject import UNREADABLE
@@ -34,6 +44,7 @@ def default_alphabet(config: AgentConfig | None = None) -> tuple[Input, ...]:
     shutdown. In a text protocol, calls stand in the text: one that asks for a confirmation, and one beside an answer,
     too. Where older messages are summarised, a long message of the user's, and somebody who asks for a summary. Where
     there are sections of the program's own, a message with texts for them, and one from which on tokens are counted.
+    Where there are several models, one that is not there, a choice of another one, and a message much later.
     """
     tools = config.tools if config is not None else ()
     calls = [ProposedCall(tool.name) for tool in tools]
@@ -60,15 +71,25 @@ def default_alphabet(config: AgentConfig | None = None) -> tuple[Input, ...]:
         del letters[HookReturned]
     if config is None or "plan" not in config.features:
         del letters[ModeChanged]
+    if config is None or not config.models:
+        del letters[ModelChosen]
+    else:
+        letters[ModelChosen] = (ModelChosen(""), ModelChosen(config.models[0]))
+        letters[ModelFailed] = (*letters[ModelFailed], GONE)
+        letters[UserSpoke] = (*letters[UserSpoke], MUCH_LATER)
     if config is None or config.compact_at is None:
         del letters[CompactionAsked]
     else:
-        letters[UserSpoke] = (*LETTERS[UserSpoke], LONG)
+        letters[UserSpoke] = (*letters[UserSpoke], LONG)
     if config is not None and config.sections != DEFAULT_SECTIONS:
         letters[UserSpoke] = (*letters[UserSpoke], WITH_CONTEXT, COUNTED)
     return tuple(letter for some in letters.values() for letter in some)
 
 
+GONE = ModelFailed(ANY, Failure("connection refused", kind="offline"))
+"""Opens the breaker of a model at once."""
+MUCH_LATER = UserSpoke("Hello", at=1e4)
+"""By then all breakers let a call through again."""
 LONG = UserSpoke("long " * 60)
 """Some 100 tokens: a few of them fill the contexts that explorations have."""
 WITH_CONTEXT = UserSpoke("Hello", context=(Candidate("identity", "Be kind."), Candidate("memory", "Hello was said.")))

@@ -24,7 +24,7 @@ from cognition.checking import nearest
 from cognition.vocabulary import engine_tools
 from interpreters.agents.alike import config_of, engine_of
 from interpreters.agents.answers import StructuredResult, answer_schema
-from interpreters.agents.options import AgentOptions, ProgramOptions, configured, filled
+from interpreters.agents.options import AgentOptions, ProgramOptions, configured, filled, routed
 from interpreters.agents.protocols import chosen_by_itself, left_out
 from interpreters.agents.results import RunResult, Suspended
 from interpreters.agents.standing import check_state
@@ -99,10 +99,11 @@ def assemble(
         if isinstance(system, str) and system:  # in place of what a function has made before
             kept = evolve(kept, system=None)
     system, made = (system, None) if isinstance(system, str) else (recorded_system, prompting(system))
-    fields = configured(given)
+    fields = {**configured(given), **routed(given)}
     info = model.describe()
-    if given["context_tokens"] is None:
-        fields["context_tokens"] = info.context_tokens
+    if given["context_tokens"] is None:  # a request has to fit whichever of them is called
+        others = [other.describe().context_tokens for other in given["models"].values()]
+        fields["context_tokens"] = min([info.context_tokens, *others])
     # What the model's files say is recorded with what the program says, so that it is known what was used.
     fields["options"] = with_own(fields["options"], info.sampling)
     fields["reply_tokens"] = max(1, fields["context_tokens"] // REPLY_SHARE)
@@ -131,6 +132,8 @@ def assemble(
         program = evolve(program, reveal=veil.reveal)
     engine = engine_of(program, config)
     start = kept if start is None else start
+    if start is not None and start.model not in ("", *config.models):  # chosen of models that this agent hasn't
+        start = evolve(start, model="")
     journal = None
     if path is not None:
         program.check(engine)  # before the recording begins: no file is left behind by a mistake

@@ -21,12 +21,14 @@ from cognition import (
     ConfigError,
     Input,
     ModeChanged,
+    ModelChosen,
     NotCompacted,
     Rule,
 )
-from cognition.checking import shown
+from cognition.checking import nearest, shown
 from cognition.features import Mode
 from cognition.messages import schema_text
+from cognition.shown import shown_name
 from interpreters.agents.answers import answer_schema, objection_to
 from interpreters.agents.assembly import NO_TYPE, Parts, assemble, start_of_turn, turn_result
 from interpreters.agents.options import AgentOptions, ProgramOptions, as_help
@@ -282,6 +284,28 @@ class BaseAgent:
         """Let more or less happen without being asked: from now on, in the turn under way too, from any thread."""
         self._check_open()
         self._interpreter.hand_in(ModeChanged(mode))
+
+    @checked_call
+    def use_model(self, name: str) -> None:
+        """Have another model answer from the next call on, in the turn under way too, from any thread.
+
+        Args:
+            name: one of ``models``, or empty for the agent's own.
+
+        Raises:
+            ConfigError: the agent has no model of this name.
+        """
+        self._check_open()
+        if name and name not in self.config.models:
+            known = ", ".join(map(repr, self.config.models)) or "none"
+            near = nearest(name, self.config.models)
+            raise ConfigError(f"there is no model {shown_name(name)!r}; beside the agent's own: {known}{near}")
+        self._interpreter.hand_in(ModelChosen(name))
+
+    @property
+    def active_model(self) -> str:
+        """The name of the model that was chosen to answer; empty for the agent's own."""
+        return self.state.model
 
     @checked_call
     def undo(

@@ -28,6 +28,7 @@ from cognition import (
 )
 from cognition.decisions import Effect
 from cognition.features import Feature, Vocabulary
+from cognition.routing import Breaker, ModelTask
 from cognition.text_protocol import TextProtocol
 from interpreters.loop.clock import Clock
 from interpreters.observing.events import Observer
@@ -38,6 +39,7 @@ from interpreters.program.program import WORKER_PATIENCE
 from interpreters.recording.journal import Fsync
 from interpreters.recording.recorder import Where
 from interpreters.recording.redaction import Redaction
+from runtime.protocol import Runtime
 from runtime.stores.memory import Memory
 
 
@@ -52,6 +54,8 @@ class Option:
 EngineFactory = Callable[[AgentConfig], CognitiveEngine]
 
 NO_HOOKS: Hooks = MappingProxyType({})
+NO_MODELS: Mapping[str, Runtime] = MappingProxyType({})
+NO_ROUTES: Mapping[ModelTask, str] = MappingProxyType({})
 NO_PERFORMERS: Mapping[type[Effect], Callable[..., Any]] = MappingProxyType({})
 
 
@@ -164,6 +168,14 @@ class ProgramOptions(Carrying, total=False):
         Memory | None,
         Option(None, "Keeps the notes of the model; the feature `memory` and `recall_first` need it."),
     ]
+    models: Annotated[
+        Mapping[str, Runtime],
+        Option(
+            NO_MODELS,
+            "Models beside the agent's own, by name, for `fallback`, `routes` and `use_model`. They are not closed "
+            "with it.",
+        ),
+    ]
     owns_model: Annotated[
         bool | None,
         Option(
@@ -183,7 +195,32 @@ class ProgramOptions(Carrying, total=False):
     engine: Annotated[EngineFactory, Option(LLMEngine, "Makes the agent's logic of its configuration.")]
 
 
-class AgentOptions(ProgramOptions, Recording, total=False):
+class Routing(TypedDict, total=False):
+    """Which of an agent's models is called. It is recorded, and stays as it is at a resume."""
+
+    fallback: Annotated[
+        Iterable[str],
+        Option(
+            (),
+            "Of `models`, those that are called where the one before fails, in this order (`docs/several-models.md`). "
+            '`""` is the agent\'s own.',
+        ),
+    ]
+    routes: Annotated[
+        Mapping[ModelTask, str],
+        Option(
+            NO_ROUTES,
+            "For tasks, the one of `models` that is called first: `answer`, `plan` (in the mode `plan`), `summary`, "
+            "`worker`.",
+        ),
+    ]
+    breaker: Annotated[
+        Breaker | None,
+        Option(None, "When a model that fails is not called for a while. None: `Breaker()`."),
+    ]
+
+
+class AgentOptions(ProgramOptions, Recording, Routing, total=False):
     """What `Agent`, `AsyncAgent` and their `fork` take beside the model, the tools and the system prompt."""
 
     session: Annotated[str | None, Option(None, "The name of the session. None: a new one, drawn at random.")]
@@ -230,6 +267,19 @@ def configured(full: Any) -> dict[str, Any]:
     return {**fields, "features": tuple(full["features"]), "sections": tuple(fields["sections"])}
 
 
+def routed(full: AgentOptions) -> dict[str, Any]:
+    """As ``configured``, of the options that say which model is called."""
+    models = full["models"]
+    if not models and not full["fallback"] and not full["routes"]:
+        return {}
+    return {
+        "models": tuple(models),
+        "fallback": tuple(full["fallback"]),
+        "routes": tuple(full["routes"].items()),
+        "breaker": full["breaker"] or USUAL.breaker,
+    }
+
+
 _USUAL_FIELDS: tuple[tuple[str, Any], ...] = tuple([(name, getattr(USUAL, name)) for name in CONFIGURED])
 """Looked up once, since each session begins with them."""
 
@@ -249,7 +299,9 @@ _DECLARED: dict[type, dict[str, Option]] = {}
 def as_help(kind: type) -> str:
     """The options as a section of a docstring."""
     return "\n".join(
-        textwrap.fill(f"{name}: {one.meaning}", 110, initial_indent="    ", subsequent_indent="        ")
+        textwrap.fill(
+            f"{name}: {one.meaning}", 110, initial_indent="    ", subsequent_indent="        ", break_on_hyphens=False
+        )
         for name, one in declared(kind).items()
     )
 

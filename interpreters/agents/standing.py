@@ -161,13 +161,14 @@ def in_flight_of(engine: CognitiveEngine, state: AgentState) -> dict[EffectId, E
 
 
 def _effects(engine: LLMEngine, state: AgentState) -> Iterator[Effect]:
+    seconds = engine.config.limits.seconds
     match state.phase:
         case Thinking(effect_id=effect_id, attempt=attempt):
-            yield CallModel(effect_id, attempt.purpose, engine.build_prompt(state), engine.config.limits.seconds)
+            yield CallModel(effect_id, attempt.purpose, engine.build_prompt(state), seconds, attempt.model)
         case Waiting(effect_id=effect_id) | Compacting(effect_id=effect_id, waiting=True):
             yield StartTimer(effect_id, 0.0)
-        case Compacting(effect_id=effect_id):
-            yield CallModel(effect_id, "summary", engine.build_prompt(state), engine.config.limits.seconds)
+        case Compacting(effect_id=effect_id, model=model):
+            yield CallModel(effect_id, "summary", engine.build_prompt(state), seconds, model)
         case Recalling(effect_id=effect_id):
             yield Recall(effect_id, _said(state))
         case Hooked(effect_id=effect_id, point=point, outcome=outcome):

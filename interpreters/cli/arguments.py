@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from interpreters.cli.errors import UNUSABLE
-from interpreters.cli.model_options import add_model_options
+from interpreters.cli.model_options import add_fallback_option, add_model_options
 from interpreters.cli.numbers import COUNT, FACTOR, PART, SEED, SHARE, TEMPERATURE, TURN
 from interpreters.cli.terminal import err, out
 
@@ -138,6 +138,7 @@ def add_session_options(command: Parser) -> None:
     """Of commands that begin a session of their own."""
     model = command.add_argument_group("model")
     add_model_options(model)
+    add_fallback_option(model)
     add_sampling_options(model)
 
     agent = command.add_argument_group("agent")

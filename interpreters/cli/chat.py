@@ -37,6 +37,7 @@ HELP = """\
 /tasks, /plan  the model's tasks, and the plan that it carries out
 /context       what the model was shown last: how much of its budget that took, what was shortened or left out, and why
 /mode [NAME]   how much may happen without asking: default, careful, auto, plan, acceptEdits, bypassPermissions
+/model [NAME]  which model answers, where there are several (--fallback); own is the first one
 /policy        the rules that calls are judged by; /policy forget N, or all, takes back what you said from now on
 /answer ID ... answer what the turn waits for; /cancel gives the turn up. To a call: yes, no REASON, always RULE,
                never RULE, edit JSON; to a question an option or your own words; to a plan yes, no or what is to change
@@ -46,6 +47,9 @@ HELP = """\
 /quit          leave (so does the end of input, Ctrl-D)
 A trailing \\ continues a line; a line of \"\"\" opens and closes a block of lines.
 Ctrl-C cancels the answer under way; a second one leaves at once."""
+
+OWN_MODEL = "own"
+"""What ``/model`` calls the model of ``--model``."""
 
 
 def add(commands: Any) -> None:
@@ -115,6 +119,24 @@ def _show_mode(session: Session, name: str) -> None:
         session.output.note(f"! there is no mode {name}; there are {', '.join(MODES)}", "warning")
     else:
         session.output.note(f"mode: {session.agent.state.mode}; there are {', '.join(MODES)}")
+
+
+def _show_model(session: Session, name: str) -> None:
+    from cognition import ConfigError
+    from cognition.shown import shown_name
+
+    agent = session.agent
+    if name:
+        try:
+            agent.use_model("" if name == OWN_MODEL else name)
+        except ConfigError as error:
+            session.output.note(f"! {error}; {OWN_MODEL} is the first one", "warning")
+        return
+    resting = {one.model: one.open_until for one in agent.state.health if one.open_until is not None}
+    for each in ("", *agent.config.models):
+        rests = " (it has failed, and is tried again later)" if each in resting else ""
+        mark = "*" if each == agent.active_model else " "
+        session.output.note(f"{mark} {shown_name(each, 80) or OWN_MODEL}{rests}")
 
 
 def _policy(session: Session, text: str) -> None:
@@ -212,6 +234,7 @@ COMMANDS: Mapping[str, Callable[[Session, str], None]] = {
     "/plan": _show_plan,
     "/context": _show_context,
     "/mode": _show_mode,
+    "/model": _show_model,
     "/policy": _policy,
     "/compact": _compact,
     "/undo": _undo,

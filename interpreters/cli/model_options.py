@@ -47,6 +47,16 @@ def add_model_options(group: Any) -> None:
     )
 
 
+def add_fallback_option(group: Any) -> None:
+    """Other models, for commands that go on with a conversation."""
+    group.add_argument(
+        "--fallback",
+        action="append",
+        metavar="SPEC",
+        help="a model that is called where the one before fails; may be given several times (/model chooses one)",
+    )
+
+
 def load_options(chosen: argparse.Namespace, on_progress: OnProgress) -> LoadOptions:
     """What was chosen, for ``load_model``."""
     from runtime import LlamaOptions  # here, so that --help need not load it

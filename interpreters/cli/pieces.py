@@ -114,7 +114,7 @@ def aside(view: View, text: str, style: Style) -> Rendered:
 def result_text(content: str, *, whole: bool = False) -> str:
     """A result for the screen: its first lines, with what was left out; later lines are indented under the first."""
     text = shown_text(content.rstrip(" \t\r\n"))
-    lines = text.split("\n") if text else ["(nothing)"]
+    lines = text.split("\n") if text.strip() else ["(nothing)"]
     most_lines, most_characters = LONGEST_RESULT
     if not whole and (len(lines) > most_lines or len(text) > most_characters):
         shown = "\n".join(lines[:most_lines])[:most_characters].split("\n")

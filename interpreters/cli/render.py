@@ -242,6 +242,24 @@ def _retry_planned(view: View, retry: events.RetryPlanned) -> Rendered:
     return note(view, f"! {whose}{retry.message}; trying again {when} (attempt {retry.attempt})", "warning")
 
 
+def _fell_back(view: View, turned: events.FellBack) -> Rendered:
+    return note(view, f"! {turned.message}; {named(turned.to)} answers now instead of {named(turned.model)}", "warning")
+
+
+def _breaker_opened(view: View, opened: events.BreakerOpened) -> Rendered:
+    told = f"{named(opened.model)} is not called for {opened.seconds:g} s, as long as another model works"
+    return note(view, f"! {opened.message}; {told}", "dim")
+
+
+def _breaker_closed(view: View, closed: events.BreakerClosed) -> Rendered:
+    return note(view, f"• {named(closed.model)} answers again", "dim")
+
+
+def named(model: str) -> str:
+    """A model by its name among the agent's, in a sentence."""
+    return shown_name(model, 80) if model else "the agent's own model"
+
+
 def _limit_hit(view: View, hit: events.LimitHit) -> Rendered:
     return note(view, f"! {hit.detail}", "warning")
 
@@ -309,6 +327,9 @@ RENDERERS: Mapping[type, Callable[[View, Any], Rendered]] = {
     events.ToolFailed: _tool_failed,
     events.ToolMessage: _tool_message,
     events.RetryPlanned: _retry_planned,
+    events.FellBack: _fell_back,
+    events.BreakerOpened: _breaker_opened,
+    events.BreakerClosed: _breaker_closed,
     events.LimitHit: _limit_hit,
     events.ContextAssembled: _context_assembled,
     events.Compacted: _compacted,
@@ -332,6 +353,7 @@ SHOWN_OF_WORKERS = (
     events.ToolFailed,
     events.ToolMessage,
     events.RetryPlanned,
+    events.FellBack,
     events.LimitHit,
     events.WarningRaised,
     events.TasksChanged,

@@ -19,7 +19,7 @@ from interpreters.cli.arguments import (
     add_tool_options,
 )
 from interpreters.cli.errors import ANSWERED, UNANSWERED, CommandError
-from interpreters.cli.model_options import add_model_options
+from interpreters.cli.model_options import add_fallback_option, add_model_options
 from interpreters.cli.numbers import COUNT, TURN
 from interpreters.cli.run import read_prompt
 
@@ -90,6 +90,7 @@ def add(commands: Any) -> None:
     new.add_argument("--record", metavar="FILE", help="record the new session; FILE must not exist")
     model = new.add_argument_group("model")
     add_model_options(model)
+    add_fallback_option(model)
     add_sampling_options(model, "as recorded")
     agent = new.add_argument_group("agent")
     agent.add_argument("--system", metavar="TEXT", help="another system prompt (default: the recorded one)")
@@ -128,6 +129,7 @@ def resume(options: argparse.Namespace) -> int:
     why_foreign(options.file, "resumed")  # looked at before a model is loaded for it
     header = read_header(options.file)
     tools = recorded_tools(header, options.file, options, directory(options))
+    options.fallback = None if header.config is None else header.config.models
     if header.config is not None:
         check_notes(options, ("memory",) if header.config.recall_first else header.config.features)
         missing = [point for point in header.config.hooks if point not in (brought(options).get("hooks") or ())]

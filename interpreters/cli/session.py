@@ -16,7 +16,7 @@ from attrs import evolve
 from cognition import AgentConfig, Cancelled, Completed, Outcome, Policy, shell_protections
 from cognition.features import Feature
 from interpreters.agents.agent import Agent
-from interpreters.agents.options import Configuring, ProgramOptions, Recording
+from interpreters.agents.options import Configuring, ProgramOptions, Recording, Routing
 from interpreters.agents.results import RunResult, Suspended
 from interpreters.cli.answers import waiting_lines
 from interpreters.cli.approving import approver, refused_lines
@@ -94,6 +94,10 @@ def make_output(options: argparse.Namespace) -> Output:
     return JsonLines(out(), err()) if options.json else Screen(out(), err(), verbose=options.verbose)
 
 
+class NewSession(Recording, Routing):
+    """What a new session is made of, as a command says it."""
+
+
 Begin = Callable[[Runtime, ProgramOptions], Agent]
 """Makes the agent of a command, once the model is loaded."""
 
@@ -131,6 +135,9 @@ def open_session(options: argparse.Namespace, begin: Begin | None = None) -> Ite
             given["memory"] = memory = at_the_end.enter_context(MemoryFolder(options.memory, hide=hide))
             writer = EpisodeWriter(memory, on_problem=lambda problem: output.note(f"! {problem}", "warning"))
             given["observers"] = [*given["observers"], writer]
+        given["models"] = others = {}
+        for spec in options.fallback or ():
+            others[spec] = at_the_end.enter_context(contextlib.closing(_load(options, output, other=spec)))
         model = _load(options, output)
         try:
             for warning in (*tool_warnings(options), *model.describe().warnings):
@@ -158,7 +165,7 @@ def new_agent(options: argparse.Namespace) -> Begin:
     return lambda model, more: Agent(model, tools, system, **given, **more)
 
 
-def protect(given: Recording, tools: Iterable[Tool[..., Any]], recorded: AgentConfig | None = None) -> None:
+def protect(given: NewSession, tools: Iterable[Tool[..., Any]], recorded: AgentConfig | None = None) -> None:
     """Have policy deny what nobody wants of a shell, where one is offered that the recording had not; a program's own
     policy says itself what it denies.
     """
@@ -170,7 +177,7 @@ def protect(given: Recording, tools: Iterable[Tool[..., Any]], recorded: AgentCo
         given["policy"] = evolve(policy, rules=(*policy.rules, *protections))
 
 
-def new_options(options: argparse.Namespace, recorded: AgentConfig | None = None) -> Recording:
+def new_options(options: argparse.Namespace, recorded: AgentConfig | None = None) -> NewSession:
     """What a new session is made of as the options say it; what they don't say is as in the recording that it goes on
     from, or as usual, and not in here.
     """
@@ -185,7 +192,9 @@ def new_options(options: argparse.Namespace, recorded: AgentConfig | None = None
     for name in ("options", "limits", "features"):  # which options of the command change in part
         if own.get(name) is not None:
             usual = evolve(usual, **{name: own[name]})
-    given: Recording = {**own, **offered, **configured(options, usual), "journal": options.record}  # type: ignore[typeddict-item]
+    given: NewSession = {**own, **offered, **configured(options, usual), "journal": options.record}  # type: ignore[typeddict-item]
+    if options.fallback:
+        given["fallback"] = tuple(options.fallback)
     features = _features(options, usual.features)
     if options.ask or options.notes is not None or options.memory is not None:
         given["features"] = features
@@ -264,11 +273,13 @@ def check_recording(name: str | None) -> None:
         raise CommandError(f"--record {path} can't be used ({reason_of(error)}); choose another name") from error
 
 
-def _load(options: argparse.Namespace, output: Output) -> Runtime:
+def _load(options: argparse.Namespace, output: Output, *, other: str | None = None) -> Runtime:
+    """The model of the command, or another one."""
+
     def show(progress: LoadProgress) -> None:
         output.progress(bar("downloading" if progress.stage == "download" else "loading", progress.fraction))
 
     try:
-        return load_model(options.model, isolate=bool(options.isolate), **load_options(options, show))
+        return load_model(other or options.model, isolate=bool(options.isolate), **load_options(options, show))
     finally:
         output.clear()

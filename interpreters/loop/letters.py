@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from attrs import frozen
 
-from cognition import ApprovalsForgotten, CancelAsked, EffectId, Input, ModeChanged, ModelReplied
+from cognition import ApprovalsForgotten, CancelAsked, EffectId, Input, ModeChanged, ModelChosen, ModelReplied
 from interpreters.observing.events import Event, ToolProgress
 
 Result = TypeVar("Result")
@@ -162,7 +162,7 @@ class Fault:
     error: BaseException
 
 
-HandedIn = ModeChanged | ApprovalsForgotten | CancelAsked
+HandedIn = ModeChanged | ModelChosen | ApprovalsForgotten | CancelAsked
 """Inputs that answer no effect, so that they need no run."""
 
 Letter = Input | CancelRequest | LeaveRequest | Postponed | Progress | WorkerEvent | Errand | Fault

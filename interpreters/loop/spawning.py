@@ -27,6 +27,7 @@ from cognition import (
 from cognition.candidates import Briefing
 from cognition.context.briefing import with_standing
 from cognition.features import Feature, HookPoint
+from cognition.routing import Routes
 from interpreters.program.program import Program
 
 NOT_FOR_WORKERS: frozenset[Feature] = frozenset({"plan", "workers"})
@@ -71,14 +72,24 @@ def make_worker(effect: SpawnWorker, parent: CognitiveEngine, program: Program, 
         features=tuple(feature for feature in config.features if feature not in NOT_FOR_WORKERS),
         hooks=tuple(point for point in config.hooks if point in HOOKS_OF_WORKERS),
         recall_first=False,
+        routes=_routes(config),
     )
     parts = [spec.objective, *(f"Result of {name}:\n{text}" for name, text in effect.context)]
     return Worker(
         program.engine(own),
-        AgentState(remembered=effect.remembered, mode=effect.mode),
+        AgentState(remembered=effect.remembered, mode=effect.mode, model=getattr(state, "model", "")),
         program.for_worker(f"{program.session}/{effect.effect_id}", spec.tools),
         UserSpoke("\n\n".join(parts)),
     )
+
+
+def _routes(config: AgentConfig) -> Routes:
+    """A worker's own: its answers come from the model that workers are given, if there is one."""
+    named = dict(config.routes)
+    given = named.pop("worker", None)
+    if given is not None:
+        named["answer"] = named["plan"] = given
+    return tuple(named.items())
 
 
 def worker_answer(effect: SpawnWorker, finished: TurnFinished | None) -> WorkerFinished | WorkerFailed:

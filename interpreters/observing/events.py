@@ -64,6 +64,8 @@ class ModelCalled:
     purpose: Purpose
     messages: int
     """Messages in the request."""
+    model: str = ""
+    """As in ``CallModel``."""
 
 
 @frozen

@@ -27,6 +27,7 @@ def told(before: AgentState, event: Input, transition: Transition) -> Iterator[t
         yield here, UsageUpdated(used)
     for decision in decisions:
         if isinstance(decision, CallModel):
-            yield after, ModelCalled(decision.effect_id, decision.purpose, len(decision.request.messages))
+            messages = len(decision.request.messages)
+            yield after, ModelCalled(decision.effect_id, decision.purpose, messages, decision.model)
         else:
             yield after, decision

@@ -18,6 +18,7 @@ from cognition import (
     ApprovalGiven,
     AskApproval,
     AskUser,
+    CallModel,
     CallTool,
     CancelAsked,
     CognitiveEngine,
@@ -75,6 +76,8 @@ class Program:
     """The embedding program as its session sees it. An effect whose part is None here can't be carried out."""
 
     model: Runtime
+    models: Mapping[str, Runtime] = field(factory=dict)
+    """The others that there are, by the names that the engine has for them (``AgentConfig.models``)."""
     tools: Mapping[str, Tool[..., Any]] = field(factory=dict)
     approve: Approve | None = None
     ask: AskQuestions | None = None
@@ -154,8 +157,22 @@ class Program:
         ]
         if RunHook in needed and RunHook not in self.performers and config is not None:
             missing += [f"hooks[{point!r}]" for point in config.hooks if point not in self.hooks]
+        if CallModel not in self.performers and config is not None:
+            missing += [f"models[{name!r}]" for name in config.models if name not in self.models]
         if missing:
             raise ConfigError(f"the agent is missing {', '.join(missing)}")
+
+    def runtime(self, name: str) -> Runtime:
+        """The model of a call; empty for the agent's own.
+
+        Raises:
+            ConfigError: there is none of this name.
+        """
+        if not name:
+            return self.model
+        if name not in self.models:
+            raise ConfigError(f"the engine calls the model {name!r}, and the program has no such model: models={{...}}")
+        return self.models[name]
 
     def for_worker(self, session: str, names: tuple[str, ...]) -> Program:
         """The same program with a worker's tools only."""

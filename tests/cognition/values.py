@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from cognition import (
     AgentConfig,
+    Breaker,
     Decision,
     GenerationOptions,
     History,
@@ -76,6 +77,7 @@ def registered() -> dict[Any, st.SearchStrategy[Any]]:
     return {
         float: FINITE,
         History: st.lists(messages, max_size=3).map(History),
+        Breaker: st.builds(Breaker, st.integers(1, 1000), *[st.floats(0.001, 10**9)] * 2),
         TemplateCosts: st.builds(
             TemplateCosts, *[st.integers(0, 10**12)] * 8, st.floats(0, 10**12), st.text(max_size=5)
         ),

@@ -14,6 +14,8 @@ from cognition import (
     ApprovalsForgotten,
     AskApproval,
     AssistantMessage,
+    BreakerClosed,
+    BreakerOpened,
     CallJudged,
     Cancelled,
     Compacted,
@@ -21,12 +23,14 @@ from cognition import (
     Decision,
     EffectId,
     Failed,
+    FellBack,
     HookReturned,
     Input,
     LimitHit,
     LimitReached,
     Message,
     ModeChanged,
+    ModelChosen,
     ModelReplied,
     NotCompacted,
     Outcome,
@@ -231,6 +235,15 @@ def _notes(value: Told, asked: Mapping[EffectId, Decision], calls: Mapping[str, 
             when = f"after {seconds:g} s" if seconds else "at once"
             whose = f"The call {call_id}" if call_id else "The model"
             yield f"{whose} failed ({kind.replace('_', ' ')}: {message}); attempt {attempt} {when}."
+        case FellBack(model=model, to=to, kind=kind, message=message):
+            failed = f"{model or 'The model'} failed ({kind.replace('_', ' ')}: {message})"
+            yield f"{failed}; {to or 'the own model'} is called instead."
+        case BreakerOpened(model=model, seconds=seconds):
+            yield f"{model or 'The model'} is not called for {seconds:g} s where there is another one."
+        case BreakerClosed(model=model):
+            yield f"{model or 'The model'} answers again."
+        case ModelChosen(model=model):
+            yield f"{model or 'The own model'} was chosen to answer."
         case Compacted(messages=count, before=before, after=after):
             yield f"{count} messages were summarised: a prompt of about {before} tokens has {after} now."
         case NotCompacted(reason=reason):

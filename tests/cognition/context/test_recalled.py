@@ -5,14 +5,15 @@ from __future__ import annotations
 from math import ceil
 
 import pytest
+from attrs import evolve
 from hypothesis import given, settings, strategies as st
 
 from cognition import AgentConfig, CallModel, EffectId, MemoryRecalled, UserMessage, UserSpoke
 from cognition.candidates import CONVERSATION, DEFAULT_SECTIONS, Candidate, Section
-from cognition.context import message_size
+from cognition.context import fixed_size, message_size
 from cognition.context.counting import counted
 from cognition.context.recalled import FROM_NOTES, LEAST_NOTE, Told, recalled, share_of_memory
-from cognition.counts import PIECE, TemplateCosts, Tokens
+from cognition.counts import EDGE, PIECE, TemplateCosts, Tokens
 from cognition.decisions import TurnFinished
 from cognition.testing import laws
 from cognition.testing.world import World, take
@@ -104,6 +105,59 @@ def test_the_best_note_is_told_without_its_middle_where_nothing_else_finds_room(
     nothing = recalled(notes, (), None, 40.0)
     assert nothing == ("[... 2 notes were found, and are left out here for want of room ...]", ())
     assert recalled(notes, (), None, 10.0) is None
+
+
+@pytest.mark.parametrize("room", [240, 300, 314])
+def test_as_many_notes_are_told_whole_as_find_room(room: int) -> None:
+    notes = [letter * 300 for letter in "abc"]
+    two = "From your notes:\n" + "\n".join(notes[:2])
+    left_out = "\n[... 1 more notes were found, and are left out here for want of room ...]"
+
+    assert recalled(notes, (), None, float(room)) == (two + left_out, ())
+    whole = "From your notes:\n" + "\n".join(notes)
+    exact = (len(whole)) / 3 + 8
+    assert recalled(notes, (), None, exact) == (whole, ())
+
+
+def test_counts_that_can_not_be_are_not_believed_and_ends_of_a_note_keep_their_share() -> None:
+    notes, costs = ["é" * 3000, "b"], COSTS
+    tokens = stamps("\n".join(notes))
+
+    by_bytes = recalled(notes, (8, -1), costs, 700.0)
+    counted_ = recalled(notes, tokens, costs, 700.0)
+
+    assert by_bytes is not None
+    assert counted_ is not None
+    text, (size_of_bytes,) = by_bytes
+    assert size_of_bytes == costs.user + len(text.encode())
+    assert len(counted_[0]) > 2 * len(text), "a token of two characters, and not of each byte"
+    text, (most,) = counted_
+    shown = text.count("é")
+    ours = len(text) - shown
+    assert costs.user + ours + shown / 2 <= most <= costs.user + ours + shown / 2 + 2 * EDGE + 1
+    head, _, tail = text.partition("[... ")[0], "", text.split("...]\n")[1].split("\n[")[0]
+    assert (head.count("é"), tail.count("é")) == (shown - len(tail), len(tail))
+    assert len(tail) * 3 <= head.count("é") <= len(tail) * 3 + 3
+
+
+@pytest.mark.parametrize("scale", [0.5, 1.0, 2.0])
+def test_notes_take_memorys_share_of_what_the_message_and_its_notes_leave(scale: float) -> None:
+    session = Session(engine_with(recall_first=True, context_tokens=4096))
+    session.state = evolve(session.state, window=evolve(session.state.window, scale=scale))
+    session(UserSpoke("Hello", returns='{"type": "string"}'))
+    session(MemoryRecalled(EffectId("1.0.0"), ("x" * 200,) * 200))
+
+    asked, returns, notes = session.state.history
+    room = 3584 / scale - fixed_size(session.engine.config)
+    assert 0.25 * room < message_size(notes) <= 0.3 * room
+    long = "w" * int(2.2 * room)
+    session = Session(engine_with(recall_first=True, context_tokens=4096))
+    session.state = evolve(session.state, window=evolve(session.state.window, scale=scale))
+    session(UserSpoke(long, returns='{"type": "string"}'))
+    session(MemoryRecalled(EffectId("1.0.0"), ("x" * 200,) * 200))
+    asked, returns, notes = session.state.history
+    left = room - message_size(asked) - message_size(returns)
+    assert left - 150 < message_size(notes) <= left
 
 
 def test_the_share_is_that_of_the_section_for_memory() -> None:

@@ -1,0 +1,54 @@
+"""What a failure or a reply says of a model, and the turn to another one."""
+
+from __future__ import annotations
+
+from cognition.decisions import BreakerClosed, BreakerOpened, FellBack
+from cognition.draft import Draft
+from cognition.inputs import ModelFailed
+from cognition.outcomes import ErrorKind
+from cognition.phases import Compacting
+from cognition.retry import RETRIED
+from cognition.routing import ModelTask, after_failure, after_reply, alternative, is_open
+
+
+def note_failure(draft: Draft, model: str, kind: ErrorKind, event: ModelFailed) -> None:
+    """Count a failure against the model, whose breaker may open by that."""
+    config = draft.setup.config
+    if not config.models:
+        return
+    failure = event.failure
+    draft.health, seconds = after_failure(draft.health, model, kind, failure.retry_after, config.breaker, event.at)
+    if seconds is not None:
+        draft.decide(BreakerOpened(model, seconds, kind, failure.message))
+
+
+def note_reply(draft: Draft, model: str) -> None:
+    """Count a reply for the model, whose breaker closes if it had opened."""
+    if draft.health:
+        draft.health, opened = after_reply(draft.health, model)
+        if opened:
+            draft.decide(BreakerClosed(model))
+
+
+def fall_back(draft: Draft, task: ModelTask, model: str, number: int, kind: ErrorKind, event: ModelFailed) -> bool:
+    """Turn away from a model that has failed, for the rest of the turn, if another one works; else False.
+
+    One whose breaker has not opened is tried again first, where that may help. ``number``: of the attempt that failed.
+    """
+    config = draft.setup.config
+    if not config.models:
+        return False
+    worth_another = kind in RETRIED and number < config.retry.attempts
+    if worth_another and not is_open(draft.health, model, event.at):
+        return False
+    phase = draft.phase
+    between_turns = isinstance(phase, Compacting) and phase.attempt is None
+    if not between_turns and draft.exhausted(event.at) is not None:
+        return False
+    given_up = (*draft.given_up, *((model,) if model not in draft.given_up else ()))
+    to = alternative(draft.order(task), draft.health, given_up, event.at)
+    if to is None:
+        return False
+    draft.given_up = given_up
+    draft.decide(FellBack(model, to, kind, event.failure.message))
+    return True

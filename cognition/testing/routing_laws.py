@@ -1,0 +1,64 @@
+"""Which model is called, held to what the configuration and the failures so far say: a part of the law L6."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from cognition.config import AgentConfig
+from cognition.decisions import CallModel, FellBack
+from cognition.inputs import ModelFailed, ModelReplied
+from cognition.retry import classify
+from cognition.routing import OF_THE_MODEL, ModelTask, is_open, order_of
+from cognition.state import AgentState
+from cognition.testing.subject import Found, Problem, Subject
+from cognition.testing.world import Edge, answered_effect, is_rejected
+
+
+def routed(subject: Subject, edge: Edge) -> Found:
+    """L6, of models: a call goes to the first one of its order that works, and what each call came to is counted."""
+    config, state = subject.config, edge.transition.next_state
+    if config is None or not isinstance(state, AgentState):
+        return None
+    fell_back = [one for one in edge.transition.decisions if isinstance(one, FellBack)]
+    for call in edge.transition.decisions:
+        if isinstance(call, CallModel):
+            problem = _misrouted(config, state, call, edge.input.at, fell_back)
+            if problem:
+                return Problem(problem)
+            fell_back = []
+    if fell_back:
+        return Problem(f"it turns to {fell_back[0].to!r}, and calls no model")
+    return _uncounted(config, state, edge)
+
+
+def _misrouted(config: AgentConfig, state: AgentState, call: CallModel, now: float, told: Sequence[FellBack]) -> str:
+    model, given_up = call.model, state.spent.given_up
+    if not config.models:
+        return f"{call.effect_id} goes to {model!r}, and there are no other models" if model else ""
+    task: ModelTask = "summary" if call.purpose == "summary" else "plan" if state.mode == "plan" else "answer"
+    order = order_of(state.model, config.routes, config.fallback, task)
+    if model not in order:
+        return f"{call.effect_id} goes to {model!r}, which is none of {order}"
+    left = [name for name in order if name not in given_up]
+    works = [name for name in left if not is_open(state.health, name, now)]
+    if model != (works or left or order)[0]:
+        return f"{call.effect_id} goes to {model!r}, and of {order} {works} work and {list(given_up)} were given up"
+    for one in told:
+        if one.to != model or one.model not in given_up or one.model == one.to:
+            return f"it is told to turn from {one.model!r} to {one.to!r}, and {model!r} is called"
+    return ""
+
+
+def _uncounted(config: AgentConfig, state: AgentState, edge: Edge) -> Found:
+    event = edge.input
+    if not config.models or not isinstance(event, ModelReplied | ModelFailed) or is_rejected(edge.transition):
+        return None
+    call = answered_effect(edge.before, event)
+    if not isinstance(call, CallModel):
+        return None
+    known = [one for one in state.health if one.model == call.model]
+    if isinstance(event, ModelReplied) and known:
+        return Problem(f"{call.model!r} has answered, and counts as one that has failed: {known[0]}")
+    if isinstance(event, ModelFailed) and not known and classify(event.failure) in OF_THE_MODEL:
+        return Problem(f"{call.model!r} has failed ({classify(event.failure)}), and nothing is known of it")
+    return None
