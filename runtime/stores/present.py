@@ -92,6 +92,8 @@ class Reader:
 
     def __init__(self) -> None:
         self._held: dict[str, _Held] = {}
+        self._size = 0
+        """Bytes that are kept."""
 
     def look(self, folder: Path, name: str, known: Known | None) -> Seen | None:
         """A file as it is now; None where it is gone.
@@ -101,7 +103,7 @@ class Reader:
             name: its own, such as ``knowledge/notes.md``.
             known: how it was indexed.
         """
-        held = self._held.pop(name, None)
+        held = self._dropped(name)
         path, checked = folder / name, time.time_ns()
         try:
             state = _state(os.stat(path, follow_symlinks=False))  # before it is read: what changes meanwhile is seen
@@ -129,8 +131,14 @@ class Reader:
 
     def _hold(self, name: str, held: _Held) -> None:
         self._held[name] = held
-        while sum(len(one.content) for one in self._held.values()) > HELD:
-            del self._held[next(iter(self._held))]
+        self._size += len(held.content)
+        while self._size > HELD:
+            self._dropped(next(iter(self._held)))
+
+    def _dropped(self, name: str) -> _Held | None:
+        held = self._held.pop(name, None)
+        self._size -= 0 if held is None else len(held.content)
+        return held
 
 
 Listing = list[tuple[list[str], list[os.stat_result]] | None]
