@@ -30,6 +30,7 @@ ONCE: Mapping[str, Sequence[str]] = {
     "context": ("--turns", "60", "--steps", "5"),
     "tools": ("--files", "300", "--rounds", "1"),
     "memory": ("--passages", "500", "--rounds", "3"),
+    "long_session": ("--turns", "5,10", "--rounds", "2"),
     "turn": ("--lengths", "10", "--turns", "3"),
     "beside": (".", "--lengths", "10", "--turns", "3"),
     "interpreters": ("--conversations", "20", "--turns", "50", "--timed", "3"),
