@@ -297,9 +297,8 @@ class BaseAgent:
         """
         self._check_open()
         if name and name not in self.config.models:
-            known = ", ".join(map(repr, self.config.models)) or "none"
-            near = nearest(name, self.config.models)
-            raise ConfigError(f"there is no model {shown_name(name)!r}; beside the agent's own: {known}{near}")
+            near = nearest(name, self.config.models) if self.config.models else "; models= brings others"
+            raise ConfigError(f"there is no model {shown_name(name)!r} beside the agent's own{near}")
         self._interpreter.hand_in(ModelChosen(name))
 
     @property

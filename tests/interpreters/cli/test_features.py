@@ -447,6 +447,20 @@ def test_a_chat_has_commands_for_what_the_session_holds(here: Cogstep) -> None:
     ]
 
 
+def test_a_chat_with_several_models_says_which_one_answers_and_takes_another(here: Cogstep, tmp_path: Path) -> None:
+    """They are there again at a resume, by the names that they were given."""
+    typed = "/model\n/model other.gguf\n/model\nhello\n/model wild\n/model own\n/model\n"
+
+    done = here("chat", "--fallback", "other.gguf", "--record", "s.jsonl", replies=[heard], input=typed)
+    again = here("resume", "s.jsonl", "and now?", replies=[heard])
+
+    assert (done.returncode, done.stdout) == (0, "hello\n"), done.stderr
+    refused = "! there is no model 'wild' beside the agent's own; there are other.gguf; own is the first one"
+    first, other = ["* own", "  other.gguf"], ["  own", "* other.gguf"]
+    assert done.stderr.splitlines() == [*first, *other, refused, *first]
+    assert (again.returncode, again.stdout) == (0, "and now?\n"), again.stderr
+
+
 def test_a_chat_that_waits_takes_the_answer(here: Cogstep, my_tools: tuple[str, ...], tmp_path: Path) -> None:
     """A message meanwhile is not lost in an error that ends the chat: it says what waits."""
     typed = "go\nhello?\n/answer perhaps\n/answer yes\n/answer 1.1.1 yes\nthanks\n"

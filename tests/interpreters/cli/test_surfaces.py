@@ -674,6 +674,7 @@ SURFACES: dict[str, Surface] = {
     "questions that wait": Surface("line", asks("", on_terminal=False)),
     "tasks, notes and workers": Surface("text", features),
     "a chat: a mode": Surface("text", chat(lambda evil: f"/mode {evil}".split("\n")[0])),
+    "a chat: a model": Surface("text", chat(lambda evil: f"/model {evil}".split("\n")[0])),
     "a chat: the policy": Surface("text", chat(lambda evil: f"/policy\n/policy {evil}".split("\n\n")[0])),
     "a chat: an answer": Surface("text", chat(lambda evil: f"/answer {evil}".split("\n")[0])),
     "replay of another prompt": Surface("line", about("replay", "FILE", "--system", "not EVIL", "--all")),
